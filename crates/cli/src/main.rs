@@ -1,0 +1,2 @@
+//! The prony binary.
+fn main() {}

@@ -1,1 +1,7 @@
-//! prony-experiment
+//! A plan in, a folder of trials and a verdict out.
+//!
+//! Enters: a plan file. Leaves: records, telemetry, findings and the estimates made from them, as
+//! the experiment folder. It reaches machines through one trait, [`host::Host`], and never formats
+//! anything for people to read.
+
+pub mod service;

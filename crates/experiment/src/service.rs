@@ -1,0 +1,85 @@
+//! The nouns that the plan, the host and the runner share: a service, where it lives, where it
+//! listens.
+//!
+//! A trial passes through them in this order: the host allocates an [`Endpoint`] for every listener
+//! of every service, the plan's templates are rendered with those endpoints into a [`ServiceSpec`],
+//! and the host starts that.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// What a listener is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ListenKind {
+    /// TCP on an address and port that the host picks.
+    Tcp,
+    /// A UNIX stream socket at a path that the host picks.
+    Unix,
+}
+
+/// Where a service listens, once the host has picked it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// A UNIX socket's path.
+    Unix(PathBuf),
+}
+
+/// Where a service's processes live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PlaceKind {
+    /// The host itself.
+    Native,
+    /// Linux: its own network, mount, process and user namespaces, with an address over a veth
+    /// pair.
+    Namespace,
+    /// FreeBSD: a jail with its own address.
+    Jail,
+}
+
+/// What has to exist before a service can be rendered and started: its place and its listeners.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    /// The service's name in the plan.
+    pub service: String,
+    /// Where it will live.
+    pub place: PlaceKind,
+    /// Its listeners by name; a service with a single unnamed listener calls it `""`.
+    pub listen: BTreeMap<String, ListenKind>,
+}
+
+/// What a host gave a service: the answer to an [`Allocation`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocated {
+    /// One endpoint for each listener asked for, under the same names.
+    pub endpoints: BTreeMap<String, Endpoint>,
+    /// The folder in which the service's rendered files will lie, absolute, readable by every user.
+    pub files_dir: PathBuf,
+}
+
+/// A service as it will be started: every template rendered, nothing left to decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceSpec {
+    /// The service's name in the plan.
+    pub name: String,
+    /// The program and its arguments, a `wrapper` already put before them.
+    pub command: Vec<String>,
+    /// Variables added to prony's own environment.
+    pub env: BTreeMap<String, String>,
+    /// The working directory, absolute.
+    pub cwd: PathBuf,
+    /// Rendered files by name, to be written to [`Allocated::files_dir`] before the start.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The cores it may run on (empty: any).
+    pub cores: Vec<usize>,
+    /// The place it lives in.
+    pub place: PlaceKind,
+    /// The signal that asks it to end, by number (default SIGTERM).
+    pub stop_signal: i32,
+    /// A directory put before the dynamic loader's search path, if any.
+    pub library_path: Option<PathBuf>,
+    /// The limit of open files, if the plan sets one.
+    pub open_files: Option<u64>,
+}

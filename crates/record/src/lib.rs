@@ -1,1 +1,24 @@
-//! prony-record
+//! What was measured: units, outcomes, histograms, time series, and the one stored format.
+//!
+//! Enters: one call for every request that starts and one for every request that ends, from a
+//! worker that owns its [`Recorder`] alone. Leaves: the merged [`Record`] (`prony.record/1`), of
+//! which every output is a pure transform. Nothing here reads a clock, opens a socket or formats a
+//! sentence for people; a [`Finding`]'s text is carried, not composed.
+
+mod distribution;
+mod document;
+mod finding;
+mod outcome;
+mod recorder;
+mod series;
+mod units;
+
+pub use distribution::{Distribution, Summary};
+pub use document::{
+    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Totals,
+};
+pub use finding::{Finding, Severity};
+pub use outcome::{Outcome, OutcomeCounts, Party};
+pub use recorder::{Exchange, Measured, Recorder};
+pub use series::{SLICE, Slice};
+pub use units::Nanos;

@@ -1,0 +1,260 @@
+//! A distribution of times, in which some are known only to be "at least" so long.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+use crate::Nanos;
+
+/// Longer times are counted as this long: ten hours.
+const LONGEST_NS: u64 = 36_000_000_000_000;
+/// Relative resolution: three significant digits, a bucket being at most 0.1% wide.
+const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// An HDR histogram of nanoseconds beside one of the values that are lower bounds.
+#[derive(Debug, Clone)]
+pub struct Distribution {
+    known: Histogram<u64>,
+    censored: Option<Box<Histogram<u64>>>,
+}
+
+impl Default for Distribution {
+    fn default() -> Self {
+        Distribution::new()
+    }
+}
+
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
+        .expect("bounds and digits are constants within the library's limits")
+}
+
+impl Distribution {
+    /// An empty distribution.
+    pub fn new() -> Distribution {
+        Distribution {
+            known: empty_histogram(),
+            censored: None,
+        }
+    }
+
+    /// Adds a time that was seen to its end.
+    #[inline]
+    pub fn record(&mut self, time: Nanos) {
+        self.known.saturating_record(time.0);
+    }
+
+    /// Adds a time of which only the first part was seen.
+    pub fn record_at_least(&mut self, time: Nanos) {
+        self.censored
+            .get_or_insert_with(|| Box::new(empty_histogram()))
+            .saturating_record(time.0);
+    }
+
+    /// Adds all that another distribution holds.
+    pub fn merge(&mut self, other: &Distribution) {
+        add(&mut self.known, &other.known);
+        if let Some(theirs) = &other.censored {
+            add(
+                self.censored
+                    .get_or_insert_with(|| Box::new(empty_histogram())),
+                theirs,
+            );
+        }
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        self.known.reset();
+        self.censored = None;
+    }
+
+    /// How many times were added, of both kinds.
+    pub fn count(&self) -> u64 {
+        self.known.len() + self.censored()
+    }
+
+    /// How many of them are lower bounds.
+    pub fn censored(&self) -> u64 {
+        self.censored
+            .as_ref()
+            .map_or(0, |histogram| histogram.len())
+    }
+
+    /// Each bucket that is not empty, as the highest value that it stands for and its count; lower
+    /// bounds are left out.
+    pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        self.known.iter_recorded().map(|bucket| {
+            (
+                Nanos(bucket.value_iterated_to()),
+                bucket.count_since_last_iteration(),
+            )
+        })
+    }
+
+    /// Adds `count` times of the value that a bucket stands for.
+    pub fn record_many(&mut self, time: Nanos, count: u64) {
+        self.known.saturating_record_n(time.0, count);
+    }
+
+    /// The value at `quantile` (0 to 1), with lower bounds counted as if they were whole, and
+    /// whether the true value may be higher.
+    pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
+        let Some(censored) = &self.censored else {
+            return (Nanos(self.known.value_at_quantile(quantile)), false);
+        };
+        let mut all = self.known.clone();
+        add(&mut all, censored);
+        let low = all.value_at_quantile(quantile);
+        // The other extreme: every lower bound is in truth longer than anything seen.
+        let rank = (quantile * all.len() as f64).ceil().max(1.0);
+        if rank > self.known.len() as f64 {
+            return (Nanos(low), true);
+        }
+        let high = self.known.value_at_quantile(rank / self.known.len() as f64);
+        (Nanos(low), high as f64 > low as f64 * 1.01)
+    }
+
+    /// The figures that records and reports print.
+    pub fn summary(&self) -> Summary {
+        if self.count() == 0 {
+            return Summary::default();
+        }
+        let mut all = self.known.clone();
+        let mut longest_is_bound = false;
+        if let Some(censored) = &self.censored {
+            longest_is_bound = censored.max() >= self.known.max() || self.known.is_empty();
+            add(&mut all, censored);
+        }
+        let mut at_least = Vec::new();
+        let mut at = |name: &str, quantile: f64| {
+            let (value, bound) = self.quantile(quantile);
+            if bound {
+                at_least.push(name.to_owned());
+            }
+            micros(value.0 as f64)
+        };
+        let (p50, p90) = (at("p50", 0.5), at("p90", 0.9));
+        let (p99, p99_9) = (at("p99", 0.99), at("p99_9", 0.999));
+        if longest_is_bound {
+            at_least.push("max".to_owned());
+        }
+        Summary {
+            min: micros(all.min() as f64),
+            mean: micros(all.mean()),
+            p50,
+            p90,
+            p99,
+            p99_9,
+            max: micros(all.max() as f64),
+            at_least,
+        }
+    }
+
+    /// The histogram as HDR V2, compressed, in base64, lower bounds counted as whole values.
+    /// `None` where nothing was recorded.
+    pub fn encode(&self) -> Option<String> {
+        if self.count() == 0 {
+            return None;
+        }
+        let mut all = self.known.clone();
+        if let Some(censored) = &self.censored {
+            add(&mut all, censored);
+        }
+        let mut bytes = Vec::new();
+        V2DeflateSerializer::new()
+            .serialize(&all, &mut bytes)
+            .ok()?;
+        Some(BASE64.encode(bytes))
+    }
+}
+
+fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
+    into.add(from)
+        .expect("all histograms here have the same bounds and digits");
+}
+
+/// Nanoseconds to microseconds, to the nanosecond.
+fn micros(nanos: f64) -> f64 {
+    nanos.round() / 1e3
+}
+
+/// A distribution in a few figures, in microseconds. All zero where there was nothing.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// The shortest.
+    pub min: f64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The median.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 99.9th percentile.
+    pub p99_9: f64,
+    /// The longest.
+    pub max: f64,
+    /// Names of those figures that are lower bounds: timeouts and unfinished requests lie there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub at_least: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(known: &[u64], censored: &[u64]) -> Distribution {
+        let mut all = Distribution::new();
+        known.iter().for_each(|&v| all.record(Nanos(v)));
+        censored.iter().for_each(|&v| all.record_at_least(Nanos(v)));
+        all
+    }
+
+    #[test]
+    fn a_percentile_among_lower_bounds_says_so() {
+        // 98 quick ones and two that were given up after 5 ms.
+        let quick = [1_000_000; 98];
+        let with_bounds = of(&quick, &[5_000_000; 2]).summary();
+        assert_eq!(with_bounds.p50, 1000.0_f64.max(with_bounds.p50));
+        assert!(!with_bounds.at_least.contains(&"p50".to_owned()));
+        assert_eq!(with_bounds.at_least, ["p99", "p99_9", "max"]);
+    }
+
+    #[test]
+    fn a_short_lower_bound_can_not_improve_a_percentile() {
+        // Half of the requests were cut off at once: the median may be anything above.
+        let cut = of(&[1_000_000; 50], &[1_000; 50]);
+        let (_, bound) = cut.quantile(0.5);
+        assert!(bound);
+        // A few cut off at once, among very many equal ones, move nothing.
+        let few = of(&[1_000_000; 10_000], &[1_000; 3]);
+        assert!(!few.quantile(0.5).1);
+        assert!(few.quantile(0.9999).1);
+    }
+
+    #[test]
+    fn merging_equals_recording_all_at_once() {
+        let mut merged = of(&[10, 2_000, 30_000], &[400]);
+        merged.merge(&of(&[5, 700_000], &[9, 1_000_000]));
+        let whole = of(&[10, 2_000, 30_000, 5, 700_000], &[400, 9, 1_000_000]);
+        assert_eq!(merged.summary(), whole.summary());
+        assert_eq!(merged.encode(), whole.encode());
+        assert_eq!((merged.count(), merged.censored()), (8, 3));
+    }
+
+    #[test]
+    fn what_is_beyond_the_range_is_kept_as_the_longest() {
+        let all = of(&[u64::MAX], &[]);
+        assert!(all.summary().max >= LONGEST_NS as f64 / 1e3 * 0.99);
+    }
+
+    #[test]
+    fn nothing_recorded_gives_zeros_and_no_histogram() {
+        assert_eq!(Distribution::new().summary(), Summary::default());
+        assert_eq!(Distribution::new().encode(), None);
+    }
+}

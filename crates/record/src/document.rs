@@ -1,0 +1,296 @@
+//! The stored format of one load: schema `prony.record/1`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, Summary};
+
+/// The schema's name, the first field of every record.
+pub const RECORD_SCHEMA: &str = "prony.record/1";
+
+/// One load, as stored and as written by `prony load --json`. Times end in `_s` or `_us`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Always [`RECORD_SCHEMA`].
+    pub schema: String,
+    /// The version of prony that wrote it.
+    pub version: String,
+    /// When the load began, UTC, RFC 3339.
+    pub started_at: String,
+    /// The seed of the arrivals and of random URL order.
+    pub seed: u64,
+    /// What was asked for.
+    pub load: LoadInfo,
+    /// Counts over the measured part.
+    pub totals: Totals,
+    /// How each request ended; what did not happen is absent.
+    pub outcomes: BTreeMap<Outcome, u64>,
+    /// Final answers by status.
+    pub status: BTreeMap<u16, u64>,
+    /// Rates over the measured part.
+    pub rate: Rate,
+    /// From the intended start to the last byte, over successes and lower bounds.
+    pub response_time_us: Summary,
+    /// From the first byte sent to the last byte received.
+    pub service_time_us: Summary,
+    /// From the start of a connect to its end, over connections opened.
+    pub connect_time_us: Summary,
+    /// TLS handshakes, over connections opened.
+    pub tls_time_us: Summary,
+    /// From the first byte sent to the first byte received, over successes.
+    pub first_byte_us: Summary,
+    /// Each half second.
+    pub series: Vec<Slice>,
+    /// What the load cost the generator.
+    pub generator: Generator,
+    /// What client and server agreed on, as seen on the first connection.
+    pub negotiated: Negotiated,
+    /// What qualifies the figures.
+    pub findings: Vec<Finding>,
+    /// `response_time` and `service_time` as HDR V2 histograms of nanoseconds, base64.
+    #[serde(default)]
+    pub histograms: BTreeMap<String, String>,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct LoadInfo {
+    /// The target, or the first of several.
+    pub url: String,
+    /// `closed` or `open`.
+    pub model: String,
+    /// Connections at most.
+    pub connections: u32,
+    /// Concurrent streams a connection.
+    pub streams: u32,
+    /// The measured part's planned length; none where a count of requests ends it.
+    pub duration_s: Option<f64>,
+    /// Requests to make, where a count ends the load.
+    #[serde(default)]
+    pub requests: Option<u64>,
+    /// The unmeasured part before.
+    #[serde(default)]
+    pub warmup_s: f64,
+    /// Requests a second in total; open loop only.
+    pub rate_per_s: Option<f64>,
+    /// `constant` or `poisson`; open loop only.
+    pub arrivals: Option<String>,
+    /// The HTTP version asked for.
+    pub http: String,
+    /// Whether connections are reused.
+    pub keepalive: bool,
+    /// The TLS settings in a few words, none in clear.
+    pub tls: Option<String>,
+    /// Worker threads.
+    pub threads: u32,
+    /// The socket backend: `poll` or `uring`.
+    pub io: String,
+    /// Distinct requests in the list of URLs.
+    #[serde(default)]
+    pub urls: u32,
+    /// `--timeout`, zero for none.
+    #[serde(default)]
+    pub timeout_s: f64,
+}
+
+/// Counts over the measured part of a load.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// Requests whose connect or send began.
+    pub started: u64,
+    /// Successes.
+    pub ok: u64,
+    /// Failures of every kind.
+    pub failed: u64,
+    /// Still running when the load ended.
+    pub unfinished: u64,
+    /// Due, but not begun when the load ended.
+    pub unstarted: u64,
+    /// Lower bounds in the response-time distribution.
+    pub censored: u64,
+    /// Requests sent once more because a reused connection had lost them.
+    pub retried: u64,
+    /// HTTP bytes received, above TLS.
+    pub bytes_in: u64,
+    /// Bodies among them.
+    pub body_bytes_in: u64,
+    /// HTTP bytes sent, above TLS.
+    pub bytes_out: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
+    /// The measured part's real length.
+    pub elapsed_s: f64,
+}
+
+/// Two counts that should agree and don't: prony's own mistake, never the server's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordError(String);
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+impl Totals {
+    /// The identity of accounting: `started = ok + failed + unfinished`.
+    pub fn check(&self) -> Result<(), RecordError> {
+        if self.started == self.ok + self.failed + self.unfinished {
+            return Ok(());
+        }
+        Err(RecordError(format!(
+            "requests are not accounted for: {} started, but {} ok + {} failed + {} unfinished \
+             (a mistake in prony; please report it)",
+            self.started, self.ok, self.failed, self.unfinished
+        )))
+    }
+}
+
+/// Rates over the measured part.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Rate {
+    /// Successes a second.
+    pub ok_per_s: f64,
+    /// Requests that the schedule held, a second; open loop only.
+    pub offered_per_s: Option<f64>,
+    /// HTTP bytes received a second.
+    pub bytes_in_per_s: f64,
+}
+
+/// What the load cost the machine that made it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Generator {
+    /// CPU in user mode of all workers over the measured part.
+    pub cpu_user_s: f64,
+    /// CPU in the kernel of all workers over the measured part.
+    pub cpu_system_s: f64,
+    /// Share of the time in which a worker was not waiting, of the busiest worker, 0 to 1.
+    pub busy_share: f64,
+    /// How late starts were that were due and had a connection; open loop only.
+    pub late_us: Summary,
+    /// The process's peak resident memory.
+    pub max_rss_bytes: u64,
+}
+
+/// What client and server agreed on.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Negotiated {
+    /// The HTTP version of the first answer.
+    pub http: Option<String>,
+    /// The TLS version.
+    pub tls: Option<String>,
+    /// The cipher suite by its IANA name.
+    pub cipher: Option<String>,
+    /// The protocol that ALPN chose.
+    pub alpn: Option<String>,
+}
+
+impl Record {
+    /// The record of a load whose workers are merged into `recorder`.
+    ///
+    /// `begin` and `end` bound the measured part. Rates over no time at all are zero.
+    pub fn build(
+        load: LoadInfo,
+        recorder: &Recorder,
+        (begin, end): (Nanos, Nanos),
+        offered: Option<u64>,
+    ) -> Record {
+        let outcomes = recorder.outcomes();
+        let elapsed = end.since(begin);
+        let per_s = |n: u64| {
+            if elapsed.0 == 0 {
+                0.0
+            } else {
+                n as f64 / elapsed.as_secs_f64()
+            }
+        };
+        let totals = Totals {
+            started: recorder.started_count(),
+            ok: outcomes.get(Outcome::Ok),
+            failed: outcomes.failed(),
+            unfinished: outcomes.get(Outcome::Unfinished),
+            unstarted: outcomes.get(Outcome::Unstarted),
+            censored: recorder.response_time().censored(),
+            retried: recorder.retried,
+            bytes_in: recorder.bytes_in,
+            body_bytes_in: recorder.body_bytes_in,
+            bytes_out: recorder.bytes_out,
+            connections_opened: recorder.connections_opened,
+            elapsed_s: elapsed.as_secs_f64(),
+        };
+        let histograms = [
+            ("response_time", recorder.response_time()),
+            ("service_time", recorder.service_time()),
+        ];
+        Record {
+            schema: RECORD_SCHEMA.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: String::new(),
+            seed: 0,
+            load,
+            rate: Rate {
+                ok_per_s: per_s(totals.ok),
+                offered_per_s: offered.map(per_s),
+                bytes_in_per_s: per_s(totals.bytes_in),
+            },
+            totals,
+            outcomes: outcomes.happened().collect(),
+            status: recorder.statuses().collect(),
+            response_time_us: recorder.response_time().summary(),
+            service_time_us: recorder.service_time().summary(),
+            connect_time_us: recorder.connect.summary(),
+            tls_time_us: recorder.tls.summary(),
+            first_byte_us: recorder.first_byte().summary(),
+            series: series(recorder, elapsed),
+            generator: Generator {
+                late_us: recorder.late.summary(),
+                ..Generator::default()
+            },
+            negotiated: Negotiated::default(),
+            findings: Vec::new(),
+            histograms: histograms
+                .into_iter()
+                .filter_map(|(name, times)| Some((name.to_owned(), times.encode()?)))
+                .collect(),
+        }
+    }
+
+    /// Reads a record that this or an earlier version wrote.
+    pub fn from_json(json: &str) -> Result<Record, RecordError> {
+        let record: Record = serde_json::from_str(json)
+            .map_err(|error| RecordError(format!("not a record of prony: {error}")))?;
+        if record.schema == RECORD_SCHEMA {
+            return Ok(record);
+        }
+        Err(RecordError(format!(
+            "a record of schema \"{}\"; this prony reads \"{RECORD_SCHEMA}\"",
+            record.schema
+        )))
+    }
+
+    /// The record as indented JSON with a newline at its end.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self)
+            .expect("a record is numbers, strings and maps with string keys");
+        json.push('\n');
+        json
+    }
+}
+
+fn series(recorder: &Recorder, elapsed: Nanos) -> Vec<Slice> {
+    let mut scratch = Distribution::new();
+    let ends = (1u64..).map(|n| Nanos(SLICE.0 * n).min(elapsed));
+    let mut slices: Vec<Slice> = ends
+        .zip(&recorder.slices)
+        .map(|(end, counts)| counts.finish(end, &mut scratch))
+        .collect();
+    // A load that ends on a slice's boundary leaves an empty slice of no length behind it.
+    if elapsed.0.is_multiple_of(SLICE.0) && slices.last().is_some_and(|s| s.ok + s.failed == 0) {
+        slices.pop();
+    }
+    slices
+}

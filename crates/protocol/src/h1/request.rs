@@ -1,0 +1,296 @@
+//! Requests, written once before the run.
+
+use std::fmt;
+
+use super::Version;
+use crate::field::{is_token, is_value, trim};
+
+/// What is sent where the user names no `User-Agent`.
+const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
+
+/// What one request says.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestSpec<'a> {
+    /// A token, case-sensitive (RFC 9110 §9.1).
+    pub method: &'a str,
+    /// What is asked for (RFC 9112 §3.2): `/path?query`; `http://host/path` to a proxy;
+    /// `host:port` for CONNECT; `*` for OPTIONS. Anything but ASCII must be percent-encoded.
+    pub target: &'a str,
+    /// The version that the request names.
+    pub version: Version,
+    /// The value of Host (RFC 9110 §7.2): `host` or `host:port`; empty where the target has no
+    /// authority.
+    pub host: &'a str,
+    /// The user's own headers, in this order. They replace the defaults of the same name.
+    pub headers: &'a [(String, String)],
+    /// The body; with none, a Content-Length of 0 is sent for POST, PUT and PATCH only.
+    pub body: &'a [u8],
+    /// Is the connection to be used again?
+    pub keep_alive: bool,
+}
+
+/// Writes the bytes of a request.
+///
+/// By default it has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length where
+/// there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0
+/// `Connection: keep-alive` if it is not). The user's headers win over each of these. With the
+/// user's `Transfer-Encoding: chunked` the body is sent as one chunk.
+///
+/// # Errors
+///
+/// The part of the request that would not be HTTP, or whose framing would contradict the body.
+pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
+    check(spec)?;
+    let framing = framing(spec)?;
+
+    let mut out = Vec::with_capacity(512 + spec.body.len());
+    let version = match spec.version {
+        Version::Http10 => "HTTP/1.0",
+        Version::Http11 => "HTTP/1.1",
+    };
+    for part in [spec.method, " ", spec.target, " ", version, "\r\n"] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    // Host goes first (RFC 9110 §7.2).
+    let host = values(spec, "host").next().unwrap_or(spec.host);
+    write_header(&mut out, "Host", host);
+    for (name, default) in [("User-Agent", USER_AGENT), ("Accept", "*/*")] {
+        if values(spec, name).next().is_none() {
+            write_header(&mut out, name, default);
+        }
+    }
+    for (name, value) in spec
+        .headers
+        .iter()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
+    {
+        write_header(&mut out, name, value);
+    }
+    if framing == Framing::DefaultLength {
+        write_header(&mut out, "Content-Length", &spec.body.len().to_string());
+    }
+    let connection = match (spec.keep_alive, spec.version) {
+        (false, _) => Some("close"),
+        (true, Version::Http10) => Some("keep-alive"),
+        (true, Version::Http11) => None,
+    };
+    if let (Some(default), None) = (connection, values(spec, "connection").next()) {
+        write_header(&mut out, "Connection", default);
+    }
+    out.extend_from_slice(b"\r\n");
+    write_body(&mut out, spec.body, framing);
+    Ok(out)
+}
+
+/// How the body's end is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Framing {
+    /// By what the user's own headers say, or there is none.
+    AsGiven,
+    DefaultLength,
+    Chunked,
+}
+
+fn write_header(out: &mut Vec<u8>, name: &str, value: &str) {
+    for part in [name.as_bytes(), b": ", trim(value.as_bytes()), b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+fn write_body(out: &mut Vec<u8>, body: &[u8], framing: Framing) {
+    if framing != Framing::Chunked {
+        out.extend_from_slice(body);
+        return;
+    }
+    if !body.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", body.len()).as_bytes());
+        out.extend_from_slice(body);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(b"0\r\n\r\n");
+}
+
+/// The values of the user's headers of that name.
+fn values<'a>(spec: &RequestSpec<'a>, name: &str) -> impl Iterator<Item = &'a str> {
+    let named = move |(own, _): &&(String, String)| own.eq_ignore_ascii_case(name);
+    spec.headers
+        .iter()
+        .filter(named)
+        .map(|(_, value)| value.as_str())
+}
+
+fn check(spec: &RequestSpec) -> Result<(), RequestError> {
+    if !is_token(spec.method.as_bytes()) {
+        return Err(RequestError::Method(spec.method.to_owned()));
+    }
+    check_target(spec.method, spec.target)?;
+    check_host(spec.host)?;
+    for (name, value) in spec.headers {
+        if !is_token(name.as_bytes()) {
+            return Err(RequestError::HeaderName(name.clone()));
+        }
+        if !is_value(value.as_bytes()) {
+            return Err(RequestError::HeaderValue {
+                name: name.clone(),
+                value: value.clone(),
+            });
+        }
+    }
+    if let Some(host) = values(spec, "host").next() {
+        check_host(trim_str(host))?;
+    }
+    if values(spec, "host").nth(1).is_some() {
+        return Err(RequestError::SecondHost);
+    }
+    Ok(())
+}
+
+/// The four forms of RFC 9112 §3.2, without a fragment, which is never sent (RFC 9110 §4.2.5).
+fn check_target(method: &str, target: &str) -> Result<(), RequestError> {
+    let visible = target
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    let form = match method {
+        "CONNECT" => target.contains(':') && !target.contains('/'),
+        "OPTIONS" if target == "*" => true,
+        _ => target.starts_with('/') || target.contains("://"),
+    };
+    if visible && form {
+        Ok(())
+    } else {
+        Err(RequestError::Target(target.to_owned()))
+    }
+}
+
+/// `uri-host [ ":" port ]` (RFC 9110 §7.2), whose characters RFC 3986 §3.2.2 lists.
+fn check_host(host: &str) -> Result<(), RequestError> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte);
+    if host.bytes().all(allowed) {
+        Ok(())
+    } else {
+        Err(RequestError::Host(host.to_owned()))
+    }
+}
+
+/// How the body is framed; the user's own framing must fit it, or the next request on the
+/// connection would be read as part of this one.
+fn framing(spec: &RequestSpec) -> Result<Framing, RequestError> {
+    let mut lengths = values(spec, "content-length").map(trim_str);
+    let mut codings = values(spec, "transfer-encoding").map(trim_str);
+    let length = lengths.next();
+    let coding = codings.next();
+    if lengths
+        .next()
+        .or(codings.next())
+        .or(length.and(coding))
+        .is_some()
+    {
+        return Err(RequestError::TwoFramings);
+    }
+    if let Some(given) = length {
+        let digits = !given.is_empty() && given.bytes().all(|byte| byte.is_ascii_digit());
+        if !digits || given.parse() != Ok(spec.body.len()) {
+            let (given, body_bytes) = (given.to_owned(), spec.body.len());
+            return Err(RequestError::ContentLength { given, body_bytes });
+        }
+        return Ok(Framing::AsGiven);
+    }
+    if let Some(given) = coding {
+        if !given.eq_ignore_ascii_case("chunked") || spec.version == Version::Http10 {
+            return Err(RequestError::TransferEncoding(given.to_owned()));
+        }
+        return Ok(Framing::Chunked);
+    }
+    // A method that gives meaning to content says so even if there is none (RFC 9110 §8.6).
+    let means_content = matches!(spec.method, "POST" | "PUT" | "PATCH");
+    Ok(if spec.body.is_empty() && !means_content {
+        Framing::AsGiven
+    } else {
+        Framing::DefaultLength
+    })
+}
+
+fn trim_str(value: &str) -> &str {
+    value.trim_matches([' ', '\t'])
+}
+
+/// What in a request is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequestError {
+    /// The method is not a token (RFC 9110 §9.1).
+    Method(String),
+    /// The target has none of the forms of RFC 9112 §3.2 or holds what must be percent-encoded.
+    Target(String),
+    /// The host holds what no host name, address or port does (RFC 3986 §3.2.2).
+    Host(String),
+    /// The name of a header is not a token (RFC 9110 §5.1).
+    HeaderName(String),
+    /// The value of a header holds a control character, such as CR, LF or NUL (RFC 9110 §5.5).
+    HeaderValue {
+        /// The header's name.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// Host is given twice, which servers must refuse (RFC 9112 §3.2).
+    SecondHost,
+    /// Content-Length is not the size of the body.
+    ContentLength {
+        /// The value given.
+        given: String,
+        /// The size of the body, in bytes.
+        body_bytes: usize,
+    },
+    /// A Transfer-Encoding other than chunked, or any in HTTP/1.0 (RFC 9112 §6.1).
+    TransferEncoding(String),
+    /// Content-Length or Transfer-Encoding twice, or both (RFC 9112 §6.2).
+    TwoFramings,
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RequestError::Method(method) => {
+                write!(
+                    f,
+                    "the method {method:?} is not made of letters, digits and !#$%&'*+-.^_`|~"
+                )
+            }
+            RequestError::Target(target) => write!(
+                f,
+                "the request target {target:?} can't be sent; it begins with / or is a whole URL, \
+                 without a fragment, and spaces and non-ASCII letters in it are percent-encoded"
+            ),
+            RequestError::Host(host) => write!(f, "the host {host:?} is not HOST or HOST:PORT"),
+            RequestError::HeaderName(name) => write!(
+                f,
+                "the header name {name:?} is not made of letters, digits and !#$%&'*+-.^_`|~"
+            ),
+            RequestError::HeaderValue { name, value } => {
+                write!(
+                    f,
+                    "the value {value:?} of header {name} holds a control character"
+                )
+            }
+            RequestError::SecondHost => write!(f, "the header Host is given twice"),
+            RequestError::ContentLength { given, body_bytes } => write!(
+                f,
+                "the header Content-Length says {given:?}, but the body has {body_bytes} bytes \
+                 (leave the header out, and the right one is sent)"
+            ),
+            RequestError::TransferEncoding(given) => write!(
+                f,
+                "the header Transfer-Encoding says {given:?}; only chunked can be sent, and only \
+                 with HTTP/1.1"
+            ),
+            RequestError::TwoFramings => {
+                write!(
+                    f,
+                    "Content-Length and Transfer-Encoding may be given once, and not both"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RequestError {}

@@ -1,0 +1,179 @@
+//! The bodies that hyper sends.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use crate::alarm::Alarm;
+use crate::pattern;
+
+/// Pieces of a large body are at most so long (bytes).
+const PIECE: u64 = 64 << 10;
+
+/// `/chunked/N` sends at least so many chunks, if it has so many bytes.
+const CHUNKS: u64 = 4;
+
+/// `/slow/N` sends so many pieces, if it has so many bytes.
+const SLOW_PIECES: u64 = 10;
+
+/// A response body.
+pub(crate) enum Body {
+    /// All of it at once.
+    Whole(Bytes),
+    /// The pattern, in pieces.
+    Pattern(Pattern),
+    /// The pattern, in pieces with pauses before each.
+    Slow(Slow),
+    /// One piece, then silence.
+    Stuck(Bytes),
+}
+
+/// A stretch of the pattern that is still to be sent.
+pub(crate) struct Pattern {
+    at: u64,
+    end: u64,
+    piece: u64,
+    /// Whether the length is told beforehand.
+    told: bool,
+}
+
+/// A pattern whose pieces wait for the clock.
+pub(crate) struct Slow {
+    pattern: Pattern,
+    gap: Duration,
+    due: Instant,
+    alarm: Rc<Alarm>,
+    pause: Option<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl Body {
+    pub(crate) fn empty() -> Self {
+        Self::Whole(Bytes::new())
+    }
+
+    /// `size` bytes, their number told beforehand.
+    pub(crate) fn sized(size: u64) -> Self {
+        if size <= pattern::PERIOD as u64 {
+            return Self::Whole(pattern::piece(0, size));
+        }
+        Self::Pattern(Pattern {
+            at: 0,
+            end: size,
+            piece: PIECE,
+            told: true,
+        })
+    }
+
+    /// `size` bytes of which nobody is told how many they are.
+    pub(crate) fn chunked(size: u64) -> Self {
+        let piece = size.div_ceil(CHUNKS).clamp(1, PIECE);
+        Self::Pattern(Pattern {
+            at: 0,
+            end: size,
+            piece,
+            told: false,
+        })
+    }
+
+    /// `size` bytes, evenly spread over `over`, the last at its end.
+    pub(crate) fn slow(size: u64, over: Duration, alarm: Rc<Alarm>) -> Self {
+        let piece = size.div_ceil(SLOW_PIECES).max(1);
+        let pieces = size.div_ceil(piece).max(1);
+        let gap = over / u32::try_from(pieces).unwrap_or(u32::MAX);
+        let pattern = Pattern {
+            at: 0,
+            end: size,
+            piece,
+            told: true,
+        };
+        Self::Slow(Slow {
+            pattern,
+            gap,
+            due: Instant::now(),
+            alarm,
+            pause: None,
+        })
+    }
+}
+
+impl Pattern {
+    fn next(&mut self) -> Option<Bytes> {
+        if self.at == self.end {
+            return None;
+        }
+        let piece = pattern::piece(self.at, self.piece.min(self.end - self.at));
+        self.at += piece.len() as u64;
+        Some(piece)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.told {
+            SizeHint::with_exact(self.end - self.at)
+        } else {
+            SizeHint::new()
+        }
+    }
+}
+
+impl Slow {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.pattern.at == self.pattern.end {
+            return Poll::Ready(None);
+        }
+        let pause = match &mut self.pause {
+            Some(pause) => pause,
+            None => {
+                self.due += self.gap;
+                let (alarm, due) = (Rc::clone(&self.alarm), self.due);
+                self.pause
+                    .insert(Box::pin(async move { alarm.until(due).await }))
+            }
+        };
+        ready!(pause.as_mut().poll(cx));
+        self.pause = None;
+        Poll::Ready(self.pattern.next())
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let piece = match self.get_mut() {
+            Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
+            Self::Pattern(pattern) => pattern.next(),
+            Self::Slow(slow) => ready!(slow.poll_next(cx)),
+            Self::Stuck(bytes) if bytes.is_empty() => return Poll::Pending,
+            Self::Stuck(bytes) => Some(std::mem::take(bytes)),
+        };
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Pattern(pattern) => pattern.at == pattern.end,
+            Self::Slow(slow) => slow.pattern.at == slow.pattern.end,
+            Self::Stuck(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pattern(pattern) => pattern.size_hint(),
+            Self::Slow(slow) => slow.pattern.size_hint(),
+            Self::Stuck(_) => SizeHint::new(),
+        }
+    }
+}

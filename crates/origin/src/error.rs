@@ -1,0 +1,157 @@
+//! Why an origin could not start.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// Why an origin could not start. Every message names what it is about and says what to do.
+#[derive(Debug)]
+pub enum OriginError {
+    /// The config names neither an address nor a UNIX path.
+    NothingToListenOn,
+    /// A TCP address could not be had.
+    Listen {
+        /// The address as asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A UNIX path could not be had.
+    Unix {
+        /// The path as asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A UNIX path is longer than a socket address can hold.
+    UnixPathTooLong {
+        /// The path as asked for.
+        path: PathBuf,
+        /// The longest that this system takes, in bytes, without the closing zero.
+        limit: usize,
+    },
+    /// Another process listens on the UNIX path.
+    UnixPathInUse {
+        /// The path as asked for.
+        path: PathBuf,
+    },
+    /// The UNIX path exists and is no socket, so it is left alone.
+    UnixPathOccupied {
+        /// The path as asked for.
+        path: PathBuf,
+    },
+    /// A certificate or key file can't be read or holds nothing of the kind.
+    TlsFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The certificate and the key don't make a server.
+    TlsRefused {
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// A thread could not be pinned to its core.
+    Core {
+        /// The core as asked for.
+        core: usize,
+    },
+    /// A thread or its runtime could not be started.
+    Thread {
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for OriginError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NothingToListenOn => {
+                write!(
+                    f,
+                    "the origin has nothing to listen on: give it an address or a UNIX path"
+                )
+            }
+            Self::Listen { address, source } => {
+                write!(f, "can't listen on {address}: {source}")?;
+                write_hint(f, address_hint(source))
+            }
+            Self::Unix { path, source } => {
+                write!(f, "can't listen on unix:{}: {source}", path.display())?;
+                write_hint(f, path_hint(source))
+            }
+            Self::UnixPathTooLong { path, limit } => write!(
+                f,
+                "the UNIX socket path {} has {} bytes and this system takes at most {limit} \
+                 (choose a shorter folder, such as /tmp)",
+                path.display(),
+                path.as_os_str().len()
+            ),
+            Self::UnixPathInUse { path } => write!(
+                f,
+                "another process listens on unix:{} (stop it, or choose another path)",
+                path.display()
+            ),
+            Self::UnixPathOccupied { path } => write!(
+                f,
+                "{} exists and is not a socket (choose another path, or move it away)",
+                path.display()
+            ),
+            Self::TlsFile { path, reason } => {
+                write!(f, "the TLS file {} is of no use: {reason}", path.display())
+            }
+            Self::TlsRefused { reason } => write!(
+                f,
+                "the certificate and its key don't fit together or are not supported: {reason}"
+            ),
+            Self::Core { core } => write!(
+                f,
+                "can't pin a thread to core {core} (does this machine have it, and may this \
+                 process use it? `nproc --all` and `taskset -cp $$` tell)"
+            ),
+            Self::Thread { source } => write!(f, "can't start a thread of the origin: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for OriginError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen { source, .. } | Self::Unix { source, .. } | Self::Thread { source } => {
+                Some(source)
+            }
+            _ => None,
+        }
+    }
+}
+
+fn write_hint(f: &mut fmt::Formatter<'_>, hint: Option<&str>) -> fmt::Result {
+    match hint {
+        Some(hint) => write!(f, " ({hint})"),
+        None => Ok(()),
+    }
+}
+
+fn address_hint(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            Some("another process has it: stop that one, choose another port, or port 0 for any")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            Some("this machine does not have that address: `ip address` lists those it has")
+        }
+        io::ErrorKind::PermissionDenied => Some("ports below 1024 need root: choose a higher one"),
+        _ => None,
+    }
+}
+
+fn path_hint(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Some("its folder does not exist: make it first"),
+        io::ErrorKind::PermissionDenied => Some("its folder does not let this user write"),
+        io::ErrorKind::NotADirectory => Some("what should be its folder is a file"),
+        _ => None,
+    }
+}

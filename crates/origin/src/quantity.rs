@@ -1,0 +1,101 @@
+//! Sizes and times as they are typed in a path: `10K`, `500ms`.
+
+use std::time::Duration;
+
+/// The largest size that a path may ask for, in bytes (1 GiB).
+pub(crate) const MAX_SIZE: u64 = 1 << 30;
+
+/// The longest time that a path may ask for.
+pub(crate) const MAX_TIME: Duration = Duration::from_secs(3600);
+
+/// Parses a size in bytes: digits with an optional `K`, `M` or `G` (powers of 1,024), at most
+/// [`MAX_SIZE`].
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let bad = || format!("\"{text}\" is no size; write 13, 10K or 1M, at most 1G");
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let size = number(digits)
+        .and_then(|n| n.checked_mul(factor))
+        .ok_or_else(bad)?;
+    if size > MAX_SIZE {
+        Err(bad())
+    } else {
+        Ok(size)
+    }
+}
+
+/// Parses a time: digits and one of `us`, `ms`, `s`, `m`, at most [`MAX_TIME`].
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let bad = || format!("\"{text}\" is no time; write 500us, 20ms, 5s or 1m, at most 60m");
+    let unit = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(bad)?;
+    let (digits, unit) = text.split_at(unit);
+    let microseconds = match unit {
+        "us" => 1,
+        "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" => 60_000_000,
+        _ => return Err(bad()),
+    };
+    let time = number(digits)
+        .and_then(|n| n.checked_mul(microseconds))
+        .map(Duration::from_micros)
+        .ok_or_else(bad)?;
+    if time > MAX_TIME {
+        Err(bad())
+    } else {
+        Ok(time)
+    }
+}
+
+/// Digits alone: `str::parse` would take a sign as well.
+fn number(digits: &str) -> Option<u64> {
+    if digits.bytes().all(|b| b.is_ascii_digit()) {
+        digits.parse().ok()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("0"), Ok(0));
+        assert_eq!(size("13"), Ok(13));
+        assert_eq!(size("10K"), Ok(10_240));
+        assert_eq!(size("1m"), Ok(1 << 20));
+        assert_eq!(size("1G"), Ok(MAX_SIZE));
+        for bad in [
+            "",
+            "K",
+            "-1",
+            "+1",
+            "1.5K",
+            "1KB",
+            "2G",
+            "99999999999999999999",
+            "１K",
+            "é",
+        ] {
+            assert!(size(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(time("0ms"), Ok(Duration::ZERO));
+        assert_eq!(time("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(time("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(time("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(time("60m"), Ok(MAX_TIME));
+        for bad in ["", "5", "ms", "-5s", "1h", "61m", "1.5s", "5 s", "5sé"] {
+            assert!(time(bad).is_err(), "{bad:?}");
+        }
+    }
+}

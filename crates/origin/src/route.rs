@@ -1,0 +1,250 @@
+//! From a request's path to what it asks for.
+
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::fault::Fault;
+use crate::quantity::{size, time};
+use crate::stall::Schedule;
+
+/// Every path with what it answers, for people. A 404 says it too.
+pub const PATHS: &str = "\
+/                          Hello, world! (13 bytes)
+/bytes/N                   N bytes (13, 10K, 1M; at most 1G): each line of 8 holds its own offset
+/chunked/N                 the same in chunks, without a length
+/slow/N?over=TIME          the same in 10 pieces spread over TIME (default 1s)
+/delay/TIME                the answer of / after TIME (500us, 20ms, 5s; at most 60m)
+/delay/TIME/bytes/N        N bytes after TIME
+/status/CODE               an answer of that status, 200 to 999
+/redirect/N                N redirects (302), the last one to /
+/close                     the answer of / with Connection: close
+/echo                      the request's body; its method and number of headers as
+                           prony-method and prony-headers
+/stall?every=5s&for=1s     the answer of /; from the first such request on the whole server
+                           freezes for the last 1s of every 5s
+/fault/NAME                something wrong or unusual, NAME being one of:
+";
+
+/// What a path asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Hello,
+    Bytes(u64),
+    Chunked(u64),
+    Slow { size: u64, over: Duration },
+    Delay { time: Duration, then: After },
+    Status(StatusCode),
+    Redirect(u32),
+    Close,
+    Echo,
+    Stall(Schedule),
+    Fault(Fault),
+}
+
+/// What a delay ends with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    Hello,
+    Bytes(u64),
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoRoute {
+    /// There is no such path.
+    Unknown,
+    /// There is, but not with that number.
+    Bad(String),
+}
+
+impl From<String> for NoRoute {
+    fn from(reason: String) -> Self {
+        Self::Bad(reason)
+    }
+}
+
+/// Finds the route of a path. Only `/stall` and `/slow` look at the query.
+pub(crate) fn route(path: &str, query: Option<&str>) -> Result<Route, NoRoute> {
+    if path == "/" {
+        return Ok(Route::Hello);
+    }
+    let mut parts = path
+        .strip_prefix('/')
+        .ok_or(NoRoute::Unknown)?
+        .splitn(5, '/');
+    let parts = [(); 5].map(|()| parts.next());
+    Ok(match parts {
+        [Some("bytes"), Some(n), None, ..] => Route::Bytes(size(n)?),
+        [Some("chunked"), Some(n), None, ..] => Route::Chunked(size(n)?),
+        [Some("slow"), Some(n), None, ..] => slow(n, query)?,
+        [Some("delay"), Some(t), None, ..] => Route::Delay {
+            time: time(t)?,
+            then: After::Hello,
+        },
+        [Some("delay"), Some(t), Some("bytes"), Some(n), None] => Route::Delay {
+            time: time(t)?,
+            then: After::Bytes(size(n)?),
+        },
+        [Some("status"), Some(code), None, ..] => Route::Status(status(code)?),
+        [Some("redirect"), Some(n), None, ..] => Route::Redirect(redirects(n)?),
+        [Some("close"), None, ..] => Route::Close,
+        [Some("echo"), None, ..] => Route::Echo,
+        [Some("stall"), None, ..] => stall(query)?,
+        [Some("fault"), Some(name), None, ..] => {
+            Route::Fault(Fault::from_name(name).ok_or(NoRoute::Unknown)?)
+        }
+        _ => return Err(NoRoute::Unknown),
+    })
+}
+
+fn slow(n: &str, query: Option<&str>) -> Result<Route, NoRoute> {
+    let over = argument(query, "over").map_or(Ok(Duration::from_secs(1)), time)?;
+    Ok(Route::Slow {
+        size: size(n)?,
+        over,
+    })
+}
+
+/// 1xx is left out: it comes before an answer and is none (`/fault/interim` has it).
+fn status(code: &str) -> Result<StatusCode, NoRoute> {
+    let bad = || format!("\"{code}\" is no status code from 200 to 999");
+    let code = StatusCode::from_bytes(code.as_bytes()).map_err(|_| bad())?;
+    if code.is_informational() {
+        Err(bad().into())
+    } else {
+        Ok(code)
+    }
+}
+
+fn redirects(n: &str) -> Result<u32, NoRoute> {
+    n.parse()
+        .ok()
+        .filter(|n| (1..=1_000).contains(n))
+        .ok_or_else(|| format!("\"{n}\" is no number of redirects from 1 to 1000").into())
+}
+
+fn stall(query: Option<&str>) -> Result<Route, NoRoute> {
+    let every = argument(query, "every").map_or(Ok(Duration::from_secs(5)), time)?;
+    let lasts = argument(query, "for").map_or(Ok(Duration::from_secs(1)), time)?;
+    Schedule::new(every, lasts)
+        .map(Route::Stall)
+        .ok_or_else(|| NoRoute::Bad("/stall?every=A&for=B: B must be shorter than A".to_string()))
+}
+
+fn argument<'a>(query: Option<&'a str>, name: &str) -> Option<&'a str> {
+    query?
+        .split('&')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn every_path_has_its_route() {
+        let stall = |every, lasts| Route::Stall(Schedule::new(every * MS, lasts * MS).unwrap());
+        for (path, query, expected) in [
+            ("/", None, Route::Hello),
+            ("/", Some("a=b"), Route::Hello),
+            ("/bytes/10K", None, Route::Bytes(10_240)),
+            ("/chunked/5", None, Route::Chunked(5)),
+            (
+                "/slow/5",
+                None,
+                Route::Slow {
+                    size: 5,
+                    over: 1_000 * MS,
+                },
+            ),
+            (
+                "/slow/5",
+                Some("over=20ms"),
+                Route::Slow {
+                    size: 5,
+                    over: 20 * MS,
+                },
+            ),
+            (
+                "/delay/20ms",
+                None,
+                Route::Delay {
+                    time: 20 * MS,
+                    then: After::Hello,
+                },
+            ),
+            (
+                "/delay/1s/bytes/2",
+                None,
+                Route::Delay {
+                    time: 1_000 * MS,
+                    then: After::Bytes(2),
+                },
+            ),
+            ("/status/404", None, Route::Status(StatusCode::NOT_FOUND)),
+            ("/redirect/2", None, Route::Redirect(2)),
+            ("/close", None, Route::Close),
+            ("/echo", Some("x"), Route::Echo),
+            ("/stall", None, stall(5_000, 1_000)),
+            ("/stall", Some("every=2s&for=500ms"), stall(2_000, 500)),
+            ("/stall", Some("for=0s&every=2s"), stall(2_000, 0)),
+            ("/fault/stall-body", None, Route::Fault(Fault::StallBody)),
+        ] {
+            assert_eq!(route(path, query), Ok(expected), "{path} {query:?}");
+        }
+    }
+
+    #[test]
+    fn paths_that_lead_nowhere() {
+        for path in [
+            "",
+            "*",
+            "//",
+            "/x",
+            "/bytes",
+            "/bytes/1/",
+            "/delay/1s/bytes",
+            "/delay/1s/bytes/1/x",
+            "/delay/1s/x/1",
+            "/fault",
+            "/fault/",
+            "/fault/none",
+            "/close/x",
+            "/bytes/1/2/3/4/5/6",
+        ] {
+            assert_eq!(route(path, None), Err(NoRoute::Unknown), "{path}");
+        }
+        for (path, query) in [
+            ("/bytes/", None),
+            ("/bytes/-1", None),
+            ("/chunked/2G", None),
+            ("/delay/20", None),
+            ("/delay/1s/bytes/x", None),
+            ("/status/99", None),
+            ("/status/103", None),
+            ("/status/1000", None),
+            ("/redirect/0", None),
+            ("/stall", Some("every=1s&for=1s")),
+            ("/stall", Some("every=x")),
+            ("/slow/5", Some("over=1")),
+        ] {
+            assert!(
+                matches!(route(path, query), Err(NoRoute::Bad(_))),
+                "{path} {query:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_list_for_people_names_every_path() {
+        for first in [
+            "bytes", "chunked", "slow", "delay", "status", "redirect", "close", "echo", "stall",
+            "fault",
+        ] {
+            assert!(PATHS.contains(&format!("\n/{first}")), "{first}");
+        }
+    }
+}

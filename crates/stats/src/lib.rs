@@ -1,1 +1,35 @@
-//! prony-stats
+//! From trials to verdicts: estimates with intervals, error rates that are kept, sentences.
+//!
+//! Enters: a [`Design`] (factors, variants, baseline, when to stop) and [`Trials`] (one number for
+//! each metric, block and variant). Leaves: an [`Evaluation`] (comparisons with verdicts, effects,
+//! summaries, when to look again) and the document `verdict.json`
+//! ([`VerdictDocument`]).
+//!
+//! Blocks are the only source of uncertainty: nothing here knows the requests inside a trial. It
+//! reads no file, no clock and no randomness; the same input gives the same output. What each
+//! number is, and what it is worth, stands in `docs/measurement.md`.
+
+mod comparison;
+mod design;
+mod document;
+mod effects;
+mod estimate;
+mod evaluate;
+mod forecast;
+mod looks;
+mod metric;
+mod pairing;
+mod sentence;
+mod summary;
+mod trials;
+
+pub use comparison::{Comparison, Description, Effect, Verdict};
+pub use design::{Design, DesignError, Factor, LEAST_BLOCKS, Levels, MOST_BLOCKS, Pair};
+pub use document::{About, VERDICT_SCHEMA, VerdictDocument};
+pub use effects::{EffectKind, FactorEffect};
+pub use estimate::{Estimate, Interval, critical};
+pub use evaluate::{Evaluation, evaluate};
+pub use looks::{Look, levels, spent_share};
+pub use metric::{Direction, Metric, Scale, UnknownMetric};
+pub use summary::{MetricSummary, VariantSummary};
+pub use trials::{Trials, Values};

@@ -1,0 +1,92 @@
+//! The document `verdict.json`, schema `prony.verdict/1`.
+
+use prony_record::Finding;
+use serde::{Deserialize, Serialize};
+
+use crate::comparison::{Comparison, Description};
+use crate::design::{Design, Levels};
+use crate::effects::FactorEffect;
+use crate::evaluate::Evaluation;
+use crate::looks::Look;
+use crate::summary::VariantSummary;
+
+/// The `schema` of the documents written.
+pub const VERDICT_SCHEMA: &str = "prony.verdict/1";
+
+/// Everything an experiment concluded. Readers ignore keys that they don't know.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerdictDocument {
+    /// [`VERDICT_SCHEMA`].
+    pub schema: String,
+    /// The plan's name.
+    pub name: String,
+    /// The plan's question.
+    #[serde(default)]
+    pub question: String,
+    /// The seed of the order.
+    pub seed: u64,
+    /// Complete blocks.
+    pub blocks: u32,
+    /// For each block the names of the variants in the order in which they ran.
+    pub order: Vec<Vec<String>>,
+    /// The levels that the baseline fixes.
+    pub baseline: Levels,
+    /// What counts as no difference, as a share.
+    #[serde(default)]
+    pub margin: f64,
+    /// Each variant alone.
+    pub variants: Vec<VariantSummary>,
+    /// The family, each with its verdict.
+    pub comparisons: Vec<Comparison>,
+    /// The comparisons on all other metrics, without verdicts.
+    #[serde(default)]
+    pub described: Vec<Description>,
+    /// Main effects and interactions.
+    #[serde(default)]
+    pub effects: Vec<FactorEffect>,
+    /// The looks that were taken; `--resume` goes on from them.
+    #[serde(default)]
+    pub looks: Vec<Look>,
+    /// What qualifies the verdicts.
+    pub findings: Vec<Finding>,
+}
+
+/// What the document says of the experiment beside its results.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About {
+    /// The plan's name.
+    pub name: String,
+    /// The plan's question.
+    pub question: String,
+    /// The seed of the order.
+    pub seed: u64,
+    /// For each block the names of the variants in the order in which they ran.
+    pub order: Vec<Vec<String>>,
+}
+
+impl VerdictDocument {
+    /// Joins what an experiment was and what it gave.
+    pub fn new(
+        about: About,
+        design: &Design,
+        evaluation: Evaluation,
+        findings: Vec<Finding>,
+    ) -> VerdictDocument {
+        VerdictDocument {
+            schema: VERDICT_SCHEMA.to_owned(),
+            name: about.name,
+            question: about.question,
+            seed: about.seed,
+            blocks: evaluation.blocks,
+            order: about.order,
+            baseline: design.baseline.clone(),
+            margin: design.margin,
+            variants: evaluation.variants,
+            comparisons: evaluation.comparisons,
+            described: evaluation.described,
+            effects: evaluation.effects,
+            looks: evaluation.looks,
+            findings,
+        }
+    }
+}

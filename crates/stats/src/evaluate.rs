@@ -1,0 +1,382 @@
+//! From a design and its trials to verdicts.
+//!
+//! The looks are replayed from the first: what was rejected at one stays rejected, and a rejected
+//! hypothesis hands its share of the error rate to those still open, from that look on (Holm 1979;
+//! with looks, Ye et al. 2013 and Maurer and Bretz 2013). So the same trials give the same
+//! verdicts, whoever evaluated them before and how often.
+
+use std::collections::HashMap;
+
+use crate::comparison::{Comparison, Description, Effect, Verdict};
+use crate::design::{Design, DesignError, LEAST_BLOCKS, Pair};
+use crate::effects::{self, FactorEffect};
+use crate::estimate::{Estimate, Interval};
+use crate::forecast;
+use crate::looks::{Look, levels, looks_until, spent_share};
+use crate::metric::{Direction, Metric, Scale};
+use crate::pairing::{self, Paired};
+use crate::sentence;
+use crate::summary::{self, VariantSummary};
+use crate::trials::{Block, Trials};
+
+/// What the trials so far say.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Complete blocks there are.
+    pub blocks: u32,
+    /// The looks taken, this one included. To be kept with the results and given to the next call
+    /// when more blocks are added.
+    pub looks: Vec<Look>,
+    /// Every comparison of the family, in the order of variants, then metrics.
+    pub comparisons: Vec<Comparison>,
+    /// The same for all metrics outside the family that were measured.
+    pub described: Vec<Description>,
+    /// Main effects and two-way interactions, when the variants are a full product of two factors
+    /// or more.
+    pub effects: Vec<FactorEffect>,
+    /// Each variant alone.
+    pub variants: Vec<VariantSummary>,
+    planned_next: Option<u32>,
+}
+
+impl Evaluation {
+    /// Whether no comparison is undecided. More blocks would add nothing that was asked for.
+    pub fn decided(&self) -> bool {
+        self.comparisons
+            .iter()
+            .all(|comparison| comparison.verdict != Verdict::Undecided)
+    }
+
+    /// The number of complete blocks, in all, at which to evaluate again; `None` when all is
+    /// decided or the plan's blocks are used up.
+    pub fn next_look(&self) -> Option<u32> {
+        self.planned_next.filter(|_| !self.decided())
+    }
+
+    /// Withholds the verdicts of the comparisons that `distorted` picks.
+    pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, reason: &str) {
+        for comparison in &mut self.comparisons {
+            if distorted(comparison) {
+                comparison.withhold(reason);
+            }
+        }
+    }
+}
+
+/// Evaluates the complete blocks in `trials`.
+///
+/// Each call at a new number of blocks is a look and spends error rate. Call it at `blocks_min`,
+/// then at each [`Evaluation::next_look`], and once where the experiment ends before that; never
+/// for a display that runs along. `earlier` are the looks of the evaluation before
+/// ([`Evaluation::looks`]); it may be empty when all of them were planned ones.
+///
+/// # Errors
+/// When the design contradicts itself.
+pub fn evaluate(
+    design: &Design,
+    trials: &Trials,
+    earlier: &[Look],
+) -> Result<Evaluation, DesignError> {
+    let pairs = design.pairs()?;
+    let complete = trials.complete(design.variants.len());
+    let count = u32::try_from(complete.len()).unwrap_or(u32::MAX);
+    let looks = looks_until(design, earlier, count);
+    let used = looks.last().map_or(count, |look| look.blocks);
+    let blocks = &complete[..used as usize];
+
+    let mut family = Family::new(design, &looks, &pairs, blocks);
+    for look in 0..looks.len() {
+        family.look(look);
+    }
+    let miss = family.miss_now();
+    let comparisons = family
+        .hypotheses
+        .iter()
+        .map(|hypothesis| family.comparison(hypothesis, blocks))
+        .collect();
+    Ok(Evaluation {
+        blocks: count,
+        comparisons,
+        described: describe(design, &pairs, blocks, miss),
+        effects: effects::of(design, blocks, miss),
+        variants: summary::of(design, blocks),
+        planned_next: design
+            .planned_looks()
+            .into_iter()
+            .find(|&look| look > count),
+        looks,
+    })
+}
+
+/// All hypotheses that share the error rate.
+struct Family<'a> {
+    design: &'a Design,
+    /// The looks taken, then those still planned.
+    looks: Vec<Look>,
+    taken: usize,
+    hypotheses: Vec<Hypothesis>,
+    /// Levels at each look by the number of hypotheses that share the error rate.
+    levels: HashMap<usize, Vec<f64>>,
+}
+
+/// "The variant's metric is that of its baseline."
+struct Hypothesis {
+    pair: Pair,
+    metric: Metric,
+    paired: Paired,
+    estimate: Option<Estimate>,
+    /// The interval that stands after the looks so far, on the averaging scale.
+    interval: Option<Interval>,
+    /// Whether a look has rejected it.
+    rejected: bool,
+}
+
+impl<'a> Family<'a> {
+    fn new(design: &'a Design, taken: &[Look], pairs: &[Pair], blocks: &[Block<'_>]) -> Self {
+        let mut looks = taken.to_vec();
+        let (now, spent) = taken
+            .last()
+            .map_or((0, 0.0), |look| (look.blocks, look.spent_share));
+        looks.extend(
+            design
+                .planned_looks()
+                .into_iter()
+                .map(|at| Look {
+                    blocks: at,
+                    spent_share: spent_share(f64::from(at) / f64::from(design.blocks_max)),
+                })
+                .filter(|look| look.blocks > now && look.spent_share > spent),
+        );
+        let hypotheses = pairs
+            .iter()
+            .flat_map(|&pair| design.family.iter().map(move |&metric| (pair, metric)))
+            .map(|(pair, metric)| Hypothesis {
+                pair,
+                metric,
+                paired: pairing::pair(blocks, pair, metric),
+                estimate: None,
+                interval: None,
+                rejected: false,
+            })
+            .collect();
+        Family {
+            design,
+            looks,
+            taken: taken.len(),
+            hypotheses,
+            levels: HashMap::new(),
+        }
+    }
+
+    /// The level at a look for one of `sharing` hypotheses.
+    fn level(&mut self, look: usize, sharing: usize) -> f64 {
+        let alpha = self.design.alpha / sharing.max(1) as f64;
+        let levels = self
+            .levels
+            .entry(sharing)
+            .or_insert_with(|| levels(&self.looks, alpha));
+        levels.get(look).copied().unwrap_or(0.0)
+    }
+
+    /// How often a single interval misses at the present look; `None` before the first.
+    fn miss_now(&mut self) -> Option<f64> {
+        let now = self.taken.checked_sub(1)?;
+        Some(self.level(now, 1))
+    }
+
+    fn look(&mut self, look: usize) {
+        let miss = self.level(look, 1);
+        let blocks = self.looks[look].blocks as usize;
+        for hypothesis in &mut self.hypotheses {
+            hypothesis.update(blocks, miss);
+        }
+        self.holm(look);
+    }
+
+    /// Holm's steps: the smallest p-value is held against the error rate shared by all that are
+    /// open; when it is rejected, the next against the rate shared by one fewer.
+    fn holm(&mut self, look: usize) {
+        loop {
+            let open = self.hypotheses.iter().filter(|one| !one.rejected).count();
+            let level = self.level(look, open);
+            let smallest = self
+                .hypotheses
+                .iter_mut()
+                .filter(|one| !one.rejected)
+                .filter_map(|one| Some((one.estimate?.p_value(), one)))
+                .min_by(|(a, _), (b, _)| a.total_cmp(b));
+            match smallest {
+                Some((p, hypothesis)) if p <= level => hypothesis.rejected = true,
+                _ => return,
+            }
+        }
+    }
+
+    fn comparison(&self, hypothesis: &Hypothesis, blocks: &[Block<'_>]) -> Comparison {
+        let Pair { variant, against } = hypothesis.pair;
+        let design = self.design;
+        let mut comparison = Comparison {
+            levels: design.variants[variant].clone(),
+            against: design.variants[against].clone(),
+            metric: hypothesis.metric,
+            effect: hypothesis.effect(),
+            verdict: hypothesis.verdict(design.margin),
+            text: String::new(),
+            blocks: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
+            more_blocks: None,
+            name: design.name_of(variant),
+            against_name: design.name_of(against),
+        };
+        if let Some(gap) = hypothesis.paired.gap() {
+            comparison.withhold(&gap.reason(&comparison.name, &comparison.against_name));
+            return comparison;
+        }
+        if comparison.verdict == Verdict::Undecided {
+            comparison.more_blocks = self.more_blocks(hypothesis);
+        }
+        comparison.text = sentence::comparison(&comparison, design, self.hypotheses.len());
+        comparison
+    }
+
+    fn more_blocks(&self, hypothesis: &Hypothesis) -> Option<u32> {
+        let open = self.hypotheses.iter().filter(|one| !one.rejected).count();
+        let alpha = self.design.alpha;
+        let coming = &self.looks[self.taken..];
+        let shared = self.levels.get(&open).cloned().unwrap_or_default();
+        let alone = self.levels.get(&1).cloned().unwrap_or_default();
+        let planned = coming
+            .iter()
+            .enumerate()
+            .map(|(place, look)| forecast::Step {
+                blocks: look.blocks,
+                shared: shared.get(self.taken + place).copied().unwrap_or(0.0),
+                alone: alone.get(self.taken + place).copied().unwrap_or(0.0),
+            });
+        forecast::more_blocks(
+            hypothesis.estimate?,
+            equivalence(hypothesis.metric, self.design.margin),
+            planned,
+            forecast::Beyond {
+                from: self.design.blocks_max,
+                shared: alpha / open.max(1) as f64,
+                alone: alpha,
+            },
+        )
+    }
+}
+
+impl Hypothesis {
+    /// Takes in the first `blocks` blocks. All looks' intervals hold at once with 95%, so what
+    /// stands is where they overlap. When the estimate from all blocks lies outside that, the
+    /// earlier blocks are contradicted by the later ones, and the newest interval stands alone.
+    fn update(&mut self, blocks: usize, miss: f64) {
+        let Paired::Complete(values) = &self.paired else {
+            return;
+        };
+        let Some(estimate) = values.get(..blocks).and_then(Estimate::from_blocks) else {
+            return;
+        };
+        let newest = estimate.interval(miss);
+        let overlap = self
+            .interval
+            .map_or(newest, |before| before.intersect(&newest));
+        let stands = if overlap.contains(estimate.mean) {
+            overlap
+        } else {
+            newest
+        };
+        self.estimate = Some(estimate);
+        self.interval = Some(stands);
+        // A rejection that the later blocks contradict is taken back.
+        self.rejected &= !stands.contains(0.0);
+    }
+
+    fn effect(&self) -> Effect {
+        match (&self.paired, self.estimate) {
+            (Paired::Complete(_), Some(estimate)) => {
+                Effect::on(self.metric.scale(), Some(estimate.mean), self.interval)
+            }
+            (Paired::Complete(values), None) if !values.is_empty() => {
+                let mean = crate::estimate::mean(values);
+                Effect::on(self.metric.scale(), Some(mean), None)
+            }
+            _ => Effect::NONE,
+        }
+    }
+
+    fn verdict(&self, margin: f64) -> Verdict {
+        let (Some(estimate), Some(interval)) = (self.estimate, self.interval) else {
+            return Verdict::Undecided;
+        };
+        if interval.within(&equivalence(self.metric, margin)) {
+            return Verdict::Equivalent;
+        }
+        if !self.rejected {
+            return Verdict::Undecided;
+        }
+        match (estimate.mean > 0.0, self.metric.direction()) {
+            (true, Direction::Higher) | (false, Direction::Lower) => Verdict::Faster,
+            (_, Direction::Neither) => Verdict::Undecided,
+            _ => Verdict::Slower,
+        }
+    }
+}
+
+/// What counts as no difference, on the averaging scale.
+pub(crate) fn equivalence(metric: Metric, margin: f64) -> Interval {
+    match metric.scale() {
+        Scale::Ratio => Interval {
+            low: (-margin).ln_1p(),
+            high: margin.ln_1p(),
+        },
+        Scale::Difference => Interval {
+            low: -margin,
+            high: margin,
+        },
+    }
+}
+
+/// The comparisons on metrics outside the family. Blocks in which either value lacks are left out.
+fn describe(
+    design: &Design,
+    pairs: &[Pair],
+    blocks: &[Block<'_>],
+    miss: Option<f64>,
+) -> Vec<Description> {
+    let mut described = Vec::new();
+    for &pair in pairs {
+        for metric in Metric::ALL {
+            if design.family.contains(&metric) {
+                continue;
+            }
+            let values = pairing::present(blocks, pair, metric);
+            if values.is_empty() {
+                continue;
+            }
+            let mean = crate::estimate::mean(&values);
+            let interval = Estimate::from_blocks(&values)
+                .zip(miss)
+                .map(|(estimate, miss)| estimate.interval(miss));
+            let mut description = Description {
+                levels: design.variants[pair.variant].clone(),
+                against: design.variants[pair.against].clone(),
+                metric,
+                effect: Effect::on(metric.scale(), Some(mean), interval),
+                blocks: u32::try_from(values.len()).unwrap_or(u32::MAX),
+                text: String::new(),
+            };
+            description.text = sentence::description(
+                &description,
+                &design.name_of(pair.variant),
+                &design.name_of(pair.against),
+            );
+            described.push(description);
+        }
+    }
+    described
+}
+
+/// Whether there are too few blocks for an interval.
+pub(crate) fn too_few(blocks: u32) -> bool {
+    blocks < LEAST_BLOCKS
+}

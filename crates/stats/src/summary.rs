@@ -1,0 +1,106 @@
+//! Each variant alone: what its trials measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{Design, Levels, Pair};
+use crate::estimate::{Estimate, mean};
+use crate::metric::{Direction, Metric, Scale};
+use crate::pairing;
+use crate::trials::Block;
+
+/// Chance that the interval of a variant's own level misses.
+const MISS: f64 = 0.05;
+
+/// One metric of one variant over the complete blocks. Absent where no trial measured it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct MetricSummary {
+    /// Median of the trials.
+    pub median: f64,
+    /// Lower end of the 95% t interval of the geometric mean (of the arithmetic mean for shares).
+    /// Absent under three blocks.
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// The best trial: the highest where more is better or neither is, the lowest where less is.
+    pub best: f64,
+}
+
+/// One variant over the complete blocks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VariantSummary {
+    /// Its levels.
+    pub levels: Levels,
+    /// What sentences call it.
+    pub name: String,
+    /// Trials counted: one for each complete block.
+    pub trials: u32,
+    /// Its request rate as percent of its baseline's, the geometric mean over blocks; 100 for a
+    /// baseline. Absent where it can't be had.
+    pub relative_percent: Option<f64>,
+    /// By metric.
+    pub metrics: BTreeMap<Metric, MetricSummary>,
+}
+
+pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
+    (0..design.variants.len())
+        .map(|variant| VariantSummary {
+            levels: design.variants[variant].clone(),
+            name: design.name_of(variant),
+            trials: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
+            relative_percent: relative_percent(design, blocks, variant),
+            metrics: Metric::ALL
+                .into_iter()
+                .filter_map(|metric| Some((metric, summarise(blocks, variant, metric)?)))
+                .collect(),
+        })
+        .collect()
+}
+
+fn relative_percent(design: &Design, blocks: &[Block<'_>], variant: usize) -> Option<f64> {
+    let against = design.counterpart(variant)?;
+    let logs = pairing::present(blocks, Pair { variant, against }, Metric::RatePerS);
+    let percent = 100.0 * mean(&logs).exp();
+    (!logs.is_empty() && percent.is_finite()).then_some(percent)
+}
+
+fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<MetricSummary> {
+    let mut values: Vec<f64> = blocks
+        .iter()
+        .filter_map(|block| block.value(variant, metric))
+        .collect();
+    values.sort_by(f64::total_cmp);
+    let best = match metric.direction() {
+        Direction::Lower => *values.first()?,
+        Direction::Higher | Direction::Neither => *values.last()?,
+    };
+    let averaged: Option<Vec<f64>> = blocks
+        .iter()
+        .map(|block| pairing::averaged(block, variant, metric))
+        .collect();
+    let interval = averaged
+        .and_then(|values| Estimate::from_blocks(&values))
+        .map(|estimate| estimate.interval(MISS))
+        .map(|interval| match metric.scale() {
+            Scale::Ratio => interval.map(f64::exp),
+            Scale::Difference => interval.map(|share| share.clamp(0.0, 1.0)),
+        })
+        .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
+    Some(MetricSummary {
+        median: median(&values)?,
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        best,
+    })
+}
+
+/// The middle of sorted values, or the mean of the two in the middle.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = *sorted.get(sorted.len() / 2)?;
+    if sorted.len() % 2 == 1 {
+        return Some(upper);
+    }
+    let lower = *sorted.get(sorted.len() / 2 - 1)?;
+    Some(f64::midpoint(lower, upper))
+}

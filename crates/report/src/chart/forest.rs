@@ -1,0 +1,233 @@
+//! Ratios to the reference with their intervals, against the band in which they count as none.
+
+use super::canvas::{Axis, Canvas, Side, Text};
+use super::palette::{self, Color};
+use super::{Chart, Room, chart};
+use crate::number;
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ForestRow {
+    /// The variant's name.
+    pub(crate) name: String,
+    /// The variant's colour.
+    pub(crate) color: Color,
+    /// The ratio to the reference; none for the reference itself or where there is no estimate.
+    pub(crate) ratio: Option<f64>,
+    /// Its interval.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// The verdict in a word, or what else is to be said.
+    pub(crate) verdict: String,
+}
+
+/// A reach that is shown even where all intervals are narrower.
+const LEAST_REACH: f64 = 0.03;
+/// Beyond this ratio between the ends, marks are at 1, 2 and 5 times powers of ten.
+const DECADES_FROM: f64 = 3.0;
+
+/// Draws the rows, in their order, on a common logarithmic axis. `margin` is half the band's width
+/// as a share; the band runs from `1/(1+margin)` to `1+margin`, as the verdict rule's does.
+pub(crate) fn forest(label: String, rows: &[ForestRow], margin: f64) -> Chart {
+    chart(label, |canvas, room| draw(canvas, room, rows, margin))
+}
+
+fn draw(canvas: &mut Canvas<'_>, room: Room, rows: &[ForestRow], margin: f64) -> f64 {
+    let (left, right, row_height) = if room.is_narrow() {
+        (8.0, room.width() - 8.0, 58.0)
+    } else {
+        (names_width(rows), room.width() - 196.0, 38.0)
+    };
+    let top = 24.0;
+    let bottom = top + row_height * rows.len() as f64;
+    let (from, to) = ends(rows, margin);
+    let axis = Axis::new(from.ln()..to.ln(), left..right);
+    let x = |ratio: f64| axis.at(ratio.ln());
+
+    let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
+    canvas.rect((x(band.0), top), (x(band.1), bottom), palette::BAND, 1.0);
+    let note = format!(
+        "no difference: ±{}%",
+        number::significant(margin * 100.0, 2)
+    );
+    let room_for_note = Text::AXIS.width_of(&note) / 2.0;
+    let note_x = x(1.0).max(left + room_for_note).min(right - room_for_note);
+    canvas.text((note_x, top - 11.0), &note, Text::AXIS.side(Side::Middle));
+
+    for ratio in marks(from, to, if room.is_narrow() { 5 } else { 7 }) {
+        canvas.line((x(ratio), top), (x(ratio), bottom), palette::GRID, 1.0);
+        let text = mark_text(ratio);
+        canvas.text(
+            (x(ratio), bottom + 13.0),
+            &text,
+            Text::AXIS.side(Side::Middle),
+        );
+    }
+    canvas.line((x(1.0), top), (x(1.0), bottom), palette::REFERENCE, 1.4);
+    for (i, row) in rows.iter().enumerate() {
+        let y = top + row_height * i as f64;
+        draw_row(canvas, room, row, (left, right), y, &x);
+    }
+    let caption = "percent of the reference, 95% intervals";
+    canvas.text(
+        ((left + right) / 2.0, bottom + 31.0),
+        caption,
+        Text::AXIS.side(Side::Middle),
+    );
+    bottom + 42.0
+}
+
+/// Room for the names at the left of a wide drawing.
+fn names_width(rows: &[ForestRow]) -> f64 {
+    let longest = rows
+        .iter()
+        .map(|row| Text::LABEL.bold().width_of(&row.name));
+    longest.fold(90.0_f64, f64::max).min(210.0) + 16.0
+}
+
+fn draw_row(
+    canvas: &mut Canvas<'_>,
+    room: Room,
+    row: &ForestRow,
+    (left, right): (f64, f64),
+    top: f64,
+    x: &impl Fn(f64) -> f64,
+) {
+    let name = Text::LABEL.bold().color(row.color);
+    let y = if room.is_narrow() {
+        // Name and figure share a line above the mark.
+        let figure = figure(row, true);
+        let figure_width = Text::LABEL.width_of(&figure);
+        let fitted = name.fit(&row.name, right - left - figure_width - 10.0);
+        canvas.text((left, top + 16.0), &fitted, name);
+        canvas.text((right, top + 16.0), &figure, Text::LABEL.side(Side::End));
+        top + 40.0
+    } else {
+        let y = top + 19.0;
+        let fitted = name.fit(&row.name, left - 16.0);
+        canvas.text((left - 14.0, y), &fitted, name.side(Side::End));
+        canvas.text((right + 14.0, y - 7.5), &figure(row, false), Text::LABEL);
+        canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
+        y
+    };
+    let inside = |ratio: f64| x(ratio).clamp(left, right);
+    if let Some((low, high)) = row.interval {
+        let (low, high) = (inside(low), inside(high));
+        canvas.line((low, y), (high, y), row.color, 2.4);
+        for end in [low, high] {
+            canvas.line((end, y - 5.0), (end, y + 5.0), row.color, 2.0);
+        }
+    }
+    canvas.dot(
+        (inside(row.ratio.unwrap_or(1.0)), y),
+        5.5,
+        palette::PAPER,
+        1.0,
+    );
+    let is_reference = row.ratio.is_none() && row.interval.is_none();
+    let radius = if is_reference { 3.5 } else { 4.5 };
+    canvas.dot(
+        (inside(row.ratio.unwrap_or(1.0)), y),
+        radius,
+        row.color,
+        1.0,
+    );
+}
+
+/// The ratio with its interval; on a phone with the verdict's word instead of the interval, whose
+/// ends the table has.
+fn figure(row: &ForestRow, with_verdict: bool) -> String {
+    match (row.ratio, row.interval) {
+        (Some(ratio), Some((low, high))) if !with_verdict => format!(
+            "{} ({} to {})",
+            number::ratio(ratio),
+            number::ratio(low).trim_end_matches('%'),
+            number::ratio(high)
+        ),
+        (Some(ratio), _) if with_verdict => {
+            format!("{} · {}", number::ratio(ratio), row.verdict)
+        }
+        (Some(ratio), _) => number::ratio(ratio),
+        (None, _) if with_verdict => format!("100% · {}", row.verdict),
+        (None, _) => "100%".to_owned(),
+    }
+}
+
+/// The ends of the axis: all intervals and the band, with some air, and never so wide that one
+/// undecided variant squeezes the others into a dot.
+fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
+    let reach = (margin * 1.5).clamp(LEAST_REACH, 0.6);
+    let mut low: f64 = 1.0 - reach;
+    let mut high: f64 = 1.0 + reach;
+    for row in rows {
+        let ratios = row.ratio.into_iter();
+        let intervals = row.interval.iter().flat_map(|&(low, high)| [low, high]);
+        for value in ratios
+            .chain(intervals)
+            .filter(|v| v.is_finite() && *v > 0.0)
+        {
+            low = low.min(value.max(0.01));
+            high = high.max(value.min(100.0));
+        }
+    }
+    let air = (high / low).powf(0.05);
+    (low / air, high * air)
+}
+
+/// Round ratios between the ends.
+fn marks(from: f64, to: f64, most: usize) -> Vec<f64> {
+    if to / from < DECADES_FROM {
+        return Axis::new(from * 100.0..to * 100.0, 0.0..1.0)
+            .marks(most)
+            .into_iter()
+            .map(|percent| percent / 100.0)
+            .filter(|ratio| (from..=to).contains(ratio))
+            .collect();
+    }
+    let decades = (-2..=2).flat_map(|power| [1.0, 2.0, 5.0].map(|m| m * 10f64.powi(power)));
+    decades.filter(|r| (from..=to).contains(r)).collect()
+}
+
+fn mark_text(ratio: f64) -> String {
+    let percent = (ratio * 1000.0).round() / 10.0;
+    format!("{percent}%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ratio: f64, low: f64, high: f64) -> ForestRow {
+        ForestRow {
+            name: "tcp".to_owned(),
+            color: palette::variant(0),
+            ratio: Some(ratio),
+            interval: Some((low, high)),
+            verdict: "slower".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_axis_holds_every_interval_and_the_band() {
+        let (from, to) = ends(&[row(0.9, 0.85, 0.95), row(1.3, 1.2, 1.4)], 0.02);
+        assert!(from < 0.85 && to > 1.4);
+        let (from, to) = ends(&[row(1.0, 0.999, 1.001)], 0.02);
+        assert!(from < 0.98 && to > 1.02);
+    }
+
+    #[test]
+    fn intervals_without_an_end_do_not_spoil_the_axis() {
+        let (from, to) = ends(&[row(1.0, 0.0, f64::INFINITY)], 0.02);
+        assert!(from > 0.5 && to < 2.0);
+        let made = forest(String::new(), &[row(1.0, 0.0, f64::INFINITY)], 0.02);
+        assert!(!made.wide.contains("NaN") && !made.wide.contains("2147483647"));
+    }
+
+    #[test]
+    fn marks_are_few_and_inside_whatever_the_range() {
+        for (from, to) in [(0.97, 1.03), (0.6, 1.1), (0.05, 12.0), (0.9, 2.5)] {
+            let marks = marks(from, to, 6);
+            assert!((2..=9).contains(&marks.len()), "{from} {to}: {marks:?}");
+            assert!(marks.iter().all(|m| *m >= from && *m <= to));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Figures as SVG: a forest plot, small multiples over time, dot strips, stacked bars.
+//!
+//! Every chart is drawn twice, for a wide page and for a phone, and the page shows one: scaling one
+//! drawing would leave its text unreadable on the smaller. Colours are the light scheme's, as fixed
+//! hex values; the page maps them to the dark scheme's by attribute selectors ([`palette`]), so that
+//! the charts need neither scripts nor classes.
+
+mod bars;
+mod canvas;
+mod forest;
+pub(crate) mod palette;
+mod panels;
+mod strips;
+
+pub(crate) use bars::{Bar, cpu_bars};
+pub(crate) use forest::{ForestRow, forest};
+pub(crate) use panels::{Panel, over_time};
+pub(crate) use strips::{Strip, StripGroup, strips};
+
+use canvas::Canvas;
+
+/// Both drawings of one chart, as markup.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Chart {
+    /// What a reader who can't see it is told.
+    pub(crate) label: String,
+    /// For pages of 720 pixels and more.
+    pub(crate) wide: String,
+    /// For phones.
+    pub(crate) narrow: String,
+}
+
+/// How much room a drawing has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    Wide,
+    Narrow,
+}
+
+impl Room {
+    /// The drawing's width in pixels.
+    fn width(self) -> f64 {
+        match self {
+            Room::Wide => 720.0,
+            Room::Narrow => 340.0,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Room::Wide => "wide",
+            Room::Narrow => "narrow",
+        }
+    }
+
+    fn is_narrow(self) -> bool {
+        self == Room::Narrow
+    }
+}
+
+/// Draws for both rooms. `draw` paints and says how high the drawing became.
+fn chart(label: String, draw: impl Fn(&mut Canvas<'_>, Room) -> f64) -> Chart {
+    let in_room = |room: Room| {
+        let mut body = String::new();
+        let height = {
+            let mut canvas = Canvas::new(&mut body);
+            draw(&mut canvas, room)
+        };
+        canvas::finish(&body, &label, room.class(), room.width(), height)
+    };
+    Chart {
+        wide: in_room(Room::Wide),
+        narrow: in_room(Room::Narrow),
+        label,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_texts_can_not_break_out_of_the_drawing() {
+        let made = chart("a\"><script>".to_owned(), |canvas, _| {
+            canvas.text((0.0, 0.0), "<script>&", canvas::Text::LABEL);
+            20.0
+        });
+        for drawing in [&made.wide, &made.narrow] {
+            assert!(!drawing.contains("<script"));
+            assert!(drawing.contains("&lt;script&gt;&amp;"));
+            assert!(drawing.contains("role=\"img\""));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The colours of charts, in both schemes.
+//!
+//! Variants' colours differ in lightness as well as hue, so that the common kinds of colour
+//! blindness can tell neighbours apart, and stand at least 3:1 against the page in either scheme.
+//! No chart relies on them alone: everything is labelled where it is drawn.
+
+/// A colour of the light scheme and what it becomes in the dark one, both as `RRGGBB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Color {
+    pub(crate) light: u32,
+    pub(crate) dark: u32,
+}
+
+const fn color(light: u32, dark: u32) -> Color {
+    Color { light, dark }
+}
+
+/// Text that is to be read first.
+pub(crate) const INK: Color = color(0x1B1F27, 0xECEEF2);
+/// Text of axes and notes.
+pub(crate) const MUTED: Color = color(0x5C6370, 0xA3AAB8);
+/// Lines that guide the eye.
+pub(crate) const GRID: Color = color(0xE3E5EA, 0x333945);
+/// The line of the reference.
+pub(crate) const REFERENCE: Color = color(0x8A909C, 0x7C8494);
+/// The band in which a difference counts as none.
+pub(crate) const BAND: Color = color(0xEDEFF3, 0x262C37);
+/// The page behind, for gaps between shapes.
+pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);
+
+/// One colour for each variant, in the order of the variants; from the ninth on they repeat.
+const VARIANTS: [Color; 8] = [
+    color(0x0B66A8, 0x5DB2F2),
+    color(0xC8501A, 0xF28F5E),
+    color(0x0F8568, 0x45C9A2),
+    color(0x9C3F7C, 0xE48FC4),
+    color(0x8F6B00, 0xDDB74E),
+    color(0x5A5E8C, 0xA9AEE0),
+    color(0x6E3FC4, 0xB79BF5),
+    color(0x4D7A1C, 0x9CCB66),
+];
+
+/// The colour of the variant at `place`.
+pub(crate) fn variant(place: usize) -> Color {
+    VARIANTS[place % VARIANTS.len()]
+}
+
+/// Every colour that a chart may use.
+fn all() -> impl Iterator<Item = Color> {
+    [INK, MUTED, GRID, REFERENCE, BAND, PAPER]
+        .into_iter()
+        .chain(VARIANTS)
+}
+
+/// Style rules that turn the charts' light colours into the dark scheme's.
+pub(crate) fn dark_rules() -> String {
+    all()
+        .map(|c| {
+            format!(
+                "svg [fill=\"#{light:06X}\"]{{fill:#{dark:06X}}}\
+                 svg [stroke=\"#{light:06X}\"]{{stroke:#{dark:06X}}}\n",
+                light = c.light,
+                dark = c.dark
+            )
+        })
+        .collect()
+}
+
+/// Custom properties `--v0` to `--v7` for the page, in the scheme that `pick` takes from a colour.
+pub(crate) fn properties(pick: impl Fn(Color) -> u32) -> String {
+    let each = VARIANTS.iter().enumerate();
+    each.map(|(i, &c)| format!("--v{i}:#{:06X};", pick(c)))
+        .collect()
+}
+
+/// The name of the page's property that holds a variant's colour.
+pub(crate) fn property(place: usize) -> String {
+    format!("--v{}", place % VARIANTS.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance as WCAG 2 defines it.
+    fn luminance(rgb: u32) -> f64 {
+        let channel = |shift: u32| {
+            let value = f64::from(rgb >> shift & 0xFF) / 255.0;
+            if value <= 0.04045 {
+                value / 12.92
+            } else {
+                ((value + 0.055) / 1.055).powf(2.4)
+            }
+        };
+        0.2126 * channel(16) + 0.7152 * channel(8) + 0.0722 * channel(0)
+    }
+
+    fn contrast(a: u32, b: u32) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn marks_and_texts_stand_out_from_the_page_in_both_schemes() {
+        for c in VARIANTS {
+            assert!(contrast(c.light, PAPER.light) >= 4.5, "{:06X}", c.light);
+            assert!(contrast(c.dark, PAPER.dark) >= 4.5, "{:06X}", c.dark);
+        }
+        for c in [INK, MUTED] {
+            assert!(contrast(c.light, BAND.light) >= 4.5);
+            assert!(contrast(c.dark, BAND.dark) >= 4.5);
+        }
+        assert!(contrast(REFERENCE.light, PAPER.light) >= 3.0);
+        assert!(contrast(REFERENCE.dark, PAPER.dark) >= 3.0);
+    }
+
+    #[test]
+    fn no_two_colours_are_one_in_the_light_scheme() {
+        let mut seen: Vec<u32> = all().map(|c| c.light).collect();
+        seen.sort_unstable();
+        let before = seen.len();
+        seen.dedup();
+        assert_eq!(
+            seen.len(),
+            before,
+            "the dark rules could not tell them apart"
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Small multiples over time: one panel for each variant, one line for each trial, one scale.
+
+use super::canvas::{Axis, Canvas, Side, Text};
+use super::palette::{self, Color};
+use super::{Chart, Room, chart};
+use crate::number;
+
+/// One variant's trials.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Panel {
+    /// The variant's name.
+    pub(crate) name: String,
+    /// The variant's colour.
+    pub(crate) color: Color,
+    /// One line for each trial, by block: seconds and successes a second.
+    pub(crate) lines: Vec<Vec<(f64, f64)>>,
+}
+
+/// Draws the panels in their order. Both axes begin at zero and are the same in all panels.
+pub(crate) fn over_time(label: String, panels: &[Panel]) -> Chart {
+    chart(label, |canvas, room| draw(canvas, room, panels))
+}
+
+const LEFT: f64 = 52.0;
+const GAP: f64 = 22.0;
+const TITLE: f64 = 26.0;
+
+fn draw(canvas: &mut Canvas<'_>, room: Room, panels: &[Panel]) -> f64 {
+    let columns = match (room, panels.len()) {
+        (Room::Narrow, _) | (_, 0 | 1) => 1,
+        (_, 2 | 4) => 2,
+        _ => 3,
+    };
+    let rows = panels.len().div_ceil(columns);
+    let plot_height = match (room, rows) {
+        (Room::Wide, 1) => 170.0,
+        (Room::Wide, _) => 120.0,
+        (Room::Narrow, _) => 84.0,
+    };
+    let width = (room.width() - LEFT - 8.0 - GAP * (columns - 1) as f64) / columns as f64;
+    let (longest, highest) = extent(panels);
+    // The unit stands once, above the first panel's marks.
+    let top = 18.0;
+    canvas.text((0.0, 8.0), "successes a second", Text::AXIS);
+    let mut bottom = top;
+    for (i, panel) in panels.iter().enumerate() {
+        let left = LEFT + (width + GAP) * (i % columns) as f64;
+        let head = top + (plot_height + TITLE + 12.0) * (i / columns) as f64;
+        let frame = Frame {
+            x: Axis::new(0.0..longest, left..left + width),
+            y: Axis::new(0.0..highest, head + TITLE + plot_height..head + TITLE),
+            marks_y: i.is_multiple_of(columns),
+            marks_x: i + columns >= panels.len(),
+        };
+        bottom = head + TITLE + plot_height;
+        draw_panel(canvas, panel, &frame, (left, left + width), (head, bottom));
+    }
+    let caption = "seconds since the measured part began";
+    canvas.text(
+        (room.width() / 2.0, bottom + 32.0),
+        caption,
+        Text::AXIS.side(Side::Middle),
+    );
+    bottom + 42.0
+}
+
+/// The last second and the highest rate of all panels, with a little air above.
+fn extent(panels: &[Panel]) -> (f64, f64) {
+    let points = panels.iter().flat_map(|p| p.lines.iter().flatten());
+    let (mut longest, mut highest) = (0.0_f64, 0.0_f64);
+    for &(t, rate) in points.filter(|(t, rate)| t.is_finite() && rate.is_finite()) {
+        longest = longest.max(t);
+        highest = highest.max(rate);
+    }
+    (longest.max(0.5), (highest * 1.06).max(1.0))
+}
+
+/// The axes of one panel, and which of them are written.
+struct Frame {
+    x: Axis,
+    y: Axis,
+    marks_y: bool,
+    marks_x: bool,
+}
+
+fn draw_panel(
+    canvas: &mut Canvas<'_>,
+    panel: &Panel,
+    frame: &Frame,
+    (left, right): (f64, f64),
+    (head, bottom): (f64, f64),
+) {
+    let name = Text::LABEL.bold().color(panel.color);
+    let fitted = name.fit(&panel.name, right - left);
+    canvas.text((left, head + 13.0), &fitted, name);
+    for value in frame.y.marks(4) {
+        let y = frame.y.at(value);
+        let color = if value == 0.0 {
+            palette::REFERENCE
+        } else {
+            palette::GRID
+        };
+        canvas.line((left, y), (right, y), color, 1.0);
+        if frame.marks_y {
+            let text = short(value);
+            canvas.text((left - 8.0, y), &text, Text::AXIS.side(Side::End));
+        }
+    }
+    if frame.marks_x {
+        for value in frame.x.marks(5) {
+            let text = number::significant(value, 3);
+            let text = text.trim_end_matches('0').trim_end_matches('.');
+            let text = if value == 0.0 {
+                "0"
+            } else if value >= 1.0 && value.fract() == 0.0 {
+                &format!("{value}")
+            } else {
+                text
+            };
+            canvas.text(
+                (frame.x.at(value), bottom + 13.0),
+                text,
+                Text::AXIS.side(Side::Middle),
+            );
+        }
+    }
+    // Many trials lie over one another; each is fainter then.
+    let opacity = if panel.lines.len() > 3 { 0.6 } else { 0.85 };
+    for line in &panel.lines {
+        let points: Vec<(f64, f64)> = line
+            .iter()
+            .filter(|(t, rate)| t.is_finite() && rate.is_finite())
+            .map(|&(t, rate)| (frame.x.at(t), frame.y.at(rate)))
+            .collect();
+        canvas.path(&points, panel.color, 1.6, opacity);
+    }
+}
+
+/// A figure for an axis: `800`, `12k`, `1.5M`.
+fn short(value: f64) -> String {
+    let (scaled, unit) = if value >= 1e6 {
+        (value / 1e6, "M")
+    } else if value >= 1e4 {
+        (value / 1e3, "k")
+    } else {
+        (value, "")
+    };
+    let rounded = (scaled * 100.0).round() / 100.0;
+    if unit.is_empty() && rounded.fract() == 0.0 {
+        return number::count(rounded as u64);
+    }
+    format!("{rounded}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_on_axes_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.25, "0.25"),
+            (800.0, "800"),
+            (5000.0, "5,000"),
+            (12_500.0, "12.5k"),
+            (2e6, "2M"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+
+    #[test]
+    fn panels_without_points_are_drawn_all_the_same() {
+        let empty = Panel {
+            name: "tcp".to_owned(),
+            color: palette::variant(0),
+            lines: vec![Vec::new()],
+        };
+        let made = over_time("label".to_owned(), &[empty]);
+        assert!(made.wide.contains(">tcp<") && !made.wide.contains("NaN"));
+    }
+}

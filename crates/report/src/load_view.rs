@@ -1,0 +1,246 @@
+//! One load's figures as sentences and tables, shared by every form that shows a load.
+
+use prony_record::{Outcome, Record, Summary};
+
+use crate::number;
+use crate::table::Table;
+
+/// The rate and what produced it: `48,210 req/s over 10 s`.
+pub(crate) fn headline(record: &Record) -> String {
+    let over = number::span(record.totals.elapsed_s);
+    format!("{} over {over}", number::rate(record.rate.ok_per_s))
+}
+
+/// How the load was made: loop, connections, protocol.
+pub(crate) fn how(record: &Record) -> String {
+    let load = &record.load;
+    let mut parts = vec![match (load.model.as_str(), load.rate_per_s) {
+        ("open", Some(rate)) => format!(
+            "open loop, {} offered{}",
+            number::rate(rate),
+            load.arrivals
+                .as_ref()
+                .map_or(String::new(), |kind| format!(" ({kind} arrivals)"))
+        ),
+        (model, _) => format!("{model} loop"),
+    }];
+    parts.push(number::plural(
+        load.connections.into(),
+        "connection",
+        "connections",
+    ));
+    if load.streams > 1 {
+        parts.push(format!(
+            "{} streams each",
+            number::count(load.streams.into())
+        ));
+    }
+    if !load.keepalive {
+        parts.push("a connection per request".to_owned());
+    }
+    let http = record.negotiated.http.as_ref().unwrap_or(&load.http);
+    parts.push(format!("HTTP/{http}"));
+    if let Some(tls) = &record.negotiated.tls {
+        let cipher = record.negotiated.cipher.as_deref().unwrap_or("");
+        parts.push(format!("{tls} {cipher}").trim_end().to_owned());
+    }
+    parts.push(number::plural(load.threads.into(), "thread", "threads"));
+    if load.urls > 1 {
+        parts.push(format!(
+            "{} requests in the list",
+            number::count(load.urls.into())
+        ));
+    }
+    parts.join(", ")
+}
+
+/// What a closed loop's percentiles can't show; nothing for an open loop.
+pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
+    (record.load.model == "closed").then_some(
+        "A closed loop waits with the server: while it stalled, no request was due, so these \
+         percentiles can't show what users arriving meanwhile would have felt (coordinated \
+         omission; --rate can).",
+    )
+}
+
+/// An open loop that fell short of what was offered, in a sentence.
+pub(crate) fn shortfall(record: &Record) -> Option<String> {
+    let offered = record.rate.offered_per_s?;
+    let achieved = record.rate.ok_per_s;
+    (achieved < offered * 0.99).then(|| {
+        format!(
+            "{} of {} offered were answered well ({}).",
+            number::rate(achieved),
+            number::rate(offered),
+            number::share(achieved / offered)
+        )
+    })
+}
+
+/// How many requests there were, and how many of them failed; the second part is empty where all
+/// went well.
+pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
+    let totals = &record.totals;
+    let all = format!(
+        "{}: {} ok",
+        number::plural(totals.started, "request", "requests"),
+        number::count(totals.ok)
+    );
+    if totals.failed == 0 {
+        return (all, None);
+    }
+    let share = totals.failed as f64 / totals.started.max(1) as f64;
+    let failed = format!(
+        "{} failed ({})",
+        number::count(totals.failed),
+        number::share(share)
+    );
+    (all, Some(failed))
+}
+
+/// Whether any request succeeded or entered a distribution as a lower bound.
+fn is_measured(summary: &Summary) -> bool {
+    *summary != Summary::default()
+}
+
+/// The latency table: one row for each distribution that has values.
+pub(crate) fn latency(record: &Record) -> Table {
+    let headings = ["", "p50", "p90", "p99", "p99.9", "max", "mean", "min"];
+    let mut table = Table::new("Latency", &headings);
+    let rows = [
+        ("response time", &record.response_time_us),
+        ("service time", &record.service_time_us),
+        ("first byte", &record.first_byte_us),
+        ("connect", &record.connect_time_us),
+        ("TLS handshake", &record.tls_time_us),
+    ];
+    for (name, summary) in rows.into_iter().filter(|(_, s)| is_measured(s)) {
+        let at = |key: &str, value: f64| time_at(summary, key, value);
+        table.push(vec![
+            name.to_owned(),
+            at("p50", summary.p50),
+            at("p90", summary.p90),
+            at("p99", summary.p99),
+            at("p99_9", summary.p99_9),
+            at("max", summary.max),
+            at("mean", summary.mean),
+            at("min", summary.min),
+        ]);
+    }
+    table
+}
+
+/// A percentile, with ≥ before it where it is a lower bound. A mean over lower bounds is one too.
+pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
+    let is_bound = summary.at_least.iter().any(|bound| bound == name)
+        || name == "mean" && !summary.at_least.is_empty();
+    let sign = if is_bound { "≥ " } else { "" };
+    format!("{sign}{}", number::time(value))
+}
+
+/// How requests ended, by name, those of a kind that need explaining with what they mean.
+pub(crate) fn outcomes(record: &Record) -> Table {
+    let mut table = Table::new("Outcomes", &["", "", "", ""]);
+    table.columns[3].1 = crate::table::Align::Left;
+    let all = record.totals.started + record.totals.unstarted;
+    for (&outcome, &n) in &record.outcomes {
+        table.push(vec![
+            outcome.name().to_owned(),
+            number::count(n),
+            number::share(n as f64 / all.max(1) as f64),
+            meaning(outcome).to_owned(),
+        ]);
+    }
+    table
+}
+
+/// What an outcome means, for someone who sees its name for the first time.
+fn meaning(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Ok => "",
+        Outcome::UnexpectedStatus => "whole answers with a status that was not expected",
+        Outcome::UnexpectedSize => "whole answers of another size than expected",
+        Outcome::UnexpectedBody => "whole answers with another body than expected",
+        Outcome::Dns => "the name did not resolve",
+        Outcome::ConnectRefused => "nobody listens there",
+        Outcome::ConnectTimeout => "no connection in time",
+        Outcome::ConnectUnreachable => "no route to the server",
+        Outcome::ConnectFailed => "no connection, for the reason in the findings",
+        Outcome::NoLocalPort => "this machine had no free port to connect from",
+        Outcome::TooManyFiles => "this machine's limit of open files was reached",
+        Outcome::Tls => "the TLS handshake or a TLS record failed",
+        Outcome::Reset => "the connection was reset",
+        Outcome::ClosedEarly => "the connection closed before the answer began",
+        Outcome::Truncated => "the connection closed within the answer",
+        Outcome::Protocol => "the answer broke the protocol",
+        Outcome::Timeout => "no whole answer in time",
+        Outcome::Unfinished => "still running when the load ended",
+        Outcome::Unstarted => "due, but not begun when the load ended",
+    }
+}
+
+/// Statuses and how often each came: `200: 1,234, 503: 5`.
+pub(crate) fn statuses(record: &Record) -> String {
+    let each = record.status.iter();
+    let texts = each.map(|(status, &n)| format!("{status}: {}", number::count(n)));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Name and text of the remaining facts: bytes, connections, the generator's own cost.
+pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
+    let totals = &record.totals;
+    let bytes = |n: u64| number::bytes(n as f64);
+    let mut facts = Vec::new();
+    if !record.status.is_empty() {
+        facts.push(("status", statuses(record)));
+    }
+    facts.push((
+        "bytes",
+        format!(
+            "{} in ({}/s), of which {} bodies; {} out",
+            bytes(totals.bytes_in),
+            number::bytes(record.rate.bytes_in_per_s),
+            bytes(totals.body_bytes_in),
+            bytes(totals.bytes_out)
+        ),
+    ));
+    let mut connections = format!("{} opened", number::count(totals.connections_opened));
+    if totals.connections_opened == 0 {
+        connections = "none opened while measuring (those of the warm-up were reused)".to_owned();
+    }
+    if totals.retried > 0 {
+        connections += &format!(
+            "; {} sent once more on another",
+            number::plural(totals.retried, "request", "requests")
+        );
+    }
+    facts.push(("connections", connections));
+    facts.push(("generator", generator(record)));
+    if is_measured(&record.generator.late_us) {
+        let late = &record.generator.late_us;
+        facts.push((
+            "starts late by",
+            format!(
+                "p50 {}, p99 {}, max {}",
+                number::time(late.p50),
+                number::time(late.p99),
+                number::time(late.max)
+            ),
+        ));
+    }
+    facts
+}
+
+fn generator(record: &Record) -> String {
+    let generator = &record.generator;
+    let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
+    let per_request = |seconds: f64| number::time(seconds * 1e6 / ended);
+    format!(
+        "{} of CPU a request ({} user, {} system), busiest worker {} busy, {}",
+        per_request(generator.cpu_user_s + generator.cpu_system_s),
+        per_request(generator.cpu_user_s),
+        per_request(generator.cpu_system_s),
+        number::share(generator.busy_share),
+        number::bytes(generator.max_rss_bytes as f64)
+    )
+}

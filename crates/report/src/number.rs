@@ -1,0 +1,218 @@
+//! Figures for people: a unit to each, and no more digits than it deserves.
+
+/// A whole number with commas between its thousands: `1,234,567`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `value` to `digits` significant digits, commas between thousands, never an exponent.
+pub fn significant(value: f64, digits: i32) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let magnitude = |v: f64| v.abs().log10().floor() as i32;
+    let round = |v: f64, decimals: i32| (v * 10f64.powi(decimals)).round() / 10f64.powi(decimals);
+    let rounded = round(value, digits - 1 - magnitude(value));
+    // 999.6 to three digits is 1,000, which has one digit more before the point.
+    let decimals = (digits - 1 - magnitude(rounded)).max(0) as usize;
+    let sign = if rounded < 0.0 { "−" } else { "" };
+    let text = format!("{:.decimals$}", rounded.abs());
+    match text.split_once('.') {
+        Some((whole, fraction)) => format!("{sign}{}.{fraction}", group(whole)),
+        None => format!("{sign}{}", group(&text)),
+    }
+}
+
+fn group(whole: &str) -> String {
+    whole.parse().map_or_else(|_| whole.to_owned(), count)
+}
+
+/// Requests a second: `769 req/s`, `48,210 req/s`.
+pub fn rate(per_s: f64) -> String {
+    format!("{} req/s", rate_figure(per_s))
+}
+
+/// [`rate`] without its unit.
+pub fn rate_figure(per_s: f64) -> String {
+    let digits = if per_s.abs() >= 1000.0 { 4 } else { 3 };
+    significant(per_s, digits)
+}
+
+/// A time given in microseconds, in the unit that suits it: `870 µs`, `12.3 ms`, `1.23 s`.
+pub fn time(us: f64) -> String {
+    let rounds_below = |limit: f64| us.abs() < limit * 0.9995;
+    if us == 0.0 {
+        "0 µs".to_owned()
+    } else if rounds_below(1e3) {
+        format!("{} µs", significant(us, 3))
+    } else if rounds_below(1e6) {
+        format!("{} ms", significant(us / 1e3, 3))
+    } else {
+        format!("{} s", significant(us / 1e6, if us >= 1e9 { 4 } else { 3 }))
+    }
+}
+
+/// A span given in seconds: `500 ms`, `10 s`, `4 min 5 s`, `1 h 2 min`.
+pub fn span(seconds: f64) -> String {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return "–".to_owned();
+    }
+    if seconds < 60.0 {
+        let text = time(seconds * 1e6);
+        return text
+            .replace(".00 ", " ")
+            .replacen("10.0 ", "10 ", 1)
+            .replace(".0 ", " ");
+    }
+    let whole = seconds.round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes, rest) {
+        (0, m, 0) => format!("{m} min"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, 0, _) => format!("{h} h"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+/// Bytes in binary multiples: `512 B`, `5.38 MiB`.
+pub fn bytes(n: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = n;
+    let mut unit = 0;
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{} {}", significant(value, 3), UNITS[unit])
+}
+
+/// Bits a second in decimal multiples, as networks are sold: `940 Mbit/s`.
+pub fn bits_per_s(n: f64) -> String {
+    const UNITS: [&str; 4] = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"];
+    let mut value = n;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{} {}", significant(value, 3), UNITS[unit])
+}
+
+/// A share of 0 to 1 as a percentage of two digits, a small one never as 0%: `97%`, `0.012%`.
+pub fn share(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 {
+        "0%".to_owned()
+    } else if (99.5..100.0).contains(&percent) {
+        // A handful of failures may not round to none.
+        format!("{}%", significant((percent * 1000.0).floor() / 1000.0, 5))
+    } else if percent >= 99.5 {
+        format!("{percent:.0}%")
+    } else {
+        format!("{}%", significant(percent, 2))
+    }
+}
+
+/// A percentage to one decimal: `96.9%`.
+pub fn percent(value: f64) -> String {
+    if value.is_finite() {
+        format!("{value:.1}%").replace('-', "−")
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// A ratio as what it is of the reference, to one decimal: 0.969 is `96.9%`.
+pub fn ratio(ratio: f64) -> String {
+    percent(ratio * 100.0)
+}
+
+/// One or several of a thing: `1 block`, `5 blocks`.
+pub fn plural(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped() {
+        let cases = [(0, "0"), (999, "999"), (1000, "1,000")];
+        for (n, text) in cases {
+            assert_eq!(count(n), text);
+        }
+        assert_eq!(count(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn digits_are_significant_and_carry() {
+        for (value, digits, text) in [
+            (769.4, 3, "769"),
+            (999.6, 3, "1,000"),
+            (0.001234, 2, "0.0012"),
+            (-3.14159, 3, "−3.14"),
+            (48_213.0, 4, "48,210"),
+            (9.999, 3, "10.0"),
+            (f64::NAN, 3, "–"),
+        ] {
+            assert_eq!(significant(value, digits), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn times_take_the_unit_that_suits() {
+        for (us, text) in [
+            (0.0, "0 µs"),
+            (870.4, "870 µs"),
+            (999.7, "1.00 ms"),
+            (12_345.0, "12.3 ms"),
+            (999_700.0, "1.00 s"),
+            (1_234_000.0, "1.23 s"),
+        ] {
+            assert_eq!(time(us), text, "{us}");
+        }
+        for (s, text) in [
+            (0.5, "500 ms"),
+            (8.0, "8 s"),
+            (10.0, "10 s"),
+            (10.04, "10 s"),
+            (30.0, "30 s"),
+            (2.5, "2.50 s"),
+            (245.0, "4 min 5 s"),
+            (3720.0, "1 h 2 min"),
+        ] {
+            assert_eq!(span(s), text, "{s}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_rates_take_the_unit_that_suits() {
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(bytes(1023.9), "1.00 KiB");
+        assert_eq!(bytes(5.0 * 1024.0 * 1024.0), "5.00 MiB");
+        assert_eq!(bits_per_s(940e6), "940 Mbit/s");
+        assert_eq!(rate(769.2), "769 req/s");
+        assert_eq!(rate(48_213.4), "48,210 req/s");
+    }
+
+    #[test]
+    fn a_few_failures_never_round_to_none() {
+        assert_eq!(share(0.0), "0%");
+        assert_eq!(share(0.00012), "0.012%");
+        assert_eq!(share(0.99999), "99.999%");
+        assert_eq!(share(1.0), "100%");
+        assert_eq!(share(0.5), "50%");
+    }
+}

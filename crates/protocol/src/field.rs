@@ -38,24 +38,36 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// May all of these bytes stand in a field's value?
+/// How many of the first bytes may stand in a field's value.
 ///
 /// Eight bytes at a time: this looks at most of a head.
-pub(crate) fn is_value(bytes: &[u8]) -> bool {
-    let Some(last) = bytes.last_chunk::<8>() else {
-        return bytes.iter().all(|&byte| is_value_byte(byte));
-    };
-    let mut suspects = suspects(*last);
-    for chunk in bytes.chunks_exact(8) {
-        let mut word = [0; 8];
-        word.copy_from_slice(chunk);
-        suspects |= self::suspects(word);
+#[inline]
+pub(crate) fn value_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let suspects = suspects(*word);
+        if suspects == 0 {
+            at += 8;
+            continue;
+        }
+        at += suspects.trailing_zeros() as usize / 8;
+        if bytes[at] != b'\t' {
+            return at;
+        }
+        at += 1;
     }
-    // A tab is suspect too, so that the loop stays short.
-    suspects == 0 || bytes.iter().all(|&byte| is_value_byte(byte))
+    let tail = bytes[at..].iter().position(|&byte| !is_value_byte(byte));
+    tail.map_or(bytes.len(), |length| at + length)
 }
 
-/// Not zero if one of eight bytes is below 32 or is 127.
+/// May all of these bytes stand in a field's value?
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
+    value_length(bytes) == bytes.len()
+}
+
+/// Marks with its highest bit each of eight bytes that is below 32 or is 127. Bytes above the first
+/// one marked, which is the lowest, may be marked wrongly.
+#[inline]
 fn suspects(bytes: [u8; 8]) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     let word = u64::from_le_bytes(bytes);
@@ -120,6 +132,7 @@ mod tests {
         assert!(!is_value(b"a\tbcdefghij\x01klmnop"));
         assert!(!is_value(b"\x01\tbcdefghijklmnop"));
         assert!(!is_value(b"abcdefghijklmnop\t\x7f"));
+        assert_eq!(value_length(b"a\tb\tcdefghij\r\nk\tl"), 12);
     }
 
     #[test]

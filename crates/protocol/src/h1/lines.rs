@@ -55,6 +55,25 @@ impl Lines {
         Ok(Some(without_cr(&self.carry)))
     }
 
+    /// Is nothing of a line kept, so that the input begins with the beginning of one?
+    #[inline]
+    pub(super) fn at_beginning(&self) -> bool {
+        self.carry.is_empty() || self.handed_out
+    }
+
+    /// Consumes a line that the caller found at the beginning of the input, with its terminator.
+    #[inline]
+    pub(super) fn skip(
+        &mut self,
+        input: &mut &[u8],
+        bytes: usize,
+        limit: usize,
+    ) -> Result<(), TooLong> {
+        self.count(bytes, limit)?;
+        *input = &input[bytes..];
+        Ok(())
+    }
+
     /// Keeps and consumes all input as part of a line.
     pub(super) fn keep(&mut self, input: &mut &[u8], limit: usize) -> Result<(), TooLong> {
         self.count(input.len(), limit)?;

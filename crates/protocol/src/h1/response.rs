@@ -1,7 +1,7 @@
 //! Answers, byte by byte or all at once.
 
 use super::chunk::{Chunks, Piece};
-use super::head::{Fold, HeadLines, split_field};
+use super::head::{Fold, HeadLines, split_field, whole_field};
 use super::lines::{Lines, TooLong};
 use super::opening::{self, Opening};
 use super::{Eof, Event, Expects, Framing, Limits, Violation};
@@ -161,9 +161,19 @@ impl ResponseParser {
         let State::Fields(head) = &mut self.state else {
             return Ok(Event::NeedMore);
         };
+        let too_long = Violation::HeadTooLong { limit_bytes };
         loop {
+            if self.lines.at_beginning()
+                && let Some((field, bytes)) = whole_field(input)
+            {
+                self.lines
+                    .skip(input, bytes, limit_bytes)
+                    .map_err(|TooLong| too_long)?;
+                head.field(field)?;
+                continue;
+            }
             match self.lines.next(input, limit_bytes) {
-                Err(TooLong) => return Err(Violation::HeadTooLong { limit_bytes }),
+                Err(TooLong) => return Err(too_long),
                 Ok(None) => return Ok(Event::NeedMore),
                 Ok(Some([])) => break,
                 Ok(Some(line)) => head.field_line(line)?,

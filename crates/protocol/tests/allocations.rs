@@ -1,0 +1,107 @@
+//! A steady exchange allocates nothing. Alone in its binary, because it replaces the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use prony_protocol::h1::{Event, Expects, Limits, ResponseParser};
+
+thread_local! {
+    /// Allocations of this thread; the test harness has threads of its own.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+fn count() {
+    // A thread that is ending has no counter any more, and no exchange either.
+    let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above; `memory` comes from the system's allocator.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations() -> u64 {
+    ALLOCATIONS.with(Cell::get)
+}
+
+const ANSWERS: [&[u8]; 4] = [
+    b"HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 13\r\nConnection: keep-alive\r\n\r\nHello, world!",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nTrailer: x\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 2, 2\r\nA: b\r\n c\r\n\r\nno",
+    b"HTTP/1.0 204 No Content\nConnection: keep-alive\n\n",
+];
+
+fn exchange(parser: &mut ResponseParser, answer: &[u8], piece_bytes: usize) {
+    parser.start(Expects::Body);
+    for mut input in answer.chunks(piece_bytes) {
+        loop {
+            match parser.next(&mut input) {
+                Ok(Event::NeedMore) => break,
+                Ok(Event::End { reusable }) => return assert!(reusable),
+                Ok(_) => {}
+                Err(violation) => panic!("{violation}"),
+            }
+        }
+    }
+    panic!("no end");
+}
+
+#[test]
+fn whole_answers_allocate_nothing_at_all() {
+    let mut parser = ResponseParser::new(Limits::default());
+    let before = allocations();
+    for answer in ANSWERS {
+        exchange(&mut parser, answer, answer.len());
+    }
+    assert_eq!(allocations(), before);
+}
+
+#[test]
+fn split_answers_allocate_once_for_a_connection() {
+    let mut parser = ResponseParser::new(Limits::default());
+    let before = allocations();
+    for answer in ANSWERS {
+        exchange(&mut parser, answer, 1);
+    }
+    assert!(allocations() > before, "the counter counts");
+    let warm = allocations();
+    for _ in 0..100 {
+        for answer in ANSWERS {
+            for piece_bytes in [1, 2, 7, 40] {
+                exchange(&mut parser, answer, piece_bytes);
+            }
+        }
+    }
+    assert_eq!(allocations(), warm);
+}
+
+#[test]
+fn a_violation_allocates_nothing_either() {
+    let mut parser = ResponseParser::new(Limits::default());
+    let before = allocations();
+    parser.start(Expects::Body);
+    let mut input: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n";
+    let result = parser.next(&mut input);
+    assert_eq!(allocations(), before);
+    assert!(result.is_err());
+}

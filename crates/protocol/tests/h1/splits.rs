@@ -1,0 +1,43 @@
+//! How bytes are split changes nothing.
+
+use prony_protocol::h1::{Expects, Limits, ResponseParser};
+
+use crate::bodies::drive::drive;
+use crate::{answers, violations};
+
+/// The same trace from the whole, from each two parts, with an empty piece between, and from single
+/// bytes.
+fn check(expects: Expects, bytes: &[u8]) {
+    let mut parser = ResponseParser::new(Limits::default());
+    let whole = drive(&mut parser, expects, [bytes]);
+    for at in 0..=bytes.len() {
+        let (first, second) = bytes.split_at(at);
+        let split = drive(&mut parser, expects, [first, b"", second]);
+        assert_eq!(split, whole, "split at {at}: {}", bytes.escape_ascii());
+    }
+    for size in 1..4 {
+        let split = drive(&mut parser, expects, bytes.chunks(size));
+        assert_eq!(
+            split,
+            whole,
+            "in pieces of {size}: {}",
+            bytes.escape_ascii()
+        );
+    }
+}
+
+#[test]
+fn of_good_answers() {
+    for (expects, bytes, _) in answers::ALL.concat() {
+        check(expects, bytes);
+    }
+}
+
+#[test]
+fn of_violations() {
+    for row in violations::ALL.concat() {
+        for expects in [Expects::Body, Expects::NoBody] {
+            check(expects, &violations::bytes(&row));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Feeds an answer to a parser piece by piece and writes down what came of it.
+
+use std::fmt;
+
+use prony_protocol::h1::{Eof, Event, Expects, Head, ResponseParser, Violation};
+
+/// All that was learnt of one answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trace {
+    pub interims: Vec<u16>,
+    pub head: Option<Head>,
+    pub body: Vec<u8>,
+    pub ending: Ending,
+    /// Bytes not consumed when it ended.
+    pub left: usize,
+}
+
+/// How an exchange came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    End { reusable: bool },
+    Eof(Eof),
+    Violation(Violation),
+}
+
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for status in &self.interims {
+            write!(f, "{status} ")?;
+        }
+        if let Some(head) = &self.head {
+            write!(f, "{} {:?} ", head.status, head.framing)?;
+            write!(f, "\"{}\" ", self.body.escape_ascii())?;
+        }
+        match self.ending {
+            Ending::End { reusable: true } => write!(f, "reusable")?,
+            Ending::End { reusable: false } => write!(f, "close")?,
+            Ending::Eof(eof) => write!(f, "{eof:?}")?,
+            Ending::Violation(violation) => return write!(f, "{violation:?}"),
+        }
+        match self.left {
+            0 => Ok(()),
+            left => write!(f, " {left} left"),
+        }
+    }
+}
+
+/// Runs one exchange: all pieces in turn, then the close of the peer's side.
+pub fn drive<'a>(
+    parser: &mut ResponseParser,
+    expects: Expects,
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> Trace {
+    let mut trace = Trace {
+        interims: Vec::new(),
+        head: None,
+        body: Vec::new(),
+        ending: Ending::Eof(Eof::Idle),
+        left: 0,
+    };
+    parser.start(expects);
+    let mut pieces = pieces.into_iter();
+    let mut any = false;
+    while let Some(mut input) = pieces.next() {
+        any |= !input.is_empty();
+        let ended = feed(parser, &mut input, &mut trace);
+        assert_eq!(parser.started(), any);
+        if let Some(ending) = ended {
+            trace.ending = ending;
+            trace.left = input.len() + pieces.map(<[u8]>::len).sum::<usize>();
+            if let Ending::Violation(violation) = ending {
+                // How much is consumed of what is wrong is nobody's business.
+                trace.left = 0;
+                check_failed(parser, violation);
+            }
+            return trace;
+        }
+    }
+    let eof = parser.eof();
+    check_eof(eof, any, &trace);
+    trace.ending = Ending::Eof(eof);
+    trace
+}
+
+/// All events of one piece of input, up to the one that ends the exchange.
+fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Option<Ending> {
+    loop {
+        let before = input.len();
+        let event = match parser.next(input) {
+            Ok(event) => event,
+            Err(violation) => return Some(Ending::Violation(violation)),
+        };
+        assert!(
+            input.len() < before || matches!(event, Event::NeedMore | Event::End { .. }),
+            "no progress: {event:?}"
+        );
+        match event {
+            Event::NeedMore => {
+                assert!(input.is_empty(), "more is needed, but not all was taken");
+                return None;
+            }
+            Event::Interim(status) => {
+                assert!(trace.head.is_none() && (100..200).contains(&status));
+                trace.interims.push(status);
+            }
+            Event::Head(head) => {
+                assert!(trace.head.is_none() && !(100..200).contains(&head.status));
+                trace.head = Some(head);
+            }
+            Event::Body(piece) => {
+                assert!(trace.head.is_some() && !piece.is_empty());
+                trace.body.extend_from_slice(piece);
+            }
+            Event::End { reusable } => {
+                check_end(trace, reusable);
+                return Some(Ending::End { reusable });
+            }
+        }
+    }
+}
+
+fn check_end(trace: &Trace, reusable: bool) {
+    let head = trace.head.expect("an answer ends after its head");
+    assert_eq!(head.reusable, reusable);
+    if let Some(length) = head.length {
+        assert_eq!(
+            length,
+            trace.body.len() as u64,
+            "the body has the length promised"
+        );
+    }
+}
+
+fn check_eof(eof: Eof, any: bool, trace: &Trace) {
+    let until_close = trace
+        .head
+        .is_some_and(|head| head.length.is_none() && !head.reusable);
+    match eof {
+        Eof::Idle => assert!(!any),
+        Eof::Complete => assert!(until_close),
+        Eof::Truncated => assert!(any),
+    }
+}
+
+/// After a violation nothing but the same violation comes, until the next start.
+fn check_failed(parser: &mut ResponseParser, violation: Violation) {
+    for mut more in [
+        b"".as_slice(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"0\r\n\r\n",
+    ] {
+        assert_eq!(parser.next(&mut more), Err(violation));
+    }
+    assert_eq!(parser.eof(), Eof::Truncated);
+    assert!(!violation.to_string().is_empty());
+}
+
+/// The bytes in pieces that end where `ends` says; each is a step from the one before.
+pub fn pieces<'a>(bytes: &'a [u8], steps: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    let mut rest = bytes;
+    let mut steps = steps.iter().cycle();
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let step = steps.next().map_or(rest.len(), |&step| usize::from(step));
+        let (piece, more) = rest.split_at(step.clamp(1, rest.len()));
+        rest = more;
+        Some(piece)
+    })
+}

@@ -1,2 +1,74 @@
-//! The project's own tasks.
-fn main() {}
+//! The project's own tasks: `cargo xtask test | tidy | verify | docs`.
+//!
+//! Enters: the name of a task and its flags. Leaves: lines for people, and an exit status: 0 all is
+//! well, 1 something is not, 2 the arguments are wrong, 3 the machine lacks something that could
+//! not be installed. It depends on none of prony's crates: what it runs is the finished program.
+
+mod cargo;
+mod docs;
+mod test;
+mod tidy;
+mod tree;
+mod verify;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+cargo xtask TASK
+
+  test [--no-install] [--only STEP]   install what the tests need, then run every check and test
+                                      (steps: install, fmt, clippy, tidy, docs, test)
+  tidy                                the rules that a compiler doesn't know: layers, sizes, words
+  verify [CHECK...] [--list]          compare what prony says with what is true, in real time
+  docs [--check]                      rewrite (or compare) the generated parts of the documents
+
+Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something is missing here.
+";
+
+/// How a task ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Everything held.
+    Well,
+    /// A check or a test failed, and said so.
+    Failed,
+    /// The arguments make no sense.
+    Usage,
+    /// The machine lacks something, and what to do was printed.
+    Missing,
+}
+
+impl From<Ending> for ExitCode {
+    fn from(ending: Ending) -> ExitCode {
+        ExitCode::from(match ending {
+            Ending::Well => 0,
+            Ending::Failed => 1,
+            Ending::Usage => 2,
+            Ending::Missing => 3,
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let ending = match args.split_first() {
+        Some((&"test", rest)) => test::Options::parse(rest).map(|o| test::run(&o)),
+        Some((&"tidy", [])) => Ok(tidy::run()),
+        Some((&"verify", rest)) => verify::run(rest),
+        Some((&"docs", [])) => Ok(docs::run(docs::Mode::Write)),
+        Some((&"docs", ["--check"])) => Ok(docs::run(docs::Mode::Check)),
+        Some((&("help" | "--help" | "-h"), _)) => {
+            print!("{USAGE}");
+            Ok(Ending::Well)
+        }
+        Some((task, rest)) => Err(format!("unknown task: {task} {}", rest.join(" "))),
+        None => Err("which task?".to_string()),
+    };
+    ending
+        .unwrap_or_else(|message| {
+            eprintln!("{}\n\n{USAGE}", message.trim_end());
+            Ending::Usage
+        })
+        .into()
+}

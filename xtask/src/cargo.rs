@@ -1,0 +1,87 @@
+//! Nested cargo commands, and where the workspace lies.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The workspace's root: the folder above this crate.
+pub(crate) fn workspace_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// A cargo command in the workspace's root, with the environment that the outer `cargo run` was
+/// started in: what cargo adds for the program it runs would make build scripts believe that
+/// something changed, and its loader path would reach the servers that the tests start.
+pub(crate) fn cargo(args: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.args(args).current_dir(workspace_root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_added_by_cargo_run) {
+            command.env_remove(name);
+        }
+    }
+    if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
+        let sysroot = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
+        let kept: Vec<PathBuf> = std::env::split_paths(&path)
+            .filter(|p| !is_build_folder(p, &workspace_root(), sysroot.as_deref()))
+            .collect();
+        match std::env::join_paths(kept) {
+            Ok(joined) if !joined.is_empty() => command.env("LD_LIBRARY_PATH", joined),
+            _ => command.env_remove("LD_LIBRARY_PATH"),
+        };
+    }
+    command
+}
+
+fn is_added_by_cargo_run(name: &str) -> bool {
+    name.starts_with("CARGO_PKG_")
+        || matches!(
+            name,
+            "CARGO_MANIFEST_DIR"
+                | "CARGO_MANIFEST_PATH"
+                | "CARGO_MANIFEST_LINKS"
+                | "CARGO_BIN_NAME"
+                | "CARGO_CRATE_NAME"
+                | "CARGO_PRIMARY_PACKAGE"
+        )
+}
+
+fn is_build_folder(path: &Path, root: &Path, rustup: Option<&Path>) -> bool {
+    path.starts_with(root)
+        || rustup.is_some_and(|r| path.starts_with(r))
+        || path
+            .components()
+            .any(|c| c.as_os_str() == "rustlib" || c.as_os_str() == ".rustup")
+        || path.components().any(|c| c.as_os_str() == "target")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_cargo_run_adds_are_told_from_the_users() {
+        assert!(is_added_by_cargo_run("CARGO_PKG_NAME"));
+        assert!(is_added_by_cargo_run("CARGO_MANIFEST_DIR"));
+        assert!(!is_added_by_cargo_run("CARGO_HOME"));
+        assert!(!is_added_by_cargo_run("CARGO_TARGET_DIR"));
+        assert!(!is_added_by_cargo_run("CARGO_BUILD_JOBS"));
+    }
+
+    #[test]
+    fn a_users_own_library_path_stays() {
+        let root = Path::new("/src/prony");
+        assert!(is_build_folder(
+            Path::new("/src/prony/target/debug"),
+            root,
+            None
+        ));
+        assert!(is_build_folder(
+            Path::new("/h/.rustup/toolchains/x/lib"),
+            root,
+            None
+        ));
+        assert!(!is_build_folder(Path::new("/opt/openssl/lib"), root, None));
+    }
+}

@@ -1,0 +1,139 @@
+//! `cargo xtask docs`: the parts of the documents that a program writes.
+//!
+//! In any Markdown file a line `<!-- generated: prony load --help -->` opens such a part and
+//! `<!-- end of generated -->` closes it; what lies between is what that command prints. The command
+//! is always prony and always ends in `--help`: documents run nothing else.
+
+use std::process::Stdio;
+
+use crate::Ending;
+use crate::cargo::{cargo, workspace_root};
+use crate::tree::Tree;
+
+const OPEN: &str = "<!-- generated: prony ";
+const CLOSE: &str = "<!-- end of generated -->";
+
+/// Whether to write or only to compare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Rewrites what is out of date.
+    Write,
+    /// Fails where something is out of date.
+    Check,
+}
+
+/// Brings the documents' generated parts up to date, or says which are not.
+pub(crate) fn run(mode: Mode) -> Ending {
+    let root = workspace_root();
+    let tree = match Tree::read(&root) {
+        Ok(tree) => tree,
+        Err(error) => {
+            println!("{}: {error}", root.display());
+            return Ending::Failed;
+        }
+    };
+    let mut ending = Ending::Well;
+    for (path, text) in tree
+        .texts()
+        .filter(|(p, t)| p.ends_with(".md") && t.contains(OPEN))
+    {
+        let problem = match (regenerate(text, help), mode) {
+            (Ok(new), _) if new == text => continue,
+            (Ok(new), Mode::Write) => match std::fs::write(root.join(path), new) {
+                Ok(()) => {
+                    println!("{path}: brought up to date");
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            },
+            (Ok(_), Mode::Check) => "out of date; run `cargo xtask docs`".to_string(),
+            (Err(problem), _) => problem,
+        };
+        println!("{path}: {problem}");
+        ending = Ending::Failed;
+    }
+    ending
+}
+
+/// The text with each generated part made anew by `help`, which gets the command's arguments.
+fn regenerate(
+    text: &str,
+    help: impl Fn(&[&str]) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut result = String::with_capacity(text.len());
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        result.push_str(line);
+        result.push('\n');
+        let Some(command) = line.trim().strip_prefix(OPEN) else {
+            continue;
+        };
+        let args: Vec<&str> = command.trim_end_matches("-->").split_whitespace().collect();
+        if args.last() != Some(&"--help") {
+            return Err(format!(
+                "line {}: a generated part shows a --help only",
+                number + 1
+            ));
+        }
+        if !lines.any(|(_, l)| l.trim() == CLOSE) {
+            return Err(format!("line {}: no `{CLOSE}` follows", number + 1));
+        }
+        let output = help(&args)?;
+        let block: Vec<&str> = output.trim_end().lines().map(str::trim_end).collect();
+        result.push_str(&format!("```text\n{}\n```\n{CLOSE}\n", block.join("\n")));
+    }
+    Ok(result)
+}
+
+/// What `prony ARGS` prints, 100 columns wide whatever the terminal.
+fn help(args: &[&str]) -> Result<String, String> {
+    let output = cargo(&["run", "--quiet", "--package", "prony", "--"])
+        .args(args)
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| format!("cargo run: {e}"))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!(
+            "prony {}: {}\n{errors}",
+            args.join(" "),
+            output.status
+        ));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("prony {}: {e}", args.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fake(args: &[&str]) -> Result<String, String> {
+        Ok(format!("usage of {}  \n  -c N\n", args.join(" ")))
+    }
+
+    #[test]
+    fn the_part_between_the_marks_is_replaced_and_nothing_else() {
+        let old =
+            "# a\n\n<!-- generated: prony load --help -->\nold\n<!-- end of generated -->\nb\n";
+        let new = regenerate(old, fake).unwrap();
+        assert_eq!(
+            new,
+            "# a\n\n<!-- generated: prony load --help -->\n```text\nusage of load --help\n  -c N\n\
+             ```\n<!-- end of generated -->\nb\n"
+        );
+        assert_eq!(regenerate(&new, fake).unwrap(), new);
+    }
+
+    #[test]
+    fn an_open_part_and_a_foreign_command_are_refused() {
+        let open = "x\n<!-- generated: prony load --help -->\nold\n";
+        assert!(regenerate(open, fake).unwrap_err().starts_with("line 2"));
+        let foreign = "<!-- generated: prony load http://a -->\n<!-- end of generated -->\n";
+        assert!(
+            regenerate(foreign, fake)
+                .unwrap_err()
+                .contains("--help only")
+        );
+    }
+}

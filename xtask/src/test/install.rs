@@ -1,0 +1,215 @@
+//! Looks for what the tests need and installs what is missing.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::packages::{self, Manager, Need, Probe, Selection};
+use crate::Ending;
+use crate::cargo::workspace_root;
+
+/// Folders that hold servers and tools of administration, which many a user's path lacks.
+const MORE_PATH: &[&str] = &[
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/usr/local/bin",
+    "/usr/bin",
+];
+
+/// Installs what is missing, or says what is.
+pub(super) fn run() -> Ending {
+    let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
+    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let selection = packages::select(manager, &os_release, is_met);
+    if selection == Selection::default() {
+        println!("everything that the tests need is installed; nothing to do");
+        return Ending::Well;
+    }
+    let mut ending = Ending::Well;
+    if let Some(manager) = manager.filter(|_| !selection.install.is_empty()) {
+        ending = install(manager, &selection.install);
+    }
+    for (need, reason) in &selection.unavailable {
+        println!("missing: {} ({}): {reason}", need.name, need.why);
+        ending = Ending::Missing;
+    }
+    if ending == Ending::Missing {
+        println!(
+            "`cargo xtask test --no-install` goes on without; the tests that need it will fail"
+        );
+    }
+    ending
+}
+
+fn install(manager: Manager, needs: &[&Need]) -> Ending {
+    println!("to be installed with {}:", manager.program());
+    for need in needs {
+        println!("  {:<16} {}", need.package(manager), need.why);
+    }
+    println!("no daemon of theirs is started");
+    let packages: Vec<&str> = needs.iter().map(|n| n.package(manager)).collect();
+    let line = command_line(manager, &packages, &workspace_root());
+    let Some(mut command) = as_root(&line) else {
+        println!("not root, and sudo would ask for a password; run this, then start again:");
+        println!("  sudo {}", line.join(" "));
+        return Ending::Missing;
+    };
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => {
+            println!("{}: {status}", line.join(" "));
+            return Ending::Missing;
+        }
+        Err(error) => {
+            println!("{}: {error}", line.join(" "));
+            return Ending::Missing;
+        }
+    }
+    let still: Vec<&&Need> = needs.iter().filter(|n| !is_met(n)).collect();
+    for need in &still {
+        println!(
+            "{} was installed, but {} is still not found",
+            need.package(manager),
+            need.name
+        );
+    }
+    if still.is_empty() {
+        Ending::Well
+    } else {
+        Ending::Missing
+    }
+}
+
+/// What root has to run to install `packages`.
+fn command_line(manager: Manager, packages: &[&str], root: &Path) -> Vec<String> {
+    let script = root.join("xtask/install/apt.sh");
+    let script = script.to_string_lossy();
+    let words: &[&str] = match manager {
+        Manager::Apt => &["sh", &script],
+        Manager::Dnf => &["dnf", "install", "-y"],
+        Manager::Pacman => &["pacman", "-S", "--needed", "--noconfirm"],
+        Manager::Apk => &["apk", "add"],
+        Manager::Pkg => &["pkg", "install", "-y"],
+    };
+    words
+        .iter()
+        .chain(packages)
+        .map(|w| w.to_string())
+        .collect()
+}
+
+/// The command as root runs it: as it is, through a sudo that asks nothing, or not at all.
+fn as_root(line: &[String]) -> Option<Command> {
+    let (program, args) = line.split_first()?;
+    if is_root() {
+        let mut command = Command::new(program);
+        command.args(args);
+        return Some(command);
+    }
+    let sudo = find_program("sudo")?;
+    let may = Command::new(&sudo)
+        .args(["-n", "true"])
+        .stderr(Stdio::null())
+        .status();
+    if !may.is_ok_and(|s| s.success()) {
+        return None;
+    }
+    let mut command = Command::new(sudo);
+    command.arg("-n").args(line);
+    Some(command)
+}
+
+fn is_root() -> bool {
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|o| o.stdout.trim_ascii() == b"0")
+}
+
+fn is_met(need: &Need) -> bool {
+    match need.probe {
+        Probe::Program(names) => names.iter().any(|n| find_program(n).is_some()),
+        Probe::PythonModule(module) => succeeds(&python(), &["-c", &format!("import {module}")]),
+        Probe::Browser(names) => names
+            .iter()
+            .filter_map(|n| find_program(n))
+            .any(|p| succeeds(&p, &["--version"])),
+    }
+}
+
+fn succeeds(program: &Path, args: &[&str]) -> bool {
+    Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+}
+
+/// The Python that runs gunicorn: the one its script names, which need not be the first on the
+/// path (Debian's names /usr/bin/python3, whatever version manager stands before it).
+fn python() -> PathBuf {
+    find_program("gunicorn")
+        .and_then(|path| std::fs::read_to_string(path).ok())
+        .and_then(|script| interpreter(&script))
+        .or_else(|| Some(PathBuf::from("/usr/bin/python3")).filter(|p| p.is_file()))
+        .unwrap_or_else(|| PathBuf::from("python3"))
+}
+
+/// The Python on a script's first line, if one is named there by its path.
+fn interpreter(script: &str) -> Option<PathBuf> {
+    let program = script
+        .lines()
+        .next()?
+        .strip_prefix("#!")?
+        .split_whitespace()
+        .next()?;
+    let path = PathBuf::from(program);
+    path.file_name()?
+        .to_str()?
+        .starts_with("python")
+        .then_some(path)
+}
+
+fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(MORE_PATH.iter().map(PathBuf::from))
+        .map(|folder| folder.join(name))
+        .find(|p| p.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interpreter_is_the_one_that_the_script_names() {
+        let debian = "#!/usr/bin/python3\n# EASY-INSTALL\nimport sys\n";
+        assert_eq!(interpreter(debian), Some(PathBuf::from("/usr/bin/python3")));
+        assert_eq!(
+            interpreter("#!/opt/py/bin/python3.12 -s\n"),
+            Some("/opt/py/bin/python3.12".into())
+        );
+        assert_eq!(interpreter("#!/usr/bin/env bash\nexec pyenv\n"), None);
+        assert_eq!(interpreter(""), None);
+    }
+
+    #[test]
+    fn each_manager_installs_without_asking() {
+        let root = Path::new("/src/prony");
+        let line = |m| command_line(m, &["nginx", "chromium"], root).join(" ");
+        assert_eq!(
+            line(Manager::Apt),
+            "sh /src/prony/xtask/install/apt.sh nginx chromium"
+        );
+        assert_eq!(line(Manager::Dnf), "dnf install -y nginx chromium");
+        assert_eq!(
+            line(Manager::Pacman),
+            "pacman -S --needed --noconfirm nginx chromium"
+        );
+        assert_eq!(line(Manager::Apk), "apk add nginx chromium");
+        assert_eq!(line(Manager::Pkg), "pkg install -y nginx chromium");
+    }
+}

@@ -1,0 +1,225 @@
+//! `cargo xtask test`: what the tests need, then every check, then every test.
+//!
+//! The tests come last and the sum of their runners' summaries is the last line, so that the end of
+//! a log tells how it went. A step that fails does not keep the later ones from running: one run
+//! shows all that is wrong.
+
+mod install;
+mod packages;
+#[cfg(test)]
+mod policy;
+mod totals;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use crate::cargo::cargo;
+use crate::{Ending, docs, tidy};
+use totals::Totals;
+
+/// A part of the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Install,
+    Fmt,
+    Clippy,
+    Tidy,
+    Docs,
+    Test,
+}
+
+const STEPS: &[Step] = &[
+    Step::Install,
+    Step::Fmt,
+    Step::Clippy,
+    Step::Tidy,
+    Step::Docs,
+    Step::Test,
+];
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Step::Install => "install",
+            Step::Fmt => "fmt",
+            Step::Clippy => "clippy",
+            Step::Tidy => "tidy",
+            Step::Docs => "docs",
+            Step::Test => "test",
+        }
+    }
+
+    fn does(self) -> &'static str {
+        match self {
+            Step::Install => "servers and browser that the tests need",
+            Step::Fmt => "cargo fmt --check",
+            Step::Clippy => "cargo clippy, warnings as errors",
+            Step::Tidy => "layers, sizes, words, names in documents",
+            Step::Docs => "generated parts of the documents",
+            Step::Test => "cargo test, every crate",
+        }
+    }
+}
+
+/// The flags of `cargo xtask test`.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    steps: Vec<Step>,
+}
+
+impl Options {
+    /// Reads the flags; an error is a sentence for the user.
+    pub(crate) fn parse(args: &[&str]) -> Result<Options, String> {
+        let mut steps = STEPS.to_vec();
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            match arg {
+                "--no-install" => steps.retain(|s| *s != Step::Install),
+                "--only" => {
+                    let name = args.next().ok_or("--only wants the name of a step")?;
+                    let step = STEPS
+                        .iter()
+                        .find(|s| s.name() == *name)
+                        .ok_or_else(|| format!("no step is called {name}"))?;
+                    steps = vec![*step];
+                }
+                other => return Err(format!("cargo xtask test does not know {other}")),
+            }
+        }
+        Ok(Options { steps })
+    }
+}
+
+/// Runs the steps, prints each one's name before and its duration after it.
+pub(crate) fn run(options: &Options) -> Ending {
+    let mut failed = Vec::new();
+    let mut totals = None;
+    for &step in &options.steps {
+        println!("== {}: {}", step.name(), step.does());
+        let _ = std::io::stdout().flush();
+        let started = Instant::now();
+        let ending = match step {
+            Step::Install => install::run(),
+            Step::Fmt => command(&mut cargo(&["fmt", "--all", "--check"])),
+            Step::Clippy => command(&mut cargo(&[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--quiet",
+                "--",
+                "-D",
+                "warnings",
+            ])),
+            Step::Tidy => tidy::run(),
+            Step::Docs => docs::run(docs::Mode::Check),
+            Step::Test => {
+                let (ending, sum) = tests();
+                totals = Some(sum);
+                ending
+            }
+        };
+        let word = if ending == Ending::Well {
+            "ok"
+        } else {
+            "FAILED"
+        };
+        println!(
+            "== {} {word} after {:.1} s",
+            step.name(),
+            started.elapsed().as_secs_f64()
+        );
+        if ending == Ending::Missing {
+            return Ending::Missing;
+        }
+        if ending != Ending::Well {
+            failed.push(step.name());
+        }
+    }
+    if !failed.is_empty() {
+        println!("failed: {}", failed.join(", "));
+    }
+    if let Some(totals) = totals {
+        println!("{totals}");
+    }
+    if failed.is_empty() {
+        Ending::Well
+    } else {
+        Ending::Failed
+    }
+}
+
+/// Runs a command whose output speaks for itself.
+fn command(command: &mut Command) -> Ending {
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => Ending::Well,
+        Ok(_) => Ending::Failed,
+        Err(error) => {
+            println!("{}: {error}", command.get_program().display());
+            Ending::Missing
+        }
+    }
+}
+
+/// Runs every test of the workspace, passing on what the runners print and adding it up.
+fn tests() -> (Ending, Totals) {
+    let mut totals = Totals::default();
+    let spawned = cargo(&["test", "--workspace", "--no-fail-fast"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            println!("cargo test: {error}");
+            return (Ending::Missing, totals);
+        }
+    };
+    if let Some(output) = child.stdout.take() {
+        let mut stdout = std::io::stdout();
+        for line in BufReader::new(output).split(b'\n') {
+            let Ok(line) = line else { break };
+            let line = String::from_utf8_lossy(&line);
+            totals.take(&line);
+            let _ = writeln!(stdout, "{line}");
+        }
+    }
+    match child.wait() {
+        Ok(status) if status.success() && totals.failed == 0 => (Ending::Well, totals),
+        Ok(_) => (Ending::Failed, totals),
+        Err(error) => {
+            println!("cargo test: {error}");
+            (Ending::Failed, totals)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_runs_and_the_tests_come_last() {
+        let options = Options::parse(&[]).unwrap();
+        assert_eq!(options.steps, STEPS);
+        assert_eq!(options.steps.last(), Some(&Step::Test));
+    }
+
+    #[test]
+    fn flags_choose_steps() {
+        let without = Options::parse(&["--no-install"]).unwrap();
+        assert!(!without.steps.contains(&Step::Install));
+        assert_eq!(without.steps.len(), STEPS.len() - 1);
+        assert_eq!(
+            Options::parse(&["--only", "tidy"]).unwrap().steps,
+            [Step::Tidy]
+        );
+    }
+
+    #[test]
+    fn unknown_flags_and_steps_are_refused() {
+        for args in [&["--only"][..], &["--only", "lint"], &["--fast"]] {
+            assert!(Options::parse(args).is_err(), "{args:?}");
+        }
+    }
+}

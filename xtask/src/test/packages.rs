@@ -1,0 +1,292 @@
+//! What the tests need on the machine, and what each system's packages call it. Pure: looking and
+//! installing are `install`'s.
+
+/// A system's package manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manager {
+    /// Debian, Ubuntu and what descends from them.
+    Apt,
+    /// Fedora and its family.
+    Dnf,
+    /// Arch.
+    Pacman,
+    /// Alpine.
+    Apk,
+    /// FreeBSD.
+    Pkg,
+}
+
+impl Manager {
+    /// The program to look for.
+    pub(crate) fn program(self) -> &'static str {
+        match self {
+            Manager::Apt => "apt-get",
+            Manager::Dnf => "dnf",
+            Manager::Pacman => "pacman",
+            Manager::Apk => "apk",
+            Manager::Pkg => "pkg",
+        }
+    }
+
+    /// The manager of a system (`std::env::consts::OS`), given which programs it has.
+    pub(crate) fn detect(os: &str, has: impl Fn(&str) -> bool) -> Option<Manager> {
+        let candidates: &[Manager] = match os {
+            "linux" => &[Manager::Apt, Manager::Dnf, Manager::Pacman, Manager::Apk],
+            "freebsd" => &[Manager::Pkg],
+            _ => &[],
+        };
+        candidates.iter().copied().find(|m| has(m.program()))
+    }
+}
+
+/// Something that the tests need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// What to call it in a message.
+    pub(crate) name: &'static str,
+    /// What it is for.
+    pub(crate) why: &'static str,
+    /// How to tell that it is there.
+    pub(crate) probe: Probe,
+    apt: &'static str,
+    dnf: &'static str,
+    pacman: &'static str,
+    apk: &'static str,
+    /// Empty: the base system has it, or FreeBSD has no use for it.
+    pkg: &'static str,
+}
+
+/// How to tell that a need is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// One of these programs is on the path.
+    Program(&'static [&'static str]),
+    /// The Python that runs gunicorn can import this module.
+    PythonModule(&'static str),
+    /// One of these programs is on the path and answers `--version`: Ubuntu's browser packages
+    /// leave a program that only says to use snap.
+    Browser(&'static [&'static str]),
+}
+
+/// The names under which a Chromium goes.
+pub(crate) const BROWSERS: &[&str] = &[
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+];
+
+/// Everything that the tests need beyond Rust.
+pub(crate) const NEEDS: &[Need] = &[
+    Need {
+        name: "nginx",
+        why: "the real server of the experiments and of the hostile cases",
+        probe: Probe::Program(&["nginx"]),
+        apt: "nginx",
+        dnf: "nginx",
+        pacman: "nginx",
+        apk: "nginx",
+        pkg: "nginx",
+    },
+    Need {
+        name: "gunicorn",
+        why: "the application server of studies/gunicorn-sockets",
+        probe: Probe::Program(&["gunicorn"]),
+        apt: "gunicorn",
+        dnf: "python3-gunicorn",
+        pacman: "gunicorn",
+        apk: "py3-gunicorn",
+        pkg: "py311-gunicorn",
+    },
+    Need {
+        name: "Django",
+        why: "the site that studies/gunicorn-sockets serves",
+        probe: Probe::PythonModule("django"),
+        apt: "python3-django",
+        dnf: "python3-django",
+        pacman: "python-django",
+        apk: "py3-django",
+        pkg: "py311-django42",
+    },
+    Need {
+        name: "ip (iproute2)",
+        why: "network namespaces and the links into them",
+        probe: Probe::Program(&["ip"]),
+        apt: "iproute2",
+        dnf: "iproute",
+        pacman: "iproute2",
+        apk: "iproute2",
+        pkg: "",
+    },
+    Need {
+        name: "openssl",
+        why: "certificates and a second opinion in the TLS tests",
+        probe: Probe::Program(&["openssl"]),
+        apt: "openssl",
+        dnf: "openssl",
+        pacman: "openssl",
+        apk: "openssl",
+        pkg: "",
+    },
+    Need {
+        name: "Chromium",
+        why: "the headless check of the HTML report",
+        probe: Probe::Browser(BROWSERS),
+        apt: "chromium",
+        dnf: "chromium",
+        pacman: "chromium",
+        apk: "chromium",
+        pkg: "chromium",
+    },
+];
+
+impl Need {
+    /// The package that brings it, empty where none is needed.
+    pub(crate) fn package(&self, manager: Manager) -> &'static str {
+        match manager {
+            Manager::Apt => self.apt,
+            Manager::Dnf => self.dnf,
+            Manager::Pacman => self.pacman,
+            Manager::Apk => self.apk,
+            Manager::Pkg => self.pkg,
+        }
+    }
+}
+
+/// What to do about the needs that a machine does not meet.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// To be installed, in the order of [`NEEDS`].
+    pub(crate) install: Vec<&'static Need>,
+    /// Not to be had from this system's packages, with the reason and the way out.
+    pub(crate) unavailable: Vec<(&'static Need, &'static str)>,
+}
+
+/// Chooses what to install: `os_release` is the text of `/etc/os-release`, `met` tells whether a
+/// need is met.
+pub(crate) fn select(
+    manager: Option<Manager>,
+    os_release: &str,
+    met: impl Fn(&Need) -> bool,
+) -> Selection {
+    let mut selection = Selection::default();
+    for need in NEEDS {
+        if manager.is_some_and(|m| need.package(m).is_empty()) || met(need) {
+            continue;
+        }
+        match manager {
+            None => selection
+                .unavailable
+                .push((need, "no package manager that is known here")),
+            Some(Manager::Apt)
+                if is_ubuntu(os_release) && matches!(need.probe, Probe::Browser(_)) =>
+            {
+                selection.unavailable.push((
+                    need,
+                    "Ubuntu's packages hold only a stub that points to snap; install Google \
+                     Chrome's .deb (then google-chrome is found), or `snap install chromium`",
+                ));
+            }
+            Some(_) => selection.install.push(need),
+        }
+    }
+    selection
+}
+
+/// Whether `/etc/os-release` names Ubuntu or a child of it.
+fn is_ubuntu(os_release: &str) -> bool {
+    os_release
+        .lines()
+        .filter_map(|l| l.split_once('='))
+        .filter(|(key, _)| matches!(*key, "ID" | "ID_LIKE"))
+        .any(|(_, value)| {
+            value
+                .trim_matches('"')
+                .split_whitespace()
+                .any(|w| w == "ubuntu")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEBIAN: &str = "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\nID=debian\n";
+    const UBUNTU: &str = "NAME=\"Ubuntu\"\nID=ubuntu\nID_LIKE=debian\n";
+    const MINT: &str = "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
+
+    fn names(selection: &Selection, manager: Manager) -> Vec<&'static str> {
+        selection
+            .install
+            .iter()
+            .map(|n| n.package(manager))
+            .collect()
+    }
+
+    #[test]
+    fn nothing_missing_selects_nothing() {
+        assert_eq!(
+            select(Some(Manager::Apt), DEBIAN, |_| true),
+            Selection::default()
+        );
+        assert_eq!(select(None, "", |_| true), Selection::default());
+    }
+
+    #[test]
+    fn debian_gets_every_missing_package_by_its_name() {
+        let selection = select(Some(Manager::Apt), DEBIAN, |n| n.name == "openssl");
+        let expected = [
+            "nginx",
+            "gunicorn",
+            "python3-django",
+            "iproute2",
+            "chromium",
+        ];
+        assert_eq!(names(&selection, Manager::Apt), expected);
+        assert!(selection.unavailable.is_empty());
+    }
+
+    #[test]
+    fn ubuntu_has_no_browser_package_and_says_the_way_out() {
+        for os_release in [UBUNTU, MINT] {
+            let selection = select(Some(Manager::Apt), os_release, |n| n.name == "nginx");
+            assert!(!names(&selection, Manager::Apt).contains(&"chromium"));
+            let [(need, reason)] = selection.unavailable[..] else {
+                panic!("{selection:?}")
+            };
+            assert_eq!(need.name, "Chromium");
+            assert!(reason.contains("google-chrome"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn freebsd_asks_for_nothing_that_its_base_has() {
+        let selection = select(Some(Manager::Pkg), "", |_| false);
+        assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
+        assert_eq!(selection.install.len(), 4);
+    }
+
+    #[test]
+    fn an_unknown_system_lists_every_missing_program() {
+        let selection = select(None, "", |n| n.name != "nginx" && n.name != "openssl");
+        let missing: Vec<_> = selection.unavailable.iter().map(|(n, _)| n.name).collect();
+        assert_eq!(missing, ["nginx", "openssl"]);
+    }
+
+    #[test]
+    fn managers_are_found_by_system_and_program() {
+        assert_eq!(
+            Manager::detect("linux", |p| p == "apt-get"),
+            Some(Manager::Apt)
+        );
+        assert_eq!(Manager::detect("linux", |p| p == "apk"), Some(Manager::Apk));
+        // Some Linux has a `pkg` of its own that is not FreeBSD's.
+        assert_eq!(Manager::detect("linux", |p| p == "pkg"), None);
+        assert_eq!(
+            Manager::detect("freebsd", |p| p == "pkg"),
+            Some(Manager::Pkg)
+        );
+        assert_eq!(Manager::detect("macos", |_| true), None);
+    }
+}

@@ -1,0 +1,122 @@
+//! `cargo xtask tidy`: the rules that the compiler doesn't know.
+//!
+//! Enters: the project's files as a [`Tree`]. Leaves: complaints, each with a file and a line. Every
+//! rule is a function from a tree to complaints and touches nothing else.
+
+mod documents;
+mod layers;
+mod purity;
+mod size;
+mod source;
+mod words;
+
+use std::fmt;
+
+use crate::Ending;
+use crate::cargo::workspace_root;
+use crate::tree::Tree;
+
+/// Something that breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Complaint {
+    /// Path from the root.
+    path: String,
+    /// Counted from 1; 0 is the file as a whole.
+    line: usize,
+    /// What is wrong and what to do.
+    text: String,
+}
+
+impl Complaint {
+    fn new(path: &str, line: usize, text: impl Into<String>) -> Complaint {
+        Complaint {
+            path: path.to_string(),
+            line,
+            text: text.into(),
+        }
+    }
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.text),
+            line => write!(f, "{}:{line}: {}", self.path, self.text),
+        }
+    }
+}
+
+/// Checks the workspace and prints what breaks a rule.
+pub(crate) fn run() -> Ending {
+    let root = workspace_root();
+    let tree = match Tree::read(&root) {
+        Ok(tree) => tree,
+        Err(error) => {
+            println!("{}: {error}", root.display());
+            return Ending::Failed;
+        }
+    };
+    let complaints = check(&tree);
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    if complaints.is_empty() {
+        Ending::Well
+    } else {
+        Ending::Failed
+    }
+}
+
+/// All complaints about a tree, sorted by file and line.
+fn check(tree: &Tree) -> Vec<Complaint> {
+    let sources = source::parse_all(tree);
+    let mut complaints = sources.complaints.clone();
+    complaints.extend(layers::check(tree));
+    complaints.extend(purity::check(&sources));
+    complaints.extend(size::check(tree, &sources));
+    complaints.extend(words::check(tree, &sources));
+    complaints.extend(documents::check(tree));
+    complaints.sort();
+    complaints
+}
+
+/// The complaints as printed, for tests.
+#[cfg(test)]
+fn printed(complaints: &[Complaint]) -> Vec<String> {
+    complaints.iter().map(Complaint::to_string).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_names_its_file_and_line() {
+        assert_eq!(
+            Complaint::new("a.rs", 3, "wrong").to_string(),
+            "a.rs:3: wrong"
+        );
+        assert_eq!(
+            Complaint::new("a.rs", 0, "wrong").to_string(),
+            "a.rs: wrong"
+        );
+    }
+
+    #[test]
+    fn the_rules_run_together_and_in_order() {
+        let tree = Tree::of(&[
+            ("crates/load/src/util.rs", "fn a() { dbg!(1); }\n"),
+            ("README.md", "see `docs/none.md`\n"),
+        ]);
+        let complaints = check(&tree);
+        let files: Vec<&str> = complaints.iter().map(|c| c.path.as_str()).collect();
+        assert_eq!(
+            files,
+            [
+                "README.md",
+                "crates/load/src/util.rs",
+                "crates/load/src/util.rs"
+            ]
+        );
+    }
+}

@@ -1,0 +1,141 @@
+//! Words that don't belong: unfinished code, rooms for everything, somebody's own folders.
+
+use super::Complaint;
+use super::source::Sources;
+use crate::tree::Tree;
+
+/// Macros that stand for code that isn't written or isn't meant to stay.
+const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
+
+/// Module names that say nothing about what is inside.
+const ROOMS: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
+
+/// Notes to oneself. Spelt in two halves, or this file would complain about itself.
+const NOTES: &[&str] = &[
+    concat!("TO", "DO"),
+    concat!("FIX", "ME"),
+    concat!("XX", "X:"),
+];
+
+/// Beginnings of absolute paths that exist on one person's machine only.
+const PRIVATE: &[&str] = &[
+    concat!("/wo", "rk/"),
+    concat!("/ro", "ot/"),
+    concat!("/tmp/", "brief"),
+];
+
+/// Checks every text file of the tree.
+pub(super) fn check(tree: &Tree, sources: &Sources) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    for (path, text) in tree.texts() {
+        check_lines(path, text, &mut complaints);
+    }
+    for (path, source) in &sources.files {
+        if let Some(room) = room_in_path(path) {
+            complaints.push(Complaint::new(path, 0, unnamed_room(room)));
+        }
+        for name in source
+            .macros
+            .iter()
+            .filter(|m| MACROS.contains(&&*m.segments[0]))
+        {
+            let text = format!("{}! is not finished code", name.segments[0]);
+            complaints.push(Complaint::new(path, name.line, text));
+        }
+        for name in source
+            .modules
+            .iter()
+            .filter(|m| ROOMS.contains(&&*m.segments[0]))
+        {
+            complaints.push(Complaint::new(
+                path,
+                name.line,
+                unnamed_room(&name.segments[0]),
+            ));
+        }
+    }
+    complaints
+}
+
+fn check_lines(path: &str, text: &str, complaints: &mut Vec<Complaint>) {
+    for (index, line) in text.lines().enumerate() {
+        for private in PRIVATE.iter().filter(|p| names_path(line, p)) {
+            let text = format!("{private} is a folder of one machine; say it relative to the root");
+            complaints.push(Complaint::new(path, index + 1, text));
+        }
+        if path.ends_with(".rs") {
+            for note in NOTES.iter().filter(|n| line.contains(**n)) {
+                let text = format!("{note}: do it, or make it an issue");
+                complaints.push(Complaint::new(path, index + 1, text));
+            }
+        }
+    }
+}
+
+/// Whether `line` holds `path` as an absolute path, not as the end of a longer one.
+fn names_path(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before
+            .is_none_or(|c| !c.is_alphanumeric() && !matches!(c, '.' | '-' | '_' | '/' | '}' | '~'))
+    })
+}
+
+/// The folder or file of a path that is called like one of [`ROOMS`].
+fn room_in_path(path: &str) -> Option<&str> {
+    path.split('/')
+        .map(|part| part.strip_suffix(".rs").unwrap_or(part))
+        .find(|p| ROOMS.contains(p))
+}
+
+fn unnamed_room(name: &str) -> String {
+    format!("a module called {name} says nothing about what is inside; name it for what it does")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{printed, source};
+    use super::*;
+
+    fn complaints(path: &str, text: &str) -> Vec<String> {
+        let tree = Tree::of(&[(path, text)]);
+        printed(&check(&tree, &source::parse_all(&tree)))
+    }
+
+    #[test]
+    fn unfinished_code_is_found_in_code_only() {
+        for text in [
+            "fn f() { todo!() }",
+            "fn f() { std::unimplemented!() }",
+            "fn f() { dbg!(1) }",
+        ] {
+            assert_eq!(complaints("a.rs", text).len(), 1, "{text}");
+        }
+        assert!(complaints("a.rs", "// never todo!()\nfn todo() {}\nfn f() { todo() }").is_empty());
+        let note = format!("fn f() {{}}\n// {} later\n", NOTES[0]);
+        assert!(complaints("a.rs", &note)[0].starts_with("a.rs:2:"));
+    }
+
+    #[test]
+    fn rooms_for_everything_are_found_by_path_and_by_declaration() {
+        assert_eq!(complaints("crates/load/src/util.rs", "").len(), 1);
+        assert_eq!(complaints("crates/load/tests/common/mod.rs", "").len(), 1);
+        assert_eq!(complaints("a.rs", "mod helpers { }").len(), 1);
+        assert!(complaints("crates/load/src/utility_curve.rs", "mod commons_pool {}").is_empty());
+    }
+
+    #[test]
+    fn private_folders_are_found_in_every_text() {
+        for private in &PRIVATE[..2] {
+            for text in [
+                format!("see {private}notes"),
+                format!("root = \"{private}x\""),
+                format!("{private}a"),
+                format!("`{private}`"),
+            ] {
+                assert_eq!(complaints("docs/a.md", &text).len(), 1, "{text}");
+            }
+            assert!(complaints("docs/a.md", &format!("home{private}x ../{private}y")).is_empty());
+        }
+    }
+}

@@ -5,14 +5,12 @@
 //! with looks, Ye et al. 2013 and Maurer and Bretz 2013). So the same trials give the same
 //! verdicts, whoever evaluated them before and how often.
 
-use std::collections::HashMap;
-
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, DesignError, LEAST_BLOCKS, Pair};
 use crate::effects::{self, FactorEffect};
 use crate::estimate::{Estimate, Interval};
-use crate::forecast;
-use crate::looks::{Look, levels, looks_until, spent_share};
+use crate::forecast::{Outlook, Step};
+use crate::looks::{LevelTable, Look, looks_until, spent_share};
 use crate::metric::{Direction, Metric, Scale};
 use crate::pairing::{self, Paired};
 use crate::sentence;
@@ -77,6 +75,19 @@ pub fn evaluate(
     trials: &Trials,
     earlier: &[Look],
 ) -> Result<Evaluation, DesignError> {
+    evaluate_with(&mut LevelTable::new(), design, trials, earlier)
+}
+
+/// [`evaluate`] with the levels of earlier calls, which take most of its time.
+///
+/// # Errors
+/// When the design contradicts itself.
+pub fn evaluate_with(
+    table: &mut LevelTable,
+    design: &Design,
+    trials: &Trials,
+    earlier: &[Look],
+) -> Result<Evaluation, DesignError> {
     let pairs = design.pairs()?;
     let complete = trials.complete(design.variants.len());
     let count = u32::try_from(complete.len()).unwrap_or(u32::MAX);
@@ -84,15 +95,16 @@ pub fn evaluate(
     let used = looks.last().map_or(count, |look| look.blocks);
     let blocks = &complete[..used as usize];
 
-    let mut family = Family::new(design, &looks, &pairs, blocks);
+    let mut family = Family::new(design, table, &looks, &pairs, blocks);
     for look in 0..looks.len() {
         family.look(look);
     }
     let miss = family.miss_now();
+    let outlook = family.outlook();
     let comparisons = family
         .hypotheses
         .iter()
-        .map(|hypothesis| family.comparison(hypothesis, blocks))
+        .map(|hypothesis| family.comparison(hypothesis, &outlook, blocks))
         .collect();
     Ok(Evaluation {
         blocks: count,
@@ -115,8 +127,7 @@ struct Family<'a> {
     looks: Vec<Look>,
     taken: usize,
     hypotheses: Vec<Hypothesis>,
-    /// Levels at each look by the number of hypotheses that share the error rate.
-    levels: HashMap<usize, Vec<f64>>,
+    table: &'a mut LevelTable,
 }
 
 /// "The variant's metric is that of its baseline."
@@ -132,7 +143,13 @@ struct Hypothesis {
 }
 
 impl<'a> Family<'a> {
-    fn new(design: &'a Design, taken: &[Look], pairs: &[Pair], blocks: &[Block<'_>]) -> Self {
+    fn new(
+        design: &'a Design,
+        table: &'a mut LevelTable,
+        taken: &[Look],
+        pairs: &[Pair],
+        blocks: &[Block<'_>],
+    ) -> Self {
         let mut looks = taken.to_vec();
         let (now, spent) = taken
             .last()
@@ -164,18 +181,22 @@ impl<'a> Family<'a> {
             looks,
             taken: taken.len(),
             hypotheses,
-            levels: HashMap::new(),
+            table,
         }
     }
 
-    /// The level at a look for one of `sharing` hypotheses.
-    fn level(&mut self, look: usize, sharing: usize) -> f64 {
+    /// The levels at all looks for one of `sharing` hypotheses.
+    fn levels(&mut self, sharing: usize) -> &[f64] {
         let alpha = self.design.alpha / sharing.max(1) as f64;
-        let levels = self
-            .levels
-            .entry(sharing)
-            .or_insert_with(|| levels(&self.looks, alpha));
-        levels.get(look).copied().unwrap_or(0.0)
+        self.table.levels(&self.looks, alpha)
+    }
+
+    fn level(&mut self, look: usize, sharing: usize) -> f64 {
+        self.levels(sharing).get(look).copied().unwrap_or(0.0)
+    }
+
+    fn open(&self) -> usize {
+        self.hypotheses.iter().filter(|one| !one.rejected).count()
     }
 
     /// How often a single interval misses at the present look; `None` before the first.
@@ -197,7 +218,7 @@ impl<'a> Family<'a> {
     /// open; when it is rejected, the next against the rate shared by one fewer.
     fn holm(&mut self, look: usize) {
         loop {
-            let open = self.hypotheses.iter().filter(|one| !one.rejected).count();
+            let open = self.open();
             let level = self.level(look, open);
             let smallest = self
                 .hypotheses
@@ -212,7 +233,12 @@ impl<'a> Family<'a> {
         }
     }
 
-    fn comparison(&self, hypothesis: &Hypothesis, blocks: &[Block<'_>]) -> Comparison {
+    fn comparison(
+        &self,
+        hypothesis: &Hypothesis,
+        outlook: &Outlook,
+        blocks: &[Block<'_>],
+    ) -> Comparison {
         let Pair { variant, against } = hypothesis.pair;
         let design = self.design;
         let mut comparison = Comparison {
@@ -232,36 +258,39 @@ impl<'a> Family<'a> {
             return comparison;
         }
         if comparison.verdict == Verdict::Undecided {
-            comparison.more_blocks = self.more_blocks(hypothesis);
+            let margin = equivalence(hypothesis.metric, design.margin);
+            comparison.more_blocks = hypothesis
+                .estimate
+                .and_then(|estimate| outlook.more_blocks(estimate, margin));
         }
         comparison.text = sentence::comparison(&comparison, design, self.hypotheses.len());
         comparison
     }
 
-    fn more_blocks(&self, hypothesis: &Hypothesis) -> Option<u32> {
-        let open = self.hypotheses.iter().filter(|one| !one.rejected).count();
-        let alpha = self.design.alpha;
-        let coming = &self.looks[self.taken..];
-        let shared = self.levels.get(&open).cloned().unwrap_or_default();
-        let alone = self.levels.get(&1).cloned().unwrap_or_default();
-        let planned = coming
+    /// The looks to come, if what is open now stays open.
+    fn outlook(&mut self) -> Outlook {
+        let open = self.open().max(1);
+        let shared = self.levels(open).to_vec();
+        let alone = self.levels(1).to_vec();
+        let coming = self
+            .looks
             .iter()
-            .enumerate()
-            .map(|(place, look)| forecast::Step {
-                blocks: look.blocks,
-                shared: shared.get(self.taken + place).copied().unwrap_or(0.0),
-                alone: alone.get(self.taken + place).copied().unwrap_or(0.0),
-            });
-        forecast::more_blocks(
-            hypothesis.estimate?,
-            equivalence(hypothesis.metric, self.design.margin),
-            planned,
-            forecast::Beyond {
-                from: self.design.blocks_max,
-                shared: alpha / open.max(1) as f64,
-                alone: alpha,
+            .zip(shared.iter().zip(&alone))
+            .skip(self.taken);
+        Outlook {
+            planned: coming
+                .map(|(look, (&shared, &alone))| Step {
+                    blocks: look.blocks,
+                    shared,
+                    alone,
+                })
+                .collect(),
+            longest: Step {
+                blocks: self.design.blocks_max,
+                shared: self.design.alpha / open as f64,
+                alone: self.design.alpha,
             },
-        )
+        }
     }
 }
 

@@ -21,35 +21,52 @@ pub(crate) struct Step {
     pub(crate) alone: f64,
 }
 
-/// What would hold in a plan with more blocks than this one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Beyond {
-    /// The plan's most blocks.
-    pub(crate) from: u32,
-    /// As in [`Step`].
-    pub(crate) shared: f64,
-    /// As in [`Step`].
-    pub(crate) alone: f64,
+/// The looks to come.
+#[derive(Debug, Clone)]
+pub(crate) struct Outlook {
+    /// Those of the plan.
+    pub(crate) planned: Vec<Step>,
+    /// The plan's last; a longer plan with a single look would have the same levels.
+    pub(crate) longest: Step,
 }
 
-/// About how many more blocks would decide, if mean and noise stay as they are; `None` when no
-/// sensible number would.
-pub(crate) fn more_blocks(
-    now: Estimate,
-    equivalence: Interval,
-    planned: impl Iterator<Item = Step>,
-    beyond: Beyond,
-) -> Option<u32> {
-    let most = beyond.from.saturating_mul(HOPELESS).min(MOST_BLOCKS);
-    let longer = (beyond.from + 1..=most).map(|blocks| Step {
-        blocks,
-        shared: beyond.shared,
-        alone: beyond.alone,
-    });
-    planned
-        .chain(longer)
-        .find(|step| step.blocks > now.blocks && decides(now, equivalence, *step))
-        .map(|step| step.blocks - now.blocks)
+impl Outlook {
+    /// About how many more blocks would decide, if mean and noise stay as they are; `None` when no
+    /// sensible number would.
+    pub(crate) fn more_blocks(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
+        let planned = self
+            .planned
+            .iter()
+            .find(|step| decides(now, equivalence, **step));
+        let blocks = match planned {
+            Some(step) => step.blocks,
+            None => self.longer_plan(now, equivalence)?,
+        };
+        blocks.checked_sub(now.blocks).filter(|&more| more > 0)
+    }
+
+    /// The shortest longer plan with one look that would decide, by bisection: the more blocks,
+    /// the easier.
+    fn longer_plan(&self, now: Estimate, equivalence: Interval) -> Option<u32> {
+        let with = |blocks| Step {
+            blocks,
+            ..self.longest
+        };
+        let mut low = self.longest.blocks;
+        let mut high = low.saturating_mul(HOPELESS).min(MOST_BLOCKS);
+        if !decides(now, equivalence, with(high)) {
+            return None;
+        }
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if decides(now, equivalence, with(middle)) {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        Some(high)
+    }
 }
 
 fn decides(now: Estimate, equivalence: Interval, step: Step) -> bool {

@@ -28,8 +28,8 @@ pub use design::{Design, DesignError, Factor, LEAST_BLOCKS, Levels, MOST_BLOCKS,
 pub use document::{About, VERDICT_SCHEMA, VerdictDocument};
 pub use effects::{EffectKind, FactorEffect};
 pub use estimate::{Estimate, Interval, critical};
-pub use evaluate::{Evaluation, evaluate};
-pub use looks::{Look, levels, spent_share};
+pub use evaluate::{Evaluation, evaluate, evaluate_with};
+pub use looks::{LevelTable, Look, levels, spent_share};
 pub use metric::{Direction, Metric, Scale, UnknownMetric};
 pub use summary::{MetricSummary, VariantSummary};
 pub use trials::{Trials, Values};

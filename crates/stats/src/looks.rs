@@ -18,6 +18,7 @@
 //! So the part of the distribution that has passed a look is kept as masses on a grid of |u| and
 //! carried on block by block.
 
+use std::collections::HashMap;
 use std::f64::consts::{E, FRAC_PI_2};
 
 use serde::{Deserialize, Serialize};
@@ -91,6 +92,39 @@ fn push(looks: &mut Vec<Look>, look: Look) {
     match looks.last_mut() {
         Some(last) if last.blocks == look.blocks => last.spent_share = look.spent_share,
         _ => looks.push(look),
+    }
+}
+
+/// Levels that were computed once. They depend on the looks and the error rate alone, so whoever
+/// evaluates one design many times (a simulation) keeps one of these.
+#[derive(Debug, Clone, Default)]
+pub struct LevelTable {
+    known: HashMap<Question, Vec<f64>>,
+}
+
+/// Looks and error rate, the fractions by their bits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    looks: Vec<(u32, u64)>,
+    alpha: u64,
+}
+
+impl LevelTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// As [`levels`].
+    pub(crate) fn levels(&mut self, looks: &[Look], alpha: f64) -> &[f64] {
+        let looked = |look: &Look| (look.blocks, look.spent_share.to_bits());
+        let question = Question {
+            looks: looks.iter().map(looked).collect(),
+            alpha: alpha.to_bits(),
+        };
+        self.known
+            .entry(question)
+            .or_insert_with(|| levels(looks, alpha))
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
-use http::{HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 
 use crate::HELLO;
 use crate::alarm::Alarm;
@@ -36,25 +36,43 @@ pub(crate) enum Answer {
 /// Reads the request to its end and finds its answer; `delay` is over when this returns.
 pub(crate) async fn answer(request: Request<Incoming>, alarm: &Rc<Alarm>, brake: &Brake) -> Answer {
     let asked = route(request.uri().path(), request.uri().query());
-    // The one that must not wait for the body.
-    if matches!(asked, Ok(Route::Fault(Fault::EarlyAnswer))) && request.version() < Version::HTTP_2
-    {
-        return Answer::Takeover(Fault::EarlyAnswer);
-    }
+    let over_http2 = request.version() == Version::HTTP_2;
+    let bodiless = over_http2 && request.method() == Method::HEAD;
     let response = match asked {
         Ok(Route::Echo) => echo(request).await,
+        // The one that must not wait for the body.
+        Ok(Route::Fault(Fault::EarlyAnswer)) if !over_http2 => {
+            return Answer::Takeover(Fault::EarlyAnswer);
+        }
         asked => {
-            let version = request.version();
             read_to_end(request.into_body()).await;
             match asked {
-                Ok(Route::Fault(fault)) => return fault_answer(fault, version, alarm),
+                Ok(Route::Fault(fault)) if !over_http2 => return Answer::Takeover(fault),
+                Ok(Route::Fault(fault)) => match http2_fault(fault, alarm) {
+                    Some(response) => response,
+                    None => return Answer::Takeover(fault),
+                },
                 Ok(route) => plain_answer(route, alarm, brake).await,
                 Err(NoRoute::Unknown) => text(StatusCode::NOT_FOUND, listing()),
                 Err(NoRoute::Bad(reason)) => text(StatusCode::BAD_REQUEST, reason + "\n"),
             }
         }
     };
-    Answer::Response(response)
+    Answer::Response(if bodiless {
+        head_of(response)
+    } else {
+        response
+    })
+}
+
+/// Takes the body off and keeps its length. Over HTTP/1.1 hyper does it by itself.
+fn head_of(response: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = response.into_parts();
+    // A 204 must not have a length (RFC 9110, section 8.6); of an empty 200 it tells nothing new.
+    if let Some(length) = body.size_hint().exact().filter(|&length| length > 0) {
+        parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+    }
+    Response::from_parts(parts, Body::empty())
 }
 
 async fn plain_answer(route: Route, alarm: &Rc<Alarm>, brake: &Brake) -> Response<Body> {
@@ -137,17 +155,22 @@ fn redirect(left: u32) -> Response<Body> {
 async fn echo(request: Request<Incoming>) -> Response<Body> {
     let method = HeaderValue::from_str(request.method().as_str());
     let headers = HeaderValue::from(request.headers().len());
-    let body = match Limited::new(request.into_body(), ECHO_LIMIT)
+    let too_long = || {
+        let reason = format!("/echo takes at most {ECHO_LIMIT} bytes\n");
+        text(StatusCode::PAYLOAD_TOO_LARGE, reason)
+    };
+    // One that says itself that it is too long is not even read.
+    if request.body().size_hint().lower() > ECHO_LIMIT as u64 {
+        return too_long();
+    }
+    let Ok(body) = Limited::new(request.into_body(), ECHO_LIMIT)
         .collect()
         .await
-    {
-        Ok(body) => body.to_bytes(),
-        Err(_) => {
-            let reason = format!("/echo takes at most {ECHO_LIMIT} bytes\n");
-            return text(StatusCode::PAYLOAD_TOO_LARGE, reason);
-        }
+    else {
+        return too_long();
     };
-    let response = with(ok(Body::Whole(body)), HEADERS, headers);
+    let body = Body::Whole(body.to_bytes());
+    let response = with(ok(body), HEADERS, headers);
     match method {
         Ok(method) => with(response, METHOD, method),
         // A method's letters are always legal in a header.
@@ -169,21 +192,15 @@ fn nanoseconds(time: Duration) -> HeaderValue {
     HeaderValue::from(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-fn fault_answer(fault: Fault, version: Version, alarm: &Rc<Alarm>) -> Answer {
-    if version < Version::HTTP_2 || fault.takes_http2_connection() {
-        return Answer::Takeover(fault);
-    }
+/// What a fault is over HTTP/2; nothing where it takes the connection, or the stream, for good.
+fn http2_fault(fault: Fault, alarm: &Rc<Alarm>) -> Option<Response<Body>> {
     let hello = Bytes::from_static(HELLO.as_bytes());
-    let long = |body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static("26"));
-    Answer::Response(match fault {
-        Fault::Stall => return Answer::Takeover(fault),
-        Fault::StallBody => long(Body::Stuck(hello)),
-        Fault::Truncate => long(Body::Whole(hello)),
-        Fault::LiesShort => with(
-            ok(Body::Whole(hello)),
-            CONTENT_LENGTH,
-            HeaderValue::from_static("5"),
-        ),
+    let telling = |length, body| with(ok(body), CONTENT_LENGTH, HeaderValue::from_static(length));
+    Some(match fault {
+        Fault::Stall | Fault::Reset | Fault::Close | Fault::Garbage => return None,
+        Fault::StallBody => telling("26", Body::Stuck(hello)),
+        Fault::Truncate => telling("26", Body::Whole(hello)),
+        Fault::LiesShort => telling("5", Body::Whole(hello)),
         Fault::SlowBody => ok(Body::slow(
             HELLO.len() as u64,
             Duration::from_millis(130),

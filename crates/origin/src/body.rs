@@ -162,7 +162,8 @@ impl http_body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pattern(pattern) => pattern.at == pattern.end,
+            // Without a length told the end is a chunk of its own, even when nothing is before it.
+            Self::Pattern(pattern) => pattern.told && pattern.at == pattern.end,
             Self::Slow(slow) => slow.pattern.at == slow.pattern.end,
             Self::Stuck(_) => false,
         }

@@ -4,4 +4,9 @@
 //! the experiment folder. It reaches machines through one trait, [`host::Host`], and never formats
 //! anything for people to read.
 
+pub mod environment;
+pub mod host;
+pub mod place;
 pub mod service;
+pub mod sweep;
+pub mod telemetry;

@@ -1,0 +1,110 @@
+//! What a result depends on besides the plan: the machine, its settings, the programs that ran.
+//!
+//! It is stored as `environment.json`. Whatever a system does not tell is left out.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything about one host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Environment {
+    /// The machine and its settings.
+    pub machine: Machine,
+    /// The programs of each running service, the one of its first process first.
+    pub services: BTreeMap<String, Vec<Program>>,
+}
+
+/// A machine and the settings of it that matter to servers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// The system's name, such as `Linux`.
+    pub system: String,
+    /// The distribution, such as `Debian GNU/Linux 12 (bookworm)`.
+    pub distribution: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's architecture, such as `x86_64`.
+    pub architecture: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// Cores online.
+    pub cores: usize,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// How the cores' frequency is governed (`performance`, `powersave`).
+    pub cpu_governor: Option<String>,
+    /// Whether a hypervisor is below.
+    pub virtualised: bool,
+    /// The limit of open files that services inherit: soft, hard; `None` is unlimited.
+    pub open_files: (Option<u64>, Option<u64>),
+    /// Kernel settings by name.
+    pub sysctls: BTreeMap<String, String>,
+    /// The processor's weaknesses and what the kernel does about them.
+    pub mitigations: BTreeMap<String, String>,
+}
+
+/// One executable that a service runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Program {
+    /// Its file.
+    pub path: PathBuf,
+    /// The file's SHA-256, in hexadecimal.
+    pub sha256: Option<String>,
+    /// What it says about its version and how it was built, where prony knows how to ask.
+    pub version: Option<String>,
+    /// The shared libraries that it has loaded.
+    pub libraries: Vec<PathBuf>,
+}
+
+/// How well-known programs are asked for their version and build options. Others are not run at
+/// all: nobody knows what a stranger does with an argument.
+const QUESTIONS: [(&str, &[&str]); 22] = [
+    ("apache2", &["-V"]),
+    ("caddy", &["version"]),
+    ("envoy", &["--version"]),
+    ("gunicorn", &["--version"]),
+    ("h2o", &["--version"]),
+    ("haproxy", &["-vv"]),
+    ("httpd", &["-V"]),
+    ("hypercorn", &["--version"]),
+    ("java", &["-version"]),
+    ("lighttpd", &["-V"]),
+    ("nginx", &["-V"]),
+    ("node", &["-p", "JSON.stringify(process.versions)"]),
+    ("openssl", &["version", "-a"]),
+    ("php", &["-v"]),
+    ("php-fpm", &["-i"]),
+    ("postgres", &["--version"]),
+    ("python", &["-VV"]),
+    ("redis-server", &["--version"]),
+    ("ruby", &["--version"]),
+    ("uvicorn", &["--version"]),
+    ("uwsgi", &["--version"]),
+    ("varnishd", &["-V"]),
+];
+
+/// The arguments that make a program say its version, by its file name.
+#[must_use]
+pub fn version_question(file_name: &str) -> Option<&'static [&'static str]> {
+    // python3.11 and php-fpm8.2 are asked like python and php-fpm.
+    let plain = file_name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    QUESTIONS
+        .iter()
+        .find(|(name, _)| *name == file_name || *name == plain)
+        .map(|(_, args)| *args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn well_known_programs_can_be_asked() {
+        assert_eq!(version_question("nginx"), Some(["-V"].as_slice()));
+        assert_eq!(version_question("python3.11"), Some(["-VV"].as_slice()));
+        assert_eq!(version_question("h2o"), Some(["--version"].as_slice()));
+        assert_eq!(version_question("rm"), None);
+    }
+}

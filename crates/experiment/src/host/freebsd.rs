@@ -1,0 +1,1 @@
+//! FreeBSD: what its commands print. Pure functions.

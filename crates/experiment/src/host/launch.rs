@@ -1,0 +1,235 @@
+//! From a service's spec to a running keeper with the service below it.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use super::channel::{self, News};
+use super::keeper::{self, Orders};
+use super::{HostError, program};
+use crate::service::ServiceSpec;
+
+/// How often the end of a service is looked for while it is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// A service that was started and whose keeper has not been waited for yet, or only just.
+#[derive(Debug)]
+pub(super) struct Running {
+    keeper: Child,
+    keeper_ended: Option<ExitStatus>,
+    /// `None` once the keeper was told to kill everything.
+    channel: Option<OwnedFd>,
+    main_ended: Option<ExitStatus>,
+    stop_signal: i32,
+}
+
+/// Starts a service in `network` (a namespace) or natively, its output appended to `log`.
+///
+/// # Errors
+/// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
+pub(super) fn launch(
+    spec: &ServiceSpec,
+    network: Option<&File>,
+    log: &Path,
+) -> Result<Running, HostError> {
+    let failed = |step, source| HostError::Start {
+        service: spec.name.clone(),
+        step,
+        source,
+    };
+    let mut command = command(spec)?;
+    let output = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(log)
+        .map_err(HostError::file("create", log))?;
+    let errors = output.try_clone().map_err(HostError::file("open", log))?;
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+    let (ours, theirs) = channel::pair().map_err(|error| failed("make a channel", error))?;
+    let orders = Orders {
+        channel: theirs.as_raw_fd(),
+        cores: cpu_set(&spec.cores).map_err(|error| failed("bind to the plan's cores", error))?,
+        open_files: spec.open_files,
+        network: network.map(AsRawFd::as_raw_fd),
+    };
+    // SAFETY: `split` keeps to calls that are safe after a fork.
+    unsafe { command.pre_exec(move || keeper::split(&orders)) };
+    match command.spawn() {
+        Ok(keeper) => Ok(Running {
+            keeper,
+            keeper_ended: None,
+            channel: Some(ours),
+            main_ended: None,
+            stop_signal: spec.stop_signal,
+        }),
+        Err(source) => {
+            let step = match channel::hear(&ours) {
+                Some(News::Failed(step)) => step.describe(),
+                _ => "execute its program",
+            };
+            Err(failed(step, source))
+        }
+    }
+}
+
+/// The command without its output: program, arguments, working directory, environment.
+fn command(spec: &ServiceSpec) -> Result<Command, HostError> {
+    let (program, args) = spec
+        .command
+        .split_first()
+        .ok_or_else(|| HostError::BadName(String::new()))?;
+    if !spec.cwd.is_dir() {
+        let missing = io::Error::new(io::ErrorKind::NotFound, "no such folder");
+        return Err(HostError::file("enter", &spec.cwd)(missing));
+    }
+    let path = spec.env.get("PATH").map(String::as_str);
+    let program =
+        program::find(program, &spec.cwd, path).map_err(|missing| HostError::MissingProgram {
+            service: spec.name.clone(),
+            missing,
+        })?;
+    let mut command = Command::new(program);
+    command.args(args).current_dir(&spec.cwd).envs(&spec.env);
+    if let Some(folder) = &spec.library_path {
+        command.env("LD_LIBRARY_PATH", library_path(folder, spec));
+    }
+    Ok(command)
+}
+
+/// The plan's folder before whatever the search path was.
+fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
+    let before = spec
+        .env
+        .get("LD_LIBRARY_PATH")
+        .map(OsString::from)
+        .or_else(|| std::env::var_os("LD_LIBRARY_PATH"));
+    let mut path = spec.cwd.join(folder).into_os_string();
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        path.push(":");
+        path.push(before);
+    }
+    path
+}
+
+fn cpu_set(cores: &[usize]) -> io::Result<Option<libc::cpu_set_t>> {
+    if cores.is_empty() {
+        return Ok(None);
+    }
+    // SAFETY: all-zero is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &core in cores {
+        if core >= libc::CPU_SETSIZE as usize {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("there is no core {core}"),
+            ));
+        }
+        // SAFETY: the core lies inside the set.
+        unsafe { libc::CPU_SET(core, &mut set) };
+    }
+    Ok(Some(set))
+}
+
+impl Running {
+    /// The keeper's process id.
+    pub(super) fn keeper_pid(&self) -> i32 {
+        self.keeper.id().cast_signed()
+    }
+
+    /// How the main process ended, if it did.
+    pub(super) fn main_ended(&mut self) -> Option<ExitStatus> {
+        while let Some(news) = self.channel.as_ref().and_then(channel::hear) {
+            if let News::MainEnded(status) = news {
+                self.main_ended = Some(ExitStatus::from_raw(status));
+            }
+        }
+        self.main_ended
+    }
+
+    /// How the keeper ended, if it did; then nothing of the service is left, unless the keeper was
+    /// killed by a stranger.
+    pub(super) fn keeper_ended(&mut self) -> Option<ExitStatus> {
+        if self.keeper_ended.is_none() {
+            self.keeper_ended = self.keeper.try_wait().ok().flatten();
+        }
+        self.keeper_ended
+    }
+
+    /// Asks the service to end and waits until nothing of it is left, at most for `patience`.
+    pub(super) fn ask_to_end(&mut self, patience: Duration) -> bool {
+        if let Some(channel) = &self.channel {
+            // A keeper that is gone can't be asked; the wait then ends at once.
+            let _ = channel::ask_to_signal(channel, self.stop_signal);
+        }
+        self.wait(patience)
+    }
+
+    /// Kills whatever is left and waits until nothing is, at most for `patience`.
+    pub(super) fn kill(&mut self, patience: Duration) -> bool {
+        self.main_ended();
+        self.channel = None;
+        self.wait(patience)
+    }
+
+    fn wait(&mut self, patience: Duration) -> bool {
+        let began = Instant::now();
+        loop {
+            if self.keeper_ended().is_some() {
+                return true;
+            }
+            if began.elapsed() >= patience {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Writes a service's rendered files below `folder`, which exists.
+///
+/// # Errors
+/// [`HostError::BadName`] for a name that leads out of the folder, [`HostError::File`].
+pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostError> {
+    for (name, content) in &spec.files {
+        let path = inside(folder, name)?;
+        if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
+            super::state::make_folder(parent)?;
+        }
+        std::fs::write(&path, content).map_err(HostError::file("write", path))?;
+    }
+    Ok(())
+}
+
+/// `folder/name`, if that lies below the folder.
+pub(super) fn inside(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
+    let plain = Path::new(name)
+        .components()
+        .all(|part| matches!(part, std::path::Component::Normal(_)));
+    if plain && !name.is_empty() {
+        Ok(folder.join(name))
+    } else {
+        Err(HostError::BadName(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_are_refused() {
+        let folder = Path::new("/run/x");
+        assert_eq!(
+            inside(folder, "conf.d/a.conf").unwrap(),
+            Path::new("/run/x/conf.d/a.conf")
+        );
+        for name in ["", "..", "../a", "/etc/passwd", "a/../../b"] {
+            assert!(inside(folder, name).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Linux: what /proc and /sys tell.
+
+mod counters;
+pub(crate) mod facts;
+mod reader;
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use procfs::process::{FDTarget, Stat};
+
+use super::port::Holder;
+use super::process::{Process, Table};
+
+pub(crate) use reader::{Reader, Watched};
+
+/// The kernel's name for this boot; empty if it has none.
+pub(crate) fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// When a process started, in clock ticks since the boot; `None` if it is gone.
+pub(crate) fn start_of(pid: i32) -> Option<u64> {
+    procfs::process::Process::new(pid)
+        .and_then(|process| process.stat())
+        .ok()
+        .map(|stat| stat.starttime)
+}
+
+/// All processes, kernel threads left out.
+pub(crate) fn processes() -> Table {
+    const KERNEL_THREADS: i32 = 2;
+    let Ok(all) = procfs::process::all_processes() else {
+        return Table::default();
+    };
+    all.flatten()
+        .filter_map(|process| process.stat().ok())
+        .filter(|stat| stat.ppid != KERNEL_THREADS && stat.pid != KERNEL_THREADS)
+        .map(Process::from)
+        .collect()
+}
+
+impl From<Stat> for Process {
+    fn from(stat: Stat) -> Self {
+        let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
+        let signed = |ticks: i64| seconds(ticks.max(0).unsigned_abs());
+        Self {
+            pid: stat.pid,
+            parent: stat.ppid,
+            session: stat.session,
+            start: stat.starttime,
+            zombie: matches!(stat.state, 'Z' | 'X'),
+            user_s: seconds(stat.utime),
+            system_s: seconds(stat.stime),
+            reaped_user_s: signed(stat.cutime),
+            reaped_system_s: signed(stat.cstime),
+            threads: stat.num_threads.max(0).unsigned_abs(),
+            resident_bytes: stat.rss * procfs::page_size(),
+            name: stat.comm,
+        }
+    }
+}
+
+/// Who listens on a TCP address: the socket's inode from the table of sockets, then the process
+/// that has it open.
+pub(crate) fn port_holder(address: SocketAddr) -> Option<Holder> {
+    let sockets = procfs::net::tcp()
+        .into_iter()
+        .chain(procfs::net::tcp6())
+        .flatten();
+    let inodes: HashSet<u64> = sockets
+        .filter(|socket| socket.state == procfs::net::TcpState::Listen)
+        .filter(|socket| {
+            let local = socket.local_address;
+            local.port() == address.port()
+                && (local.ip().to_canonical() == address.ip()
+                    || local.ip().is_unspecified()
+                    || address.ip().is_unspecified())
+        })
+        .map(|socket| socket.inode)
+        .collect();
+    if inodes.is_empty() {
+        return None;
+    }
+    for process in procfs::process::all_processes().ok()?.flatten() {
+        let Ok(files) = process.fd() else { continue };
+        let holds = files
+            .flatten()
+            .any(|file| matches!(file.target, FDTarget::Socket(inode) if inodes.contains(&inode)));
+        if holds {
+            let name = process.stat().ok()?.comm;
+            return Some(Holder {
+                pid: process.pid,
+                name,
+            });
+        }
+    }
+    None
+}
+
+/// The text of a small file of the kernel's, without the last line's end.
+pub(crate) fn read(path: impl AsRef<Path>) -> Option<String> {
+    std::fs::read_to_string(path)
+        .ok()
+        .map(|text| text.trim_end().to_owned())
+}

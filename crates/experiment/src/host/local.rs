@@ -1,0 +1,503 @@
+//! This machine as a [`Host`] (Linux).
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::launch::{self, Running};
+use super::linux::{self, Reader, Watched};
+use super::process::Table;
+use super::state::{self, Made, RunState};
+use super::{Exited, Host, HostError, Stopped, port};
+use crate::environment::Environment;
+use crate::place;
+use crate::place::namespace::{self, Network};
+use crate::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use crate::sweep;
+use crate::telemetry::Sample;
+
+/// How long a service may take to end after its stop signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the kernel may take to end what was killed.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest path that fits into a socket's address, its final NUL included.
+const SOCKET_PATH_MAX: usize = 108;
+
+/// As many processes of a service are written down for a later sweep. A server that forks for each
+/// request would otherwise fill the disk.
+const RECORDED_PROCESSES_MAX: usize = 256;
+
+/// The lines of a log that a failure shows.
+const TAIL_LINES: usize = 20;
+
+/// This machine.
+#[derive(Debug)]
+pub struct LocalHost {
+    base: PathBuf,
+    patience: Duration,
+    reader: Reader,
+    /// `None` while nothing is allocated.
+    run: Option<RunState>,
+    services: BTreeMap<String, Service>,
+}
+
+/// A service from its allocation on.
+#[derive(Debug)]
+struct Service {
+    place: PlaceKind,
+    allocated: Allocated,
+    network: Option<Network>,
+    running: Option<Running>,
+    log: Option<PathBuf>,
+    recorded: HashSet<(i32, u64)>,
+}
+
+impl LocalHost {
+    /// This machine, with its state in the usual folder (see [`state`]).
+    ///
+    /// # Errors
+    /// [`HostError::File`] if there is no place for the state.
+    pub fn new() -> Result<Self, HostError> {
+        Ok(Self::with_state_in(state::base()?))
+    }
+
+    /// This machine, with its state in a folder of the caller's, which must exist.
+    #[must_use]
+    pub fn with_state_in(base: PathBuf) -> Self {
+        Self {
+            base,
+            patience: PATIENCE,
+            reader: Reader::new(),
+            run: None,
+            services: BTreeMap::new(),
+        }
+    }
+
+    /// Sets how long a service may take to end after its stop signal (10 s unless set).
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
+    fn try_allocate(&mut self, wanted: &[Allocation]) -> Result<(), HostError> {
+        let run = self
+            .run
+            .insert(RunState::create(&self.base, &linux::boot_id())?);
+        let last_namespaced = wanted
+            .iter()
+            .rposition(|wanted| wanted.place == PlaceKind::Namespace);
+        for (number, wanted) in wanted
+            .iter()
+            .enumerate()
+            .filter(|(_, wanted)| wanted.place == PlaceKind::Namespace)
+        {
+            let name = network_name(run.folder(), number);
+            let network = Network::make(&name, run)?;
+            self.services.insert(
+                wanted.service.clone(),
+                Service::new(wanted.place, Some(network)),
+            );
+        }
+        let reachable = self
+            .services
+            .values()
+            .find_map(|service| service.network.as_ref())
+            .map(|net| net.outside);
+        for (number, wanted) in wanted.iter().enumerate() {
+            let service = self
+                .services
+                .entry(wanted.service.clone())
+                .or_insert_with(|| Service::new(wanted.place, None));
+            let address = match (&service.network, reachable) {
+                (Some(network), _) => network.inside,
+                (None, Some(address)) if last_namespaced > Some(number) => address,
+                _ => Ipv4Addr::LOCALHOST,
+            };
+            let files_dir = launch::inside(&run.folder().join("files"), &wanted.service)?;
+            state::make_folder(&run.folder().join("files"))?;
+            state::make_folder(&files_dir)?;
+            service.allocated.files_dir = files_dir;
+            for (name, kind) in &wanted.listen {
+                let endpoint = match kind {
+                    ListenKind::Tcp => {
+                        Endpoint::Tcp(pick_address(address, service.network.is_some())?)
+                    }
+                    ListenKind::Unix => {
+                        Endpoint::Unix(socket_path(&run.sockets(), &wanted.service, name, number)?)
+                    }
+                };
+                service.allocated.endpoints.insert(name.clone(), endpoint);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a service, with or without asking first.
+    fn end(&mut self, name: &str, patience: Duration) -> Result<Stopped, HostError> {
+        let began = Instant::now();
+        self.record_processes(&linux::processes());
+        let nothing = Stopped {
+            status: None,
+            killed: false,
+            took: Duration::ZERO,
+        };
+        let Some(service) = self.services.get_mut(name) else {
+            return Ok(nothing);
+        };
+        let Some(mut running) = service.running.take() else {
+            return Ok(nothing);
+        };
+        let ended = !patience.is_zero() && running.ask_to_end(patience);
+        if !ended && !running.kill(KILL_PATIENCE) {
+            let pids = linux::processes()
+                .descendants(running.keeper_pid())
+                .iter()
+                .map(|process| process.pid)
+                .collect();
+            return Err(HostError::Survived {
+                service: name.to_owned(),
+                pids,
+            });
+        }
+        // Only a stranger kills a keeper; what it kept is then known from the record alone.
+        if running
+            .keeper_ended()
+            .is_some_and(|status| !status.success())
+        {
+            let recorded: Vec<_> = service.recorded.drain().collect();
+            let pids = sweep::kill_processes(&recorded, KILL_PATIENCE).left;
+            if !pids.is_empty() {
+                return Err(HostError::Survived {
+                    service: name.to_owned(),
+                    pids,
+                });
+            }
+        }
+        service.recorded.clear();
+        let status = running.main_ended().map(|status| status.to_string());
+        Ok(Stopped {
+            status,
+            killed: !ended,
+            took: began.elapsed(),
+        })
+    }
+
+    /// Ends everything and removes everything; the first failure is reported, the rest still done.
+    fn take_down(&mut self, patience: Duration) -> Result<(), HostError> {
+        let mut result = Ok(());
+        let names: Vec<String> = self.services.keys().cloned().collect();
+        for name in names {
+            result = result.and(self.end(&name, patience).map(drop));
+        }
+        for service in std::mem::take(&mut self.services).into_values() {
+            if let Some(network) = service.network {
+                result = result.and(namespace::remove_link(&network.link).map(drop));
+                result = result.and(namespace::remove(&network.name).map(drop));
+            }
+        }
+        if let Some(run) = self.run.take() {
+            // A failure leaves the record of what could not be removed to the next sweep.
+            if result.is_ok() {
+                result = run.remove();
+            }
+        }
+        result
+    }
+
+    /// Writes down the processes that are new, for a sweep after this process was killed.
+    fn record_processes(&mut self, table: &Table) {
+        let Some(run) = &mut self.run else { return };
+        for service in self.services.values_mut() {
+            let Some(running) = &service.running else {
+                continue;
+            };
+            let keeper = running.keeper_pid();
+            for process in table
+                .get(keeper)
+                .into_iter()
+                .chain(table.descendants(keeper))
+            {
+                let key = (process.pid, process.start);
+                if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
+                    // Without a record only a sweep is weaker; the run itself goes on.
+                    let _ = run.record(&Made::Process {
+                        pid: process.pid,
+                        start: process.start,
+                    });
+                }
+            }
+        }
+    }
+
+    fn watched(&self) -> Vec<Watched> {
+        let running = self
+            .services
+            .iter()
+            .filter_map(|(name, service)| Some((name, service, service.running.as_ref()?)));
+        running
+            .map(|(name, service, running)| Watched {
+                service: name.clone(),
+                keeper: running.keeper_pid(),
+                link: service.network.as_ref().map(|network| network.link.clone()),
+            })
+            .collect()
+    }
+}
+
+impl Host for LocalHost {
+    fn allocate(
+        &mut self,
+        wanted: &[Allocation],
+    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+        self.release()?;
+        for wanted in wanted {
+            place::check(wanted.place).map_err(|reason| HostError::Place {
+                kind: wanted.place,
+                reason,
+            })?;
+        }
+        if let Err(error) = self.try_allocate(wanted) {
+            // The error that counts is the first one.
+            let _ = self.take_down(Duration::ZERO);
+            return Err(error);
+        }
+        Ok(self
+            .services
+            .iter()
+            .map(|(name, service)| (name.clone(), service.allocated.clone()))
+            .collect())
+    }
+
+    fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError> {
+        let service = self
+            .services
+            .get_mut(&spec.name)
+            .ok_or_else(|| HostError::NotAllocated(spec.name.clone()))?;
+        if service.running.is_some() {
+            return Err(HostError::AlreadyRunning(spec.name.clone()));
+        }
+        debug_assert_eq!(
+            service.place, spec.place,
+            "a service starts where it was allocated"
+        );
+        fs::create_dir_all(log_dir).map_err(HostError::file("create", log_dir))?;
+        let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
+        launch::write_files(spec, &service.allocated.files_dir)?;
+        service.clear_the_way(&spec.name)?;
+        let network = service.network.as_ref().map(Network::open).transpose()?;
+        service.log = Some(log.clone());
+        service.running = Some(launch::launch(spec, network.as_ref(), &log)?);
+        self.record_processes(&linux::processes());
+        Ok(())
+    }
+
+    fn alive(&mut self, name: &str) -> Result<(), Exited> {
+        let status = self
+            .services
+            .get_mut(name)
+            .and_then(|service| service.running.as_mut())
+            .map_or_else(
+                || Some("it does not run".to_owned()),
+                |running| match (running.main_ended(), running.keeper_ended()) {
+                    (Some(status), None) if status.success() => None,
+                    (Some(status), _) => Some(status.to_string()),
+                    (None, Some(_)) => Some("its keeper was killed".to_owned()),
+                    (None, None) => None,
+                },
+            );
+        let table = linux::processes();
+        self.record_processes(&table);
+        let has_detached_or_ended = |service: &mut Service| {
+            service.open_sockets();
+            let first_of_namespace = usize::from(service.network.is_some());
+            let running = service.running.as_mut()?;
+            let left = table.descendants(running.keeper_pid()).len();
+            running.main_ended().filter(|_| left <= first_of_namespace)
+        };
+        let ended = self
+            .services
+            .get_mut(name)
+            .and_then(has_detached_or_ended)
+            .map(|status| status.to_string());
+        match status.or(ended) {
+            None => Ok(()),
+            Some(status) => Err(Exited {
+                service: name.to_owned(),
+                status,
+                log_tail: self.log_tail(name, TAIL_LINES),
+            }),
+        }
+    }
+
+    fn log_tail(&self, name: &str, lines: usize) -> String {
+        let log = self
+            .services
+            .get(name)
+            .and_then(|service| service.log.as_ref());
+        log.map_or_else(String::new, |log| tail_of(log, lines))
+    }
+
+    fn sample(&mut self) -> Sample {
+        let began = Instant::now();
+        let table = linux::processes();
+        self.record_processes(&table);
+        let watched = self.watched();
+        let mut sample = self.reader.sample(&table, &watched);
+        sample.cost = began.elapsed();
+        sample
+    }
+
+    fn stop(&mut self, name: &str) -> Result<Stopped, HostError> {
+        self.end(name, self.patience)
+    }
+
+    fn release(&mut self) -> Result<(), HostError> {
+        self.take_down(self.patience)
+    }
+
+    fn environment(&mut self) -> Environment {
+        let table = linux::processes();
+        let services = self.watched().into_iter().map(|watched| {
+            let pids = table
+                .descendants(watched.keeper)
+                .iter()
+                .map(|process| process.pid)
+                .collect();
+            (watched.service, pids)
+        });
+        linux::facts::environment(&services.collect())
+    }
+}
+
+impl Drop for LocalHost {
+    /// After a panic or an interruption: kills without asking, removes what can be removed.
+    fn drop(&mut self) {
+        let _ = self.take_down(Duration::ZERO);
+    }
+}
+
+impl Service {
+    fn new(place: PlaceKind, network: Option<Network>) -> Self {
+        let allocated = Allocated {
+            endpoints: BTreeMap::new(),
+            files_dir: PathBuf::new(),
+        };
+        Self {
+            place,
+            allocated,
+            network,
+            running: None,
+            log: None,
+            recorded: HashSet::new(),
+        }
+    }
+
+    /// Removes a dead socket of an earlier start, and makes sure that nobody took a port meanwhile.
+    fn clear_the_way(&self, name: &str) -> Result<(), HostError> {
+        for endpoint in self.allocated.endpoints.values() {
+            match endpoint {
+                Endpoint::Unix(path) => match fs::remove_file(path) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(HostError::file("remove", path)(error));
+                    }
+                    _ => {}
+                },
+                Endpoint::Tcp(address) if self.network.is_none() => port::check_free(*address)
+                    .map_err(|holder| HostError::PortTaken {
+                        service: name.to_owned(),
+                        address: *address,
+                        holder,
+                    })?,
+                Endpoint::Tcp(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets every user connect to the service's sockets: the load and the other services may run as
+    /// anybody, and many servers make their sockets for their own user alone.
+    fn open_sockets(&self) {
+        for endpoint in self.allocated.endpoints.values() {
+            let Endpoint::Unix(path) = endpoint else {
+                continue;
+            };
+            if let Ok(metadata) = path.symlink_metadata()
+                && metadata.file_type().is_socket()
+                && metadata.permissions().mode() & 0o777 != 0o666
+            {
+                // If it can't be changed, a connection says so better than this could.
+                let _ = fs::set_permissions(path, fs::Permissions::from_mode(0o666));
+            }
+        }
+    }
+}
+
+/// `prony-<run's folder>-<number>`: unique as long as the run's folder exists.
+fn network_name(folder: &Path, number: usize) -> String {
+    let run = folder
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    format!("prony-{run}-{number}")
+}
+
+fn pick_address(address: Ipv4Addr, own_network: bool) -> Result<SocketAddr, HostError> {
+    let port = if own_network {
+        port::pick_in_own_network()
+    } else {
+        port::pick(IpAddr::V4(address))
+    };
+    Ok(SocketAddr::new(
+        IpAddr::V4(address),
+        port.ok_or(HostError::NoFreePort)?,
+    ))
+}
+
+/// A path that says whose socket it is, or a shorter one where that would be too long.
+fn socket_path(
+    folder: &Path,
+    service: &str,
+    listener: &str,
+    number: usize,
+) -> Result<PathBuf, HostError> {
+    let name = if listener.is_empty() {
+        service.to_owned()
+    } else {
+        format!("{service}-{listener}")
+    };
+    let path = launch::inside(folder, &format!("{}.sock", name.replace('/', "_")))?;
+    if path.as_os_str().len() < SOCKET_PATH_MAX {
+        return Ok(path);
+    }
+    let short: u32 = listener.bytes().fold(0, |sum, byte| {
+        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
+    });
+    let path = folder.join(format!("{number}{short:x}"));
+    if path.as_os_str().len() < SOCKET_PATH_MAX {
+        Ok(path)
+    } else {
+        Err(HostError::PathTooLong(path))
+    }
+}
+
+/// The last lines of a file, read from its end; at most 64 KiB.
+fn tail_of(path: &Path, lines: usize) -> String {
+    const WINDOW: u64 = 64 * 1024;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(WINDOW)))?;
+        let mut bytes = Vec::new();
+        file.take(WINDOW).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

@@ -1,0 +1,101 @@
+//! The one door to a machine: places, processes, their figures, and what they leave behind.
+//!
+//! A trial asks a [`Host`] in this order: [`allocate`](Host::allocate) the places and addresses of
+//! all its services at once, [`start`](Host::start) them one by one, poll [`alive`](Host::alive)
+//! while they get ready, [`sample`](Host::sample) while the load runs, [`stop`](Host::stop) them in
+//! reverse, [`release`](Host::release). [`local::LocalHost`] is this machine.
+
+#[cfg(target_os = "linux")]
+mod channel;
+mod error;
+pub mod freebsd;
+#[cfg(target_os = "linux")]
+mod keeper;
+#[cfg(target_os = "linux")]
+mod launch;
+#[cfg(target_os = "linux")]
+pub(crate) mod linux;
+#[cfg(target_os = "linux")]
+pub mod local;
+pub mod port;
+pub mod process;
+pub mod program;
+pub mod state;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::environment::Environment;
+use crate::service::{Allocated, Allocation, ServiceSpec};
+use crate::telemetry::Sample;
+
+pub use error::{Exited, HostError};
+
+#[cfg(target_os = "linux")]
+pub(crate) use {channel::Step, keeper::fork};
+
+/// How a service ended when it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// How its main process ended, in the words of the system (`exit status: 0`); `None` if it had
+    /// detached itself from its main process or ended unseen.
+    pub status: Option<String>,
+    /// Whether it ignored the stop signal for too long and had to be killed.
+    pub killed: bool,
+    /// From the stop signal until nothing of it was left.
+    pub took: Duration,
+}
+
+/// A machine on which services run. This machine is one implementation, a remote one another.
+pub trait Host: Send {
+    /// Makes the places and picks the addresses of all services of one trial, listed in the order
+    /// in which they will start.
+    ///
+    /// They are asked for together because they must reach each other: a native service before one
+    /// in a namespace, which may need it, gets an address that is reachable from there instead of
+    /// 127.0.0.1.
+    ///
+    /// # Errors
+    /// Nothing is left behind when it fails.
+    fn allocate(&mut self, wanted: &[Allocation])
+    -> Result<BTreeMap<String, Allocated>, HostError>;
+
+    /// Writes the service's files and starts it; standard output and error go to
+    /// `<log_dir>/<service>.log`. It returns once the program has been executed, which says nothing
+    /// about readiness.
+    ///
+    /// # Errors
+    /// [`HostError::NotAllocated`] before [`Host::allocate`]; otherwise what stood in the way.
+    fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError>;
+
+    /// Whether the service still runs. A main process that ended with status 0 and left others
+    /// behind has become a daemon and counts as running.
+    ///
+    /// # Errors
+    /// How it ended and the last lines of its log.
+    fn alive(&mut self, service: &str) -> Result<(), Exited>;
+
+    /// The last lines of the service's log, empty if there is none.
+    fn log_tail(&self, service: &str, lines: usize) -> String;
+
+    /// What every running service's process tree and the machine have used by now.
+    fn sample(&mut self) -> Sample;
+
+    /// Sends the stop signal, waits a bounded time, then kills the whole process tree. A service
+    /// that does not run is no error.
+    ///
+    /// # Errors
+    /// [`HostError::Survived`] if processes are left even so.
+    fn stop(&mut self, service: &str) -> Result<Stopped, HostError>;
+
+    /// Stops whatever runs and takes down all that was allocated: namespaces, links, sockets,
+    /// files. The host can then allocate anew.
+    ///
+    /// # Errors
+    /// The first thing that could not be removed; the rest is removed all the same.
+    fn release(&mut self) -> Result<(), HostError>;
+
+    /// The machine as it is now, and the programs of the services that run.
+    fn environment(&mut self) -> Environment;
+}

@@ -1,0 +1,160 @@
+//! Private addresses for veth pairs: one /16 that is free on the host, cut into /30s.
+
+use std::net::Ipv4Addr;
+
+use crate::place::command;
+
+/// The /16 networks to choose from, the ones that others rarely use first.
+const BASES: [Ipv4Addr; 5] = [
+    Ipv4Addr::new(10, 213, 0, 0),
+    Ipv4Addr::new(10, 87, 0, 0),
+    Ipv4Addr::new(172, 29, 0, 0),
+    Ipv4Addr::new(10, 141, 0, 0),
+    Ipv4Addr::new(192, 168, 0, 0),
+];
+
+/// One /30: four addresses, of which the host has the second and the service the third.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Subnet {
+    base: Ipv4Addr,
+    number: u16,
+}
+
+impl Subnet {
+    /// The 16,384 subnets of a /16, in order.
+    pub(crate) fn all(base: Ipv4Addr) -> impl Iterator<Item = Self> {
+        (0..1 << 14).map(move |number| Self { base, number })
+    }
+
+    /// The host's address.
+    pub(crate) fn outside(self) -> Ipv4Addr {
+        self.address(1)
+    }
+
+    /// The service's address.
+    pub(crate) fn inside(self) -> Ipv4Addr {
+        self.address(2)
+    }
+
+    /// The /16 that all subnets share, as a route's destination.
+    pub(crate) fn base_route(self) -> String {
+        format!("{}/16", self.base)
+    }
+
+    /// The name of the host's end of the link.
+    pub(crate) fn link_name(self) -> String {
+        format!("prony{}", self.number)
+    }
+
+    fn address(self, host: u32) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.base.to_bits() + 4 * u32::from(self.number) + host)
+    }
+}
+
+/// The first base with which no address and no route of this host overlaps.
+pub(super) fn free_base() -> Result<Ipv4Addr, String> {
+    let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
+        .map_err(|error| error.to_string())?;
+    choose_base(&routes).ok_or_else(|| {
+        let all: Vec<_> = BASES.iter().map(|base| format!("{base}/16")).collect();
+        format!(
+            "no private network is free on this host (prony tries {})",
+            all.join(", ")
+        )
+    })
+}
+
+/// Chooses by the output of `ip -4 -o route show table all`; local addresses are routes, too.
+/// Routes over links of prony's own are no hindrance.
+fn choose_base(routes: &str) -> Option<Ipv4Addr> {
+    let taken: Vec<(u32, u32)> = routes
+        .lines()
+        .filter(|line| !line.split_whitespace().any(is_own_link))
+        .filter_map(|line| line.split_whitespace().find_map(parse_network))
+        .collect();
+    BASES.into_iter().find(|base| {
+        let first = base.to_bits();
+        let last = first | 0xffff;
+        taken.iter().all(|&(low, high)| high < first || last < low)
+    })
+}
+
+fn is_own_link(word: &str) -> bool {
+    word.strip_prefix("prony")
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The first and last address of `a.b.c.d` or `a.b.c.d/n`; a default route covers nothing.
+fn parse_network(word: &str) -> Option<(u32, u32)> {
+    let (address, bits) = match word.split_once('/') {
+        Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+        None => (word, 32_u32),
+    };
+    let address: Ipv4Addr = address.parse().ok()?;
+    let host_part = u32::MAX.checked_shr(bits).unwrap_or(0);
+    if bits == 0 {
+        return None;
+    }
+    Some((
+        address.to_bits() & !host_part,
+        address.to_bits() | host_part,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: &str = "default via 192.0.2.1 dev eth0 \n192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.2 \n\
+        local 127.0.0.0/8 dev lo table local proto kernel scope host src 127.0.0.1 \n";
+
+    #[test]
+    fn the_first_base_is_taken_where_nothing_overlaps() {
+        assert_eq!(choose_base(PLAIN), Some(BASES[0]));
+    }
+
+    #[test]
+    fn routes_that_overlap_exclude_a_base() {
+        assert_eq!(
+            choose_base(&format!("{PLAIN}10.213.4.0/24 dev vpn0 \n")),
+            Some(BASES[1])
+        );
+        assert_eq!(
+            choose_base(&format!("{PLAIN}local 10.213.255.255 dev x table local\n")),
+            Some(BASES[1])
+        );
+        assert_eq!(
+            choose_base(&format!("{PLAIN}10.0.0.0/8 via 192.0.2.9 dev eth0 \n")),
+            Some(BASES[2])
+        );
+        assert_eq!(
+            choose_base("10.0.0.0/8 dev a\n172.16.0.0/12 dev b\n192.168.0.0/16 dev c\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn own_links_exclude_nothing() {
+        assert_eq!(
+            choose_base(&format!("{PLAIN}10.213.0.0/30 dev prony0 proto kernel\n")),
+            Some(BASES[0])
+        );
+        assert_eq!(
+            choose_base(&format!("{PLAIN}10.213.0.0/30 dev pronyx proto kernel\n")),
+            Some(BASES[1])
+        );
+    }
+
+    #[test]
+    fn subnets_do_not_overlap() {
+        let all: Vec<Subnet> = Subnet::all(BASES[0]).collect();
+        assert_eq!(all[0].outside(), Ipv4Addr::new(10, 213, 0, 1));
+        assert_eq!(all[0].inside(), Ipv4Addr::new(10, 213, 0, 2));
+        let last = all.last().unwrap();
+        assert_eq!(last.inside(), Ipv4Addr::new(10, 213, 255, 254));
+        assert!(
+            last.link_name().len() <= 15,
+            "longer than the kernel's limit"
+        );
+    }
+}

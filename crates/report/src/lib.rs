@@ -1,16 +1,20 @@
 //! Estimates and records in; text, Markdown, CSV, JSON arrays and HTML out.
 //!
-//! Enters: a [`Record`](prony_record::Record), or a whole experiment with its verdict. Leaves:
+//! Enters: a [`Record`](prony_record::Record), or a whole [`Experiment`] with its verdict. Leaves:
 //! strings. Every output is a pure transform of what was stored, so that an old folder renders for
-//! ever and twice the same. Nothing here reads a clock, opens a
+//! ever and twice the same; only [`folder`] reads files. Nothing here reads a clock, opens a
 //! socket, measures, or computes a statistic: verdicts and their sentences arrive ready.
 
 mod chart;
 pub mod csv;
+mod experiment;
+pub mod folder;
 mod load_view;
 pub mod number;
 pub mod table;
 pub mod text;
 mod timeline;
+mod verdict_view;
 
+pub use experiment::{Experiment, Trial};
 pub use timeline::timeline;

@@ -2,8 +2,10 @@
 
 mod load;
 mod paint;
+mod verdict;
 
 pub use load::load_summary;
+pub use verdict::verdict;
 
 use paint::Paint;
 use prony_record::{Finding, Severity};

@@ -1,0 +1,143 @@
+//! Reads the folder that an experiment left.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_record::Record;
+use prony_stats::{VERDICT_SCHEMA, VerdictDocument};
+
+use crate::{Experiment, Trial};
+
+/// Why a folder can't be rendered.
+#[derive(Debug)]
+pub enum FolderError {
+    /// There is no verdict in it: no experiment, or one that ended before its first block.
+    NoVerdict(PathBuf),
+    /// A file that is there can't be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// A file does not hold what it should.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::NoVerdict(dir) => write!(
+                f,
+                "{}: no verdict.json in it (want a folder that prony compare wrote)",
+                dir.display()
+            ),
+            FolderError::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
+            FolderError::Malformed { path, reason } => write!(f, "{}: {reason}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// Reads an experiment's folder: `verdict.json`, and where they are there `plan.toml`,
+/// `environment.json` and `trials/<block>-<variant>/record.json`. A trial without a record was
+/// interrupted and is left out.
+///
+/// # Errors
+/// Where there is no verdict, or a file that is there can't be read as what it should be.
+pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
+    let verdict_path = dir.join("verdict.json");
+    let Some(json) = text(&verdict_path)? else {
+        return Err(FolderError::NoVerdict(dir.to_owned()));
+    };
+    let verdict: VerdictDocument = parse(&verdict_path, &json)?;
+    if verdict.schema != VERDICT_SCHEMA {
+        let reason = format!(
+            "a verdict of schema \"{}\"; this prony reads \"{VERDICT_SCHEMA}\"",
+            verdict.schema
+        );
+        return Err(malformed(&verdict_path, reason));
+    }
+    let environment_path = dir.join("environment.json");
+    let environment = match text(&environment_path)? {
+        Some(json) => parse(&environment_path, &json)?,
+        None => serde_json::Value::Null,
+    };
+    let mut trials = trials(&dir.join("trials"), &verdict)?;
+    trials.sort_by_key(|trial| (trial.block, trial.variant));
+    Ok(Experiment {
+        verdict,
+        plan: text(&dir.join("plan.toml"))?.unwrap_or_default(),
+        environment,
+        trials,
+    })
+}
+
+fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
+    FolderError::Malformed {
+        path: path.to_owned(),
+        reason: reason.to_string(),
+    }
+}
+
+/// A file's text; none where there is no such file.
+fn text(path: &Path) -> Result<Option<String>, FolderError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(FolderError::Unreadable {
+            path: path.to_owned(),
+            error,
+        }),
+    }
+}
+
+fn parse<T: serde::de::DeserializeOwned>(path: &Path, json: &str) -> Result<T, FolderError> {
+    serde_json::from_str(json).map_err(|error| malformed(path, error))
+}
+
+fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderError> {
+    let unreadable = |error| FolderError::Unreadable {
+        path: dir.to_owned(),
+        error,
+    };
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(error)),
+    };
+    let mut trials = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some((block, variant)) = trial_name(&name, verdict) else {
+            continue;
+        };
+        let path = entry.path().join("record.json");
+        if let Some(json) = text(&path)? {
+            let record = Record::from_json(&json).map_err(|error| malformed(&path, error))?;
+            trials.push(Trial {
+                block,
+                variant,
+                record,
+            });
+        }
+    }
+    Ok(trials)
+}
+
+/// Block and variant of a folder named `<block>-<variant>`; none for any other name.
+fn trial_name(name: &str, verdict: &VerdictDocument) -> Option<(u32, usize)> {
+    let (block, variant) = name.split_once('-')?;
+    Some((
+        block.parse().ok()?,
+        Experiment::variant_named(verdict, variant)?,
+    ))
+}

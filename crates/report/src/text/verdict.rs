@@ -1,0 +1,58 @@
+//! What `prony compare` prints at its end.
+
+use std::path::Path;
+
+use prony_stats::{Verdict, VerdictDocument};
+
+use super::{Paint, findings, paragraph};
+use crate::table::plain;
+use crate::verdict_view as view;
+
+/// The verdict of an experiment: its sentences, the table, the effects of the factors, the
+/// findings, and where the report lies (if it was written).
+pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) -> String {
+    let paint = Paint::new(color);
+    let mut out = String::new();
+    if !verdict.question.is_empty() {
+        out += &format!("{}\n\n", paint.bold(&plain(&verdict.question)));
+    }
+    if let Some(lead) = view::lead(verdict) {
+        out += &paragraph("", 0, &lead);
+    }
+    for comparison in &verdict.comparisons {
+        let mark = match comparison.verdict {
+            Verdict::Faster => paint.green("▲"),
+            Verdict::Slower => paint.yellow("▼"),
+            Verdict::Equivalent => paint.green("="),
+            Verdict::Undecided => paint.dim("?"),
+            Verdict::Withheld => paint.red("×"),
+        };
+        out += &paragraph(&format!("{mark} "), 2, &comparison.text);
+    }
+    if verdict.comparisons.is_empty() {
+        out += "No complete block: nothing can be compared.\n";
+    }
+    for metric in view::family(verdict) {
+        let table = view::result_table(verdict, metric);
+        out += &format!("\n{}\n", paint.dim(&table.title));
+        out += &table.to_text("  ");
+    }
+    let effects = view::effects(verdict);
+    if !effects.is_empty() {
+        out.push('\n');
+    }
+    for effect in effects {
+        out += &paragraph("", 0, effect);
+    }
+    out.push('\n');
+    if !verdict.findings.is_empty() {
+        out += &findings(&verdict.findings, paint);
+        out.push('\n');
+    }
+    out += &paint.dim(&view::basis(verdict));
+    out.push('\n');
+    if let Some(report) = report {
+        out += &format!("report: {}\n", plain(&report.display().to_string()));
+    }
+    out
+}

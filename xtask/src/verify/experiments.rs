@@ -1,0 +1,201 @@
+//! Ten real experiments with two origins whose prices are known, and what they concluded.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::figures::Figure;
+use super::program::Prony;
+
+/// How many experiments make a check.
+pub(super) const EXPERIMENTS: u64 = 10;
+
+/// Two origins: rounds of busy work that each request costs on top of being served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Prices {
+    /// The baseline's.
+    pub(super) base: u64,
+    /// The other's.
+    pub(super) other: u64,
+}
+
+/// What an experiment said of the rate.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Concluded {
+    /// `faster`, `slower`, `equivalent`, `undecided` or `withheld`.
+    pub(super) verdict: String,
+    /// The other's rate as a ratio to the baseline's, with its interval.
+    ratio: Option<[f64; 3]>,
+    blocks: u64,
+    findings: Vec<String>,
+}
+
+impl Concluded {
+    /// A line of the check's table.
+    pub(super) fn figure(&self, seed: u64) -> Figure {
+        Figure::shown(format!("experiment {seed}"), self.found())
+    }
+
+    fn found(&self) -> String {
+        let ratio = match self.ratio {
+            Some([ratio, low, high]) => format!("{ratio:.3} ({low:.3} to {high:.3})"),
+            None => "no ratio".to_string(),
+        };
+        let mut found = format!("{}, {ratio}, {} blocks", self.verdict, self.blocks);
+        if !self.findings.is_empty() {
+            found.push_str(&format!(" [{}]", self.findings.join(" ")));
+        }
+        found
+    }
+}
+
+/// Runs the experiments, one after another, each with its number as seed.
+pub(super) fn run(prony: &Prony, prices: Prices) -> Result<Vec<Concluded>, String> {
+    let folder = Folder::new()?;
+    let plan = folder.path.join("plan.toml");
+    fs::write(&plan, plan_text(prony.path(), prices)).map_err(|e| e.to_string())?;
+    let mut concluded = Vec::new();
+    for seed in 1..=EXPERIMENTS {
+        let out = folder.path.join(format!("out-{seed}"));
+        let (plan, out_arg) = (plan.to_string_lossy(), out.to_string_lossy());
+        let seed = seed.to_string();
+        // 1: done, with a verdict withheld; that is an answer, too.
+        prony.run(
+            &["compare", &plan, "--out", &out_arg, "--seed", &seed],
+            &[0, 1],
+        )?;
+        let said = read(&out.join("verdict.json"))?;
+        println!("experiment {seed}: {}", said.found());
+        concluded.push(said);
+    }
+    Ok(concluded)
+}
+
+/// The plan: everything but the price is the same.
+fn plan_text(prony: &Path, prices: Prices) -> String {
+    let Prices { base, other } = prices;
+    let program = Value::from(prony.to_string_lossy());
+    format!(
+        r#"name     = "known-prices"
+question = "Is a server with other known costs a request found to be so?"
+baseline = {{ price = "base" }}
+
+[trials]
+blocks   = {{ min = 5, max = 15 }}
+warmup   = "500ms"
+duration = "2s"
+
+[factors]
+price = [{{ name = "base", rounds = {base} }}, {{ name = "other", rounds = {other} }}]
+
+[service.origin]
+command = [{program}, "origin", "--listen", "{{{{ origin.address }}}}", "--work", "{{{{ price.rounds }}}}"]
+cores   = "0"
+
+[load]
+target      = "origin"
+model       = "closed"
+connections = 10
+cores       = "1"
+"#
+    )
+}
+
+fn read(path: &Path) -> Result<Concluded, String> {
+    let text = fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let verdict: Value =
+        serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+    concluded(&verdict).ok_or_else(|| format!("{}: no comparison of rate_per_s", path.display()))
+}
+
+fn concluded(verdict: &Value) -> Option<Concluded> {
+    let comparison = verdict
+        .get("comparisons")?
+        .as_array()?
+        .iter()
+        .find(|c| c.get("metric").and_then(Value::as_str) == Some("rate_per_s"))?;
+    let number = |key: &str| comparison.get(key).and_then(Value::as_f64);
+    let findings = verdict
+        .get("findings")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    Some(Concluded {
+        verdict: comparison.get("verdict")?.as_str()?.to_string(),
+        ratio: number("ratio")
+            .zip(number("low"))
+            .zip(number("high"))
+            .map(|((r, l), h)| [r, l, h]),
+        blocks: verdict.get("blocks")?.as_u64()?,
+        findings: findings
+            .iter()
+            .filter_map(|f| f.get("id").and_then(Value::as_str))
+            .map(str::to_string)
+            .collect(),
+    })
+}
+
+/// A folder of our own, removed when dropped.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn new() -> Result<Folder, String> {
+        let path = std::env::temp_dir().join(format!("prony-verify-{}", std::process::id()));
+        fs::create_dir_all(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        Ok(Folder { path })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_is_toml_and_differs_in_the_price_alone() {
+        let text = plan_text(
+            Path::new("/opt/a \"b\"/prony"),
+            Prices {
+                base: 5_000,
+                other: 5_600,
+            },
+        );
+        let plan: toml::Table = text.parse().unwrap();
+        let levels = plan["factors"]["price"].as_array().unwrap();
+        assert_eq!(levels[0]["rounds"].as_integer(), Some(5_000));
+        assert_eq!(levels[1]["rounds"].as_integer(), Some(5_600));
+        let command = plan["service"]["origin"]["command"].as_array().unwrap();
+        assert_eq!(command[0].as_str(), Some("/opt/a \"b\"/prony"));
+        assert_eq!(command.last().unwrap().as_str(), Some("{{ price.rounds }}"));
+    }
+
+    #[test]
+    fn a_verdict_is_read_with_what_qualifies_it() {
+        let verdict = serde_json::json!({
+            "blocks": 6,
+            "comparisons": [
+                {"metric": "p99_us", "verdict": "undecided"},
+                {"metric": "rate_per_s", "verdict": "slower", "ratio": 0.909, "low": 0.9, "high": 0.92},
+            ],
+            "findings": [{"id": "noisy-machine", "severity": "warning", "text": ""}],
+        });
+        let said = concluded(&verdict).unwrap();
+        let figure = said.figure(3);
+        assert_eq!(figure.name, "experiment 3");
+        assert_eq!(
+            figure.found,
+            "slower, 0.909 (0.900 to 0.920), 6 blocks [noisy-machine]"
+        );
+        assert_eq!(
+            concluded(&serde_json::json!({"comparisons": [], "blocks": 5})),
+            None
+        );
+    }
+}

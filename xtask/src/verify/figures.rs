@@ -1,0 +1,100 @@
+//! What a check found, as a table.
+
+/// One line of a check's table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Figure {
+    /// What it is.
+    pub(super) name: String,
+    /// What it has to be.
+    pub(super) expected: String,
+    /// What it is.
+    pub(super) found: String,
+    /// Whether the two agree; a line that is only shown says nothing of it.
+    pub(super) holds: Option<bool>,
+}
+
+impl Figure {
+    /// A line on which the check hangs.
+    pub(super) fn judged(name: &str, expected: String, found: String, holds: bool) -> Figure {
+        Figure {
+            name: name.to_string(),
+            expected,
+            found,
+            holds: Some(holds),
+        }
+    }
+
+    /// A line that explains.
+    pub(super) fn shown(name: String, found: String) -> Figure {
+        Figure {
+            name,
+            expected: String::new(),
+            found,
+            holds: None,
+        }
+    }
+}
+
+/// The figures below each other, columns aligned.
+pub(super) fn table(figures: &[Figure]) -> String {
+    let width = |text: fn(&Figure) -> &str, heading: &str| {
+        figures
+            .iter()
+            .map(|f| text(f).chars().count())
+            .chain([heading.len()])
+            .max()
+            .unwrap_or(0)
+    };
+    let name = width(|f| &f.name, "figure");
+    let expected = width(|f| &f.expected, "expected");
+    let found = width(|f| &f.found, "found");
+    let mut table = format!(
+        "{:name$}  {:expected$}  {:found$}\n",
+        "figure", "expected", "found"
+    );
+    for figure in figures {
+        let word = match figure.holds {
+            Some(true) => "ok",
+            Some(false) => "FAILED",
+            None => "",
+        };
+        let line = format!(
+            "{:name$}  {:expected$}  {:found$}  {word}",
+            figure.name, figure.expected, figure.found
+        );
+        table.push_str(line.trim_end());
+        table.push('\n');
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_failures_show() {
+        let figures = [
+            Figure::shown("run 1".to_string(), "quiet".to_string()),
+            Figure::judged(
+                "p50",
+                "0.0 ms ± 2.0".to_string(),
+                "0.2 ms".to_string(),
+                true,
+            ),
+            Figure::judged(
+                "max",
+                "1000.0 ms ± 50.0".to_string(),
+                "1090.1 ms".to_string(),
+                false,
+            ),
+        ];
+        let expected = "\
+figure  expected          found
+run 1                     quiet
+p50     0.0 ms ± 2.0      0.2 ms     ok
+max     1000.0 ms ± 50.0  1090.1 ms  FAILED
+";
+        assert_eq!(table(&figures), expected);
+    }
+}

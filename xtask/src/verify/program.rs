@@ -1,0 +1,143 @@
+//! The release binary and what is started from it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cargo::cargo;
+
+/// The release binary.
+pub(super) struct Prony {
+    path: PathBuf,
+}
+
+impl Prony {
+    /// Builds it.
+    pub(super) fn build() -> Result<Prony, String> {
+        let output = cargo(&[
+            "build",
+            "--release",
+            "--package",
+            "prony",
+            "--message-format=json",
+        ])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo build: {e}"))?;
+        if !output.status.success() {
+            return Err(format!("cargo build --release: {}", output.status));
+        }
+        String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .filter_map(executable)
+            .next_back()
+            .map(|path| Prony { path })
+            .ok_or_else(|| "cargo build --release: no executable called prony".to_string())
+    }
+
+    /// Where the binary lies.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs it to its end; the error has the command and what it said.
+    ///
+    /// `accepted` are the exit statuses that still come with a result.
+    pub(super) fn run(&self, args: &[&str], accepted: &[i32]) -> Result<Output, String> {
+        let said = |what: String| format!("prony {}: {what}", args.join(" "));
+        let output = Command::new(&self.path)
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| said(e.to_string()))?;
+        if !output.status.code().is_some_and(|c| accepted.contains(&c)) {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(said(format!("{}\n{errors}", output.status)));
+        }
+        Ok(output)
+    }
+
+    /// Starts an origin on core 0 and a free port, and waits until it accepts.
+    pub(super) fn origin(&self, more: &[&str]) -> Result<Origin, String> {
+        let address = free_address().map_err(|e| format!("no free port: {e}"))?;
+        let child = Command::new(&self.path)
+            .args(["origin", "--listen", &address.to_string(), "--cores", "0"])
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("prony origin: {e}"))?;
+        let mut origin = Origin { child, address };
+        let started = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Ok(Some(status)) = origin.child.try_wait() {
+                return Err(format!("prony origin ended with {status}"));
+            }
+            if started.elapsed() > Duration::from_secs(10) {
+                return Err(format!(
+                    "prony origin does not listen on {address} after 10 s"
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(origin)
+    }
+}
+
+/// A running origin, killed when dropped.
+pub(super) struct Origin {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Origin {
+    /// Its URL for a path.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address that nobody listens on at this moment.
+fn free_address() -> std::io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// The executable that a line of cargo's JSON messages says was built.
+fn executable(line: &str) -> Option<PathBuf> {
+    let message: Value = serde_json::from_str(line).ok()?;
+    let is_prony = message.pointer("/target/name")?.as_str()? == "prony";
+    is_prony.then_some(())?;
+    Some(PathBuf::from(message.get("executable")?.as_str()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_executable_is_found_among_cargos_messages() {
+        let of = |name: &str, executable: &str| {
+            let text =
+                r#"{"reason":"compiler-artifact","target":{"name":"NAME"},"executable":EXE}"#;
+            text.replace("NAME", name).replace("EXE", executable)
+        };
+        assert_eq!(
+            executable(&of("prony", "\"/t/prony\"")),
+            Some(PathBuf::from("/t/prony"))
+        );
+        assert_eq!(executable(&of("prony", "null")), None);
+        assert_eq!(executable(&of("prony-load", "\"/t/x\"")), None);
+        assert_eq!(executable("not json"), None);
+    }
+}

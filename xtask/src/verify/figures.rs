@@ -48,10 +48,7 @@ pub(super) fn table(figures: &[Figure]) -> String {
     let name = width(|f| &f.name, "figure");
     let expected = width(|f| &f.expected, "expected");
     let found = width(|f| &f.found, "found");
-    let mut table = format!(
-        "{:name$}  {:expected$}  {:found$}\n",
-        "figure", "expected", "found"
-    );
+    let mut table = format!("{:name$}  {:expected$}  found\n", "figure", "expected");
     for figure in figures {
         let word = match figure.holds {
             Some(true) => "ok",

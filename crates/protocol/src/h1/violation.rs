@@ -96,7 +96,7 @@ impl fmt::Display for Violation {
             Violation::NotHttp => "the answer is not HTTP: it does not begin with \"HTTP/\"",
             Violation::Version => "the status line is not HTTP/1.x",
             Violation::Tls => "the server answered with TLS; use https",
-            Violation::Http2 => "the server answered with HTTP/2; use --http 2",
+            Violation::Http2 => "the server answered an HTTP/1 request with HTTP/2",
             Violation::EmptyLineFirst => "an empty line before the status line",
             Violation::Status => "the status code is not three digits between spaces",
             Violation::Upgrade => "status 101 without a request to switch protocols",

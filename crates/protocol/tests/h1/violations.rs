@@ -17,6 +17,7 @@ pub(crate) const OPENINGS: &[Row] = &[
     ("", b"http/1.1 200 OK\r\n\r\n", NotHttp),
     ("", b" HTTP/1.1 200 OK\r\n\r\n", NotHttp),
     ("", b"HTTP 200 OK\r\n\r\n", NotHttp),
+    ("", b"HTHTTP/1.1 200 OK\r\n\r\n", NotHttp),
     ("", b"ICY 200 OK\r\n\r\n", NotHttp),
     ("", b"SSH-2.0-OpenSSH_9.2\r\n", NotHttp),
     ("", b"\x00\x00\x00\x00\x00\x00", NotHttp),
@@ -334,6 +335,30 @@ fn a_limit_is_the_last_size_allowed() {
         trace.ending,
         Ending::Violation(HeadTooLong { limit_bytes: 500 })
     );
+}
+
+#[test]
+fn the_limit_on_a_chunks_line_is_for_each_line() {
+    let limits = Limits {
+        chunk_line_bytes: 10,
+        trailer_bytes: 8,
+        ..Limits::default()
+    };
+    let mut parser = ResponseParser::new(limits);
+    let mut ending = |rest: &str| {
+        let answer = format!("{CHUNKED}{rest}");
+        drive(&mut parser, Expects::Body, [answer.as_bytes()]).ending
+    };
+    let end = Ending::End { reusable: true };
+    assert_eq!(
+        ending("00001;ab\r\na\r\n00001;cd\r\nb\r\n000000;e\r\n\r\n"),
+        end
+    );
+    let line = Ending::Violation(ChunkLineTooLong { limit_bytes: 10 });
+    assert_eq!(ending("00001;abc\r\na\r\n0\r\n\r\n"), line);
+    assert_eq!(ending("0\r\nA: b\r\n\r\n"), end);
+    let trailer = Ending::Violation(TrailerTooLong { limit_bytes: 8 });
+    assert_eq!(ending("0\r\nA: bc\r\n\r\n"), trailer);
 }
 
 #[test]

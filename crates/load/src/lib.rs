@@ -1,1 +1,35 @@
-//! prony-load
+//! A load spec in, a record out.
+//!
+//! Enters: flags as typed ([`LoadOptions`]), resolved once into a [`LoadSpec`]. Leaves: a
+//! [`prony_record::Record`]. In between one worker a thread runs pacing, connections and sockets and
+//! shares nothing with the others while it runs. Nothing here knows of plans, services or reports.
+//!
+//! What differs by operating system is in `socket`, and nowhere above it.
+
+mod connection;
+mod deadlines;
+mod expect;
+mod findings;
+mod options;
+mod pacing;
+mod probe;
+mod progress;
+pub mod quantity;
+mod reasons;
+mod run;
+mod slot;
+mod socket;
+mod spec;
+mod target;
+mod tls;
+mod urls;
+mod worker;
+
+pub use options::{
+    ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, Sha256, TlsVersion,
+};
+pub use pacing::{Arrivals, End, Schedule, Share};
+pub use probe::{Answer, probe};
+pub use progress::Control;
+pub use run::{RunError, run};
+pub use spec::{LoadSpec, Model, SpecError};

@@ -368,7 +368,6 @@ mod tests {
             (late_first_byte, Outcome::Ok),
         ];
         let recorder = recorded(from, &requests, 700);
-        let max = |d: &Distribution| d.summary().max.round();
         assert_eq!(
             max(recorder.response_time()),
             30_000.0_f64.max(max(recorder.response_time()))

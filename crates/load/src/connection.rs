@@ -1,0 +1,282 @@
+//! One connection as bytes: TLS and HTTP joined, without a socket or a clock.
+
+use std::sync::Arc;
+
+use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
+use prony_record::{Negotiated, Outcome};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use crate::expect::{Body, Expectations};
+use crate::spec::Request;
+use crate::tls::Tls;
+
+/// What bytes, or their end, meant for the request under way.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Progress {
+    /// More is to come.
+    Waiting,
+    /// The TLS handshake is done: the connection can be used.
+    Secured,
+    /// The answer is whole.
+    Answered {
+        outcome: Outcome,
+        /// Both sides keep the connection.
+        reusable: bool,
+    },
+    /// The peer closed before any byte of the answer.
+    Lost,
+    /// The request failed and the connection with it.
+    Broken(Outcome, Reason),
+    /// Bytes came while no request was under way.
+    Unasked,
+    /// The peer closed while no request was under way.
+    Idle,
+}
+
+/// Why a request failed, where its outcome alone doesn't say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The peer broke HTTP.
+    Violation(Violation),
+    /// Anything else, in words.
+    Text(String),
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reason::Violation(violation) => violation.fmt(f),
+            Reason::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// The state of one connection after the other in the same slot; its memory is kept.
+pub(crate) struct Connection {
+    parser: ResponseParser,
+    tls: Option<Box<Tls>>,
+    body: Body,
+    /// A request is under way.
+    active: bool,
+    status: Option<u16>,
+    version: Option<Version>,
+    bytes_in: u64,
+    /// The body itself, where somebody wants it.
+    kept: Option<Vec<u8>>,
+}
+
+impl Connection {
+    pub(crate) fn new() -> Connection {
+        Connection {
+            parser: ResponseParser::new(Limits::default()),
+            tls: None,
+            body: Body::default(),
+            active: false,
+            status: None,
+            version: None,
+            bytes_in: 0,
+            kept: None,
+        }
+    }
+
+    /// From now on bodies are kept, for [`Connection::take_body`].
+    pub(crate) fn keep_body(&mut self) {
+        self.kept = Some(Vec::new());
+    }
+
+    /// The body kept so far.
+    pub(crate) fn take_body(&mut self) -> Vec<u8> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A new connection in clear.
+    pub(crate) fn open(&mut self) {
+        self.tls = None;
+        self.active = false;
+    }
+
+    /// A new connection over TLS: its first flight is ready in [`Connection::take_out`].
+    pub(crate) fn open_tls(
+        &mut self,
+        config: &Arc<ClientConfig>,
+        name: &ServerName<'static>,
+    ) -> Result<(), Reason> {
+        self.active = false;
+        let tls = Tls::new(config.clone(), name.clone()).map_err(|error| text(&error))?;
+        self.tls = Some(Box::new(tls));
+        Ok(())
+    }
+
+    /// A request begins. In clear its own bytes are to be sent; over TLS they are encrypted into
+    /// [`Connection::take_out`].
+    pub(crate) fn begin(&mut self, request: &Request, expected: &Expectations) {
+        self.parser.start(request.expects);
+        self.body.start(expected);
+        self.active = true;
+        self.status = None;
+        self.bytes_in = 0;
+        if let Some(tls) = &mut self.tls {
+            tls.write(&request.bytes);
+        }
+    }
+
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Appends ciphertext that is to be sent.
+    pub(crate) fn take_out(&mut self, out: &mut Vec<u8>) {
+        if let Some(tls) = &mut self.tls {
+            tls.take_out(out);
+        }
+    }
+
+    /// A byte of the answer has been seen.
+    pub(crate) fn answering(&self) -> bool {
+        self.active && self.parser.started()
+    }
+
+    /// The final answer's status, if it was read.
+    pub(crate) fn status(&self) -> Option<u16> {
+        self.status
+    }
+
+    /// HTTP bytes that came for the request, and those of the body among them.
+    pub(crate) fn received_bytes(&self) -> (u64, u64) {
+        (self.bytes_in, self.body.length())
+    }
+
+    /// What was agreed on.
+    pub(crate) fn negotiated(&self) -> Negotiated {
+        let http = self.version.map(|version| match version {
+            Version::Http10 => "1.0".to_owned(),
+            Version::Http11 => "1.1".to_owned(),
+        });
+        let tls = self
+            .tls
+            .as_ref()
+            .map(|tls| tls.negotiated())
+            .unwrap_or_default();
+        Negotiated { http, ..tls }
+    }
+
+    /// Bytes came from the peer.
+    pub(crate) fn receive(&mut self, bytes: &[u8], expected: &Expectations) -> Progress {
+        match self.tls.take() {
+            None => self.read(bytes, expected),
+            Some(mut tls) => {
+                let progress = self.decrypt(&mut tls, bytes, expected);
+                self.tls = Some(tls);
+                progress
+            }
+        }
+    }
+
+    fn decrypt(&mut self, tls: &mut Tls, mut bytes: &[u8], expected: &Expectations) -> Progress {
+        let was_handshaking = tls.is_handshaking();
+        let mut progress = Progress::Waiting;
+        while !bytes.is_empty() {
+            match tls.take_in(bytes) {
+                Ok(rest) if rest.len() == bytes.len() => break,
+                Ok(rest) => bytes = rest,
+                Err(error) => return Progress::Broken(Outcome::Tls, text(&error)),
+            }
+            tls.drain_plain(|plain| {
+                if progress == Progress::Waiting {
+                    progress = self.read(plain, expected);
+                } else {
+                    progress = Progress::Broken(
+                        Outcome::Protocol,
+                        Reason::Violation(Violation::BytesAfterEnd),
+                    );
+                }
+            });
+        }
+        if was_handshaking && !tls.is_handshaking() {
+            return Progress::Secured;
+        }
+        if progress == Progress::Waiting && tls.peer_has_closed() {
+            return self.ended(tls.is_handshaking(), true, expected);
+        }
+        progress
+    }
+
+    fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {
+        if !self.active {
+            return Progress::Unasked;
+        }
+        self.bytes_in += bytes.len() as u64;
+        loop {
+            match self.parser.next(&mut bytes) {
+                Ok(Event::NeedMore) => return Progress::Waiting,
+                Ok(Event::Interim(_)) => {}
+                Ok(Event::Head(head)) => {
+                    self.status = Some(head.status);
+                    self.version = Some(head.version);
+                }
+                Ok(Event::Body(piece)) => {
+                    self.body.add(piece);
+                    if let Some(kept) = &mut self.kept {
+                        kept.extend_from_slice(piece);
+                    }
+                }
+                Ok(Event::End { reusable }) if bytes.is_empty() => {
+                    return self.answered(reusable, expected);
+                }
+                Ok(Event::End { .. }) => {
+                    return broken(Violation::BytesAfterEnd);
+                }
+                Err(violation) => return broken(violation),
+            }
+        }
+    }
+
+    fn answered(&mut self, reusable: bool, expected: &Expectations) -> Progress {
+        self.active = false;
+        let outcome = self.body.judge(self.status.unwrap_or(0), expected);
+        Progress::Answered { outcome, reusable }
+    }
+
+    /// The peer closed its side.
+    pub(crate) fn closed(&mut self, expected: &Expectations) -> Progress {
+        let handshaking = self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
+        // Without TLS's own goodbye anybody may have cut the stream (RFC 9112 §9.8).
+        let orderly = self.tls.as_ref().is_none_or(|tls| tls.peer_has_closed());
+        self.ended(handshaking, orderly, expected)
+    }
+
+    fn ended(&mut self, handshaking: bool, orderly: bool, expected: &Expectations) -> Progress {
+        if handshaking {
+            let reason = "the server closed the connection within the TLS handshake";
+            return Progress::Broken(Outcome::Tls, Reason::Text(reason.to_owned()));
+        }
+        if !self.active {
+            return Progress::Idle;
+        }
+        match self.parser.eof() {
+            Eof::Idle => Progress::Lost,
+            Eof::Complete if orderly => self.answered(false, expected),
+            Eof::Complete | Eof::Truncated => {
+                let reason = format!(
+                    "the connection closed after {} bytes of body",
+                    self.body.length()
+                );
+                Progress::Broken(Outcome::Truncated, Reason::Text(reason))
+            }
+        }
+    }
+
+    /// The request under way is given up.
+    pub(crate) fn abandon(&mut self) {
+        self.active = false;
+    }
+}
+
+fn broken(violation: Violation) -> Progress {
+    Progress::Broken(Outcome::Protocol, Reason::Violation(violation))
+}
+
+fn text(error: &rustls::Error) -> Reason {
+    Reason::Text(error.to_string())
+}

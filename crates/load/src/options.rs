@@ -1,0 +1,320 @@
+//! A load as it was typed: flags of `prony load` and `prony compare URL_A URL_B`, and the keys of a
+//! plan's `[load]`, which are the same words with `_` for `-`.
+//!
+//! Nothing is decided here; [`crate::LoadSpec::resolve`] turns it into a load.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::quantity::{self, StatusSet};
+
+/// The order in which a list of URLs is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Order {
+    /// One after another, each worker from the start of the list.
+    Sequence,
+    /// Each drawn at random with equal chance, repeatable by the seed.
+    Random,
+}
+
+/// `--arrivals`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ArrivalsFlag {
+    /// Equal gaps.
+    Constant,
+    /// Exponential gaps.
+    Poisson,
+}
+
+/// `--http`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum HttpFlag {
+    /// HTTP/1.0.
+    #[value(name = "1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[value(name = "1.1")]
+    Http11,
+}
+
+/// `--tls-min` and `--tls-max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    #[value(name = "1.2")]
+    Tls12,
+    /// TLS 1.3.
+    #[value(name = "1.3")]
+    Tls13,
+}
+
+/// `--io`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum IoFlag {
+    /// The best that this system allows.
+    Auto,
+    /// Readiness: epoll on Linux, kqueue on FreeBSD.
+    Poll,
+}
+
+/// The flags that describe a load.
+#[derive(Debug, Clone, clap::Args)]
+pub struct LoadOptions {
+    /// Connections at most
+    #[arg(short = 'c', long, value_name = "N", default_value = "50", value_parser = quantity::count, help_heading = "Load")]
+    pub connections: u64,
+    /// Requests to make, then stop [default: no limit]
+    #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
+    pub requests: Option<u64>,
+    /// How long to measure, such as 500ms, 30s, 5m [default: 10s, or until --requests are made]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
+    pub duration: Option<Duration>,
+    /// How long to load before measuring begins
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantity::time, help_heading = "Load")]
+    pub warmup: Duration,
+    /// Requests a second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server answers]
+    #[arg(short = 'r', long, value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
+    pub rate: Option<f64>,
+    /// How an open loop's arrivals are spaced
+    #[arg(long, value_enum, requires = "rate", help_heading = "Load")]
+    pub arrivals: Option<ArrivalsFlag>,
+    /// Worker threads [default: as many as cores, and no more than connections]
+    #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
+    pub threads: Option<u64>,
+    /// Cores to run the workers on, such as 1 or 0-3 [default: any]
+    #[arg(long, value_name = "LIST", value_parser = CoreList::parse, help_heading = "Load")]
+    pub cores: Option<CoreList>,
+    /// The seed of Poisson arrivals and of random order
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
+    pub seed: u64,
+
+    /// The request's method
+    #[arg(short = 'X', long, default_value = "GET", help_heading = "Request")]
+    pub method: String,
+    /// A header to send; repeatable
+    #[arg(short = 'H', long, value_name = "K: V", help_heading = "Request")]
+    pub header: Vec<String>,
+    /// The request's body
+    #[arg(
+        long,
+        value_name = "TEXT",
+        conflicts_with = "body_file",
+        help_heading = "Request"
+    )]
+    pub body: Option<String>,
+    /// A file that holds the request's body
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    pub body_file: Option<PathBuf>,
+    /// The HTTP version to speak
+    #[arg(long, value_enum, default_value = "1.1", help_heading = "Request")]
+    pub http: HttpFlag,
+    /// A connection for each request
+    #[arg(long, help_heading = "Request")]
+    pub no_keepalive: bool,
+    /// A file with one request a line: URL, "URL POST body" or "URL POST <file"
+    #[arg(long, value_name = "FILE", help_heading = "Request")]
+    pub urls: Option<PathBuf>,
+    /// The order in which --urls are asked for
+    #[arg(long, value_enum, default_value = "sequence", help_heading = "Request")]
+    pub order: Order,
+
+    /// Connect to this UNIX socket; the URL then only names host and path
+    #[arg(long, value_name = "PATH", help_heading = "Connection")]
+    pub unix: Option<PathBuf>,
+    /// Use ADDR for HOST:PORT in place of asking the resolver; repeatable
+    #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
+    pub resolve: Vec<String>,
+    /// Give up a request after this long; 0 for never
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = quantity::time, help_heading = "Connection")]
+    pub timeout: Duration,
+    /// Give up a connect after this long
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::positive_time, help_heading = "Connection")]
+    pub connect_timeout: Duration,
+    /// How sockets are driven
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Connection")]
+    pub io: IoFlag,
+
+    /// Statuses that count as success
+    #[arg(long, value_name = "LIST", default_value = "200-399", value_parser = quantity::statuses, help_heading = "Expectations")]
+    pub expect_status: StatusSet,
+    /// The size that each body must have, in bytes or like 10K
+    #[arg(long, value_name = "N", value_parser = quantity::size, help_heading = "Expectations")]
+    pub expect_size: Option<u64>,
+    /// The SHA-256 that each body must have
+    #[arg(long, value_name = "HEX", value_parser = Sha256::parse, help_heading = "Expectations")]
+    pub expect_sha256: Option<Sha256>,
+
+    /// Accept any server certificate
+    #[arg(long, help_heading = "TLS")]
+    pub insecure: bool,
+    /// Trust the certificates in this PEM file in place of the system's
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "insecure",
+        help_heading = "TLS"
+    )]
+    pub ca: Option<PathBuf>,
+    /// The client's certificate chain, PEM
+    #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
+    pub cert: Option<PathBuf>,
+    /// The client's private key, PEM
+    #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
+    pub key: Option<PathBuf>,
+    /// The server name to ask for [default: the URL's host]
+    #[arg(long, value_name = "NAME", help_heading = "TLS")]
+    pub sni: Option<String>,
+    /// The lowest TLS version to offer [default: 1.2]
+    #[arg(long, value_enum, help_heading = "TLS")]
+    pub tls_min: Option<TlsVersion>,
+    /// The highest TLS version to offer [default: 1.3]
+    #[arg(long, value_enum, help_heading = "TLS")]
+    pub tls_max: Option<TlsVersion>,
+    /// Cipher suites to offer, by IANA name, separated by commas [default: the library's]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "TLS")]
+    pub ciphers: Vec<String>,
+    /// Make a full handshake on every connection
+    #[arg(long, help_heading = "TLS")]
+    pub no_resumption: bool,
+
+    /// Allow a target outside the loopback, private and link-local ranges
+    #[arg(long, env = "PRONY_PUBLIC", help_heading = "Connection")]
+    pub public: bool,
+}
+
+/// A list of cores as one value: a bare vector would make the flag repeatable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoreList(pub Vec<usize>);
+
+impl CoreList {
+    fn parse(typed: &str) -> Result<CoreList, String> {
+        quantity::cores(typed).map(CoreList)
+    }
+}
+
+/// A SHA-256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sha256(pub [u8; 32]);
+
+impl Sha256 {
+    fn parse(typed: &str) -> Result<Sha256, String> {
+        quantity::sha256(typed).map(Sha256)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Parser};
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        load: LoadOptions,
+    }
+
+    fn parsed(words: &[&str]) -> Result<LoadOptions, String> {
+        Typed::try_parse_from(std::iter::once(&"prony").chain(words))
+            .map(|typed| typed.load)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let load = parsed(&[]).unwrap();
+        assert_eq!(
+            (load.connections, load.requests, load.duration),
+            (50, None, None)
+        );
+        assert_eq!(load.timeout, Duration::from_secs(20));
+        assert_eq!(load.connect_timeout, Duration::from_secs(5));
+        assert_eq!((load.method.as_str(), load.http), ("GET", HttpFlag::Http11));
+        assert!(load.expect_status.contains(399) && !load.expect_status.contains(400));
+    }
+
+    #[test]
+    fn every_flag_has_a_help_text_and_every_value_a_name() {
+        let command = LoadOptions::augment_args(clap::Command::new("load"));
+        for arg in command.get_arguments() {
+            assert!(arg.get_help().is_some(), "{}", arg.get_id());
+            assert!(arg.get_help_heading().is_some(), "{}", arg.get_id());
+        }
+    }
+
+    #[test]
+    fn each_flag_takes_its_unit_and_refuses_another() {
+        let good = [
+            "-c 10",
+            "-n 1k",
+            "-d 500ms",
+            "--warmup 0s",
+            "-r 20k",
+            "-t 2",
+            "--cores 0-1,3",
+            "--seed 7",
+            "-X PUT",
+            "--body x",
+            "--body-file f",
+            "--http 1.0",
+            "--no-keepalive",
+            "--urls f",
+            "--order random",
+            "--unix /s",
+            "--timeout 0s",
+            "--connect-timeout 1s",
+            "--io poll",
+            "--expect-status 200,404",
+            "--expect-size 1K",
+            "--insecure",
+            "--ca f",
+            "--cert f --key k",
+            "--sni n",
+            "--tls-min 1.2",
+            "--tls-max 1.3",
+            "--ciphers a,b",
+            "--no-resumption",
+            "--public",
+            "-r 5 --arrivals poisson",
+        ];
+        for words in good {
+            let words: Vec<_> = words.split(' ').collect();
+            parsed(&words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+        }
+        let bad = [
+            "-c 0",
+            "-c x",
+            "-n -1",
+            "-d 0s",
+            "-d 5x",
+            "-r 0",
+            "-t 0",
+            "--cores a",
+            "--seed -1",
+            "--http 2",
+            "--io uring",
+            "--order upside",
+            "--connect-timeout 0s",
+            "--expect-status 20",
+            "--expect-size x",
+            "--expect-sha256 12",
+            "--tls-min 1.1",
+            "--cert f",
+            "--arrivals poisson",
+            "--body x --body-file f",
+            "--streams 2",
+        ];
+        for words in bad {
+            let words: Vec<_> = words.split(' ').collect();
+            let error = parsed(&words)
+                .err()
+                .unwrap_or_else(|| panic!("{words:?} was accepted"));
+            let flag = words.iter().find(|word| word.starts_with('-')).unwrap();
+            assert!(
+                error.contains(flag.trim_start_matches('-')),
+                "{words:?}: {error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The contract between the worker and whatever carries its bytes.
+//!
+//! It is shaped around *completions*: the worker submits an operation, goes on, and later reaps one
+//! [`Completion`] for it. A readiness backend performs the operation when the system says that it
+//! won't block; a completion backend hands it over as it is; a user-space stack or a simulation
+//! (which has its own clock) fits the same shape. Nothing above this module may assume a kernel
+//! socket.
+//!
+//! The contract, which the tests force on every backend:
+//!
+//! 1. A connection lives under a [`Key`] of the worker's choice: a slot that is free, and a
+//!    generation that this slot has not had before.
+//! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
+//!    receiving has begun: it is never asked for.
+//! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
+//!    `Failed`. One send a connection is under way at a time.
+//! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
+//!    [`Sockets::next`]. They come in order. `Closed` means the peer's orderly end; nothing is
+//!    received after it, but a send may still go out.
+//! 5. `Failed` ends the connection; the worker still calls [`Sockets::close`].
+//! 6. After `close` no completion bears that key; the slot is free again.
+//! 7. Time is the backend's: [`Sockets::now`] never goes back.
+
+mod poll;
+pub(crate) mod system;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use prony_record::Nanos;
+
+pub(crate) use poll::PollSockets;
+
+/// Names one connection for as long as it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// A small number, reused.
+    pub(crate) slot: u32,
+    /// Differs each time the slot is.
+    pub(crate) generation: u32,
+}
+
+/// What to connect to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Peer {
+    /// An address and port.
+    Tcp(SocketAddr),
+    /// A path of a UNIX stream socket.
+    Unix(PathBuf),
+}
+
+/// Bytes to send.
+#[derive(Debug)]
+pub(crate) enum Outgoing<'run> {
+    /// Bytes that outlive the run: a request serialised beforehand.
+    Shared(&'run [u8]),
+    /// Bytes whose buffer the `Sent` completion gives back.
+    Owned(Vec<u8>),
+}
+
+impl Outgoing<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Outgoing::Shared(bytes) => bytes,
+            Outgoing::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// How a connection is taken down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Close {
+    /// As usual.
+    Orderly,
+    /// At once, and unsent or unread bytes are dropped (TCP sends RST, and no TIME_WAIT stays).
+    Abort,
+}
+
+/// The operation that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    /// Making the connection.
+    Connect,
+    /// Sending.
+    Send,
+    /// Receiving.
+    Receive,
+}
+
+/// What happened to a connection.
+#[derive(Debug)]
+pub(crate) enum Completion {
+    /// It is made, and receiving has begun.
+    Connected(Key),
+    /// All bytes of the send were taken over; an owned buffer comes back.
+    Sent(Key, Option<Vec<u8>>),
+    /// Bytes came: see [`Sockets::received`].
+    Received(Key),
+    /// The peer closed its side in order.
+    Closed(Key),
+    /// The operation failed and the connection with it.
+    Failed(Key, Operation, io::Error),
+}
+
+impl Completion {
+    /// The connection that it is about.
+    pub(crate) fn key(&self) -> Key {
+        match self {
+            Completion::Connected(key)
+            | Completion::Sent(key, _)
+            | Completion::Received(key)
+            | Completion::Closed(key)
+            | Completion::Failed(key, ..) => *key,
+        }
+    }
+}
+
+/// A backend: see the module's contract.
+pub(crate) trait Sockets<'run> {
+    /// The time since the load began.
+    fn now(&self) -> Nanos;
+
+    /// Begins a connection to `peer`.
+    fn connect(&mut self, key: Key, peer: &Peer);
+
+    /// Begins to send.
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>);
+
+    /// Ends a connection, whatever is under way on it.
+    fn close(&mut self, key: Key, how: Close);
+
+    /// Sleeps until something can be reaped or the moment `until` has come.
+    ///
+    /// # Errors
+    ///
+    /// Where the system's own waiting fails; the load can't go on.
+    fn wait(&mut self, until: Nanos) -> io::Result<()>;
+
+    /// The next thing that happened, if any, without waiting.
+    fn next(&mut self) -> Option<Completion>;
+
+    /// The bytes of the `Received` that [`Sockets::next`] gave last.
+    fn received(&self) -> &[u8];
+}

@@ -1,0 +1,84 @@
+//! What a thread and its errors are called by the system: the only place in this crate, beside the
+//! backends, that knows.
+
+use std::io;
+
+use prony_record::{Nanos, Outcome};
+
+/// The outcome of a request whose connect failed so.
+pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
+    match error.raw_os_error() {
+        Some(libc::ECONNREFUSED) => Outcome::ConnectRefused,
+        Some(libc::ETIMEDOUT) => Outcome::ConnectTimeout,
+        Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
+            Outcome::ConnectUnreachable
+        }
+        // Which of the two it is depends on whether the port or the address is missing; both mean
+        // that there is nothing to connect from.
+        Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
+        Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
+        Some(libc::ECONNRESET) => Outcome::Reset,
+        _ => Outcome::ConnectFailed,
+    }
+}
+
+/// Whether a connect that failed so is worth another try within its timeout: the backlog of a UNIX
+/// socket is full (connect(2)).
+pub(crate) fn connect_would_block(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// CPU time of the calling thread so far, in user mode and in the kernel.
+pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
+    let usage = usage(libc::RUSAGE_THREAD);
+    (span(usage.ru_utime), span(usage.ru_stime))
+}
+
+/// The process's peak resident memory in bytes.
+pub(crate) fn peak_memory_bytes() -> u64 {
+    // Both Linux and FreeBSD count in kibibytes: getrusage(2).
+    u64::try_from(usage(libc::RUSAGE_SELF).ru_maxrss).unwrap_or(0) * 1024
+}
+
+fn usage(who: libc::c_int) -> libc::rusage {
+    // SAFETY: rusage is plain numbers, for which zero is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a whole rusage of ours. With a valid `who` and pointer the call
+    // can't fail, and if it did the zeros would stay.
+    unsafe { libc::getrusage(who, &mut usage) };
+    usage
+}
+
+fn span(time: libc::timeval) -> Nanos {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Nanos(seconds * 1_000_000_000 + micros * 1_000)
+}
+
+/// How many files this process may have open: the soft limit, raised to the hard one first.
+pub(crate) fn open_files_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: limit.maximum,
+                ..limit
+            },
+        );
+    }
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Keeps the calling thread on one core.
+///
+/// # Errors
+///
+/// Where this process may not run on that core.
+pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
+    if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+        return Ok(());
+    }
+    Err(format!("--cores: this process may not run on core {core}"))
+}

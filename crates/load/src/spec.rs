@@ -1,0 +1,441 @@
+//! A load as it will be run: every flag resolved, every request serialised, every name looked up.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use prony_protocol::h1::{self, Expects, Version};
+use prony_record::{LoadInfo, Nanos};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+
+use crate::expect::Expectations;
+use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order};
+use crate::pacing::Arrivals;
+use crate::socket::{Peer, system};
+use crate::target::{Resolve, Resolver, Url};
+use crate::{tls, urls};
+
+/// Why a load can't be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SpecError {
+    /// What was typed is wrong or contradicts itself.
+    Arguments(String),
+    /// A host's name has no address.
+    Name {
+        /// The name.
+        host: String,
+        /// The resolver's reason.
+        error: String,
+    },
+    /// This machine can't do it.
+    Environment(String),
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SpecError::Arguments(text) | SpecError::Environment(text) => f.write_str(text),
+            SpecError::Name { host, error } => {
+                write!(
+                    f,
+                    "{host}: no address for this name ({error}); check it, or give one with --resolve"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for SpecError {}
+
+/// When requests are due.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Model {
+    /// The moment a connection is free.
+    Closed,
+    /// By a schedule that doesn't care about the server.
+    Open {
+        /// Arrivals a second, in total.
+        rate_per_s: f64,
+        /// How they are spaced.
+        arrivals: Arrivals,
+    },
+}
+
+/// One request, written out.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// What its method says about the answer's body.
+    pub(crate) expects: Expects,
+    /// Whether it may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
+    pub(crate) idempotent: bool,
+    /// The index of its [`Target`].
+    pub(crate) target: u32,
+    /// Method and URL, for messages.
+    pub(crate) name: String,
+}
+
+/// Where requests go.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The address.
+    pub(crate) peer: Peer,
+    /// The server's name for TLS; none in clear.
+    pub(crate) tls: Option<ServerName<'static>>,
+}
+
+/// A load, ready to run. [`crate::run`] takes it.
+#[derive(Clone)]
+pub struct LoadSpec {
+    pub(crate) requests: Vec<Request>,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) order: Order,
+    pub(crate) seed: u64,
+    pub(crate) model: Model,
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) cores: Vec<usize>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) duration: Option<Nanos>,
+    pub(crate) warmup: Nanos,
+    pub(crate) keepalive: bool,
+    pub(crate) timeout: Option<Nanos>,
+    pub(crate) connect_timeout: Nanos,
+    pub(crate) expect: Expectations,
+    pub(crate) info: LoadInfo,
+}
+
+/// Files that the process needs beside its connections: standard streams, pollers, libraries.
+const FILES_BESIDE: u64 = 64;
+
+impl LoadSpec {
+    /// Resolves what was typed: reads files, serialises requests, looks names up, checks limits.
+    ///
+    /// `url` may be missing where `--urls` names absolute URLs.
+    ///
+    /// # Errors
+    ///
+    /// See [`SpecError`]; the text names the flag.
+    pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
+        let (requests, targets) = requests(url, options)?;
+        let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
+        check_open_files(connections)?;
+        let threads = threads(options, connections)?;
+        let model = match options.rate {
+            None => Model::Closed,
+            Some(rate_per_s) => Model::Open {
+                rate_per_s,
+                arrivals: arrivals(options),
+            },
+        };
+        let duration = match (options.duration, options.requests) {
+            (None, None) => Some(std::time::Duration::from_secs(10)),
+            (duration, _) => duration,
+        };
+        let uses_tls = targets.iter().any(|target| target.tls.is_some());
+        let tls = if uses_tls {
+            Some(tls::client_config(options)?)
+        } else {
+            None
+        };
+        let nanos = |time: std::time::Duration| Nanos::from(time);
+        let mut spec = LoadSpec {
+            requests,
+            targets,
+            tls,
+            order: options.order,
+            seed: options.seed,
+            model,
+            connections,
+            threads,
+            cores: options
+                .cores
+                .clone()
+                .map(|cores| cores.0)
+                .unwrap_or_default(),
+            limit: options.requests,
+            duration: duration.map(nanos),
+            warmup: nanos(options.warmup),
+            keepalive: !options.no_keepalive,
+            timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
+            connect_timeout: nanos(options.connect_timeout),
+            expect: Expectations::new(options),
+            info: LoadInfo::default(),
+        };
+        spec.info = spec.describe(url, options);
+        Ok(spec)
+    }
+
+    /// What was asked for, as the record will say it.
+    pub fn info(&self) -> &LoadInfo {
+        &self.info
+    }
+
+    /// How many distinct requests it makes.
+    pub fn distinct_requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// How long it will load, warm-up included, where time ends it.
+    pub fn planned(&self) -> Option<Nanos> {
+        self.duration.map(|duration| duration + self.warmup)
+    }
+
+    fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
+        let (rate, arrivals) = match self.model {
+            Model::Closed => (None, None),
+            Model::Open {
+                rate_per_s,
+                arrivals,
+            } => (Some(rate_per_s), Some(arrivals.name().to_owned())),
+        };
+        LoadInfo {
+            url: url.map_or_else(|| self.requests[0].name.clone(), str::to_owned),
+            model: if rate.is_some() { "open" } else { "closed" }.to_owned(),
+            connections: self.connections,
+            streams: 1,
+            duration_s: self.duration.map(Nanos::as_secs_f64),
+            requests: self.limit,
+            warmup_s: self.warmup.as_secs_f64(),
+            rate_per_s: rate,
+            arrivals,
+            http: if options.http == HttpFlag::Http10 {
+                "1.0"
+            } else {
+                "1.1"
+            }
+            .to_owned(),
+            keepalive: self.keepalive,
+            tls: self.tls.as_ref().map(|_| describe_tls(options)),
+            threads: self.threads,
+            io: "poll".to_owned(),
+            urls: self.requests.len() as u32,
+            timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
+        }
+    }
+}
+
+fn describe_tls(options: &LoadOptions) -> String {
+    let verified = if options.insecure {
+        "unverified"
+    } else {
+        "verified"
+    };
+    let resumed = if options.no_resumption {
+        "full handshakes"
+    } else {
+        "sessions resumed"
+    };
+    format!("{verified}, {resumed}")
+}
+
+fn arrivals(options: &LoadOptions) -> Arrivals {
+    match options.arrivals {
+        Some(ArrivalsFlag::Poisson) => Arrivals::Poisson,
+        Some(ArrivalsFlag::Constant) | None => Arrivals::Constant,
+    }
+}
+
+fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {
+    let cores = match &options.cores {
+        Some(cores) => cores.0.len(),
+        None => std::thread::available_parallelism().map_or(1, |n| n.get()),
+    };
+    let Some(threads) = options.threads else {
+        return Ok(connections.min(u32::try_from(cores).unwrap_or(u32::MAX)));
+    };
+    if threads > u64::from(connections) {
+        return Err(SpecError::Arguments(format!(
+            "--threads {threads} is more than --connections {connections}; a thread without a \
+             connection has nothing to do"
+        )));
+    }
+    Ok(threads as u32)
+}
+
+fn check_open_files(connections: u32) -> Result<(), SpecError> {
+    let limit = system::open_files_limit();
+    if u64::from(connections) + FILES_BESIDE <= limit {
+        return Ok(());
+    }
+    Err(SpecError::Environment(format!(
+        "--connections {connections} needs {} open files, and this process may have {limit}; use \
+         at most {} connections, or raise the limit (ulimit -n, as root or in limits.conf)",
+        u64::from(connections) + FILES_BESIDE,
+        limit.saturating_sub(FILES_BESIDE)
+    )))
+}
+
+/// What is to be requested, before it is written out.
+struct Wanted {
+    url: Url,
+    method: String,
+    body: Vec<u8>,
+    /// What to put before a message about it: a file and line, or nothing.
+    place: String,
+}
+
+fn requests(
+    url: Option<&str>,
+    options: &LoadOptions,
+) -> Result<(Vec<Request>, Vec<Target>), SpecError> {
+    let fixed = options
+        .resolve
+        .iter()
+        .map(|typed| Resolve::parse(typed))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(SpecError::Arguments)?;
+    let resolver = Resolver {
+        fixed: &fixed,
+        public: options.public,
+    };
+    let headers = headers(options)?;
+    let mut indices: HashMap<(String, u16, bool), u32> = HashMap::new();
+    let mut targets = Vec::new();
+    let mut requests = Vec::new();
+    for wanted in wanted(url, options)? {
+        let address = (wanted.url.host.clone(), wanted.url.port, wanted.url.tls);
+        let target = match indices.get(&address) {
+            Some(&index) => index,
+            None => {
+                targets.push(target(&wanted.url, options, &resolver)?);
+                let index = targets.len() as u32 - 1;
+                indices.insert(address, index);
+                index
+            }
+        };
+        requests.push(written(&wanted, target, &headers, options)?);
+    }
+    Ok((requests, targets))
+}
+
+fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecError> {
+    let base = url
+        .map(|url| Url::parse(url, None))
+        .transpose()
+        .map_err(SpecError::Arguments)?;
+    let body = match (&options.body, &options.body_file) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(file)) => read("--body-file", file)?,
+        (None, None) => Vec::new(),
+    };
+    let Some(file) = &options.urls else {
+        let url = base
+            .ok_or_else(|| SpecError::Arguments("an URL is needed, or --urls FILE".to_owned()))?;
+        return Ok(vec![Wanted {
+            url,
+            method: options.method.clone(),
+            body,
+            place: String::new(),
+        }]);
+    };
+    let lines = urls::read(file).map_err(|error| SpecError::Arguments(error.to_string()))?;
+    lines
+        .into_iter()
+        .map(|line| {
+            let place = format!("{}:{}: ", file.display(), line.number);
+            let url = Url::parse(&line.url, base.as_ref())
+                .map_err(|error| SpecError::Arguments(format!("{place}{error}")))?;
+            // A line that names a method means it whole: the flags' body isn't carried over.
+            let (method, body) = match line.method {
+                Some(method) => (method, line.body.unwrap_or_default()),
+                None => (options.method.clone(), body.clone()),
+            };
+            Ok(Wanted {
+                url,
+                method,
+                body,
+                place,
+            })
+        })
+        .collect()
+}
+
+fn target(url: &Url, options: &LoadOptions, resolver: &Resolver) -> Result<Target, SpecError> {
+    let peer = match &options.unix {
+        Some(path) => unix_peer(path)?,
+        None => resolver.peer(url)?,
+    };
+    let name = options.sni.as_ref().unwrap_or(&url.host);
+    let tls = url
+        .tls
+        .then(|| ServerName::try_from(name.clone()))
+        .transpose()
+        .map_err(|_| SpecError::Arguments(format!("\"{name}\" can't be a server's name in TLS")))?;
+    Ok(Target { peer, tls })
+}
+
+fn unix_peer(path: &Path) -> Result<Peer, SpecError> {
+    match socket2::SockAddr::unix(path) {
+        Ok(_) => Ok(Peer::Unix(path.to_owned())),
+        Err(_) => Err(SpecError::Arguments(format!(
+            "--unix {}: the path is longer than a UNIX socket's may be (107 bytes)",
+            path.display()
+        ))),
+    }
+}
+
+fn headers(options: &LoadOptions) -> Result<Vec<(String, String)>, SpecError> {
+    options
+        .header
+        .iter()
+        .map(|typed| match typed.split_once(':') {
+            Some((name, value)) => Ok((name.to_owned(), value.trim().to_owned())),
+            None => Err(SpecError::Arguments(format!(
+                "--header \"{typed}\": write it like 'Accept: text/html'"
+            ))),
+        })
+        .collect()
+}
+
+fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
+    std::fs::read(file)
+        .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
+}
+
+fn written(
+    wanted: &Wanted,
+    target: u32,
+    headers: &[(String, String)],
+    options: &LoadOptions,
+) -> Result<Request, SpecError> {
+    let host = wanted.url.host_header();
+    let bytes = h1::encode_request(&h1::RequestSpec {
+        method: &wanted.method,
+        target: &wanted.url.path,
+        version: match options.http {
+            HttpFlag::Http10 => Version::Http10,
+            HttpFlag::Http11 => Version::Http11,
+        },
+        host: &host,
+        headers,
+        body: &wanted.body,
+        keep_alive: !options.no_keepalive,
+    })
+    .map_err(|error| SpecError::Arguments(format!("{}{error}", wanted.place)))?;
+    let method = wanted.method.as_str();
+    if method == "CONNECT" {
+        return Err(SpecError::Arguments(format!(
+            "{}--method CONNECT: tunnels are not loaded; name the server itself",
+            wanted.place
+        )));
+    }
+    Ok(Request {
+        bytes,
+        expects: if method == "HEAD" {
+            Expects::NoBody
+        } else {
+            Expects::Body
+        },
+        idempotent: matches!(
+            method,
+            "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"
+        ),
+        target,
+        name: format!("{method} {}", wanted.url.text()),
+    })
+}

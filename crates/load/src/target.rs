@@ -1,0 +1,290 @@
+//! URLs and the addresses behind them.
+
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use http::Uri;
+
+use crate::socket::Peer;
+use crate::spec::SpecError;
+
+/// An URL taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Url {
+    pub(crate) tls: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    /// Path and query, as the request line has it.
+    pub(crate) path: String,
+}
+
+impl Url {
+    /// Takes `typed` apart; one without a scheme is taken for `http://`, and one that begins with a
+    /// `/` for a path on `base`.
+    pub(crate) fn parse(typed: &str, base: Option<&Url>) -> Result<Url, String> {
+        if typed.starts_with('/') {
+            let base = base.ok_or_else(|| {
+                format!("\"{typed}\" is a path; give the server's URL as well, such as http://localhost:8080")
+            })?;
+            let path: Uri = typed.parse().map_err(|error| invalid(typed, error))?;
+            return Ok(Url {
+                path: path_of(&path),
+                ..base.clone()
+            });
+        }
+        let whole = if typed.contains("://") {
+            typed.to_owned()
+        } else {
+            format!("http://{typed}")
+        };
+        let uri: Uri = whole.parse().map_err(|error| invalid(typed, error))?;
+        let tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            other => {
+                let other = other.unwrap_or_default();
+                return Err(format!(
+                    "\"{typed}\": {other} is not spoken here; use http or https"
+                ));
+            }
+        };
+        let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
+        if authority.contains('@') {
+            return Err(format!(
+                "\"{typed}\": user and password in an URL are not sent; \
+                 use -H 'Authorization: Basic …'"
+            ));
+        }
+        let host = uri.host().filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| format!("\"{typed}\" names no host"))?;
+        let port = match uri.port_u16() {
+            Some(0) => return Err(format!("\"{typed}\": port 0 can't be connected to")),
+            Some(port) => port,
+            None if authority
+                .rsplit_once(':')
+                .is_some_and(|(_, p)| !p.ends_with(']')) =>
+            {
+                return Err(format!(
+                    "\"{typed}\": the port is not a number from 1 to 65535"
+                ));
+            }
+            None if tls => 443,
+            None => 80,
+        };
+        let host = host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
+        Ok(Url {
+            tls,
+            host,
+            port,
+            path: path_of(&uri),
+        })
+    }
+
+    /// The value of the Host header: the port is named where it isn't the scheme's own.
+    pub(crate) fn host_header(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        match (self.tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The URL again, as results name it.
+    pub(crate) fn text(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.host_header(), self.path)
+    }
+}
+
+fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
+    format!("\"{typed}\" is not an URL ({error}); percent-encode what is not plain ASCII")
+}
+
+fn path_of(uri: &Uri) -> String {
+    uri.path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned()
+}
+
+/// `HOST:PORT:ADDR` of `--resolve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolve {
+    host: String,
+    port: u16,
+    address: IpAddr,
+}
+
+impl Resolve {
+    pub(crate) fn parse(typed: &str) -> Result<Resolve, String> {
+        let mut parts = typed.splitn(3, ':');
+        let (host, port, address) = (parts.next(), parts.next(), parts.next());
+        let port = port.and_then(|port| port.parse().ok());
+        let address = address.and_then(|a| a.trim_matches(['[', ']']).parse().ok());
+        match (host, port, address) {
+            (Some(host), Some(port), Some(address)) if !host.is_empty() => Ok(Resolve {
+                host: host.to_owned(),
+                port,
+                address,
+            }),
+            _ => Err(format!(
+                "--resolve \"{typed}\": write HOST:PORT:ADDR, such as example.test:80:127.0.0.1"
+            )),
+        }
+    }
+}
+
+/// What turns hosts into addresses before the run.
+pub(crate) struct Resolver<'a> {
+    pub(crate) fixed: &'a [Resolve],
+    /// Whether addresses of strangers are allowed.
+    pub(crate) public: bool,
+}
+
+impl Resolver<'_> {
+    /// The address to connect to for `url`; of several, the first that takes a connection.
+    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
+        let fixed = self
+            .fixed
+            .iter()
+            .find(|f| f.host == url.host && f.port == url.port);
+        let addresses: Vec<SocketAddr> = match fixed {
+            Some(fixed) => vec![SocketAddr::new(fixed.address, url.port)],
+            None => (url.host.as_str(), url.port)
+                .to_socket_addrs()
+                .map_err(|error| SpecError::Name {
+                    host: url.host.clone(),
+                    error: error.to_string(),
+                })?
+                .collect(),
+        };
+        if let Some(address) = addresses.iter().find(|a| !self.public && is_public(a.ip())) {
+            return Err(SpecError::Arguments(format!(
+                "{} is {}, outside the loopback, private and link-local ranges; if that server is \
+                 yours to load, say so with --public",
+                url.host,
+                address.ip()
+            )));
+        }
+        let reachable = match &addresses[..] {
+            [_, _, ..] => addresses.iter().find(|a| accepts(a)),
+            _ => None,
+        };
+        reachable
+            .or(addresses.first())
+            .map(|&address| Peer::Tcp(address))
+            .ok_or_else(|| SpecError::Name {
+                host: url.host.clone(),
+                error: "it has no address".to_owned(),
+            })
+    }
+}
+
+fn accepts(address: &SocketAddr) -> bool {
+    TcpStream::connect_timeout(address, Duration::from_millis(300)).is_ok()
+}
+
+/// Whether an address is outside the ranges that a load may go to unasked (RFC 1122, 1918, 3927,
+/// 4193, 4291, 6598).
+fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            !(v4.is_loopback()
+                || v4.is_private()
+                || v4.is_link_local()
+                || v4.is_unspecified()
+                || shared)
+        }
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => is_public(IpAddr::V4(v4)),
+            None => {
+                let local = v6.is_unique_local() || v6.is_unicast_link_local();
+                !(v6.is_loopback() || v6.is_unspecified() || local)
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_taken_apart() {
+        let url = Url::parse("https://[::1]:8443/a?b=c", None).unwrap();
+        assert_eq!((url.tls, url.host.as_str(), url.port), (true, "::1", 8443));
+        assert_eq!(url.host_header(), "[::1]:8443");
+        assert_eq!(url.text(), "https://[::1]:8443/a?b=c");
+        let url = Url::parse("localhost:8080", None).unwrap();
+        assert_eq!((url.port, url.path.as_str()), (8080, "/"));
+        let page = Url::parse("/page?x", Some(&url)).unwrap();
+        assert_eq!(page.text(), "http://localhost:8080/page?x");
+        assert_eq!(Url::parse("http://a", None).unwrap().host_header(), "a");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_with_a_reason() {
+        for (bad, reason) in [
+            ("ftp://h/", "http or https"),
+            ("/a", "is a path"),
+            ("http://", "not an URL"),
+            ("http://h:99999/", "port"),
+            ("http://h:0/", "port 0"),
+            ("http://u:p@h/", "password"),
+            ("http://h/a b", "not an URL"),
+            ("http://h/é\u{7f}", "not an URL"),
+            ("", "not an URL"),
+        ] {
+            let error = Url::parse(bad, None).unwrap_err();
+            assert!(error.contains(reason), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_told_from_neighbours() {
+        for near in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.1.1",
+            "169.254.1.1",
+            "100.64.0.1",
+            "::1",
+            "fe80::1",
+            "fd00::1",
+            "::ffff:10.0.0.1",
+        ] {
+            assert!(!is_public(near.parse().unwrap()), "{near}");
+        }
+        for far in [
+            "8.8.8.8",
+            "172.32.0.1",
+            "2001:db8::1",
+            "::ffff:8.8.8.8",
+            "100.128.0.1",
+        ] {
+            assert!(is_public(far.parse().unwrap()), "{far}");
+        }
+    }
+
+    #[test]
+    fn fixed_addresses_come_before_the_resolver() {
+        let fixed = [Resolve::parse("example.test:80:127.0.0.9").unwrap()];
+        let resolver = Resolver {
+            fixed: &fixed,
+            public: false,
+        };
+        let url = Url::parse("http://example.test/", None).unwrap();
+        assert_eq!(
+            resolver.peer(&url).unwrap(),
+            Peer::Tcp("127.0.0.9:80".parse().unwrap())
+        );
+        assert!(Resolve::parse("a:b:c").is_err());
+        assert!(Resolve::parse("a:1:[::1]").is_ok());
+    }
+}

@@ -1,0 +1,128 @@
+//! A file with one request a line: `URL`, `URL POST body` or `URL POST <file`; `#` begins a comment.
+
+use std::fmt;
+use std::path::Path;
+
+/// One line's request; the method and body of the flags hold where the line gives none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// The URL, absolute or a path on the load's own target.
+    pub(crate) url: String,
+    /// The method, if the line gives one.
+    pub(crate) method: Option<String>,
+    /// The body, if the line gives one.
+    pub(crate) body: Option<Vec<u8>>,
+    /// The line's number, from 1.
+    pub(crate) number: usize,
+}
+
+/// What is wrong with a file of URLs, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UrlsError(String);
+
+impl fmt::Display for UrlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UrlsError {}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+///
+/// Names the file and line: what can't be read, is no UTF-8 or holds no request at all.
+pub(crate) fn read(path: &Path) -> Result<Vec<Line>, UrlsError> {
+    let shown = path.display();
+    let bytes =
+        std::fs::read(path).map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| UrlsError(format!("--urls {shown}: not a text file in UTF-8")))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let lines = parse(&text, &shown.to_string(), folder)?;
+    if lines.is_empty() {
+        return Err(UrlsError(format!(
+            "--urls {shown}: no URL in it; write one a line"
+        )));
+    }
+    Ok(lines)
+}
+
+fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError> {
+    let mut lines = Vec::new();
+    for (index, text) in text.lines().enumerate() {
+        let number = index + 1;
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let (url, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let rest = rest.trim();
+        let (method, body) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        let body = match body.trim_start().strip_prefix('<') {
+            Some(file) => {
+                let file = folder.join(file.trim());
+                Some(std::fs::read(&file).map_err(|error| {
+                    UrlsError(format!("{shown}:{number}: {}: {error}", file.display()))
+                })?)
+            }
+            None => (!body.is_empty()).then(|| body.trim_start().as_bytes().to_vec()),
+        };
+        lines.push(Line {
+            url: url.to_owned(),
+            method: (!method.is_empty()).then(|| method.to_owned()),
+            body,
+            number,
+        });
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_the_forms_of_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("body.bin"), b"\0\xff").unwrap();
+        let text = "# pages\n\n/a\nhttp://h/b  POST  name=x y\r\n/c PUT <body.bin\n/d DELETE\n";
+        let lines = parse(text, "urls.txt", folder.path()).unwrap();
+        let short: Vec<_> = lines
+            .iter()
+            .map(|line| (line.number, line.url.as_str(), line.method.as_deref()))
+            .collect();
+        assert_eq!(
+            short,
+            [
+                (3, "/a", None),
+                (4, "http://h/b", Some("POST")),
+                (5, "/c", Some("PUT")),
+                (6, "/d", Some("DELETE"))
+            ]
+        );
+        assert_eq!(lines[1].body.as_deref(), Some(&b"name=x y"[..]));
+        assert_eq!(lines[2].body.as_deref(), Some(&b"\0\xff"[..]));
+    }
+
+    #[test]
+    fn errors_name_file_and_line() {
+        let error = parse("/a\n/b POST <none", "urls.txt", Path::new("/nowhere")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("urls.txt:2: /nowhere/none: "),
+            "{error}"
+        );
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("empty.txt");
+        std::fs::write(&file, "# nothing\n").unwrap();
+        assert!(
+            read(&file)
+                .unwrap_err()
+                .to_string()
+                .contains("no URL in it")
+        );
+        std::fs::write(&file, b"\xff\xfe").unwrap();
+        assert!(read(&file).unwrap_err().to_string().contains("UTF-8"));
+    }
+}

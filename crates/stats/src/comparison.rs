@@ -37,6 +37,9 @@ pub struct Effect {
     pub high: Option<f64>,
 }
 
+/// What is larger is no measurement, and might overflow when it is printed as percent.
+const LARGEST: f64 = 1e300;
+
 impl Effect {
     /// No estimate at all.
     pub(crate) const NONE: Effect = Effect {
@@ -54,7 +57,7 @@ impl Effect {
                 Scale::Ratio => value.exp(),
                 Scale::Difference => value,
             };
-            value.is_finite().then_some(value)
+            (value.abs() < LARGEST).then_some(value)
         };
         let (ratio, difference) = match scale {
             Scale::Ratio => (mean.and_then(shown), None),

@@ -123,6 +123,15 @@ impl Metric {
             _ => Scale::Ratio,
         }
     }
+
+    /// Whether a trial can have measured this: a share lies between 0 and 1, and a ratio can only
+    /// be made of what is finite and above zero.
+    pub(crate) fn admits(self, value: f64) -> bool {
+        match self.scale() {
+            Scale::Ratio => value.is_finite() && value > 0.0,
+            Scale::Difference => (0.0..=1.0).contains(&value),
+        }
+    }
 }
 
 impl fmt::Display for Metric {

@@ -90,11 +90,13 @@ pub(crate) fn present(blocks: &[Block<'_>], pair: Pair, metric: Metric) -> Vec<f
 }
 
 /// A trial's value on the scale on which blocks are averaged: its logarithm, or itself. `None`
-/// when it was not measured, or when a logarithm is wanted of what is not above zero.
+/// when it was not measured or can't be compared.
 pub(crate) fn averaged(block: &Block<'_>, variant: usize, metric: Metric) -> Option<f64> {
-    let value = block.value(variant, metric)?;
-    match metric.scale() {
-        Scale::Ratio => (value > 0.0).then(|| value.ln()),
-        Scale::Difference => Some(value),
-    }
+    let value = block
+        .value(variant, metric)
+        .filter(|&value| metric.admits(value))?;
+    Some(match metric.scale() {
+        Scale::Ratio => value.ln(),
+        Scale::Difference => value,
+    })
 }

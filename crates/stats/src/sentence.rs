@@ -191,7 +191,7 @@ impl Change {
         Some(Change {
             mid,
             ends,
-            decimals: decimals(ends),
+            decimals: decimals(mid, ends),
             unit: match metric.scale() {
                 Scale::Ratio => "%",
                 Scale::Difference => " percentage points",
@@ -265,19 +265,17 @@ impl Change {
 
 /// As many decimals as the interval deserves; more where an end would otherwise read as zero and
 /// is not.
-fn decimals(ends: Option<(f64, f64)>) -> usize {
-    let Some((low, high)) = ends else {
-        return 1;
+fn decimals(mid: f64, ends: Option<(f64, f64)>) -> usize {
+    let width = ends.map_or(1.0, |(low, high)| high - low);
+    if width >= 20.0 || mid.abs() >= 100.0 {
+        return 0;
+    }
+    let fitting = if width > 0.0 && width < 0.3 { 2 } else { 1 };
+    let near = match ends {
+        Some((low, high)) if low > 0.0 || high < 0.0 => low.abs().min(high.abs()),
+        _ => return fitting,
     };
-    let width = high - low;
-    let fitting = match width {
-        _ if width >= 20.0 => 0,
-        _ if width >= 0.3 => 1,
-        _ => 2,
-    };
-    let near = low.abs().min(high.abs());
-    let excludes_zero = low > 0.0 || high < 0.0;
-    (fitting..=3)
-        .find(|&decimals| !excludes_zero || near >= 0.5 * 0.1_f64.powi(decimals as i32))
+    (fitting..3)
+        .find(|&decimals| near >= 0.5 * 0.1_f64.powi(decimals as i32))
         .unwrap_or(3)
 }

@@ -1,0 +1,265 @@
+//! What verdicts read like, word by word.
+
+use std::collections::BTreeMap;
+
+use prony_stats::{Design, Evaluation, Factor, Levels, Metric, Trials, Verdict, evaluate};
+
+fn factor(name: &str, levels: &[&str]) -> Factor {
+    Factor {
+        name: name.to_owned(),
+        levels: levels.iter().map(|&level| level.to_owned()).collect(),
+    }
+}
+
+fn levels(pairs: &[(&str, &str)]) -> Levels {
+    pairs
+        .iter()
+        .map(|&(factor, level)| (factor.to_owned(), level.to_owned()))
+        .collect()
+}
+
+/// unix (the baseline) and tcp.
+fn sockets(metric: Metric) -> Design {
+    Design {
+        factors: vec![factor("socket", &["unix", "tcp"])],
+        variants: vec![levels(&[("socket", "unix")]), levels(&[("socket", "tcp")])],
+        baseline: levels(&[("socket", "unix")]),
+        margin: 0.02,
+        family: vec![metric],
+        blocks_min: 8,
+        blocks_max: 8,
+        alpha: 0.05,
+    }
+}
+
+/// One block for each pair of values.
+fn run(design: &Design, metric: Metric, blocks: &[(f64, f64)]) -> Evaluation {
+    let mut trials = Trials::new();
+    for (block, &(unix, tcp)) in (1..).zip(blocks) {
+        trials.add(block, 0, BTreeMap::from([(metric, unix)]));
+        trials.add(block, 1, BTreeMap::from([(metric, tcp)]));
+    }
+    evaluate(design, &trials, &[]).unwrap()
+}
+
+/// Eight blocks around a ratio, with a spread of about `spread`.
+fn around(base: f64, ratio: f64, spread: f64) -> Vec<(f64, f64)> {
+    [-1.0, 1.0, -0.5, 0.5, -1.2, 1.2, 0.0, 0.0]
+        .map(|step: f64| (base, base * ratio * (spread * step).exp()))
+        .to_vec()
+}
+
+fn said(metric: Metric, blocks: &[(f64, f64)]) -> (Verdict, String) {
+    let evaluation = run(&sockets(metric), metric, blocks);
+    let comparison = &evaluation.comparisons[0];
+    (comparison.verdict, comparison.text.clone())
+}
+
+#[test]
+fn a_rate() {
+    assert_eq!(
+        said(Metric::RatePerS, &around(12_000.0, 0.969, 0.012)),
+        (
+            Verdict::Slower,
+            "tcp is 3.1% slower than unix (95% interval 2.2% to 3.9%, 8 blocks)".to_owned()
+        )
+    );
+    assert_eq!(
+        said(Metric::RatePerS, &around(12_000.0, 1.5, 0.001)),
+        (
+            Verdict::Faster,
+            "tcp is 50.00% faster than unix (95% interval 49.89% to 50.11%, 8 blocks)".to_owned()
+        )
+    );
+}
+
+#[test]
+fn a_percentile_says_which_way_is_faster() {
+    assert_eq!(
+        said(Metric::P99Us, &around(900.0, 1.05, 0.012)),
+        (
+            Verdict::Slower,
+            "the p99 response time of tcp is 5.0% higher than that of unix \
+             (slower; 95% interval 4.1% to 5.9%, 8 blocks)"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        said(Metric::P50Us, &around(900.0, 0.9, 0.012)).1,
+        "the median response time of tcp is 10.0% lower than that of unix \
+         (faster; 95% interval 9.2% to 10.8%, 8 blocks)"
+    );
+}
+
+#[test]
+fn what_a_request_costs() {
+    assert_eq!(
+        said(Metric::ServerCpuUsPerRequest, &around(40.0, 1.08, 0.012)),
+        (
+            Verdict::Slower,
+            "tcp needs 8.0% more server CPU per request than unix \
+             (95% interval 7.1% to 9.0%, 8 blocks)"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        said(Metric::ServerMemoryBytes, &around(4e7, 0.5, 0.012)).1,
+        "tcp uses 50.0% less server memory than unix (95% interval 49.6% to 50.4%, 8 blocks)"
+    );
+}
+
+#[test]
+fn a_share_is_compared_by_its_difference() {
+    let blocks: Vec<(f64, f64)> = [0.10, 0.11, 0.09, 0.10, 0.12, 0.08, 0.10, 0.10]
+        .map(|share| (0.0, share))
+        .to_vec();
+    assert_eq!(
+        said(Metric::FailedShare, &blocks),
+        (
+            Verdict::Slower,
+            "the failed share of tcp is 10.0 percentage points higher than that of unix \
+             (95% interval 9.0 to 11.0, 8 blocks)"
+                .to_owned()
+        )
+    );
+    assert_eq!(
+        said(Metric::FailedShare, &[(0.0, 0.0); 8]),
+        (
+            Verdict::Equivalent,
+            "tcp and unix are equivalent within ±2 percentage points \
+             (failed share 0.0 percentage points, 95% interval 0.0 to 0.0, 8 blocks)"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn equivalent_wins_where_two_hold() {
+    assert_eq!(
+        said(Metric::RatePerS, &around(12_000.0, 1.0102, 0.012)),
+        (
+            Verdict::Equivalent,
+            "tcp and unix are equivalent within ±2% \
+             (request rate +1.0%, 95% interval +0.1% to +1.9%, 8 blocks)"
+                .to_owned()
+        )
+    );
+}
+
+#[test]
+fn undecided_says_what_would_decide() {
+    let mut design = sockets(Metric::RatePerS);
+    (design.blocks_min, design.blocks_max) = (5, 15);
+    let evaluation = run(
+        &design,
+        Metric::RatePerS,
+        &around(12_000.0, 0.98, 0.02)[..5],
+    );
+    assert_eq!(
+        evaluation.comparisons[0].text,
+        "tcp and unix can't be told apart yet: request rate -2.5% \
+         (95% interval -5.4% to +0.6%, 5 blocks); about 5 more blocks would decide"
+    );
+    assert_eq!(evaluation.comparisons[0].more_blocks, Some(5));
+    assert_eq!(evaluation.next_look(), Some(7));
+
+    let (verdict, text) = said(Metric::RatePerS, &around(12_000.0, 1.0, 0.02));
+    assert_eq!(verdict, Verdict::Undecided);
+    assert!(
+        text.ends_with("8 blocks); a plan of about 12 blocks would decide"),
+        "{text}"
+    );
+
+    let (_, text) = said(Metric::RatePerS, &around(12_000.0, 1.0, 0.5));
+    assert!(
+        text.ends_with(
+            "no sensible number of blocks would decide \
+             (make the trials longer or the machine quieter)"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn too_few_blocks_give_no_interval() {
+    for (blocks, text) in [
+        (
+            0,
+            "tcp and unix can't be told apart yet: no complete block (request rate)",
+        ),
+        (
+            1,
+            "tcp and unix can't be told apart yet: request rate -2.0% from 1 complete block, \
+             and an interval needs 3",
+        ),
+        (
+            2,
+            "tcp and unix can't be told apart yet: request rate -2.0% from 2 complete blocks, \
+             and an interval needs 3",
+        ),
+    ] {
+        let evaluation = run(
+            &sockets(Metric::RatePerS),
+            Metric::RatePerS,
+            &[(1_000.0, 980.0); 2][..blocks],
+        );
+        let comparison = &evaluation.comparisons[0];
+        assert_eq!(comparison.verdict, Verdict::Undecided);
+        assert_eq!(
+            (comparison.effect.low, comparison.effect.high),
+            (None, None)
+        );
+        assert_eq!(comparison.text, text);
+        assert_eq!(evaluation.looks, []);
+    }
+}
+
+#[test]
+fn a_trial_in_which_all_failed_withholds() {
+    let mut blocks = around(12_000.0, 0.9, 0.012);
+    blocks[2].1 = 0.0;
+    blocks[4].1 = f64::NAN;
+    let evaluation = run(&sockets(Metric::RatePerS), Metric::RatePerS, &blocks);
+    let comparison = &evaluation.comparisons[0];
+    assert_eq!(comparison.verdict, Verdict::Withheld);
+    assert_eq!(comparison.effect.ratio, None);
+    assert_eq!(
+        comparison.text,
+        "tcp against unix: request rate, verdict withheld: \
+         tcp has no request rate in blocks 3, 5 (zero, or not measured)"
+    );
+    assert!(evaluation.decided());
+}
+
+#[test]
+fn identical_and_constant_values_have_clear_verdicts() {
+    let (verdict, text) = said(Metric::RatePerS, &[(1.0 / 3.0, 1.0 / 3.0); 8]);
+    assert_eq!(verdict, Verdict::Equivalent);
+    assert!(
+        text.contains("request rate 0.0%, 95% interval 0.0% to 0.0%"),
+        "{text}"
+    );
+    let (verdict, text) = said(Metric::RatePerS, &[(3.0, 2.7); 8]);
+    assert_eq!(verdict, Verdict::Slower);
+    assert_eq!(
+        text,
+        "tcp is 10.0% slower than unix (95% interval 10.0% to 10.0%, 8 blocks)"
+    );
+}
+
+#[test]
+fn withholding_keeps_the_estimate() {
+    let mut evaluation = run(
+        &sockets(Metric::RatePerS),
+        Metric::RatePerS,
+        &around(12_000.0, 0.969, 0.012),
+    );
+    evaluation.withhold(|_| true, "the generator was saturated");
+    let comparison = &evaluation.comparisons[0];
+    assert_eq!(comparison.verdict, Verdict::Withheld);
+    assert_eq!(
+        comparison.text,
+        "tcp against unix: request rate -3.1% (95% interval -3.9% to -2.2%, 8 blocks), \
+         verdict withheld: the generator was saturated"
+    );
+}

@@ -86,9 +86,8 @@ fn sweep_run(run: &DeadRun, swept: &mut Swept) {
         sweep_processes(run, swept);
         for made in &run.made {
             let removed = match made {
-                Made::Link { name } => {
-                    remove_link(name).map(|gone| gone.then(|| Removed::Link(name.clone())))
-                }
+                Made::Link { name, namespace } => remove_link(name, namespace)
+                    .map(|gone| gone.then(|| Removed::Link(name.clone()))),
                 Made::Namespace { name } => remove_namespace(name)
                     .map(|gone| gone.then(|| Removed::Namespace(name.clone()))),
                 Made::Jail { name } => crate::place::jail::remove(name)
@@ -275,8 +274,8 @@ fn sweep_processes(run: &DeadRun, swept: &mut Swept) {
 }
 
 #[cfg(target_os = "linux")]
-fn remove_link(name: &str) -> Result<bool, HostError> {
-    crate::place::namespace::remove_link(name)
+fn remove_link(name: &str, namespace: &str) -> Result<bool, HostError> {
+    crate::place::namespace::remove_link(name, namespace)
 }
 
 #[cfg(target_os = "linux")]

@@ -196,7 +196,7 @@ impl LocalHost {
         }
         for service in std::mem::take(&mut self.services).into_values() {
             if let Some(network) = service.network {
-                result = result.and(namespace::remove_link(&network.link).map(drop));
+                result = result.and(namespace::remove_link(&network.link, &network.name).map(drop));
                 result = result.and(namespace::remove(&network.name).map(drop));
             }
         }

@@ -47,8 +47,11 @@ pub(crate) enum Made {
     },
     /// The host's end of a veth pair.
     Link {
-        /// The name.
+        /// The name, which another run may use once this one has given it up.
         name: String,
+        /// The namespace to which it leads; the link bears its name as alias, which tells whose it
+        /// is.
+        namespace: String,
     },
     /// A jail.
     Jail {
@@ -297,13 +300,13 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         fs::write(
             folder.join("made"),
-            "{\"kind\":\"link\",\"name\":\"prony3\"}\n{\"kind\":\"li",
+            "{\"kind\":\"jail\",\"name\":\"prony3\"}\n{\"kind\":\"ja",
         )
         .unwrap();
         let (_held, dead) = dead_runs(base.path()).unwrap();
         assert_eq!(
             dead[0].made,
-            [Made::Link {
+            [Made::Jail {
                 name: "prony3".into()
             }]
         );

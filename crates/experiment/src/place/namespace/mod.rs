@@ -119,7 +119,12 @@ fn claim_link(
         ];
         match ip(&args) {
             Ok(()) => {
-                state.record(&Made::Link { name: link.clone() })?;
+                ip(&["link", "set", &link, "alias", namespace])?;
+                let namespace = namespace.to_owned();
+                state.record(&Made::Link {
+                    name: link.clone(),
+                    namespace,
+                })?;
                 return Ok((link, subnet));
             }
             Err(HostError::Command { message, .. }) if message.contains("File exists") => {}
@@ -135,14 +140,18 @@ fn claim_link(
     }))
 }
 
-/// Removes a host-side link; one that is gone already is no error.
-pub(crate) fn remove_link(name: &str) -> Result<bool, HostError> {
-    if !Path::new("/sys/class/net").join(name).exists() {
+/// Removes the host's end of the link to a namespace. One that is gone already, or whose name now is
+/// another run's, is no error and stays.
+pub(crate) fn remove_link(name: &str, namespace: &str) -> Result<bool, HostError> {
+    let alias = Path::new("/sys/class/net").join(name).join("ifalias");
+    let is_theirs =
+        || std::fs::read_to_string(&alias).is_ok_and(|text| text.trim_end() == namespace);
+    if !is_theirs() {
         return Ok(false);
     }
     match ip(&["link", "del", name]) {
         // It vanishes by itself when the last process in its namespace ends.
-        Err(_) if !Path::new("/sys/class/net").join(name).exists() => Ok(true),
+        Err(_) if !is_theirs() => Ok(true),
         result => result.map(|()| true),
     }
 }

@@ -1,0 +1,334 @@
+//! A prony killed with SIGKILL while its services run, and the sweep that the next start does.
+//!
+//! The run that dies is this test binary again, as a child process (see `the_run_that_dies`). Its
+//! services are nginx with a master that becomes a daemon and two workers where nginx is installed,
+//! and trees of shells that fork twice and begin sessions of their own.
+#![cfg(target_os = "linux")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Host, program};
+use prony_experiment::place;
+use prony_experiment::service::{
+    Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
+};
+use prony_experiment::sweep::{Removed, sweep_in};
+
+/// Long enough for a busy machine; nothing waits that long unless it fails.
+const SOON: Duration = Duration::from_secs(20);
+
+const STATE: &str = "PRONY_TEST_STATE_OF_THE_RUN_THAT_DIES";
+
+const NGINX: &str = "pid nginx.pid; error_log /dev/stderr; worker_processes 2; events {} \
+    http { access_log off; server { listen LISTEN; location / { return 200 ok; } } }";
+
+/// A daemon in a session of its own that forks twice, and a child that ignores SIGTERM.
+const TREE: &str = "setsid sh -c 'setsid sh -c \"sleep 1000 & wait\" & sleep 1000 & exit 0' & \
+    sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & wait";
+
+fn allocations() -> Vec<Allocation> {
+    let allocation = |service: &str, place, listen: &[(&str, ListenKind)]| Allocation {
+        service: service.to_owned(),
+        place,
+        listen: listen
+            .iter()
+            .map(|(name, kind)| ((*name).to_owned(), *kind))
+            .collect(),
+    };
+    vec![
+        allocation("tree-inside", PlaceKind::Namespace, &[]),
+        allocation(
+            "nginx-inside",
+            PlaceKind::Namespace,
+            &[("", ListenKind::Tcp)],
+        ),
+        allocation("tree", PlaceKind::Native, &[]),
+        allocation("nginx", PlaceKind::Native, &[("", ListenKind::Unix)]),
+    ]
+}
+
+fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
+    let files_dir = allocated.files_dir.display().to_string();
+    let mut files = BTreeMap::new();
+    let is_nginx = wanted.service.starts_with("nginx");
+    let command = if is_nginx && program::find("nginx", Path::new("/"), None).is_ok() {
+        let listen = match &allocated.endpoints[""] {
+            Endpoint::Tcp(address) => address.to_string(),
+            Endpoint::Unix(path) => format!("unix:{}", path.display()),
+        };
+        files.insert(
+            "nginx.conf".to_owned(),
+            NGINX.replace("LISTEN", &listen).into_bytes(),
+        );
+        vec![
+            "nginx".to_owned(),
+            "-p".to_owned(),
+            files_dir.clone(),
+            "-c".to_owned(),
+            format!("{files_dir}/nginx.conf"),
+        ]
+    } else {
+        vec!["sh".to_owned(), "-c".to_owned(), TREE.to_owned()]
+    };
+    ServiceSpec {
+        name: wanted.service.clone(),
+        command,
+        env: BTreeMap::new(),
+        cwd: PathBuf::from("/"),
+        files,
+        cores: Vec::new(),
+        place: wanted.place,
+        stop_signal: libc::SIGTERM,
+        library_path: None,
+        open_files: None,
+    }
+}
+
+/// No test, but the run that the tests here kill; alone it does nothing.
+#[test]
+#[ignore = "it is started by the other tests"]
+fn the_run_that_dies() {
+    let Some(state) = std::env::var_os(STATE).map(PathBuf::from) else {
+        return;
+    };
+    let mut host = LocalHost::with_state_in(state.clone());
+    let wanted = allocations();
+    let allocated = host
+        .allocate(&wanted)
+        .unwrap_or_else(|error| panic!("{error}"));
+    for wanted in &wanted {
+        let spec = spec(wanted, &allocated[&wanted.service]);
+        host.start(&spec, &state.join("logs"))
+            .unwrap_or_else(|error| panic!("{error}"));
+    }
+    let began = Instant::now();
+    while host
+        .sample()
+        .services
+        .values()
+        .any(|service| service.processes < 3)
+    {
+        assert!(
+            began.elapsed() < SOON,
+            "{:?} {}",
+            host.sample().services,
+            host.log_tail("nginx", 9)
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("everything runs");
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+struct Run {
+    child: Child,
+    state: tempfile::TempDir,
+    made: Vec<String>,
+}
+
+impl Run {
+    fn begin() -> Self {
+        place::check(PlaceKind::Namespace).expect("this test wants root and iproute2");
+        let state = tempfile::tempdir().unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(state.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "the_run_that_dies", "--ignored", "--nocapture"])
+            .env(STATE, state.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert!(
+            lines.any(|line| line.unwrap().contains("everything runs")),
+            "the run failed"
+        );
+        let folder = std::fs::read_dir(state.path())
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path());
+        let folder = folder
+            .filter(|path| path.join("made").exists())
+            .last()
+            .unwrap();
+        let made = std::fs::read_to_string(folder.join("made")).unwrap();
+        Self {
+            child,
+            state,
+            made: made.lines().map(str::to_owned).collect(),
+        }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The names that the run recorded of one kind.
+    fn names(&self, kind: &str) -> BTreeSet<String> {
+        let prefix = format!("{{\"kind\":\"{kind}\",\"name\":\"");
+        let names = self
+            .made
+            .iter()
+            .filter_map(|line| line.strip_prefix(&prefix));
+        names
+            .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()))
+            .collect()
+    }
+
+    /// The recorded processes that live, by id.
+    fn living(&self) -> Vec<i32> {
+        let processes = self
+            .made
+            .iter()
+            .filter_map(|line| line.strip_prefix("{\"kind\":\"process\",\"pid\":"));
+        let both =
+            processes.filter_map(|rest| rest.trim_end_matches('}').split_once(",\"start\":"));
+        both.filter(|(pid, start)| start_of(pid).as_deref() == Some(start))
+            .map(|(pid, _)| pid.parse().unwrap())
+            .collect()
+    }
+
+    /// Links and namespaces of the run's that are there. A link's name may be another run's by now,
+    /// so it is the alias that counts.
+    fn networks_left(&self) -> usize {
+        let namespaces = self.names("namespace");
+        let links = std::fs::read_dir("/sys/class/net").unwrap().flatten();
+        let alias = |link: &Path| std::fs::read_to_string(link.join("ifalias")).unwrap_or_default();
+        let links = links
+            .filter(|link| namespaces.contains(alias(&link.path()).trim_end()))
+            .count();
+        links
+            + namespaces
+                .iter()
+                .filter(|name| Path::new("/run/netns").join(name).exists())
+                .count()
+    }
+
+    fn folders_left(&self) -> usize {
+        let entries = std::fs::read_dir(self.state.path()).unwrap().flatten();
+        entries
+            .filter(|entry| entry.path().join("lock").exists())
+            .count()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = sweep_in(self.state.path());
+    }
+}
+
+/// The start time of a process that has not ended.
+fn start_of(pid: &str) -> Option<String> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    (!matches!(fields[0], "Z" | "X")).then(|| fields[19].to_owned())
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < SOON, "{what}: not in time");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_is_swept_and_a_living_run_is_spared() {
+    let (mut run, spared) = (Run::begin(), Run::begin());
+    let (alive_before, spared_before) = (run.living().len(), spared.living().len());
+    assert!(alive_before >= 12, "{:?}", run.made);
+    assert_eq!(run.networks_left(), 4, "two links and two namespaces");
+
+    let swept = sweep_in(run.state.path()).unwrap();
+    assert!(
+        swept.removed.is_empty(),
+        "it took from a living run: {:?}",
+        swept.removed
+    );
+    run.kill();
+    wait_until("the keepers end what they kept", || run.living().is_empty());
+
+    let swept = sweep_in(run.state.path()).unwrap();
+    assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+    assert!(
+        swept
+            .removed
+            .iter()
+            .any(|removed| matches!(removed, Removed::Folder(_))),
+        "{:?}",
+        swept.removed
+    );
+    let namespaces = swept
+        .removed
+        .iter()
+        .filter(|removed| matches!(removed, Removed::Namespace(_)))
+        .count();
+    assert_eq!(namespaces, 2, "{:?}", swept.removed);
+    assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
+    assert!(sweep_in(run.state.path()).unwrap().removed.is_empty());
+
+    assert_eq!(
+        (spared.living().len(), spared.networks_left()),
+        (spared_before, 4)
+    );
+}
+
+#[test]
+fn processes_whose_keepers_were_killed_too_are_swept() {
+    let mut run = Run::begin();
+    let before = run.living();
+    let keepers: Vec<i32> = before
+        .iter()
+        .copied()
+        .filter(|pid| parent_of(*pid) == run.child.id())
+        .collect();
+    assert_eq!(keepers.len(), 4, "a keeper for each service");
+    for keeper in keepers {
+        Command::new("kill")
+            .args(["-9", &keeper.to_string()])
+            .status()
+            .unwrap();
+    }
+    run.kill();
+    // Those in namespaces end with their first process; the native ones are orphans of the system's.
+    wait_until("the ends inside", || run.living().len() <= before.len() / 2);
+    assert!(
+        run.living().len() >= 5,
+        "there must be something to sweep: {:?}",
+        run.living()
+    );
+
+    let swept = sweep_in(run.state.path()).unwrap();
+    assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+    let processes = swept
+        .removed
+        .iter()
+        .filter(|removed| matches!(removed, Removed::Process(..)))
+        .count();
+    assert!(processes >= 5, "{:?}", swept.removed);
+    assert!(run.living().is_empty());
+    assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
+}
+
+fn parent_of(pid: i32) -> u32 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
+}

@@ -9,6 +9,7 @@ mod chart;
 pub mod csv;
 mod experiment;
 pub mod folder;
+pub mod html;
 mod load_view;
 pub mod number;
 pub mod table;

@@ -133,6 +133,12 @@ pub fn percent(value: f64) -> String {
     }
 }
 
+/// A margin given as a share, without zeros at its end: `±2%`, `±0.5%`.
+pub fn margin(share: f64) -> String {
+    // Rounded, so that 0.07 does not print as 7.000000000000001%.
+    format!("±{}%", (share * 1e6).round() / 1e4)
+}
+
 /// A ratio as what it is of the reference, to one decimal: 0.969 is `96.9%`.
 pub fn ratio(ratio: f64) -> String {
     percent(ratio * 100.0)

@@ -59,27 +59,43 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
         return Some("No verdict: the measurement can't carry one.".to_owned());
     }
     if equivalent == n {
-        let margin = number::significant(verdict.margin * 100.0, 2);
         return Some(format!(
-            "All {} variants are equivalent within ±{margin}%.",
-            verdict.variants.len()
+            "All {} variants are equivalent within {}.",
+            verdict.variants.len(),
+            number::margin(verdict.margin)
         ));
     }
     if one_reference && slower == n {
-        return Some(format!("{reference} is the fastest of {} variants.", n + 1));
+        return Some(match (metric, span_of(&all)) {
+            (Metric::RatePerS, Some((least, most))) => format!(
+                "{reference} is the fastest of {} variants; the others are {least} to {most} \
+                 slower.",
+                n + 1
+            ),
+            _ => format!("{reference} is the fastest of {} variants.", n + 1),
+        });
     }
     if one_reference && faster > 0 {
         let ahead = all.iter().filter(|c| c.verdict == Verdict::Faster);
         let furthest = ahead.max_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));
-        return furthest.map(|c| match faster {
-            1 if n == faster + slower + equivalent => {
-                format!("{} is ahead of {reference}; no other variant is.", c.name)
+        return furthest.map(|c| {
+            let by = match (metric, change(&c.effect)) {
+                (Metric::RatePerS, Some(percent)) => format!(" by {}", number::percent(percent)),
+                _ => String::new(),
+            };
+            match faster {
+                1 if n == faster + slower + equivalent => {
+                    format!(
+                        "{} is ahead of {reference}{by}; no other variant is.",
+                        c.name
+                    )
+                }
+                1 => format!("{} is ahead of {reference}{by}.", c.name),
+                _ => format!(
+                    "{faster} of {n} variants are ahead of {reference}, {} furthest{by}.",
+                    c.name
+                ),
             }
-            1 => format!("{} is ahead of {reference}.", c.name),
-            _ => format!(
-                "{faster} of {n} variants are ahead of {reference}, {} furthest.",
-                c.name
-            ),
         });
     }
     if one_reference && slower + equivalent == n {
@@ -88,6 +104,20 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
         ));
     }
     Some(tally(&all))
+}
+
+/// A ratio's distance from 1 in percent.
+fn change(effect: &Effect) -> Option<f64> {
+    effect.ratio.map(|ratio| (ratio - 1.0).abs() * 100.0)
+}
+
+/// The least and the greatest change among comparisons.
+fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
+    let changes = all.iter().map(|c| change(&c.effect));
+    let mut changes = changes.collect::<Option<Vec<f64>>>()?;
+    changes.sort_by(f64::total_cmp);
+    let (least, most) = (changes.first()?, changes.last()?);
+    Some((number::percent(*least), number::percent(*most)))
 }
 
 /// How far an effect is from none, whichever its direction.
@@ -99,7 +129,7 @@ fn distance(effect: &Effect) -> f64 {
     }
 }
 
-/// `Of 3 comparisons, 2 say slower and 1 is undecided.`
+/// `Of 3 comparisons: 2 slower, 1 undecided.`
 fn tally(all: &[&Comparison]) -> String {
     let order = [
         Verdict::Faster,

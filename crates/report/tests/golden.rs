@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::Record;
-use prony_report::{Experiment, csv, folder, text, timeline};
+use prony_report::{Experiment, csv, folder, html, text, timeline};
 
 const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "errors", "ciphers"];
 const LOADS: [&str; 3] = ["closed", "failing", "open"];
@@ -78,4 +78,14 @@ fn verdicts_print() {
     }
     let colored = text::verdict(&experiment("errors").verdict, None, true);
     check("errors.ansi", &colored);
+}
+
+#[test]
+fn pages_are_made() {
+    for name in EXPERIMENTS {
+        check(&format!("{name}.html"), &html::report(&experiment(name)));
+    }
+    for name in LOADS {
+        check(&format!("load-{name}.html"), &html::load(&load(name)));
+    }
 }

@@ -63,7 +63,7 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar]) -> f64 {
         } else {
             let y = top + row / 2.0;
             let fitted = name.fit(&bar.name, left - 14.0);
-            canvas.text((left - 14.0, y), &fitted, style.side(Side::End));
+            canvas.text((0.0, y), &fitted, style);
             canvas.text((right + 14.0, y), &bar.note, Text::AXIS);
             (top + 6.0, 22.0)
         };

@@ -63,7 +63,7 @@ impl Text {
 
     /// About how wide a text is in pixels; the reader's font decides.
     pub(super) fn width_of(self, text: &str) -> f64 {
-        let average = if self.bold { 0.58 } else { 0.54 };
+        let average = if self.bold { 0.64 } else { 0.58 };
         text.chars().count() as f64 * self.size * average
     }
 

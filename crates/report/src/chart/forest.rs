@@ -26,53 +26,60 @@ const LEAST_REACH: f64 = 0.03;
 const DECADES_FROM: f64 = 3.0;
 
 /// Draws the rows, in their order, on a common logarithmic axis. `margin` is half the band's width
-/// as a share; the band runs from `1/(1+margin)` to `1+margin`, as the verdict rule's does.
+/// as a share.
 pub(crate) fn forest(label: String, rows: &[ForestRow], margin: f64) -> Chart {
     chart(label, |canvas, room| draw(canvas, room, rows, margin))
 }
 
 fn draw(canvas: &mut Canvas<'_>, room: Room, rows: &[ForestRow], margin: f64) -> f64 {
     let (left, right, row_height) = if room.is_narrow() {
-        (8.0, room.width() - 8.0, 58.0)
+        (0.0, room.width(), 58.0)
     } else {
         (names_width(rows), room.width() - 196.0, 38.0)
     };
-    let top = 24.0;
+    let top = if room.is_narrow() { 0.0 } else { 24.0 };
     let bottom = top + row_height * rows.len() as f64;
     let (from, to) = ends(rows, margin);
     let axis = Axis::new(from.ln()..to.ln(), left..right);
     let x = |ratio: f64| axis.at(ratio.ln());
 
+    // On a phone names and figures stand between the marks, where no line may cross them.
+    let strips: Vec<(f64, f64)> = if room.is_narrow() {
+        let row = |i| top + row_height * i as f64;
+        (0..rows.len())
+            .map(|i| (row(i) + 28.0, row(i + 1)))
+            .collect()
+    } else {
+        vec![(top, bottom)]
+    };
     let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
-    canvas.rect((x(band.0), top), (x(band.1), bottom), palette::BAND, 1.0);
-    let note = format!(
-        "no difference: ±{}%",
-        number::significant(margin * 100.0, 2)
-    );
-    let room_for_note = Text::AXIS.width_of(&note) / 2.0;
-    let note_x = x(1.0).max(left + room_for_note).min(right - room_for_note);
-    canvas.text((note_x, top - 11.0), &note, Text::AXIS.side(Side::Middle));
-
-    for ratio in marks(from, to, if room.is_narrow() { 5 } else { 7 }) {
-        canvas.line((x(ratio), top), (x(ratio), bottom), palette::GRID, 1.0);
-        let text = mark_text(ratio);
-        canvas.text(
-            (x(ratio), bottom + 13.0),
-            &text,
-            Text::AXIS.side(Side::Middle),
-        );
+    let marks = marks(from, to, if room.is_narrow() { 5 } else { 7 });
+    for &(upper, lower) in &strips {
+        canvas.rect((x(band.0), upper), (x(band.1), lower), palette::BAND, 1.0);
+        for &ratio in &marks {
+            canvas.line((x(ratio), upper), (x(ratio), lower), palette::GRID, 1.0);
+        }
+        canvas.line((x(1.0), upper), (x(1.0), lower), palette::REFERENCE, 1.4);
     }
-    canvas.line((x(1.0), top), (x(1.0), bottom), palette::REFERENCE, 1.4);
+    let centered = Text::AXIS.side(Side::Middle);
+    for ratio in marks {
+        canvas.text((x(ratio), bottom + 13.0), &mark_text(ratio), centered);
+    }
     for (i, row) in rows.iter().enumerate() {
         let y = top + row_height * i as f64;
         draw_row(canvas, room, row, (left, right), y, &x);
     }
+    let middle = (left + right) / 2.0;
     let caption = "percent of the reference, 95% intervals";
-    canvas.text(
-        ((left + right) / 2.0, bottom + 31.0),
-        caption,
-        Text::AXIS.side(Side::Middle),
-    );
+    canvas.text((middle, bottom + 31.0), caption, centered);
+    let note = format!("band: no difference ({})", number::margin(margin));
+    if room.is_narrow() {
+        canvas.text((middle, bottom + 48.0), &note, centered);
+        return bottom + 58.0;
+    }
+    let half = Text::AXIS.width_of(&note) / 2.0;
+    let note_x = x(1.0).max(left + half).min(right - half);
+    canvas.text((note_x, top - 11.0), &note, centered);
     bottom + 42.0
 }
 
@@ -100,11 +107,11 @@ fn draw_row(
         let fitted = name.fit(&row.name, right - left - figure_width - 10.0);
         canvas.text((left, top + 16.0), &fitted, name);
         canvas.text((right, top + 16.0), &figure, Text::LABEL.side(Side::End));
-        top + 40.0
+        top + 42.0
     } else {
         let y = top + 19.0;
         let fitted = name.fit(&row.name, left - 16.0);
-        canvas.text((left - 14.0, y), &fitted, name.side(Side::End));
+        canvas.text((0.0, y), &fitted, name);
         canvas.text((right + 14.0, y - 7.5), &figure(row, false), Text::LABEL);
         canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
         y

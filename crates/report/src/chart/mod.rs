@@ -15,7 +15,7 @@ mod strips;
 pub(crate) use bars::{Bar, cpu_bars};
 pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{Panel, over_time};
-pub(crate) use strips::{Strip, StripGroup, strips};
+pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 
 use canvas::Canvas;
 

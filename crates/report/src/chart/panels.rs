@@ -93,7 +93,7 @@ fn draw_panel(
     let name = Text::LABEL.bold().color(panel.color);
     let fitted = name.fit(&panel.name, right - left);
     canvas.text((left, head + 13.0), &fitted, name);
-    for value in frame.y.marks(4) {
+    for value in frame.y.marks(6) {
         let y = frame.y.at(value);
         let color = if value == 0.0 {
             palette::REFERENCE
@@ -107,19 +107,11 @@ fn draw_panel(
         }
     }
     if frame.marks_x {
-        for value in frame.x.marks(5) {
-            let text = number::significant(value, 3);
-            let text = text.trim_end_matches('0').trim_end_matches('.');
-            let text = if value == 0.0 {
-                "0"
-            } else if value >= 1.0 && value.fract() == 0.0 {
-                &format!("{value}")
-            } else {
-                text
-            };
+        for value in frame.x.marks(7) {
+            let text = format!("{}", (value * 1000.0).round() / 1000.0);
             canvas.text(
                 (frame.x.at(value), bottom + 13.0),
-                text,
+                &text,
                 Text::AXIS.side(Side::Middle),
             );
         }

@@ -62,8 +62,8 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, groups: &[StripGroup]) -> f64 {
         if i.is_multiple_of(columns) {
             for (row, strip) in group.strips.iter().enumerate() {
                 let y = top + HEAD + ROW * (row as f64 + 0.5);
-                let style = name.color(strip.color).side(Side::End);
-                canvas.text((left - 14.0, y), &name.fit(&strip.name, left - 14.0), style);
+                let style = name.color(strip.color);
+                canvas.text((0.0, y), &name.fit(&strip.name, left - 14.0), style);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use super::packages::{self, Manager, Need, Probe, Selection};
 use crate::Ending;
-use crate::cargo::workspace_root;
+use crate::cargo::{cargo, workspace_root};
 
 /// Folders that hold servers and tools of administration, which many a user's path lacks.
 const MORE_PATH: &[&str] = &[
@@ -16,8 +16,50 @@ const MORE_PATH: &[&str] = &[
     "/usr/bin",
 ];
 
+/// Parts of a Rust toolchain that a minimal one lacks: the cargo command and the component.
+const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
+
 /// Installs what is missing, or says what is.
 pub(super) fn run() -> Ending {
+    let components = complete_toolchain();
+    match complete_machine() {
+        Ending::Well => components,
+        ending => ending,
+    }
+}
+
+/// Adds the toolchain's missing components.
+fn complete_toolchain() -> Ending {
+    let lacks = |subcommand: &str| {
+        let output = cargo(&[subcommand, "--version"]).output();
+        !output.is_ok_and(|o| o.status.success())
+    };
+    let missing: Vec<&str> = COMPONENTS
+        .iter()
+        .filter(|(s, _)| lacks(s))
+        .map(|(_, component)| *component)
+        .collect();
+    if missing.is_empty() {
+        return Ending::Well;
+    }
+    println!("to be added to the Rust toolchain: {}", missing.join(", "));
+    let added = Command::new("rustup")
+        .args(["component", "add"])
+        .args(&missing)
+        .current_dir(workspace_root())
+        .status();
+    if added.is_ok_and(|s| s.success()) {
+        return Ending::Well;
+    }
+    println!(
+        "missing: {}; rustup could not add them, install them as you did Rust",
+        missing.join(", ")
+    );
+    Ending::Missing
+}
+
+/// Installs the servers and programs that are missing.
+fn complete_machine() -> Ending {
     let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let selection = packages::select(manager, &os_release, is_met);
@@ -50,7 +92,7 @@ fn install(manager: Manager, needs: &[&Need]) -> Ending {
     let packages: Vec<&str> = needs.iter().map(|n| n.package(manager)).collect();
     let line = command_line(manager, &packages, &workspace_root());
     let Some(mut command) = as_root(&line) else {
-        println!("not root, and sudo would ask for a password; run this, then start again:");
+        println!("not root, and no sudo that asks for no password; run this, then start again:");
         println!("  sudo {}", line.join(" "));
         return Ending::Missing;
     };

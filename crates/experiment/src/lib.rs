@@ -7,6 +7,8 @@
 pub mod environment;
 pub mod host;
 pub mod place;
+pub mod plan;
+pub mod schedule;
 pub mod service;
 pub mod sweep;
 pub mod telemetry;

@@ -1,0 +1,537 @@
+//! A service's table, rendered, made into what the host can start.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use prony_load::quantity::{self, StatusSet};
+
+use super::error::Fault;
+use super::folder::{Folder, plain_words};
+use super::machine::Machine;
+use super::node::{Node, Table, Value};
+use super::reader::Reader;
+use super::shape::Shape;
+use super::template::Context;
+use super::units;
+use crate::service::{PlaceKind, ServiceSpec};
+
+/// The keys of a service.
+pub(crate) const KEYS: &[&str] = &[
+    "command",
+    "env",
+    "cwd",
+    "files",
+    "listen",
+    "place",
+    "cores",
+    "needs",
+    "ready",
+    "stop",
+    "library_path",
+    "wrapper",
+    "open_files",
+    "remote",
+];
+
+/// How long a service may take to get ready, where the plan doesn't say.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+
+/// When a service counts as ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// The listener that is asked; `None` where the service has none, and is ready once it runs.
+    pub listener: Option<String>,
+    /// The path to get; without one it is enough that the listener accepts a connection.
+    pub get: Option<String>,
+    /// Whether the path is asked for over TLS (without looking at the certificate).
+    pub https: bool,
+    /// The statuses that mean ready; 200 to 399 where the plan names none.
+    pub status: Option<StatusSet>,
+    /// How long it may take.
+    pub within: Duration,
+}
+
+impl Ready {
+    /// Whether an answer with this status means ready.
+    pub fn accepts(&self, status: u16) -> bool {
+        match &self.status {
+            Some(statuses) => statuses.contains(status),
+            None => (200..400).contains(&status),
+        }
+    }
+}
+
+/// A service of one variant with nothing left to decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedService {
+    /// What the host starts; its command is empty where `remote` is set.
+    pub spec: ServiceSpec,
+    /// When it counts as ready.
+    pub ready: Ready,
+    /// The address (`host:port` or `unix:/path`) of a server that prony does not start.
+    pub remote: Option<String>,
+}
+
+/// What reading a service needs beside its table.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) folder: &'a Folder,
+    pub(crate) context: &'a Context,
+    pub(crate) machine: &'a Machine,
+    /// Whether to look for programs, folders and cores, too.
+    pub(crate) on_machine: bool,
+    /// The files that were named, as the plan writes them.
+    pub(crate) references: RefCell<BTreeSet<String>>,
+}
+
+/// Reads one service; what is missing is filled with defaults after a refusal, which the reader
+/// has.
+pub(crate) fn read(
+    table: &Table,
+    shape: &Shape,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> ResolvedService {
+    let owner = format!("service \"{}\"", shape.name);
+    reader.known_keys(table, &owner, KEYS);
+    // The files first: they hold templates of their own, which are not this table's.
+    let without_files = Table {
+        line: table.line,
+        entries: table
+            .entries
+            .iter()
+            .filter(|entry| entry.key != "files")
+            .cloned()
+            .collect(),
+    };
+    let rendered = around.context.table(&without_files, reader);
+    let env = read_env(rendered.get("env"), &owner, reader);
+    let cwd = read_folder(rendered.get("cwd"), "cwd", &owner, around, reader);
+    let cores = read_cores(&rendered, &owner, around, reader);
+    let spec = ServiceSpec {
+        name: shape.name.clone(),
+        command: read_command(&rendered, shape, &env, around, reader),
+        env,
+        cwd: cwd.unwrap_or_else(|| around.folder.base.clone()),
+        files: read_files(table.get("files"), &owner, around, reader),
+        cores,
+        place: shape.place,
+        stop_signal: read_stop(rendered.get("stop"), &owner, reader),
+        library_path: read_folder(
+            rendered.get("library_path"),
+            "library_path",
+            &owner,
+            around,
+            reader,
+        ),
+        open_files: rendered
+            .get("open_files")
+            .and_then(|node| reader.whole(node, &format!("open_files of {owner}"), 16..=1 << 30)),
+    };
+    if around.on_machine {
+        check_place(shape, &owner, around, reader);
+    }
+    ResolvedService {
+        spec,
+        ready: read_ready(rendered.get("ready"), shape, &owner, reader),
+        remote: shape.remote.as_ref().map(|(written, _)| written.clone()),
+    }
+}
+
+fn read_command(
+    table: &Table,
+    shape: &Shape,
+    env: &BTreeMap<String, String>,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Vec<String> {
+    let owner = format!("service \"{}\"", shape.name);
+    let command = table.get("command");
+    if shape.remote.is_some() {
+        for key in [
+            "command",
+            "wrapper",
+            "files",
+            "cores",
+            "library_path",
+            "open_files",
+            "stop",
+        ] {
+            if table.get(key).is_some() {
+                let what = format!("{owner} is remote, so that its {key} has no effect");
+                let mend = format!("take out remote, or {key}");
+                reader.refuse_with(Fault::Structure, table.line_of(key), what, mend);
+            }
+        }
+        return Vec::new();
+    }
+    let Some(command) = command else {
+        let what = format!("{owner} has no command");
+        let mend = "command = [\"program\", \"argument\"], or remote = \"host:port\"";
+        reader.refuse_with(Fault::MissingKey, shape.line, what, mend);
+        return Vec::new();
+    };
+    let mut whole = Vec::new();
+    for (key, node) in [
+        ("wrapper", table.get("wrapper")),
+        ("command", Some(command)),
+    ] {
+        let Some(node) = node else { continue };
+        let Some(mut words) = read_words(node, key, &owner, reader) else {
+            continue;
+        };
+        let Some(program) = words.first_mut() else {
+            if key == "command" {
+                let what = format!("the command of {owner} is empty");
+                reader.refuse(Fault::BadValue, node.line, what);
+            }
+            continue;
+        };
+        match around.machine.program(program, &around.folder.base, env) {
+            Some(found) => *program = found,
+            None if around.on_machine => {
+                let what = format!("{owner}: the program \"{program}\" is not installed");
+                let mend = around.machine.how_to_install(program);
+                reader.refuse_with(Fault::Machine, node.line, what, mend);
+            }
+            None => {}
+        }
+        whole.append(&mut words);
+    }
+    whole
+}
+
+fn read_words(node: &Node, key: &str, owner: &str, reader: &mut Reader<'_>) -> Option<Vec<String>> {
+    // One string with blanks is a shell's habit; there is no shell here to split it.
+    if let Value::Text(text) = &node.value
+        && text.trim().contains(char::is_whitespace)
+    {
+        let words: Vec<_> = text
+            .split_whitespace()
+            .map(|word| format!("\"{word}\""))
+            .collect();
+        let what = format!("{key} of {owner} is one string, not an array of arguments");
+        let mend = format!("write {key} = [{}]", words.join(", "));
+        reader.refuse_with(Fault::WrongType, node.line, what, mend);
+        return None;
+    }
+    let words = reader.texts(node, &format!("{key} of {owner}"))?;
+    if words.first().is_some_and(String::is_empty) {
+        reader.refuse(
+            Fault::BadValue,
+            node.line,
+            format!("{key} of {owner} names no program"),
+        );
+        return None;
+    }
+    Some(words)
+}
+
+fn read_env(node: Option<&Node>, owner: &str, reader: &mut Reader<'_>) -> BTreeMap<String, String> {
+    let mut env = BTreeMap::new();
+    let Some(table) = node.and_then(|node| reader.table(node, &format!("env of {owner}"))) else {
+        return env;
+    };
+    for entry in &table.entries {
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) {
+            let what = format!("\"{}\" can't name a variable", entry.key.escape_debug());
+            reader.refuse(Fault::BadValue, entry.line, what);
+        } else if let Some(value) =
+            reader.scalar(&entry.node, &format!("variable {} of {owner}", entry.key))
+        {
+            env.insert(entry.key.clone(), value);
+        }
+    }
+    env
+}
+
+/// A folder, absolute; the empty text is none.
+fn read_folder(
+    node: Option<&Node>,
+    key: &str,
+    owner: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<PathBuf> {
+    let node = node?;
+    let text = reader.text(node, &format!("{key} of {owner}"))?;
+    if text.is_empty() {
+        return None;
+    }
+    let path = around.folder.path(&text);
+    if around.on_machine {
+        let trouble = match fs::read_dir(&path) {
+            Ok(_) => None,
+            Err(_) if path.is_file() => Some("is no folder".to_owned()),
+            Err(error) => Some(plain_words(&error)),
+        };
+        if let Some(trouble) = trouble {
+            let what = format!("{key} of {owner}: {} {trouble}", path.display());
+            let mend = "relative paths start from the plan's folder";
+            reader.refuse_with(Fault::Machine, node.line, what, mend);
+        }
+    }
+    Some(path)
+}
+
+fn read_cores(
+    table: &Table,
+    owner: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Vec<usize> {
+    let Some(node) = table.get("cores") else {
+        return Vec::new();
+    };
+    let cores = reader
+        .cores(node, &format!("cores of {owner}"))
+        .unwrap_or_default();
+    if around.on_machine {
+        check_cores(&cores, node.line, owner, around.machine, reader);
+    }
+    cores
+}
+
+/// Says which cores this machine lacks.
+pub(crate) fn check_cores(
+    cores: &[usize],
+    line: usize,
+    owner: &str,
+    machine: &Machine,
+    reader: &mut Reader<'_>,
+) {
+    let lacking: Vec<_> = cores
+        .iter()
+        .filter(|core| !machine.cores.contains(core))
+        .map(usize::to_string)
+        .collect();
+    if !lacking.is_empty() {
+        let noun = if lacking.len() == 1 { "core" } else { "cores" };
+        let what = format!(
+            "{owner} wants {noun} {}, which this machine lacks",
+            lacking.join(", ")
+        );
+        let mend = match machine.cores.as_slice() {
+            [only] => format!("it has core {only} alone"),
+            [first, .., last] if last - first + 1 == machine.cores.len() => {
+                format!("it has cores {first} to {last}")
+            }
+            several => {
+                let several: Vec<_> = several.iter().map(usize::to_string).collect();
+                format!("it has cores {}", several.join(", "))
+            }
+        };
+        reader.refuse_with(Fault::Machine, line, what, mend);
+    }
+}
+
+fn check_place(shape: &Shape, owner: &str, around: &Surroundings<'_>, reader: &mut Reader<'_>) {
+    let (here, name, instead) = match shape.place {
+        PlaceKind::Native => return,
+        PlaceKind::Namespace => ("linux", "namespace", "jail"),
+        PlaceKind::Jail => ("freebsd", "jail", "namespace"),
+    };
+    if around.machine.os != here {
+        let what = format!(
+            "{owner} lives in a {name}, which {} has not",
+            around.machine.os
+        );
+        let mend = format!("the nearest thing here is \"{instead}\"");
+        reader.refuse_with(Fault::Machine, shape.place_line, what, mend);
+    }
+}
+
+fn read_stop(node: Option<&Node>, owner: &str, reader: &mut Reader<'_>) -> i32 {
+    let Some(node) = node else {
+        return libc::SIGTERM;
+    };
+    let Some(text) = reader.scalar(node, &format!("stop of {owner}")) else {
+        return libc::SIGTERM;
+    };
+    units::signal(&text).unwrap_or_else(|| {
+        let what = format!("stop of {owner} is \"{text}\", no signal");
+        reader.refuse_with(
+            Fault::BadValue,
+            node.line,
+            what,
+            "such as \"SIGTERM\" or \"SIGQUIT\"",
+        );
+        libc::SIGTERM
+    })
+}
+
+fn read_ready(node: Option<&Node>, shape: &Shape, owner: &str, reader: &mut Reader<'_>) -> Ready {
+    let mut ready = Ready {
+        listener: shape.listen.keys().next().cloned(),
+        get: None,
+        https: false,
+        status: None,
+        within: READY_WITHIN,
+    };
+    if shape.remote.is_some() {
+        ready.listener = Some(String::new());
+    }
+    let Some(node) = node else { return ready };
+    let Some(table) = reader.table(node, &format!("ready of {owner}")) else {
+        return ready;
+    };
+    let what = |key: &str| format!("ready.{key} of {owner}");
+    reader.known_keys(
+        table,
+        &what(""),
+        &["get", "status", "within", "listener", "scheme"],
+    );
+    if let Some(node) = table.get("get")
+        && let Some(path) = reader.text(node, &what("get"))
+    {
+        if path.starts_with('/') && !path.contains(char::is_whitespace) {
+            ready.get = Some(path);
+        } else {
+            let text = format!("{} is \"{path}\", not a path", what("get"));
+            reader.refuse_with(Fault::BadValue, node.line, text, "it begins with /");
+        }
+    }
+    if let Some(node) = table.get("status")
+        && let Some(texts) = reader.texts(node, &what("status"))
+    {
+        match quantity::statuses(&texts.join(",")) {
+            Ok(statuses) => ready.status = Some(statuses),
+            Err(trouble) => {
+                let text = format!("{}: {trouble}", what("status"));
+                reader.refuse(Fault::BadValue, node.line, text);
+            }
+        }
+    }
+    if let Some(node) = table.get("within")
+        && let Some(within) = reader.duration(node, &what("within"))
+    {
+        ready.within = within;
+    }
+    if let Some(node) = table.get("listener") {
+        let names: Vec<&str> = shape.listen.keys().map(String::as_str).collect();
+        if let Some(name) = reader.choice(node, &what("listener"), &names) {
+            ready.listener = Some(name.to_owned());
+        }
+    }
+    // A listener that is called https speaks it.
+    ready.https = match table.get("scheme") {
+        Some(node) => reader.choice(node, &what("scheme"), &["http", "https"]) == Some("https"),
+        None => ready.listener.as_deref() == Some("https"),
+    };
+    ready
+}
+
+fn read_files(
+    node: Option<&Node>,
+    owner: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    // Only a whole `{{ … }}` is rendered here: the texts of a table written in place are rendered
+    // one by one, since what they hold is a file's text whatever it looks like.
+    let rendered;
+    let node = match node {
+        Some(
+            node @ Node {
+                value: Value::Text(_),
+                ..
+            },
+        ) => {
+            rendered = around.context.node(node, reader);
+            rendered.as_ref()
+        }
+        node => node,
+    };
+    let Some(table) = node.and_then(|node| reader.table(node, &format!("files of {owner}"))) else {
+        return files;
+    };
+    for entry in &table.entries {
+        let what = format!("file \"{}\" of {owner}", entry.key);
+        if !is_file_name(&entry.key) {
+            let mend = "a plain name without /, such as \"nginx.conf\"";
+            reader.refuse_with(
+                Fault::BadValue,
+                entry.line,
+                format!("{what} can't be called so"),
+                mend,
+            );
+            continue;
+        }
+        if let Some(bytes) = read_file(&entry.node, &what, around, reader) {
+            files.insert(entry.key.clone(), bytes);
+        }
+    }
+    files
+}
+
+/// A file is given by a template's path, by a path to copy, or by its text.
+fn read_file(
+    node: &Node,
+    what: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Option<Vec<u8>> {
+    let mend = "{ template = \"path\" }, { copy = \"path\" } or { text = \"…\" }";
+    let Value::Table(table) = &node.value else {
+        let text = format!("{what} is {}, not a table", node.value.kind());
+        reader.refuse_with(Fault::WrongType, node.line, text, mend);
+        return None;
+    };
+    reader.known_keys(table, what, &["template", "copy", "text"]);
+    let [entry] = table.entries.as_slice() else {
+        let text = format!("{what} needs exactly one of template, copy and text");
+        reader.refuse_with(Fault::Structure, node.line, text, mend);
+        return None;
+    };
+    if !["template", "copy", "text"].contains(&entry.key.as_str()) {
+        return None; // Said by `known_keys`.
+    }
+    let given = around.context.node(&entry.node, reader)?;
+    let given = reader.text(&given, &format!("{} of {what}", entry.key))?;
+    if entry.key == "text" {
+        return Some(given.into_bytes());
+    }
+    around.references.borrow_mut().insert(given.clone());
+    let bytes = around.folder.read(&given).map_err(|trouble| {
+        let text = format!("{what}: {} {trouble}", around.folder.file(&given).display());
+        let mend = "relative paths start from the plan's folder";
+        reader.refuse_with(Fault::File, entry.node.line, text, mend);
+    });
+    let bytes = bytes.ok()?;
+    if entry.key == "copy" {
+        return Some(bytes);
+    }
+    let shown = reader
+        .file
+        .parent()
+        .unwrap_or_else(|| std::path::Path::new(""))
+        .join(&given);
+    let Ok(source) = String::from_utf8(bytes) else {
+        let text = format!("{what}: {} is no text in UTF-8", shown.display());
+        reader.refuse_with(
+            Fault::File,
+            entry.node.line,
+            text,
+            "{ copy = … } takes any bytes",
+        );
+        return None;
+    };
+    let mut within = Reader {
+        file: &shown,
+        mistakes: reader.mistakes,
+    };
+    around
+        .context
+        .file(&source, &mut within)
+        .map(String::into_bytes)
+}
+
+fn is_file_name(name: &str) -> bool {
+    !matches!(name, "" | "." | "..")
+        && name.len() <= 255
+        && !name.contains('/')
+        && !name.chars().any(char::is_control)
+}

@@ -1,0 +1,134 @@
+//! Plans that are right, plans that are wrong, and plans that a monkey typed.
+
+mod errors;
+mod mutation;
+mod resolve;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use super::{Machine, Plan, PlanErrors};
+use crate::service::{Allocated, Allocation, Endpoint, ListenKind};
+
+/// The plan that the tests vary, in the shape of the design's own.
+pub(super) const GOOD: &str = r#"
+name     = "sockets"
+question = "What does a socket cost?"
+baseline = { place = "native", socket = "unix" }
+margin   = "2%"
+
+[trials]
+blocks   = { min = 5, max = 15 }
+warmup   = "3s"
+duration = "30s"
+
+[factors]
+place  = ["native", "namespace"]
+socket = ["tcp", "unix"]
+
+[service.app]
+command = ["app-server", "--workers", 2, "--bind", "{{ app.address }}"]
+listen  = "{{ socket }}"
+place   = "{{ place }}"
+cores   = "0"
+
+[service.web]
+needs   = ["app"]
+listen  = "tcp"
+command = ["web-server", "-c", "{{ web.files['web.conf'] }}"]
+cores   = "0"
+ready   = { get = "/", status = 200, within = "10s" }
+[service.web.files]
+"web.conf" = { template = "web.conf" }
+
+[load]
+target      = "web"
+model       = "closed"
+connections = 10
+urls        = "urls.txt"
+cores       = "1"
+"#;
+
+/// A folder with what [`GOOD`] names; programs lie in its `bin`.
+pub(super) struct Study {
+    folder: tempfile::TempDir,
+}
+
+impl Study {
+    pub(super) fn new() -> Self {
+        let study = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        study.write("web.conf", "upstream {\n    server {{ app.address }};\n}\n");
+        study.write("urls.txt", "/\n/page\n");
+        std::fs::create_dir(study.path("bin")).unwrap();
+        for program in ["app-server", "web-server"] {
+            study.write(&format!("bin/{program}"), "#!/bin/sh\n");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(study.path(&format!("bin/{program}")), mode).unwrap();
+        }
+        study
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(super) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Two cores, and the study's own programs.
+    pub(super) fn machine(&self) -> Machine {
+        Machine {
+            os: "linux".to_owned(),
+            cores: vec![0, 1],
+            path: vec![self.path("bin")],
+            own_program: "/opt/prony".into(),
+        }
+    }
+
+    pub(super) fn read(&self, text: &str) -> Result<Plan, PlanErrors> {
+        let plan = Plan::from_str(text, &self.path("plan.toml"), self.machine())?;
+        plan.check_machine()?;
+        Ok(plan)
+    }
+
+    /// What is wrong with a plan, a line each, without the folder's name.
+    pub(super) fn mistakes(&self, text: &str) -> Vec<String> {
+        let Err(errors) = self.read(text) else {
+            return Vec::new();
+        };
+        let folder = format!("{}/", self.folder.path().display());
+        errors
+            .to_string()
+            .lines()
+            .map(|line| line.replace(&folder, ""))
+            .collect()
+    }
+}
+
+/// What a host would answer.
+pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
+    let mut port = 8_000;
+    wanted
+        .iter()
+        .map(|allocation| {
+            let files_dir = Path::new("/run").join(&allocation.service);
+            let endpoints = allocation.listen.iter().map(|(name, kind)| {
+                port += 1;
+                let endpoint = match kind {
+                    ListenKind::Tcp => Endpoint::Tcp(SocketAddr::from(([10, 0, 0, 1], port))),
+                    ListenKind::Unix => Endpoint::Unix(files_dir.join(format!("{name}.sock"))),
+                };
+                (name.clone(), endpoint)
+            });
+            let given = Allocated {
+                endpoints: endpoints.collect(),
+                files_dir: files_dir.clone(),
+            };
+            (allocation.service.clone(), given)
+        })
+        .collect()
+}

@@ -1,0 +1,470 @@
+//! What a right plan comes to.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use prony_stats::Metric;
+
+use super::{GOOD, Study, allocate};
+use crate::plan::{Fault, Machine, Model, Plan, Resolved, STARTER, Scheme};
+use crate::service::{Endpoint, ListenKind, PlaceKind};
+
+fn resolved(plan: &Plan, id: &str) -> Resolved {
+    let index = plan
+        .variants
+        .iter()
+        .position(|variant| variant.id == id)
+        .unwrap();
+    plan.resolve(index, &allocate(&plan.allocations(index).unwrap()))
+        .unwrap()
+}
+
+fn service<'r>(resolved: &'r Resolved, name: &str) -> &'r crate::plan::ResolvedService {
+    resolved
+        .services
+        .iter()
+        .find(|service| service.spec.name == name)
+        .unwrap()
+}
+
+/// A plan of one service and the given factors, fields and load.
+fn small(factors: &str, service: &str, load: &str) -> String {
+    let command = if service.contains("command =") {
+        ""
+    } else {
+        "command = [\"web-server\"]"
+    };
+    format!(
+        "[factors]\n{factors}\n[service.web]\n{command}\n{service}\n\
+         [load]\ntarget = \"web\"\n{load}\n"
+    )
+}
+
+#[test]
+fn the_plan_of_the_design() {
+    let study = Study::new();
+    let plan = study.read(GOOD).unwrap();
+    assert_eq!((plan.name.as_str(), plan.margin), ("sockets", 0.02));
+    assert_eq!(plan.question, "What does a socket cost?");
+    assert_eq!((plan.trials.blocks_min, plan.trials.blocks_max), (5, 15));
+    assert_eq!(plan.trials.warmup, Duration::from_secs(3));
+    assert_eq!(plan.trials.duration, Duration::from_secs(30));
+    assert_eq!((plan.trials.budget, plan.trials.seed), (None, None));
+    assert_eq!(plan.metrics, [Metric::RatePerS]);
+    let ids: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| variant.id.as_str())
+        .collect();
+    assert_eq!(
+        ids,
+        [
+            "native-tcp",
+            "native-unix",
+            "namespace-tcp",
+            "namespace-unix"
+        ]
+    );
+    assert_eq!(
+        (0..4).map(|v| plan.baseline_of(v)).collect::<Vec<_>>(),
+        [1, 1, 1, 1]
+    );
+    assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+
+    let wanted = plan.allocations(3).unwrap();
+    assert_eq!(wanted.len(), 2);
+    assert_eq!(
+        (wanted[0].service.as_str(), wanted[0].place),
+        ("app", PlaceKind::Namespace)
+    );
+    assert_eq!(
+        wanted[0].listen,
+        BTreeMap::from([(String::new(), ListenKind::Unix)])
+    );
+    assert_eq!(
+        (wanted[1].service.as_str(), wanted[1].place),
+        ("web", PlaceKind::Native)
+    );
+
+    let tcp = resolved(&plan, "native-tcp");
+    let app = &service(&tcp, "app").spec;
+    assert_eq!(
+        app.command,
+        ["app-server", "--workers", "2", "--bind", "10.0.0.1:8001"]
+    );
+    assert_eq!(
+        (app.cores.as_slice(), app.cwd.as_path()),
+        (&[0][..], study.folder.path())
+    );
+    let web = service(&tcp, "web");
+    assert_eq!(web.spec.command, ["web-server", "-c", "/run/web/web.conf"]);
+    assert_eq!(
+        web.spec.files["web.conf"],
+        b"upstream {\n    server 10.0.0.1:8001;\n}\n"
+    );
+    assert_eq!(
+        (web.ready.get.as_deref(), web.ready.within),
+        (Some("/"), Duration::from_secs(10))
+    );
+    assert_eq!(
+        (web.ready.accepts(200), web.ready.accepts(204)),
+        (true, false)
+    );
+
+    let unix = resolved(&plan, "namespace-unix");
+    assert_eq!(service(&unix, "app").spec.command[4], "unix:/run/app/.sock");
+    let web = service(&unix, "web");
+    assert_eq!(
+        web.spec.files["web.conf"],
+        b"upstream {\n    server unix:/run/app/.sock;\n}\n"
+    );
+}
+
+#[test]
+fn the_load_of_the_design() {
+    let study = Study::new();
+    let load = resolved(&study.read(GOOD).unwrap(), "native-unix").load;
+    assert_eq!((load.service.as_str(), load.listener.as_str()), ("web", ""));
+    assert_eq!(
+        load.target_endpoint,
+        Endpoint::Tcp(([10, 0, 0, 1], 8002).into())
+    );
+    assert_eq!((load.scheme, load.model), (Scheme::Http, Model::Closed));
+    assert_eq!(load.url, "http://10.0.0.1:8002/");
+    let mut words = load.words();
+    words.sort();
+    let urls = format!("--urls={}", study.path("urls.txt").display());
+    assert_eq!(
+        words,
+        [
+            "--connections=10",
+            "--cores=1",
+            "--duration=30s",
+            urls.as_str(),
+            "--warmup=3s"
+        ]
+    );
+    assert_eq!(
+        (load.flags.connections, load.flags.duration),
+        (10, Some(Duration::from_secs(30)))
+    );
+    let line = load
+        .options
+        .iter()
+        .find(|option| option.name == "urls")
+        .unwrap()
+        .line;
+    assert!(GOOD.lines().nth(line - 1).unwrap().starts_with("urls"));
+}
+
+#[test]
+fn a_whole_expression_keeps_its_type_and_a_missing_key_takes_the_default() {
+    let study = Study::new();
+    let text = small(
+        "tls = [\n{ name = \"system\", lib = \"\" },\n{ name = \"portable\", conns = 7, \
+         env = { CAP = \"~0\", N = 4 }, flags = [\"-x\", \"{{ web.port }}\"], quiet = true },\n]",
+        "env = \"{{ tls.env }}\"\nlibrary_path = \"{{ tls.lib }}\"\n\
+         command = [\"web-server\", \"{{ tls.flags }}\", \"--name={{ tls.name }}\"]",
+        "connections = \"{{ tls.conns }}\"\nno_keepalive = \"{{ tls.quiet }}\"",
+    );
+    let plan = study.read(&text).unwrap();
+    let system = resolved(&plan, "system");
+    assert!(system.services[0].spec.env.is_empty());
+    assert_eq!(system.services[0].spec.library_path, None);
+    assert_eq!(
+        system.services[0].spec.command,
+        ["web-server", "--name=system"]
+    );
+    assert_eq!(
+        (
+            system.load.flags.connections,
+            system.load.flags.no_keepalive
+        ),
+        (50, false)
+    );
+    let portable = resolved(&plan, "portable");
+    let env: Vec<_> = portable.services[0].spec.env.iter().collect();
+    assert_eq!(
+        env,
+        [
+            (&"CAP".to_owned(), &"~0".to_owned()),
+            (&"N".to_owned(), &"4".to_owned())
+        ]
+    );
+    assert_eq!(
+        portable.services[0].spec.command,
+        ["web-server", "-x", "8001", "--name=portable"]
+    );
+    assert_eq!(
+        (
+            portable.load.flags.connections,
+            portable.load.flags.no_keepalive
+        ),
+        (7, true)
+    );
+}
+
+#[test]
+fn templates_may_ask_for_what_is_not_set() {
+    let study = Study::new();
+    let text = small(
+        "tls = [\"none\", { name = \"on\", cert = \"c.pem\" }]",
+        "[service.web.files]\n\"a.conf\" = { text = \"{% if tls.cert %}cert {{ tls.cert }}\
+         {% else %}plain{% endif %} {{ web.path | default('tcp') }}\\n\" }",
+        "",
+    );
+    let plan = study.read(&text).unwrap();
+    let file = |id| resolved(&plan, id).services[0].spec.files["a.conf"].clone();
+    assert_eq!(file("none"), b"plain tcp\n");
+    assert_eq!(file("on"), b"cert c.pem tcp\n");
+}
+
+#[test]
+fn a_partial_baseline_compares_within_cells() {
+    let study = Study::new();
+    let text = small(
+        "connections = [1, 64]\nstack = [\"kernel\", \"own\"]",
+        "",
+        "connections = \"{{ connections }}\"\npath = \"/{{ stack }}\"",
+    );
+    let text = format!("baseline = {{ stack = \"kernel\" }}\n{text}");
+    let plan = study.read(&text).unwrap();
+    let ids: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| variant.id.as_str())
+        .collect();
+    assert_eq!(ids, ["1-kernel", "1-own", "64-kernel", "64-own"]);
+    assert_eq!(
+        (0..4).map(|v| plan.baseline_of(v)).collect::<Vec<_>>(),
+        [0, 0, 2, 2]
+    );
+    assert_eq!(resolved(&plan, "64-own").load.flags.connections, 64);
+    assert!(resolved(&plan, "64-own").load.url.ends_with("/own"));
+}
+
+#[test]
+fn listed_variants_one_level_and_a_baseline_beside_it() {
+    let study = Study::new();
+    let three = "variants = [{ a = 1, b = 1 }, { b = 2, a = 1 }, { a = 2, b = 1 }]\n".to_owned();
+    let plan = study
+        .read(&(three + &small("a = [1, 2]\nb = [1, 2]", "", "path = \"/{{ a }}{{ b }}\"")))
+        .unwrap();
+    let ids: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| variant.id.as_str())
+        .collect();
+    assert_eq!(ids, ["1-1", "1-2", "2-1"]);
+    let one = format!(
+        "baseline = {{ socket = \"unix\" }}\n{}",
+        small("socket = [\"tcp\"]", "listen = \"{{ socket }}\"", "")
+    );
+    let plan = study.read(&one).unwrap();
+    assert_eq!(plan.baseline.get("socket"), Some("unix"));
+    assert_eq!((plan.baseline_of(0), plan.baseline_of(1)), (0, 0));
+}
+
+#[test]
+fn ids_are_safe_folder_names_and_differ() {
+    let study = Study::new();
+    let text = small(
+        "a = [\"x/y\", \"x y\", \"..\", \"-n\", \"é\"]",
+        "",
+        "header = [\"A: {{ a }}\"]",
+    );
+    let plan = study.read(&text).unwrap();
+    let ids: Vec<_> = plan
+        .variants
+        .iter()
+        .map(|variant| variant.id.as_str())
+        .collect();
+    assert_eq!(ids, ["x_y", "x_y~2", "_.", "_n", "_"]);
+}
+
+#[test]
+fn several_listeners_and_a_unix_target() {
+    let study = Study::new();
+    let text = small(
+        "a = [1, 2]",
+        "listen = { http = \"tcp\", https = \"tcp\", admin = \"unix\" }\n\
+         command = [\"web-server\", \"{{ web.http.port }}\", \"{{ web.https.address }}\", \
+         \"{{ web.admin.path }}\", \"{{ a }}\", \"{{ web.dir }}\"]",
+        "",
+    );
+    let plan = study
+        .read(&text.replace("target = \"web\"", "target = \"web.https\""))
+        .unwrap();
+    let tls = resolved(&plan, "1");
+    assert_eq!(
+        tls.services[0].spec.command[1..],
+        [
+            "8002",
+            "10.0.0.1:8003",
+            "/run/web/admin.sock",
+            "1",
+            "/run/web"
+        ]
+    );
+    assert_eq!(tls.load.url, "https://10.0.0.1:8003/");
+    let plan = study
+        .read(&text.replace("target = \"web\"", "target = \"web.admin\""))
+        .unwrap();
+    let unix = resolved(&plan, "2");
+    assert_eq!(unix.load.url, "http://localhost/");
+    assert_eq!(
+        unix.load.flags.unix.as_deref(),
+        Some(Path::new("/run/web/admin.sock"))
+    );
+}
+
+#[test]
+fn remote_services_are_not_started() {
+    let study = Study::new();
+    let text = "[factors]\nport = [8080, 8081]\n[service.far]\nremote = \"127.0.0.1:{{ port }}\"\n\
+                [load]\ntarget = \"far\"\nrate = 100\nheader = { Host = \"{{ far.address }}\" }\n";
+    let plan = study.read(text).unwrap();
+    assert!(plan.allocations(0).unwrap().is_empty());
+    assert_eq!(plan.metrics, [Metric::P99Us]);
+    let far = resolved(&plan, "8081");
+    assert_eq!(far.services[0].remote.as_deref(), Some("127.0.0.1:8081"));
+    assert!(far.services[0].spec.command.is_empty());
+    assert_eq!(
+        (far.load.url.as_str(), far.load.model),
+        ("http://127.0.0.1:8081/", Model::Open)
+    );
+    assert_eq!(far.load.flags.header, ["Host: 127.0.0.1:8081"]);
+}
+
+#[test]
+fn wrapper_program_paths_and_signals() {
+    let study = Study::new();
+    let text = small(
+        "a = [1, 2]",
+        "wrapper = [\"app-server\", \"{{ a }}\"]\ncommand = [\"./bin/web-server\"]\n\
+         stop = \"SIGQUIT\"\nopen_files = 4096\ncwd = \"bin\"\ncores = [0, 1]",
+        "",
+    );
+    let spec = resolved(&study.read(&text).unwrap(), "2").services[0]
+        .spec
+        .clone();
+    let program = study.path("bin/web-server").display().to_string();
+    assert_eq!(spec.command, ["app-server", "2", &program]);
+    assert_eq!(
+        (spec.stop_signal, spec.open_files),
+        (libc::SIGQUIT, Some(4_096))
+    );
+    assert_eq!((spec.cwd, spec.cores), (study.path("bin"), vec![0, 1]));
+    let own = study
+        .read(&small("a = [1, 2]", "", "").replace("web-server", "prony"))
+        .unwrap();
+    assert_eq!(resolved(&own, "1").services[0].spec.command, ["/opt/prony"]);
+}
+
+#[test]
+fn notes_tell_of_what_is_no_mistake() {
+    let study = Study::new();
+    let plan = study
+        .read(&small(
+            "copy = [\"a\", \"b\"]",
+            "cores = \"1\"",
+            "cores = \"0-1\"",
+        ))
+        .unwrap();
+    assert_eq!(
+        plan.notes,
+        [
+            "variants a and b are the same set-up (an A/A comparison)",
+            "the load and service \"web\" share core 1: each slows the other",
+        ]
+    );
+}
+
+#[test]
+fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
+    let study = Study::new();
+    study.write("urls.txt", "/\n/page POST <body.bin\n");
+    study.write("body.bin", "body");
+    let text = GOOD.replace("\"web.conf\" }", "\"../{{ 'x' }}/web.conf\" }");
+    std::fs::create_dir_all(study.path("s/x")).unwrap();
+    std::fs::rename(study.path("web.conf"), study.path("x-web.conf")).unwrap();
+    std::fs::create_dir(study.path("x")).unwrap();
+    std::fs::rename(study.path("x-web.conf"), study.path("x/web.conf")).unwrap();
+    for name in ["urls.txt", "body.bin"] {
+        std::fs::rename(study.path(name), study.path(&format!("s/{name}"))).unwrap();
+    }
+    let plan = Plan::from_str(&text, &study.path("s/plan.toml"), study.machine()).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    plan.freeze(out.path()).unwrap();
+    for gone in ["x/web.conf", "s/urls.txt", "s/body.bin"] {
+        std::fs::remove_file(study.path(gone)).unwrap();
+    }
+
+    let frozen = out.path().join("plan.toml");
+    let read = |file: &Path| {
+        Plan::from_str(
+            &std::fs::read_to_string(file).unwrap(),
+            file,
+            study.machine(),
+        )
+        .unwrap()
+    };
+    let again = read(&frozen);
+    let tcp = resolved(&again, "native-tcp");
+    assert_eq!(service(&tcp, "app").spec.cwd, study.path("s"));
+    assert!(service(&tcp, "web").spec.files["web.conf"].starts_with(b"upstream"));
+    let urls = tcp.load.flags.urls.unwrap();
+    assert!(urls.starts_with(out.path()), "{}", urls.display());
+    assert!(urls.with_file_name("body.bin").is_file());
+    // Freezing the copy changes nothing but what says where it lies.
+    assert_eq!(again.frozen_text().matches("folder = ").count(), 1);
+}
+
+#[test]
+fn the_starter_is_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan::from_str(STARTER, &folder.path().join("plan.toml"), Machine::this()).unwrap();
+    plan.check_machine().unwrap();
+    let unix = resolved(&plan, "unix");
+    assert_eq!(
+        unix.services[0].spec.command[1..],
+        ["origin", "--unix", "/run/web/.sock"]
+    );
+    assert_eq!(
+        unix.load.flags.unix.as_deref(),
+        Some(Path::new("/run/web/.sock"))
+    );
+    let tcp = resolved(&plan, "tcp");
+    assert_eq!(
+        tcp.services[0].spec.command[1..],
+        ["origin", "--listen", "10.0.0.1:8001"]
+    );
+    // What it shows behind a comment sign has to be right, too.
+    let uncommented: String = STARTER
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.contains(" = ") || rest.starts_with('[') => rest,
+            _ => line,
+        })
+        .filter(|line| {
+            // What can't stand beside the rest: another service, another path, prose.
+            !["needs", "remote", "urls ", "names some"]
+                .iter()
+                .any(|word| line.starts_with(word))
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let errors = Plan::from_str(
+        &uncommented,
+        &folder.path().join("plan.toml"),
+        Machine::this(),
+    )
+    .map(|_| ())
+    .unwrap_err();
+    assert!(
+        errors.iter().all(|error| error.fault == Fault::File),
+        "{errors}\n{uncommented}"
+    );
+    assert_eq!(errors.iter().count(), 2, "{errors}");
+}

@@ -1,0 +1,262 @@
+//! One variant, from the plan's tables to what can be started.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use super::error::{Fault, Mistakes, PlanError};
+use super::factors::Variant;
+use super::load::{self, ResolvedLoad};
+use super::reader::Reader;
+use super::services::{self, ResolvedService, Surroundings};
+use super::shape::{self, OFFERS, Remote, Shape};
+use super::template::{Context, Known};
+use super::{Plan, Resolved};
+use crate::service::{Allocated, Endpoint};
+
+/// The services of a variant in start order; `None` after a refusal.
+pub(crate) fn shapes(
+    plan: &Plan,
+    variant: &Variant,
+    mistakes: &mut Mistakes,
+) -> Option<Vec<Shape>> {
+    let mut context = levels(plan, variant);
+    for service in &plan.services {
+        context.set_service(&service.name, Known::NotYet, minijinja::Value::UNDEFINED);
+    }
+    let mut reader = Reader {
+        file: &plan.origin,
+        mistakes,
+    };
+    shape::shapes(&plan.services, &context, &mut reader)
+}
+
+/// What a variant comes to: parts may be there even where others were refused.
+pub(crate) struct Rendered {
+    pub(crate) services: Vec<ResolvedService>,
+    pub(crate) load: Option<ResolvedLoad>,
+    /// The files that were named, as the plan writes them.
+    pub(crate) references: BTreeSet<String>,
+}
+
+/// Renders a variant with the endpoints in `allocated`, which has those of remote services too.
+pub(crate) fn render(
+    plan: &Plan,
+    variant: &Variant,
+    shapes: &[Shape],
+    allocated: &BTreeMap<String, Allocated>,
+    on_machine: bool,
+    mistakes: &mut Mistakes,
+) -> Rendered {
+    let mut context = levels(plan, variant);
+    for shape in shapes {
+        if let Some(given) = allocated.get(&shape.name) {
+            context.set_service(
+                &shape.name,
+                Known::Service(offers(shape)),
+                offer(shape, given),
+            );
+        }
+    }
+    let mut reader = Reader {
+        file: &plan.origin,
+        mistakes,
+    };
+    context.render_levels(&mut reader);
+    let around = Surroundings {
+        folder: &plan.folder,
+        context: &context,
+        machine: &plan.machine,
+        on_machine,
+        references: RefCell::default(),
+    };
+    let services: Vec<_> = shapes
+        .iter()
+        .map(|shape| {
+            services::read(
+                &plan.services[shape.index].table,
+                shape,
+                &around,
+                &mut reader,
+            )
+        })
+        .collect();
+    let served = load::Served {
+        shapes,
+        allocated,
+        trials: &plan.trials,
+        trial_keys: &plan.trial_keys,
+    };
+    let load = load::read(&plan.load, &served, &around, &mut reader);
+    Rendered {
+        services,
+        load,
+        references: around.references.into_inner(),
+    }
+}
+
+/// [`Plan::resolve`].
+pub(crate) fn resolve(
+    plan: &Plan,
+    variant: &Variant,
+    allocated: &BTreeMap<String, Allocated>,
+) -> Result<Resolved, PlanError> {
+    let mut mistakes = Mistakes::default();
+    let shapes = shapes(plan, variant, &mut mistakes).unwrap_or_default();
+    let refuse = |shape: &Shape, what: String| {
+        Err(PlanError::new(
+            Fault::Machine,
+            &plan.origin,
+            shape.line,
+            what,
+        ))
+    };
+    let mut all = allocated.clone();
+    for shape in &shapes {
+        if let Some((written, remote)) = &shape.remote {
+            let Some(endpoint) = look_up(remote) else {
+                let what = format!("service \"{}\": {written} can't be resolved", shape.name);
+                return refuse(shape, what);
+            };
+            all.insert(shape.name.clone(), remote_allocated(endpoint));
+        } else if !has_all(all.get(&shape.name), shape) {
+            return refuse(
+                shape,
+                format!("service \"{}\" has no address yet", shape.name),
+            );
+        }
+    }
+    let rendered = render(plan, variant, &shapes, &all, false, &mut mistakes);
+    mistakes
+        .into_result()
+        .map_err(|errors| errors.first().clone())?;
+    match rendered.load {
+        Some(load) => Ok(Resolved {
+            services: rendered.services,
+            load,
+        }),
+        None => Err(PlanError::new(
+            Fault::Structure,
+            &plan.origin,
+            0,
+            "the load has no target",
+        )),
+    }
+}
+
+/// What a remote service is, as if a host had allocated it; it has no files.
+pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
+    Allocated {
+        endpoints: BTreeMap::from([(String::new(), endpoint)]),
+        files_dir: std::path::PathBuf::new(),
+    }
+}
+
+fn look_up(remote: &Remote) -> Option<Endpoint> {
+    match remote {
+        Remote::Unix(path) => Some(Endpoint::Unix(path.into())),
+        Remote::Tcp { host, port } => match host.parse::<IpAddr>() {
+            Ok(ip) => Some(Endpoint::Tcp(SocketAddr::new(ip, *port))),
+            Err(_) => (host.as_str(), *port)
+                .to_socket_addrs()
+                .ok()?
+                .next()
+                .map(Endpoint::Tcp),
+        },
+    }
+}
+
+fn has_all(given: Option<&Allocated>, shape: &Shape) -> bool {
+    given.is_some_and(|given| {
+        shape
+            .listen
+            .keys()
+            .all(|name| given.endpoints.contains_key(name))
+    })
+}
+
+/// A context that knows the variant's levels and nothing else.
+fn levels(plan: &Plan, variant: &Variant) -> Context {
+    let mut context = Context::new();
+    for factor in &plan.factors {
+        let level = factor.levels.iter().find(|level| {
+            variant
+                .levels
+                .get(&factor.name)
+                .is_some_and(|name| name == level.name)
+        });
+        if let Some(level) = level {
+            context.set_level(&factor.name, factor.keys.clone(), level.node.clone());
+        }
+    }
+    context
+}
+
+/// The names after a service's point: those that every service has, and its listeners.
+fn offers(shape: &Shape) -> BTreeSet<String> {
+    let listeners = shape.listen.keys().filter(|name| !name.is_empty());
+    OFFERS
+        .iter()
+        .map(|offer| (*offer).to_owned())
+        .chain(listeners.cloned())
+        .collect()
+}
+
+/// What a service gives to templates.
+fn offer(shape: &Shape, given: &Allocated) -> minijinja::Value {
+    let mut offer: BTreeMap<String, minijinja::Value> = BTreeMap::new();
+    for (name, endpoint) in &given.endpoints {
+        let parts = parts(endpoint, shape.remote.as_ref().map(|(_, remote)| remote));
+        if name.is_empty() {
+            offer.extend(parts);
+        } else {
+            offer.insert(name.clone(), parts.into_iter().collect());
+        }
+    }
+    let files: BTreeMap<String, String> = shape
+        .file_names
+        .iter()
+        .map(|name| {
+            (
+                name.clone(),
+                given.files_dir.join(name).to_string_lossy().into_owned(),
+            )
+        })
+        .collect();
+    offer.insert("files".to_owned(), files.into_iter().collect());
+    let dir = given.files_dir.to_string_lossy().into_owned();
+    offer.insert("dir".to_owned(), dir.into());
+    offer.into_iter().collect()
+}
+
+/// `host`, `port` and `address`, or `path` and `address`; a remote server keeps its written name.
+fn parts(endpoint: &Endpoint, remote: Option<&Remote>) -> BTreeMap<String, minijinja::Value> {
+    let (host, address) = match (endpoint, remote) {
+        (Endpoint::Unix(path), _) => {
+            let path = path.to_string_lossy().into_owned();
+            let address = format!("unix:{path}");
+            return BTreeMap::from([
+                ("path".to_owned(), path.into()),
+                ("address".to_owned(), address.into()),
+            ]);
+        }
+        (Endpoint::Tcp(address), Some(Remote::Tcp { host, .. })) => {
+            let bracketed = if host.contains(':') {
+                format!("[{host}]")
+            } else {
+                host.clone()
+            };
+            (host.clone(), format!("{bracketed}:{}", address.port()))
+        }
+        (Endpoint::Tcp(address), _) => (address.ip().to_string(), address.to_string()),
+    };
+    let port = match endpoint {
+        Endpoint::Tcp(address) => address.port(),
+        Endpoint::Unix(_) => 0,
+    };
+    BTreeMap::from([
+        ("host".to_owned(), host.into()),
+        ("port".to_owned(), port.into()),
+        ("address".to_owned(), address.into()),
+    ])
+}

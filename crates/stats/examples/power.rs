@@ -4,7 +4,7 @@
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
 
-use prony_stats::{Evaluation, Verdict};
+use prony_stats::{Evaluation, LevelTable, Trials, Verdict, evaluate_with};
 use simulation::{Draws, Noise, Setting, Share};
 
 fn main() {
@@ -12,9 +12,10 @@ fn main() {
         .nth(1)
         .and_then(|typed| typed.parse().ok())
         .unwrap_or(4_000);
-    errors(experiments * 5);
+    errors(experiments * 10);
     power(experiments);
     looks(experiments);
+    peeking(experiments);
 }
 
 /// Experiments in which nothing differs, or one variant of four does.
@@ -37,12 +38,15 @@ fn errors(experiments: u32) {
         let mut setting = Setting::new(&vec![1.0; variants], 0.02, blocks).with(kind);
         // With a wide margin, `equivalent` would hide false alarms.
         setting.margin = 0.0001;
-        let false_alarm = share(&setting, experiments, place as u64, |evaluation| {
-            count(evaluation, is_apart) > 0
-        });
-        let covers = share(&setting, experiments, 100 + place as u64, |evaluation| {
-            covers(evaluation, 0, 1.0)
-        });
+        let mut draws = Draws::seeded(place as u64);
+        let (mut alarms, mut covered) = (0, 0);
+        for _ in 0..experiments {
+            let evaluation = setting.run(&mut draws);
+            alarms += u32::from(count(&evaluation, is_apart) > 0);
+            covered += u32::from(covers(&evaluation, 0, 1.0));
+        }
+        let of = experiments;
+        let (false_alarm, covers) = (Share { count: alarms, of }, Share { count: covered, of });
         setting.margin = 0.02;
         let equivalent = share(
             &setting,
@@ -64,7 +68,7 @@ fn errors(experiments: u32) {
 
 /// How often a variant that is slower by so much is called `slower`, by blocks and noise.
 fn power(experiments: u32) {
-    println!("### Power ({experiments} experiments a cell; at most 0.8 points of error)\n");
+    println!("### Power ({experiments} experiments a cell; at most 1.6 points of error, 95%)\n");
     let noises = [0.005, 0.01, 0.02, 0.03, 0.05];
     for variants in [2, 4] {
         println!("{variants} variants, one of them slower:\n");
@@ -108,6 +112,33 @@ fn power(experiments: u32) {
         println!();
     }
     println!();
+}
+
+/// Whoever watches the figures and stops the experiment the moment that they please.
+fn peeking(experiments: u32) {
+    let mut setting = Setting::new(&[1.0, 1.0], 0.02, (5, 15));
+    setting.margin = 0.0001;
+    let design = setting.design();
+    let mut draws = Draws::seeded(10);
+    let mut table = LevelTable::new();
+    let mut alarms = 0;
+    for _ in 0..experiments {
+        let mut trials = Trials::new();
+        let pleased = (0..15).any(|block| {
+            setting.block(&mut trials, block, &mut draws);
+            let evaluation = evaluate_with(&mut table, &design, &trials, &[]);
+            evaluation.is_ok_and(|evaluation| count(&evaluation, is_apart) > 0)
+        });
+        alarms += u32::from(pleased);
+    }
+    let share = Share {
+        count: alarms,
+        of: experiments,
+    };
+    println!(
+        "\nStopped at the block that pleases, 2 variants: {} false",
+        percent(share)
+    );
 }
 
 /// The mean number of blocks that an experiment of 5 to 15 takes.

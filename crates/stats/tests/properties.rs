@@ -289,7 +289,7 @@ proptest! {
     fn looks_one_by_one_are_looks_at_once(blocks in rates(3, 15..16)) {
         let design = design(3, (5, 15), 0.02, &[Metric::RatePerS]);
         let mut earlier = Vec::new();
-        let mut verdicts = vec![Verdict::Undecided; 2];
+        let mut verdicts = [Verdict::Undecided; 2];
         for look in design.planned_looks() {
             let seen = trials(&blocks[..look as usize]);
             let step = evaluate(&design, &seen, &earlier).unwrap();

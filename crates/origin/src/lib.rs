@@ -8,6 +8,16 @@
 //! It runs one thread per core it is given, with one single-threaded runtime each; they share
 //! nothing but the freeze schedule ([`stall`]).
 //!
+//! ```
+//! use prony_origin::{Config, Origin};
+//!
+//! let listen = vec!["127.0.0.1:0".parse()?];
+//! let origin = Origin::start(Config { listen, ..Config::default() })?;
+//! println!("http://{}/bytes/10K", origin.addresses()[0]);
+//! origin.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! It never logs, never reads or serves files (the TLS files aside), never sends load, and never
 //! knows plans or trials.
 

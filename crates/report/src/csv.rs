@@ -1,11 +1,15 @@
 //! Figures for spreadsheets and scripts: plain numbers, units in the column names, no rounding.
 //!
-//! One load is one row for each half second ([`series`]); many loads are one row each ([`records`]).
+//! One load is one row for each half second ([`series`]), an experiment one row for each variant and
+//! metric ([`verdict`]) or for each trial ([`trials`]); a printed [`table()`] keeps its texts.
 //! Fields are quoted where they need it (RFC 4180), lines end with a line feed.
 
 use prony_record::Record;
+use prony_stats::{Metric, VerdictDocument};
 
+use crate::Experiment;
 use crate::table::Table;
+use crate::verdict_view as view;
 
 /// The series of one load, what `prony load --csv` writes: a row for each half second.
 pub fn series(record: &Record) -> String {
@@ -79,18 +83,89 @@ fn record_cells(record: &Record) -> Vec<String> {
     ]
 }
 
-/// One row for each record, with cells of the caller's choice (a trial's block and levels) before
-/// it.
-pub fn records<'a>(
-    keys: &[&str],
-    rows: impl IntoIterator<Item = (Vec<String>, &'a Record)>,
-) -> String {
-    let headings: Vec<&str> = keys.iter().copied().chain(RECORD_HEADINGS).collect();
-    let rows = rows.into_iter().map(|(mut cells, record)| {
-        cells.extend(record_cells(record));
-        cells
+/// One row for each trial of an experiment, complete blocks or not, in the order of the blocks.
+pub fn trials(experiment: &Experiment) -> String {
+    let variants = &experiment.verdict.variants;
+    let factors = factors(&experiment.verdict);
+    let mut headings = vec!["block", "variant"];
+    headings.extend(factors.iter().copied());
+    headings.extend(RECORD_HEADINGS);
+    let rows = experiment.trials.iter().filter_map(|trial| {
+        let variant = variants.get(trial.variant)?;
+        let mut cells = vec![trial.block.to_string(), variant.name.clone()];
+        cells.extend(level_cells(&factors, &variant.levels));
+        cells.extend(record_cells(&trial.record));
+        Some(cells)
     });
     write(&headings, rows)
+}
+
+/// One row for each variant and metric that was measured: the variant alone, then against its
+/// baseline. What can't be had is empty; `difference` stands in the ratio's place for shares.
+pub fn verdict(verdict: &VerdictDocument) -> String {
+    let factors = factors(verdict);
+    let mut headings = vec!["variant"];
+    headings.extend(factors.iter().copied());
+    headings.extend([
+        "metric",
+        "trials",
+        "median",
+        "low",
+        "high",
+        "best",
+        "ratio",
+        "difference",
+        "effect_low",
+        "effect_high",
+        "verdict",
+    ]);
+    let mut rows = Vec::new();
+    for (place, variant) in verdict.variants.iter().enumerate() {
+        for metric in Metric::ALL {
+            let Some(summary) = variant.metrics.get(&metric) else {
+                continue;
+            };
+            let compared = view::effect_of(verdict, place, metric);
+            let effect = compared.map(|(effect, _)| effect);
+            let judged = compared.and_then(|(_, comparison)| comparison);
+            let mut cells = vec![variant.name.clone()];
+            cells.extend(level_cells(&factors, &variant.levels));
+            cells.extend([
+                metric.name().to_owned(),
+                variant.trials.to_string(),
+                summary.median.to_string(),
+                optional(summary.low),
+                optional(summary.high),
+                summary.best.to_string(),
+                optional(effect.and_then(|effect| effect.ratio)),
+                optional(effect.and_then(|effect| effect.difference)),
+                optional(effect.and_then(|effect| effect.low)),
+                optional(effect.and_then(|effect| effect.high)),
+                judged
+                    .map_or("", |comparison| view::word(comparison.verdict))
+                    .to_owned(),
+            ]);
+            rows.push(cells);
+        }
+    }
+    write(&headings, rows)
+}
+
+/// The names of all factors.
+fn factors(verdict: &VerdictDocument) -> Vec<&str> {
+    let first = verdict.variants.first();
+    first.map_or(Vec::new(), |variant| {
+        variant.levels.keys().map(String::as_str).collect()
+    })
+}
+
+fn level_cells(factors: &[&str], levels: &prony_stats::Levels) -> Vec<String> {
+    let level = |factor: &&str| levels.get(*factor).cloned().unwrap_or_default();
+    factors.iter().map(level).collect()
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or(String::new(), |value| value.to_string())
 }
 
 /// A printed table, its texts as they are.
@@ -101,7 +176,7 @@ pub fn table(table: &Table) -> String {
 
 /// Headings and rows as CSV.
 pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    let mut out = csv::WriterBuilder::new()
+    let mut out = ::csv::WriterBuilder::new()
         .flexible(true)
         .from_writer(Vec::new());
     let mut line = |cells: &mut dyn Iterator<Item = &str>| {

@@ -11,6 +11,7 @@ mod experiment;
 pub mod folder;
 pub mod html;
 mod load_view;
+pub mod markdown;
 pub mod number;
 pub mod table;
 pub mod text;

@@ -37,6 +37,9 @@ pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     family
 }
 
+/// What stands in a withheld verdict's place.
+pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't carry one.";
+
 /// One line over all comparisons on the leading metric: who is ahead. None where there is but one,
 /// whose own sentence says it better.
 pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
@@ -56,7 +59,12 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     let one_reference = all.iter().all(|c| c.against_name == *reference);
     let n = all.len();
     if with(Verdict::Withheld) == n {
-        return Some("No verdict: the measurement can't carry one.".to_owned());
+        return Some(NO_VERDICT.to_owned());
+    }
+    if one_reference && with(Verdict::Undecided) == n {
+        return Some(format!(
+            "No variant can be told apart from {reference} yet."
+        ));
     }
     if equivalent == n {
         return Some(format!(

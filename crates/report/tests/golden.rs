@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::Record;
-use prony_report::{Experiment, csv, folder, html, text, timeline};
+use prony_report::{Experiment, csv, folder, html, markdown, text, timeline};
 
 const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "errors", "ciphers"];
 const LOADS: [&str; 3] = ["closed", "failing", "open"];
@@ -81,11 +81,19 @@ fn verdicts_print() {
 }
 
 #[test]
-fn pages_are_made() {
+fn experiments_become_markdown_and_csv() {
     for name in EXPERIMENTS {
+        check(&format!("{name}.md"), &markdown::report(&experiment(name)));
+    }
+    let crossed = experiment("gunicorn-sockets");
+    check("gunicorn-sockets.csv", &csv::verdict(&crossed.verdict));
+    check("gunicorn-sockets.trials.csv", &csv::trials(&crossed));
+}
+
+#[test]
+fn pages_are_made() {
+    for name in ["gunicorn-sockets", "errors"] {
         check(&format!("{name}.html"), &html::report(&experiment(name)));
     }
-    for name in LOADS {
-        check(&format!("load-{name}.html"), &html::load(&load(name)));
-    }
+    check("load-failing.html", &html::load(&load("failing")));
 }

@@ -12,6 +12,8 @@ pub(crate) struct Panel {
     pub(crate) name: String,
     /// The variant's colour.
     pub(crate) color: Color,
+    /// How long the longest trial took, in seconds.
+    pub(crate) length_s: f64,
     /// One line for each trial, by block: seconds and successes a second.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
@@ -66,12 +68,14 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, panels: &[Panel]) -> f64 {
 
 /// The last second and the highest rate of all panels, with a little air above.
 fn extent(panels: &[Panel]) -> (f64, f64) {
+    let most = |values: &mut dyn Iterator<Item = f64>| {
+        values
+            .filter(|value| value.is_finite())
+            .fold(0.0_f64, f64::max)
+    };
     let points = panels.iter().flat_map(|p| p.lines.iter().flatten());
-    let (mut longest, mut highest) = (0.0_f64, 0.0_f64);
-    for &(t, rate) in points.filter(|(t, rate)| t.is_finite() && rate.is_finite()) {
-        longest = longest.max(t);
-        highest = highest.max(rate);
-    }
+    let longest = most(&mut panels.iter().map(|panel| panel.length_s));
+    let highest = most(&mut points.map(|&(_, rate)| rate));
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
@@ -167,6 +171,7 @@ mod tests {
         let empty = Panel {
             name: "tcp".to_owned(),
             color: palette::variant(0),
+            length_s: 0.0,
             lines: vec![Vec::new()],
         };
         let made = over_time("label".to_owned(), &[empty]);

@@ -45,7 +45,7 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, groups: &[StripGroup]) -> f64 {
         (80.0, 170.0)
     };
     let left = longest.fold(least, f64::max).min(most) + 14.0;
-    let gap = 26.0;
+    let gap = 36.0;
     let columns = if room.is_narrow() {
         1
     } else {

@@ -2,7 +2,7 @@
 
 use minijinja::context;
 use prony_record::Severity;
-use prony_stats::{Effect, Metric, VerdictDocument};
+use prony_stats::{Effect, Metric, Verdict, VerdictDocument};
 use serde::Serialize;
 
 use super::load::rates;
@@ -66,13 +66,24 @@ fn lead(verdict: &VerdictDocument) -> (String, Option<String>) {
             None,
         );
     };
-    // The interval reads better below the claim than within it.
-    match comparison.text.split_once(" (") {
-        Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
-            claim.to_owned(),
-            Some(rest.trim_end_matches(')').to_owned()),
-        ),
-        _ => (comparison.text.clone(), None),
+    let text = || Some(comparison.text.clone());
+    match comparison.verdict {
+        Verdict::Withheld => (view::NO_VERDICT.to_owned(), text()),
+        Verdict::Undecided => {
+            let (name, against) = (&comparison.name, &comparison.against_name);
+            (
+                format!("{name} and {against} can't be told apart yet."),
+                text(),
+            )
+        }
+        // The interval reads better below the claim than within it.
+        _ => match comparison.text.split_once(" (") {
+            Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
+                claim.to_owned(),
+                Some(rest.trim_end_matches(')').to_owned()),
+            ),
+            _ => (comparison.text.clone(), None),
+        },
     }
 }
 
@@ -200,14 +211,18 @@ fn over_time(experiment: &Experiment) -> Option<Chart> {
         .variants
         .iter()
         .enumerate()
-        .map(|(place, variant)| Panel {
-            name: variant.name.clone(),
-            color: palette::variant(place),
-            lines: experiment
-                .trials_of(place)
-                .iter()
-                .map(|trial| rates(&trial.record.series))
-                .collect(),
+        .map(|(place, variant)| {
+            let trials = experiment.trials_of(place);
+            let lengths = trials.iter().map(|trial| trial.record.totals.elapsed_s);
+            Panel {
+                name: variant.name.clone(),
+                color: palette::variant(place),
+                length_s: lengths.fold(0.0, f64::max),
+                lines: trials
+                    .iter()
+                    .map(|trial| rates(&trial.record.series))
+                    .collect(),
+            }
         })
         .collect();
     panels.iter().any(|panel| !panel.lines.is_empty()).then(|| {
@@ -320,8 +335,8 @@ fn cpu_chart(verdict: &VerdictDocument) -> Option<Chart> {
 fn method(verdict: &VerdictDocument) -> String {
     format!(
         "Every variant ran once in each block, in an order shuffled anew for each block by the \
-         seed. In every trial the services were started fresh, warmed up, measured and stopped. A \
-         variant is compared with its baseline within the block; estimates and intervals come from \
+         seed. Services that the plan starts were started fresh for every trial, warmed up, measured \
+         and stopped. A variant is compared with its baseline within the block; estimates and intervals come from \
          the {}, never from the requests inside one trial.",
         number::plural(verdict.blocks.into(), "block", "blocks")
     )
@@ -396,9 +411,13 @@ fn flatten(value: &serde_json::Value, path: &str, out: &mut Vec<(String, String)
     }
 }
 
+/// A noun as a heading. `p99` stays as it is.
 fn capitalised(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| {
-        first.to_uppercase().collect::<String>() + chars.as_str()
-    })
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_alphabetic() => {
+            first.to_uppercase().collect::<String>() + chars.as_str()
+        }
+        _ => text.to_owned(),
+    }
 }

@@ -18,6 +18,7 @@ pub fn load(record: &Record) -> String {
         let panel = Panel {
             name: "all connections".to_owned(),
             color: palette::variant(0),
+            length_s: record.totals.elapsed_s,
             lines: vec![rates(&record.series)],
         };
         chart::over_time(label, &[panel])

@@ -1,0 +1,93 @@
+//! An experiment as Markdown: what `report.md` holds, for issues, wikis and diffs.
+
+use crate::table::{Table, markdown as escaped};
+use crate::verdict_view as view;
+use crate::{Experiment, load_view, number, text};
+
+/// An experiment as GitHub's Markdown. The same order as the page: question, verdict, trust, table,
+/// effects, findings, how it was measured.
+pub fn report(experiment: &Experiment) -> String {
+    let verdict = &experiment.verdict;
+    let title = if verdict.question.is_empty() {
+        &verdict.name
+    } else {
+        &verdict.question
+    };
+    let mut out = format!("# {}\n\n", escaped(title));
+    if let Some(lead) = view::lead(verdict) {
+        out += &format!("**{}**\n\n", escaped(&lead));
+    }
+    for comparison in &verdict.comparisons {
+        let word = view::word(comparison.verdict);
+        out += &format!("- **{word}**: {}\n", escaped(&comparison.text));
+    }
+    if verdict.comparisons.is_empty() {
+        out += "No complete block: nothing can be compared.\n";
+    }
+    let (_, trust) = view::trust(verdict);
+    out += &format!(
+        "\nCan it be trusted? {} {}.\n",
+        escaped(&trust),
+        view::basis(verdict)
+    );
+    for metric in view::family(verdict) {
+        out += &section(&view::result_table(verdict, metric));
+    }
+    let effects = view::effects(verdict);
+    if !effects.is_empty() {
+        out += "\n## By factor\n\nAveraged over the others, with 95% intervals.\n\n";
+        for effect in effects {
+            out += &format!("- {}\n", escaped(effect));
+        }
+    }
+    out += &findings(experiment);
+    out += &section(&view::metrics_table(verdict));
+    out += &measured(experiment);
+    out
+}
+
+/// A table below its title.
+fn section(table: &Table) -> String {
+    format!("\n## {}\n\n{}", escaped(&table.title), table.to_markdown())
+}
+
+fn findings(experiment: &Experiment) -> String {
+    let mut findings: Vec<_> = experiment.verdict.findings.iter().collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let mut out = "\n## Findings\n\n".to_owned();
+    if findings.is_empty() {
+        out += "None.\n";
+    }
+    for finding in findings {
+        out += &format!(
+            "- **{} ({})**: {}\n",
+            escaped(&finding.id),
+            text::severity_name(finding.severity),
+            escaped(&finding.text)
+        );
+    }
+    out
+}
+
+fn measured(experiment: &Experiment) -> String {
+    let verdict = &experiment.verdict;
+    let mut out = "\n## How it was measured\n\n".to_owned();
+    let baseline: Vec<String> = verdict
+        .baseline
+        .iter()
+        .map(|(factor, level)| format!("{factor} = {level}"))
+        .collect();
+    let mut fact = |name: &str, text: &str| out += &format!("- {name}: {}\n", escaped(text));
+    fact("baseline", &baseline.join(", "));
+    fact("margin", &number::margin(verdict.margin));
+    fact("seed", &verdict.seed.to_string());
+    if let Some(trial) = experiment.trials.first() {
+        fact("load", &load_view::how(&trial.record));
+        fact("begun", &trial.record.started_at);
+        fact("prony", &trial.record.version);
+    }
+    for (place, block) in verdict.order.iter().enumerate() {
+        fact(&format!("block {}", place + 1), &block.join(" → "));
+    }
+    out
+}

@@ -309,15 +309,11 @@ impl Hypothesis {
         let overlap = self
             .interval
             .map_or(newest, |before| before.intersect(&newest));
-        let stands = if overlap.contains(estimate.mean) {
-            overlap
-        } else {
-            newest
-        };
+        let borne_out = overlap.contains(estimate.mean);
         self.estimate = Some(estimate);
-        self.interval = Some(stands);
-        // A rejection that the later blocks contradict is taken back.
-        self.rejected &= !stands.contains(0.0);
+        self.interval = Some(if borne_out { overlap } else { newest });
+        // A rejection that the later blocks contradict is taken back; this look may repeat it.
+        self.rejected &= borne_out;
     }
 
     fn effect(&self) -> Effect {

@@ -263,3 +263,42 @@ fn withholding_keeps_the_estimate() {
          verdict withheld: the generator was saturated"
     );
 }
+
+/// `count` blocks around a ratio, in turn a little above and below.
+fn blocks_of(ratio: f64, spread: f64, count: usize) -> Vec<(f64, f64)> {
+    [spread, -spread]
+        .iter()
+        .cycle()
+        .take(count)
+        .map(|step| (1.0, ratio * step.exp()))
+        .collect()
+}
+
+#[test]
+fn a_verdict_stays_at_later_looks() {
+    let mut design = sockets(Metric::RatePerS);
+    (design.blocks_min, design.blocks_max) = (5, 15);
+    // Sure after five blocks; then so noisy that fifteen alone would not be.
+    let mut blocks = blocks_of(0.97, 0.006, 5);
+    let steps: [f64; 10] = [0.1, -0.1, 0.1, -0.05, -0.05, 0.1, -0.1, 0.1, -0.1, 0.0];
+    blocks.extend(steps.map(|step| (1.0, 0.97 * step.exp())));
+    let all = run(&design, Metric::RatePerS, &blocks);
+    assert_eq!(all.comparisons[0].verdict, Verdict::Slower);
+    design.blocks_min = 15;
+    let once = run(&design, Metric::RatePerS, &blocks);
+    assert_eq!(once.comparisons[0].verdict, Verdict::Undecided);
+}
+
+#[test]
+fn a_verdict_is_taken_back_when_later_blocks_contradict_it() {
+    let mut design = sockets(Metric::RatePerS);
+    (design.blocks_min, design.blocks_max) = (5, 15);
+    let mut blocks = blocks_of(0.97, 0.002, 5);
+    let early = run(&design, Metric::RatePerS, &blocks);
+    assert_eq!(early.comparisons[0].verdict, Verdict::Slower);
+    blocks.extend(blocks_of(1.05, 0.02, 10));
+    let late = run(&design, Metric::RatePerS, &blocks);
+    let comparison = &late.comparisons[0];
+    assert_eq!(comparison.verdict, Verdict::Undecided);
+    assert!(comparison.effect.low.unwrap() < 1.0 && comparison.effect.ratio.unwrap() > 1.0);
+}

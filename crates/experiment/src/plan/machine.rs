@@ -3,47 +3,35 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The folders that hold servers and that a plain user's `PATH` often lacks.
-const ADMIN_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+use crate::host::program::{self, MissingProgram};
 
 /// The name under which a plan's command means the running prony itself.
 const OWN_NAME: &str = "prony";
 
-/// Programs, and the packages that have them in Debian and in FreeBSD's ports (empty: in none).
-///
-/// A trailing `*` stands for a version.
-const PACKAGES: &[(&str, &str, &str)] = &[
-    ("apache2", "apache2", "apache24"),
-    ("apachectl", "apache2", "apache24"),
-    ("busybox", "busybox", "busybox"),
-    ("caddy", "caddy", "caddy"),
-    ("daphne", "daphne", "py311-daphne"),
-    ("gunicorn", "gunicorn", "py311-gunicorn"),
-    ("h2o", "h2o", "h2o"),
-    ("haproxy", "haproxy", "haproxy"),
-    ("hitch", "hitch", "hitch"),
-    ("httpd", "apache2", "apache24"),
-    ("lighttpd", "lighttpd", "lighttpd"),
-    ("memcached", "memcached", "memcached"),
-    ("mini-httpd", "mini-httpd", "mini_httpd"),
-    ("nghttpx", "nghttp2-proxy", "nghttp2"),
-    ("nginx", "nginx-light", "nginx"),
-    ("node", "nodejs", "node"),
-    ("numactl", "numactl", "numactl"),
-    ("perf", "linux-perf", ""),
-    ("php-fpm*", "php-fpm", "php84"),
-    ("puma", "puma", "rubygem-puma"),
-    ("python3", "python3", "python3"),
-    ("redis-server", "redis-server", "redis"),
-    ("squid", "squid", "squid"),
-    ("strace", "strace", ""),
-    ("stunnel", "stunnel4", "stunnel"),
-    ("taskset", "util-linux", ""),
-    ("traffic_server", "trafficserver", "trafficserver"),
-    ("uvicorn", "uvicorn", "py311-uvicorn"),
-    ("uwsgi", "uwsgi-core", "uwsgi"),
-    ("varnishd", "varnish", "varnish7"),
-    ("waitress-serve", "python3-waitress", "py311-waitress"),
+/// FreeBSD's packages of programs that plans are likely to start. Debian's are in
+/// [`crate::host::program`], which looks for programs at the start of a service, too.
+const PORTS: &[(&str, &str)] = &[
+    ("apache2", "apache24"),
+    ("apachectl", "apache24"),
+    ("caddy", "caddy"),
+    ("daphne", "py311-daphne"),
+    ("gunicorn", "py311-gunicorn"),
+    ("h2o", "h2o"),
+    ("haproxy", "haproxy"),
+    ("hitch", "hitch"),
+    ("httpd", "apache24"),
+    ("lighttpd", "lighttpd"),
+    ("memcached", "memcached"),
+    ("nginx", "nginx"),
+    ("node", "node"),
+    ("php-fpm", "php84"),
+    ("puma", "rubygem-puma"),
+    ("python3", "python3"),
+    ("redis-server", "redis"),
+    ("squid", "squid"),
+    ("uvicorn", "py311-uvicorn"),
+    ("uwsgi", "uwsgi"),
+    ("varnishd", "varnish7"),
 ];
 
 /// What this machine, or the one that a test makes up, has to offer.
@@ -71,59 +59,69 @@ impl Machine {
         }
     }
 
-    /// The program as it has to be started: by its bare name where `PATH` leads to it, by an
-    /// absolute path where only an administrator's `PATH` would. `None` where it is nowhere.
+    /// The program as the host is to start it: prony itself by its path, one with a slash from the
+    /// plan's folder, any other by its name.
+    ///
+    /// # Errors
+    /// It is nowhere; what would mend that.
     pub(crate) fn program(
         &self,
         name: &str,
         folder: &Path,
         env: &BTreeMap<String, String>,
-    ) -> Option<String> {
+    ) -> Result<String, Missing> {
         if name == OWN_NAME {
-            return Some(self.own_program.to_string_lossy().into_owned());
+            return Ok(self.own_program.to_string_lossy().into_owned());
         }
-        if name.contains('/') {
+        let started = if name.contains('/') {
             let path: PathBuf = folder.join(name).components().collect();
-            return is_program(&path).then(|| path.to_string_lossy().into_owned());
-        }
-        let own_path: Option<Vec<PathBuf>> = env
+            path.to_string_lossy().into_owned()
+        } else {
+            name.to_owned()
+        };
+        let own_path = std::env::join_paths(&self.path).unwrap_or_default();
+        let path = env
             .get("PATH")
-            .map(|path| std::env::split_paths(path).collect());
-        let searched = own_path.as_ref().unwrap_or(&self.path);
-        if searched.iter().any(|folder| is_program(&folder.join(name))) {
-            return Some(name.to_owned());
+            .cloned()
+            .unwrap_or_else(|| own_path.to_string_lossy().into());
+        match program::find(&started, folder, Some(&path)) {
+            Ok(_) => Ok(started),
+            Err(missing) => Err(Missing {
+                mend: self.mend(name, &missing),
+                started,
+            }),
         }
-        ADMIN_FOLDERS
-            .iter()
-            .map(|folder| Path::new(folder).join(name))
-            .find(|path| is_program(path))
-            .map(|path| path.to_string_lossy().into_owned())
     }
 
     /// How to get a program that is missing.
-    pub(crate) fn how_to_install(&self, name: &str) -> String {
-        let short = Path::new(name)
-            .file_name()
-            .map_or(name.into(), |name| name.to_string_lossy());
-        let found = PACKAGES
+    fn mend(&self, name: &str, missing: &MissingProgram) -> String {
+        if let Some(path) = &missing.not_executable {
+            return format!("chmod +x {}", path.display());
+        }
+        if name.contains('/') {
+            return "check the path; it starts from the plan's folder".to_owned();
+        }
+        let port = PORTS
             .iter()
-            .find(|(program, _, _)| match program.strip_suffix('*') {
-                Some(stem) => short.starts_with(stem),
-                None => *program == short,
-            });
-        let freebsd = self.os == "freebsd";
-        match found {
-            Some((_, debian, ports)) if freebsd && !ports.is_empty() => {
-                format!("pkg install {ports}; Debian's package is {debian}")
+            .find(|(program, _)| *program == name)
+            .map(|(_, port)| *port);
+        match (missing.package, port) {
+            (_, Some(port)) if self.os == "freebsd" => format!("pkg install {port}"),
+            (Some(debian), None) => format!("apt install {debian}"),
+            (Some(debian), Some(port)) => {
+                format!("apt install {debian}; FreeBSD's package is {port}")
             }
-            Some((_, debian, "")) => format!("apt install {debian}"),
-            Some((_, debian, ports)) => {
-                format!("apt install {debian}; FreeBSD's package is {ports}")
-            }
-            None if name.contains('/') => "check the path; it starts from the plan's folder".into(),
-            None => "install it, or write its whole path".into(),
+            (None, _) => "install it, or write its whole path".to_owned(),
         }
     }
+}
+
+/// A program that is nowhere to be found.
+pub(crate) struct Missing {
+    /// What would be started if it were.
+    pub(crate) started: String,
+    /// How to get it.
+    pub(crate) mend: String,
 }
 
 /// The cores that the scheduler would let this process use.
@@ -138,8 +136,4 @@ fn usable_cores() -> Vec<usize> {
         }
     }
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
-}
-
-fn is_program(path: &Path) -> bool {
-    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }

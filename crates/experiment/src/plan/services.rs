@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use prony_load::quantity::{self, StatusSet};
@@ -190,13 +190,14 @@ fn read_command(
             continue;
         };
         match around.machine.program(program, &around.folder.base, env) {
-            Some(found) => *program = found,
-            None if around.on_machine => {
-                let what = format!("{owner}: the program \"{program}\" is not installed");
-                let mend = around.machine.how_to_install(program);
-                reader.refuse_with(Fault::Machine, node.line, what, mend);
+            Ok(found) => *program = found,
+            Err(missing) => {
+                if around.on_machine {
+                    let what = format!("{owner}: the program \"{program}\" is not installed");
+                    reader.refuse_with(Fault::Machine, node.line, what, missing.mend);
+                }
+                *program = missing.started;
             }
-            None => {}
         }
         whole.append(&mut words);
     }
@@ -451,7 +452,7 @@ fn read_files(
     for entry in &table.entries {
         let what = format!("file \"{}\" of {owner}", entry.key);
         if !is_file_name(&entry.key) {
-            let mend = "a plain name without /, such as \"nginx.conf\"";
+            let mend = "a name below the service's own folder, such as \"nginx.conf\"";
             reader.refuse_with(
                 Fault::BadValue,
                 entry.line,
@@ -507,7 +508,7 @@ fn read_file(
     let shown = reader
         .file
         .parent()
-        .unwrap_or_else(|| std::path::Path::new(""))
+        .unwrap_or_else(|| Path::new(""))
         .join(&given);
     let Ok(source) = String::from_utf8(bytes) else {
         let text = format!("{what}: {} is no text in UTF-8", shown.display());
@@ -529,9 +530,12 @@ fn read_file(
         .map(String::into_bytes)
 }
 
+/// A path below the service's own folder.
 fn is_file_name(name: &str) -> bool {
-    !matches!(name, "" | "." | "..")
+    !name.is_empty()
         && name.len() <= 255
-        && !name.contains('/')
         && !name.chars().any(char::is_control)
+        && Path::new(name)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
 }

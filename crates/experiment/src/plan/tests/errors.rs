@@ -145,9 +145,9 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "command = [\"web-server\", ",
-        "command = [\"traffic_server\", ",
-        "@: service \"web\": the program \"traffic_server\" is not installed (apt install \
-         trafficserver; FreeBSD's package is trafficserver)",
+        "command = [\"varnishd\", ",
+        "@: service \"web\": the program \"varnishd\" is not installed (apt install \
+         varnish; FreeBSD's package is varnish7)",
     ),
     (
         "command = [\"web-server\", ",
@@ -196,8 +196,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = { template = \"web.conf\" }\n\"../x\" = { text = \"\" }",
-        "plan.toml:30: file \"../x\" of service \"web\" can't be called so (a plain name without /, \
-         such as \"nginx.conf\")",
+        "plan.toml:30: file \"../x\" of service \"web\" can't be called so (a name below the \
+         service's own folder, such as \"nginx.conf\")",
     ),
     (
         "web.files['web.conf']",

@@ -468,3 +468,20 @@ fn the_starter_is_a_plan() {
     );
     assert_eq!(errors.iter().count(), 2, "{errors}");
 }
+
+#[test]
+fn every_study_is_a_plan() {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let mut plans = 0;
+    for study in std::fs::read_dir(studies).unwrap() {
+        let file = study.unwrap().path().join("plan.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        // Not this machine: it need not have the servers of every study.
+        let plan = Plan::from_str(&text, &file, Machine::this());
+        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+        assert!(!plan.question.is_empty() && file.with_file_name("README.md").is_file());
+        plans += 1;
+    }
+    assert!(plans > 0);
+}

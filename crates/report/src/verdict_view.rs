@@ -487,3 +487,114 @@ pub(crate) fn metrics_table(verdict: &VerdictDocument) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(verdicts: &[(Verdict, f64)]) -> VerdictDocument {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/ciphers/verdict.json"
+        );
+        let json = std::fs::read_to_string(path).unwrap();
+        let mut document: VerdictDocument = serde_json::from_str(&json).unwrap();
+        document.comparisons.truncate(verdicts.len());
+        for (comparison, &(verdict, ratio)) in document.comparisons.iter_mut().zip(verdicts) {
+            comparison.metric = Metric::RatePerS;
+            comparison.verdict = verdict;
+            comparison.effect.ratio = Some(ratio);
+        }
+        document.findings.clear();
+        document
+    }
+
+    #[test]
+    fn the_lead_says_who_is_ahead_and_by_how_much() {
+        use Verdict::{Equivalent, Faster, Slower, Undecided, Withheld};
+        for ((first, second), lead_text) in [
+            (
+                ((Slower, 0.95), (Slower, 0.881)),
+                "aes-128 is the fastest of 3 variants; the others are 5.0% to 11.9% slower.",
+            ),
+            (
+                ((Faster, 1.2), (Slower, 0.9)),
+                "aes-256 is ahead of aes-128 by 20.0%; no other variant is.",
+            ),
+            (
+                ((Undecided, 1.0), (Faster, 1.1)),
+                "chacha20 is ahead of aes-128 by 10.0%.",
+            ),
+            (
+                ((Faster, 1.2), (Faster, 1.1)),
+                "2 of 2 variants are ahead of aes-128, aes-256 furthest by 20.0%.",
+            ),
+            (
+                ((Slower, 0.9), (Equivalent, 1.0)),
+                "No variant is ahead of aes-128; 1 of 2 are slower.",
+            ),
+            (
+                ((Equivalent, 1.0), (Equivalent, 1.0)),
+                "All 3 variants are equivalent within ±2%.",
+            ),
+            (
+                ((Undecided, 1.0), (Undecided, 1.0)),
+                "No variant can be told apart from aes-128 yet.",
+            ),
+            (((Withheld, 1.0), (Withheld, 1.0)), NO_VERDICT),
+            (
+                ((Slower, 0.9), (Undecided, 1.0)),
+                "Of 2 comparisons: 1 slower, 1 undecided.",
+            ),
+        ] {
+            assert_eq!(lead(&verdict(&[first, second])).unwrap(), lead_text);
+        }
+        assert_eq!(lead(&verdict(&[(Slower, 0.9)])), None);
+    }
+
+    #[test]
+    fn trust_follows_the_gravest_finding() {
+        let mut document = verdict(&[(Verdict::Slower, 0.9)]);
+        assert_eq!(trust(&document).0, Trust::Good);
+        let finding = |severity| prony_record::Finding::new("some-finding", severity, "");
+        document.findings.push(finding(Severity::Note));
+        assert_eq!(trust(&document).0, Trust::Good);
+        document.findings.push(finding(Severity::Warning));
+        assert_eq!(trust(&document).0, Trust::Care);
+        document.findings.push(finding(Severity::Error));
+        let (kind, text) = trust(&document);
+        assert_eq!(kind, Trust::Bad);
+        assert_eq!(
+            text,
+            "Not without a doubt: an error was found (some-finding)."
+        );
+        document.comparisons[0].verdict = Verdict::Withheld;
+        assert!(
+            trust(&document)
+                .1
+                .starts_with("No: the verdict is withheld")
+        );
+    }
+
+    #[test]
+    fn two_factors_are_crossed_and_others_listed() {
+        let listed = verdict(&[(Verdict::Slower, 0.9)]);
+        assert_eq!(cross(&listed), None);
+        let table = result_table(&listed, Metric::RatePerS);
+        assert_eq!(table.rows.len(), 3);
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/fixtures/gunicorn-sockets/verdict.json"
+        );
+        let mut crossed: VerdictDocument =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let table = cross(&crossed).unwrap();
+        assert_eq!(table.columns, ["tcp", "unix"]);
+        assert_eq!(
+            table.rows[1],
+            ("namespace".to_owned(), vec![Some(2), Some(3)])
+        );
+        crossed.variants.remove(2);
+        assert_eq!(cross(&crossed).unwrap().rows[1].1, [None, Some(2)]);
+    }
+}

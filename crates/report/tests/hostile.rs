@@ -1,0 +1,185 @@
+//! Names, texts and figures that a plan, a server or a broken file may hold.
+
+use std::path::Path;
+
+use prony_record::{Finding, Record, Severity};
+use prony_report::{Experiment, csv, folder, html, markdown, text, timeline};
+use prony_stats::Levels;
+
+const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*";
+
+fn fixtures() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn experiment() -> Experiment {
+    folder::read(&fixtures().join("gunicorn-sockets")).unwrap()
+}
+
+fn load() -> Record {
+    let json = std::fs::read_to_string(fixtures().join("load-failing.json")).unwrap();
+    Record::from_json(&json).unwrap()
+}
+
+fn poisoned(levels: &Levels) -> Levels {
+    let evil = |text: &String| format!("{text}{EVIL}");
+    levels.iter().map(|(f, l)| (evil(f), evil(l))).collect()
+}
+
+/// An experiment in which every text is hostile.
+fn hostile() -> Experiment {
+    let mut experiment = experiment();
+    let verdict = &mut experiment.verdict;
+    verdict.name = EVIL.to_owned();
+    verdict.question = EVIL.to_owned();
+    verdict.baseline = poisoned(&verdict.baseline);
+    verdict.order[0][0] = EVIL.to_owned();
+    for variant in &mut verdict.variants {
+        variant.levels = poisoned(&variant.levels);
+        variant.name += EVIL;
+    }
+    for comparison in &mut verdict.comparisons {
+        comparison.levels = poisoned(&comparison.levels);
+        comparison.name += EVIL;
+        comparison.against_name += EVIL;
+        comparison.text += EVIL;
+    }
+    for described in &mut verdict.described {
+        described.levels = poisoned(&described.levels);
+        described.text += EVIL;
+    }
+    for effect in &mut verdict.effects {
+        effect.text += EVIL;
+    }
+    verdict
+        .findings
+        .push(Finding::new(EVIL, Severity::Error, EVIL));
+    experiment.plan = EVIL.to_owned();
+    experiment.environment = serde_json::json!({ EVIL: [EVIL] });
+    for trial in &mut experiment.trials {
+        trial.record = hostile_load();
+    }
+    experiment
+}
+
+fn hostile_load() -> Record {
+    let mut record = load();
+    record.version = EVIL.to_owned();
+    record.started_at = EVIL.to_owned();
+    record.load.url = EVIL.to_owned();
+    record.load.http = EVIL.to_owned();
+    record.load.arrivals = Some(EVIL.to_owned());
+    record.negotiated.http = Some(EVIL.to_owned());
+    record.negotiated.tls = Some(EVIL.to_owned());
+    record.negotiated.cipher = Some(EVIL.to_owned());
+    record.findings = vec![Finding::new(EVIL, Severity::Warning, EVIL)];
+    record
+}
+
+#[track_caller]
+fn is_tame_page(page: &str) {
+    let lower = page.to_lowercase();
+    assert!(!lower.contains("<script"), "markup came through");
+    assert!(!page.contains("onerror=") && !page.contains(">49<"));
+    assert!(page.contains("&lt;script&gt;"), "the text itself is shown");
+}
+
+#[test]
+fn pages_show_hostile_texts_as_texts() {
+    is_tame_page(&html::report(&hostile()));
+    is_tame_page(&html::load(&hostile_load()));
+}
+
+#[test]
+fn markdown_shows_hostile_texts_as_texts() {
+    let page = markdown::report(&hostile());
+    assert!(!page.contains("<script") && !page.contains('\u{1b}'));
+    assert!(page.contains("&lt;script&gt;"));
+    let row = |line: &&str| line.starts_with('|');
+    let unescaped = |line: &str| line.replace("\\|", "").matches('|').count();
+    let tables: Vec<&str> = page.lines().filter(row).collect();
+    assert!(
+        tables[..4]
+            .windows(2)
+            .all(|pair| unescaped(pair[0]) == unescaped(pair[1]))
+    );
+}
+
+#[test]
+fn terminals_are_not_steered() {
+    let printed = text::verdict(&hostile().verdict, None, false);
+    assert!(!printed.contains('\u{1b}'));
+    assert!(!text::load_summary(&hostile_load(), false).contains('\u{1b}'));
+}
+
+#[test]
+fn figures_that_are_none_are_survived() {
+    let mut experiment = experiment();
+    for variant in &mut experiment.verdict.variants {
+        variant.relative_percent = None;
+        variant.metrics.clear();
+    }
+    for comparison in &mut experiment.verdict.comparisons {
+        comparison.effect.ratio = None;
+        comparison.effect.low = None;
+    }
+    let page = html::report(&experiment);
+    assert!(!page.contains("NaN") && !page.contains("inf%"));
+    assert!(!text::verdict(&experiment.verdict, None, false).contains("NaN"));
+
+    let mut record = load();
+    record.totals = Default::default();
+    record.rate = Default::default();
+    record.series.clear();
+    record.outcomes.clear();
+    let printed = text::load_summary(&record, false) + &html::load(&record) + &timeline(&record);
+    assert!(!printed.contains("NaN"));
+    assert!(timeline(&record).starts_with("[]"));
+    assert_eq!(csv::series(&record).lines().count(), 1);
+}
+
+#[test]
+fn an_experiment_without_a_complete_block_says_so() {
+    let mut experiment = experiment();
+    experiment
+        .trials
+        .retain(|trial| trial.block == 1 && trial.variant == 0);
+    experiment.verdict.blocks = 0;
+    experiment.verdict.comparisons.clear();
+    experiment.verdict.described.clear();
+    experiment.verdict.effects.clear();
+    for variant in &mut experiment.verdict.variants {
+        variant.trials = 0;
+        variant.relative_percent = None;
+        variant.metrics.clear();
+    }
+    let nothing = "No complete block: nothing can be compared.";
+    assert!(html::report(&experiment).contains(nothing));
+    assert!(markdown::report(&experiment).contains(nothing));
+    assert!(text::verdict(&experiment.verdict, None, false).contains(nothing));
+}
+
+#[test]
+fn an_interrupted_block_is_in_no_chart() {
+    let mut experiment = experiment();
+    experiment
+        .trials
+        .retain(|trial| trial.block < 5 || trial.variant != 2);
+    assert_eq!(experiment.trials_of(0).len(), 4);
+    assert!(html::report(&experiment).contains("native, tcp: 4 trials"));
+}
+
+#[test]
+fn folders_that_are_none_are_refused_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = || folder::read(dir.path()).unwrap_err().to_string();
+    assert!(refused().contains("no verdict.json"));
+    std::fs::write(dir.path().join("verdict.json"), "{").unwrap();
+    assert!(refused().contains("verdict.json: "));
+    let other = std::fs::read_to_string(fixtures().join("demo/verdict.json")).unwrap();
+    let later = other.replace("prony.verdict/1", "prony.verdict/9");
+    std::fs::write(dir.path().join("verdict.json"), later).unwrap();
+    assert!(refused().contains("prony.verdict/9"));
+    std::fs::write(dir.path().join("verdict.json"), other).unwrap();
+    assert!(folder::read(dir.path()).unwrap().trials.is_empty());
+}

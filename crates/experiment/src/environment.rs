@@ -75,7 +75,7 @@ const QUESTIONS: [(&str, &[&str]); 22] = [
     ("node", &["-p", "JSON.stringify(process.versions)"]),
     ("openssl", &["version", "-a"]),
     ("php", &["-v"]),
-    ("php-fpm", &["-i"]),
+    ("php-fpm", &["-v"]),
     ("postgres", &["--version"]),
     ("python", &["-VV"]),
     ("redis-server", &["--version"]),

@@ -6,14 +6,16 @@
 //! strangers: a process must have the recorded id and start time, or be below one that has, or live
 //! in a namespace of the dead run.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::host::HostError;
+use crate::host::process::{Process, Table};
 use crate::host::state::{self, DeadRun, Made};
-#[cfg(target_os = "linux")]
-pub(crate) use linux::kill_processes;
+use crate::host::{HostError, system};
+use crate::place;
 
 /// How long the kernel may take to end what was killed.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
@@ -29,6 +31,8 @@ pub enum Removed {
     Link(String),
     /// A jail.
     Jail(String),
+    /// An address of the loopback interface.
+    Address(Ipv4Addr),
     /// A run's folder with its files and sockets.
     Folder(PathBuf),
 }
@@ -40,6 +44,7 @@ impl fmt::Display for Removed {
             Self::Namespace(name) => write!(f, "network namespace {name}"),
             Self::Link(name) => write!(f, "network link {name}"),
             Self::Jail(name) => write!(f, "jail {name}"),
+            Self::Address(address) => write!(f, "address {address}"),
             Self::Folder(path) => write!(f, "folder {}", path.display()),
         }
     }
@@ -81,20 +86,11 @@ fn sweep_run(run: &DeadRun, swept: &mut Swept) {
     if run
         .made
         .iter()
-        .any(|made| matches!(made, Made::Boot { id } if *id == current_boot()))
+        .any(|made| matches!(made, Made::Boot { id } if *id == system::boot_id()))
     {
         sweep_processes(run, swept);
-        for made in &run.made {
-            let removed = match made {
-                Made::Link { name, namespace } => remove_link(name, namespace)
-                    .map(|gone| gone.then(|| Removed::Link(name.clone()))),
-                Made::Namespace { name } => remove_namespace(name)
-                    .map(|gone| gone.then(|| Removed::Namespace(name.clone()))),
-                Made::Jail { name } => crate::place::jail::remove(name)
-                    .map(|gone| gone.then(|| Removed::Jail(name.clone()))),
-                Made::Boot { .. } | Made::Process { .. } => Ok(None),
-            };
-            match removed {
+        for made in run.made.iter().rev() {
+            match place::remove(made) {
                 Ok(removed) => swept.removed.extend(removed),
                 Err(error) => swept.failures.push(error),
             }
@@ -108,177 +104,138 @@ fn sweep_run(run: &DeadRun, swept: &mut Swept) {
     }
 }
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::collections::BTreeMap;
-    use std::time::{Duration, Instant};
-
-    use crate::host::linux;
-    use crate::host::process::Table;
-
-    /// What became of processes that were to be killed.
-    pub(crate) struct Killed {
-        /// Those that are gone.
-        pub(crate) gone: Vec<(i32, String)>,
-        /// Those that live on.
-        pub(crate) left: Vec<i32>,
-    }
-
-    /// Kills the recorded processes (id and start time) that still live, whatever descends from
-    /// them and whatever shares a session with them, again until nothing of it is left.
-    pub(crate) fn kill_processes(recorded: &[(i32, u64)], patience: Duration) -> Killed {
-        let began = Instant::now();
-        let mut seen: BTreeMap<(i32, u64), String> = BTreeMap::new();
-        loop {
-            let table = linux::processes();
-            let living: Vec<_> = seen.keys().chain(recorded).copied().collect();
-            let living = theirs(&table, &living);
-            for process in &living {
-                seen.entry((process.pid, process.start))
-                    .or_insert_with(|| process.name.clone());
-                if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
-                    // It may have ended meanwhile; then there is nothing to do.
-                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-                }
-            }
-            if living.is_empty() || began.elapsed() > patience {
-                let left: Vec<i32> = living.iter().map(|process| process.pid).collect();
-                let gone = seen
-                    .into_iter()
-                    .map(|((pid, _), name)| (pid, name))
-                    .filter(|(pid, _)| !left.contains(pid));
-                return Killed {
-                    gone: gone.collect(),
-                    left,
-                };
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    /// The living processes that belong to those recorded. Zombies are as good as gone. A session is
-    /// theirs if a recorded process that lives leads it or is in it; never that of this process.
-    fn theirs<'a>(
-        table: &'a Table,
-        recorded: &[(i32, u64)],
-    ) -> Vec<&'a crate::host::process::Process> {
-        let own = std::process::id().cast_signed();
-        let own_session = table.get(own).map(|process| process.session);
-        let verified: Vec<_> = recorded
-            .iter()
-            .filter_map(|(pid, start)| table.get(*pid).filter(|process| process.start == *start))
-            .collect();
-        let in_session = |process: &crate::host::process::Process| {
-            Some(process.session) != own_session
-                && verified
-                    .iter()
-                    .any(|theirs| theirs.session == process.session)
-        };
-        let below: Vec<i32> = verified
-            .iter()
-            .flat_map(|process| table.descendants(process.pid))
-            .chain(verified.iter().copied())
-            .map(|process| process.pid)
-            .collect();
-        table
-            .all()
-            .filter(|process| !process.zombie && process.pid != own && process.pid != 1)
-            .filter(|process| below.contains(&process.pid) || in_session(process))
-            .collect()
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::*;
-        use crate::host::process::Process;
-
-        fn process(pid: i32, parent: i32, session: i32, start: u64) -> Process {
-            let name = format!("p{pid}");
-            let (user_s, system_s, reaped_user_s, reaped_system_s) = (0.0, 0.0, 0.0, 0.0);
-            let (threads, resident_bytes, zombie) = (1, 0, false);
-            Process {
-                pid,
-                parent,
-                session,
-                start,
-                name,
-                zombie,
-                user_s,
-                system_s,
-                reaped_user_s,
-                reaped_system_s,
-                threads,
-                resident_bytes,
-            }
-        }
-
-        #[test]
-        fn a_reused_id_is_a_stranger() {
-            const A: i32 = 1_000_000_001;
-            let table: Table = [
-                process(A, 1, A, 50),
-                process(A + 1, A, A, 60),
-                process(A + 2, 1, A + 2, 70),
-            ]
-            .into_iter()
-            .collect();
-            assert!(theirs(&table, &[(A, 49)]).is_empty());
-            let pids = |recorded: &[(i32, u64)]| {
-                theirs(&table, recorded)
-                    .iter()
-                    .map(|p| p.pid)
-                    .collect::<Vec<_>>()
-            };
-            assert_eq!(pids(&[(A, 50)]), [A, A + 1], "its child goes with it");
-            assert_eq!(pids(&[(A + 1, 60)]), [A, A + 1], "its session goes with it");
-        }
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn current_boot() -> String {
-    crate::host::linux::boot_id()
-}
-
-#[cfg(target_os = "linux")]
 fn sweep_processes(run: &DeadRun, swept: &mut Swept) {
     let mut processes = Vec::new();
     for made in &run.made {
-        match made {
-            Made::Process { pid, start } => processes.push((*pid, *start)),
-            Made::Namespace { name } => {
-                let inside = crate::place::namespace::processes_in(name);
-                processes.extend(
-                    inside
-                        .iter()
-                        .filter_map(|pid| Some((*pid, crate::host::linux::start_of(*pid)?))),
-                );
-            }
-            _ => {}
+        if let Made::Process { pid, start } = made {
+            processes.push((*pid, *start));
         }
+        let inside = place::processes_in(made).into_iter();
+        processes.extend(inside.filter_map(|pid| Some((pid, system::start_of(pid)?))));
     }
     let killed = kill_processes(&processes, KILL_PATIENCE);
-    swept.removed.extend(
-        killed
-            .gone
-            .into_iter()
-            .map(|(pid, name)| Removed::Process(pid, name)),
-    );
+    let gone = killed.gone.into_iter();
+    swept
+        .removed
+        .extend(gone.map(|(pid, name)| Removed::Process(pid, name)));
     if !killed.left.is_empty() {
-        let service = run.folder.display().to_string();
         swept.failures.push(HostError::Survived {
-            service,
+            service: run.folder.display().to_string(),
             pids: killed.left,
         });
     }
 }
 
-#[cfg(target_os = "linux")]
-fn remove_link(name: &str, namespace: &str) -> Result<bool, HostError> {
-    crate::place::namespace::remove_link(name, namespace)
+/// What became of processes that were to be killed.
+pub(crate) struct Killed {
+    /// Those that are gone.
+    pub(crate) gone: Vec<(i32, String)>,
+    /// Those that live on.
+    pub(crate) left: Vec<i32>,
 }
 
-#[cfg(target_os = "linux")]
-fn remove_namespace(name: &str) -> Result<bool, HostError> {
-    crate::place::namespace::remove(name)
+/// Kills the recorded processes (id and start time) that still live, whatever descends from
+/// them and whatever shares a session with them, again until nothing of it is left.
+pub(crate) fn kill_processes(recorded: &[(i32, u64)], patience: Duration) -> Killed {
+    let began = Instant::now();
+    let mut seen: BTreeMap<(i32, u64), String> = BTreeMap::new();
+    loop {
+        let table = system::processes();
+        let living: Vec<_> = seen.keys().chain(recorded).copied().collect();
+        let living = theirs(&table, &living);
+        for process in &living {
+            seen.entry((process.pid, process.start))
+                .or_insert_with(|| process.name.clone());
+            if let Some(pid) = rustix::process::Pid::from_raw(process.pid) {
+                // It may have ended meanwhile; then there is nothing to do.
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+        if living.is_empty() || began.elapsed() > patience {
+            let left: Vec<i32> = living.iter().map(|process| process.pid).collect();
+            let gone = seen
+                .into_iter()
+                .map(|((pid, _), name)| (pid, name))
+                .filter(|(pid, _)| !left.contains(pid));
+            return Killed {
+                gone: gone.collect(),
+                left,
+            };
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// The living processes that belong to those recorded. Zombies are as good as gone. A session is
+/// theirs if a recorded process that lives leads it or is in it; never that of this process.
+fn theirs<'a>(table: &'a Table, recorded: &[(i32, u64)]) -> Vec<&'a Process> {
+    let own = std::process::id().cast_signed();
+    let own_session = table.get(own).map(|process| process.session);
+    let verified: Vec<_> = recorded
+        .iter()
+        .filter_map(|(pid, start)| table.get(*pid).filter(|process| process.start == *start))
+        .collect();
+    let in_session = |process: &Process| {
+        Some(process.session) != own_session
+            && verified
+                .iter()
+                .any(|theirs| theirs.session == process.session)
+    };
+    let below: Vec<i32> = verified
+        .iter()
+        .flat_map(|process| table.descendants(process.pid))
+        .chain(verified.iter().copied())
+        .map(|process| process.pid)
+        .collect();
+    table
+        .all()
+        .filter(|process| !process.zombie && process.pid != own && process.pid != 1)
+        .filter(|process| below.contains(&process.pid) || in_session(process))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(pid: i32, parent: i32, session: i32, start: u64) -> Process {
+        let name = format!("p{pid}");
+        let (user_s, system_s, reaped_user_s, reaped_system_s) = (0.0, 0.0, 0.0, 0.0);
+        let (threads, resident_bytes, zombie) = (1, 0, false);
+        Process {
+            pid,
+            parent,
+            session,
+            start,
+            name,
+            zombie,
+            user_s,
+            system_s,
+            reaped_user_s,
+            reaped_system_s,
+            threads,
+            resident_bytes,
+        }
+    }
+
+    #[test]
+    fn a_reused_id_is_a_stranger() {
+        const A: i32 = 1_000_000_001;
+        let table: Table = [
+            process(A, 1, A, 50),
+            process(A + 1, A, A, 60),
+            process(A + 2, 1, A + 2, 70),
+        ]
+        .into_iter()
+        .collect();
+        assert!(theirs(&table, &[(A, 49)]).is_empty());
+        let pids = |recorded: &[(i32, u64)]| {
+            theirs(&table, recorded)
+                .iter()
+                .map(|p| p.pid)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(pids(&[(A, 50)]), [A, A + 1], "its child goes with it");
+        assert_eq!(pids(&[(A + 1, 60)]), [A, A + 1], "its session goes with it");
+    }
 }

@@ -16,8 +16,12 @@ pub(super) enum News {
     MainEnded(i32),
 }
 
-/// What happens between `fork` and `exec`, in the order in which it happens.
+/// What happens between `fork` and `exec`; each system takes its own of these steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    allow(dead_code, reason = "each system takes its own steps")
+)]
 pub(crate) enum Step {
     Session = 1,
     Orphans,
@@ -31,10 +35,11 @@ pub(crate) enum Step {
     MapUsers,
     Cores,
     OpenFiles,
+    EnterJail,
 }
 
 impl Step {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Session,
         Self::Orphans,
         Self::Fork,
@@ -47,6 +52,7 @@ impl Step {
         Self::MapUsers,
         Self::Cores,
         Self::OpenFiles,
+        Self::EnterJail,
     ];
 
     /// What the step does, to stand after "could not".
@@ -64,6 +70,7 @@ impl Step {
             Self::MapUsers => "map users into the namespace",
             Self::Cores => "bind to the plan's cores (are they online and allowed?)",
             Self::OpenFiles => "set the limit of open files",
+            Self::EnterJail => "enter the jail",
         }
     }
 }

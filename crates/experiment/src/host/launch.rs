@@ -1,7 +1,7 @@
 //! From a service's spec to a running keeper with the service below it.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,8 +10,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::channel::{self, News};
-use super::keeper::{self, Orders};
+use super::keeper::{self, CoreSet, Orders};
 use super::{HostError, program};
+use crate::place::Entry;
 use crate::service::ServiceSpec;
 
 /// How often the end of a service is looked for while it is waited for.
@@ -28,13 +29,15 @@ pub(super) struct Running {
     stop_signal: i32,
 }
 
-/// Starts a service in `network` (a namespace) or natively, its output appended to `log`.
+/// Starts a service in a place or natively, its output appended to `log`. A service without cores of
+/// its own may use `any_core`.
 ///
 /// # Errors
 /// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
 pub(super) fn launch(
     spec: &ServiceSpec,
-    network: Option<&File>,
+    entry: Option<&Entry>,
+    any_core: &[usize],
     log: &Path,
 ) -> Result<Running, HostError> {
     let failed = |step, source| HostError::Start {
@@ -51,11 +54,16 @@ pub(super) fn launch(
     let errors = output.try_clone().map_err(HostError::file("open", log))?;
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
     let (ours, theirs) = channel::pair().map_err(|error| failed("make a channel", error))?;
+    let cores = if spec.cores.is_empty() {
+        any_core
+    } else {
+        &spec.cores
+    };
     let orders = Orders {
         channel: theirs.as_raw_fd(),
-        cores: cpu_set(&spec.cores).map_err(|error| failed("bind to the plan's cores", error))?,
+        cores: core_set(cores).map_err(|error| failed("bind to the plan's cores", error))?,
         open_files: spec.open_files,
-        network: network.map(AsRawFd::as_raw_fd),
+        place: entry.map(Entry::number),
     };
     // SAFETY: `split` keeps to calls that are safe after a fork.
     unsafe { command.pre_exec(move || keeper::split(&orders)) };
@@ -116,14 +124,15 @@ fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     path
 }
 
-fn cpu_set(cores: &[usize]) -> io::Result<Option<libc::cpu_set_t>> {
+/// `None` for no cores, which means any.
+fn core_set(cores: &[usize]) -> io::Result<Option<CoreSet>> {
     if cores.is_empty() {
         return Ok(None);
     }
     // SAFETY: all-zero is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let mut set: CoreSet = unsafe { std::mem::zeroed() };
     for &core in cores {
-        if core >= libc::CPU_SETSIZE as usize {
+        if core >= 8 * size_of::<CoreSet>() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!("there is no core {core}"),

@@ -1,6 +1,6 @@
-//! This machine as a [`Host`] (Linux).
+//! This machine as a [`Host`].
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::launch::{self, Running};
-use super::linux::{self, Reader, Watched};
 use super::process::Table;
 use super::state::{self, Made, RunState};
+use super::system::{self, Reader, Watched};
 use super::{Exited, Host, HostError, Stopped, port};
 use crate::environment::Environment;
 use crate::place;
-use crate::place::namespace::{self, Network};
+use crate::place::Room;
 use crate::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 use crate::sweep;
 use crate::telemetry::Sample;
@@ -42,6 +42,10 @@ pub struct LocalHost {
     base: PathBuf,
     patience: Duration,
     reader: Reader,
+    /// The cores that prony itself could use when the host was made: a service without cores of its
+    /// own must not inherit those to which a thread of the load was bound meanwhile.
+    any_core: Vec<usize>,
+    checked: BTreeSet<PlaceKind>,
     /// `None` while nothing is allocated.
     run: Option<RunState>,
     services: BTreeMap<String, Service>,
@@ -52,7 +56,7 @@ pub struct LocalHost {
 struct Service {
     place: PlaceKind,
     allocated: Allocated,
-    network: Option<Network>,
+    room: Option<Room>,
     running: Option<Running>,
     log: Option<PathBuf>,
     recorded: HashSet<(i32, u64)>,
@@ -74,6 +78,8 @@ impl LocalHost {
             base,
             patience: PATIENCE,
             reader: Reader::new(),
+            any_core: system::allowed_cores(),
+            checked: BTreeSet::new(),
             run: None,
             services: BTreeMap::new(),
         }
@@ -87,34 +93,34 @@ impl LocalHost {
     fn try_allocate(&mut self, wanted: &[Allocation]) -> Result<(), HostError> {
         let run = self
             .run
-            .insert(RunState::create(&self.base, &linux::boot_id())?);
+            .insert(RunState::create(&self.base, &system::boot_id())?);
         let last_namespaced = wanted
             .iter()
-            .rposition(|wanted| wanted.place == PlaceKind::Namespace);
+            .rposition(|wanted| wanted.place != PlaceKind::Native);
         for (number, wanted) in wanted
             .iter()
             .enumerate()
-            .filter(|(_, wanted)| wanted.place == PlaceKind::Namespace)
+            .filter(|(_, wanted)| wanted.place != PlaceKind::Native)
         {
-            let name = network_name(run.folder(), number);
-            let network = Network::make(&name, run)?;
+            let name = room_name(run.folder(), number);
+            let room = Room::make(&name, run)?;
             self.services.insert(
                 wanted.service.clone(),
-                Service::new(wanted.place, Some(network)),
+                Service::new(wanted.place, Some(room)),
             );
         }
         let reachable = self
             .services
             .values()
-            .find_map(|service| service.network.as_ref())
-            .map(|net| net.outside);
+            .find_map(|service| service.room.as_ref())
+            .map(|room| room.outside);
         for (number, wanted) in wanted.iter().enumerate() {
             let service = self
                 .services
                 .entry(wanted.service.clone())
                 .or_insert_with(|| Service::new(wanted.place, None));
-            let address = match (&service.network, reachable) {
-                (Some(network), _) => network.inside,
+            let address = match (&service.room, reachable) {
+                (Some(room), _) => room.inside,
                 (None, Some(address)) if last_namespaced > Some(number) => address,
                 _ => Ipv4Addr::LOCALHOST,
             };
@@ -124,9 +130,7 @@ impl LocalHost {
             service.allocated.files_dir = files_dir;
             for (name, kind) in &wanted.listen {
                 let endpoint = match kind {
-                    ListenKind::Tcp => {
-                        Endpoint::Tcp(pick_address(address, service.network.is_some())?)
-                    }
+                    ListenKind::Tcp => Endpoint::Tcp(pick_address(address, service.is_apart())?),
                     ListenKind::Unix => {
                         Endpoint::Unix(socket_path(&run.sockets(), &wanted.service, name, number)?)
                     }
@@ -140,7 +144,7 @@ impl LocalHost {
     /// Ends a service, with or without asking first.
     fn end(&mut self, name: &str, patience: Duration) -> Result<Stopped, HostError> {
         let began = Instant::now();
-        self.record_processes(&linux::processes());
+        self.record_processes(&system::processes());
         let nothing = Stopped {
             status: None,
             killed: false,
@@ -154,7 +158,7 @@ impl LocalHost {
         };
         let ended = !patience.is_zero() && running.ask_to_end(patience);
         if !ended && !running.kill(KILL_PATIENCE) {
-            let pids = linux::processes()
+            let pids = system::processes()
                 .descendants(running.keeper_pid())
                 .iter()
                 .map(|process| process.pid)
@@ -194,13 +198,11 @@ impl LocalHost {
         for name in names {
             result = result.and(self.end(&name, patience).map(drop));
         }
-        for service in std::mem::take(&mut self.services).into_values() {
-            if let Some(network) = service.network {
-                result = result.and(namespace::remove_link(&network.link, &network.name).map(drop));
-                result = result.and(namespace::remove(&network.name).map(drop));
-            }
-        }
+        self.services.clear();
         if let Some(run) = self.run.take() {
+            for made in run.places().iter().rev() {
+                result = result.and(place::remove(made).map(drop));
+            }
             // A failure leaves the record of what could not be removed to the next sweep.
             if result.is_ok() {
                 result = run.remove();
@@ -243,7 +245,7 @@ impl LocalHost {
             .map(|(name, service, running)| Watched {
                 service: name.clone(),
                 keeper: running.keeper_pid(),
-                link: service.network.as_ref().map(|network| network.link.clone()),
+                room: service.room.as_ref().map(Watched::room),
             })
             .collect()
     }
@@ -256,10 +258,13 @@ impl Host for LocalHost {
     ) -> Result<BTreeMap<String, Allocated>, HostError> {
         self.release()?;
         for wanted in wanted {
-            place::check(wanted.place).map_err(|reason| HostError::Place {
-                kind: wanted.place,
-                reason,
-            })?;
+            if !self.checked.contains(&wanted.place) {
+                place::check(wanted.place).map_err(|reason| HostError::Place {
+                    kind: wanted.place,
+                    reason,
+                })?;
+                self.checked.insert(wanted.place);
+            }
         }
         if let Err(error) = self.try_allocate(wanted) {
             // The error that counts is the first one.
@@ -289,10 +294,10 @@ impl Host for LocalHost {
         let log = launch::inside(log_dir, &format!("{}.log", spec.name))?;
         launch::write_files(spec, &service.allocated.files_dir)?;
         service.clear_the_way(&spec.name)?;
-        let network = service.network.as_ref().map(Network::open).transpose()?;
+        let entry = service.room.as_ref().map(Room::entry).transpose()?;
         service.log = Some(log.clone());
-        service.running = Some(launch::launch(spec, network.as_ref(), &log)?);
-        self.record_processes(&linux::processes());
+        service.running = Some(launch::launch(spec, entry.as_ref(), &self.any_core, &log)?);
+        self.record_processes(&system::processes());
         Ok(())
     }
 
@@ -310,11 +315,11 @@ impl Host for LocalHost {
                     (None, None) => None,
                 },
             );
-        let table = linux::processes();
+        let table = system::processes();
         self.record_processes(&table);
         let has_detached_or_ended = |service: &mut Service| {
             service.open_sockets();
-            let first_of_namespace = usize::from(service.network.is_some());
+            let first_of_namespace = usize::from(service.is_apart());
             let running = service.running.as_mut()?;
             let left = table.descendants(running.keeper_pid()).len();
             running.main_ended().filter(|_| left <= first_of_namespace)
@@ -344,7 +349,7 @@ impl Host for LocalHost {
 
     fn sample(&mut self) -> Sample {
         let began = Instant::now();
-        let table = linux::processes();
+        let table = system::processes();
         self.record_processes(&table);
         let watched = self.watched();
         let mut sample = self.reader.sample(&table, &watched);
@@ -361,16 +366,15 @@ impl Host for LocalHost {
     }
 
     fn environment(&mut self) -> Environment {
-        let table = linux::processes();
-        let services = self.watched().into_iter().map(|watched| {
-            let pids = table
-                .descendants(watched.keeper)
-                .iter()
-                .map(|process| process.pid)
-                .collect();
-            (watched.service, pids)
-        });
-        linux::facts::environment(&services.collect())
+        let table = system::processes();
+        let of_service = |(name, service): (&String, &Service)| {
+            let keeper = service.running.as_ref()?.keeper_pid();
+            // A namespace's first process is a copy of prony.
+            let skipped = usize::from(service.is_apart());
+            let tree = table.descendants(keeper).into_iter().skip(skipped);
+            Some((name.clone(), tree.map(|process| process.pid).collect()))
+        };
+        system::environment(&self.services.iter().filter_map(of_service).collect())
     }
 }
 
@@ -382,7 +386,7 @@ impl Drop for LocalHost {
 }
 
 impl Service {
-    fn new(place: PlaceKind, network: Option<Network>) -> Self {
+    fn new(place: PlaceKind, room: Option<Room>) -> Self {
         let allocated = Allocated {
             endpoints: BTreeMap::new(),
             files_dir: PathBuf::new(),
@@ -390,11 +394,16 @@ impl Service {
         Self {
             place,
             allocated,
-            network,
+            room,
             running: None,
             log: None,
             recorded: HashSet::new(),
         }
+    }
+
+    /// Whether its network and its processes are apart from the host's.
+    fn is_apart(&self) -> bool {
+        Room::IS_APART && self.room.is_some()
     }
 
     /// Removes a dead socket of an earlier start, and makes sure that nobody took a port meanwhile.
@@ -407,12 +416,13 @@ impl Service {
                     }
                     _ => {}
                 },
-                Endpoint::Tcp(address) if self.network.is_none() => port::check_free(*address)
-                    .map_err(|holder| HostError::PortTaken {
+                Endpoint::Tcp(address) if !self.is_apart() => {
+                    port::check_free(*address).map_err(|holder| HostError::PortTaken {
                         service: name.to_owned(),
                         address: *address,
                         holder,
-                    })?,
+                    })?
+                }
                 Endpoint::Tcp(_) => {}
             }
         }
@@ -438,7 +448,7 @@ impl Service {
 }
 
 /// `prony-<run's folder>-<number>`: unique as long as the run's folder exists.
-fn network_name(folder: &Path, number: usize) -> String {
+fn room_name(folder: &Path, number: usize) -> String {
     let run = folder
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())

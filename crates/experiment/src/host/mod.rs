@@ -5,17 +5,14 @@
 //! while they get ready, [`sample`](Host::sample) while the load runs, [`stop`](Host::stop) them in
 //! reverse, [`release`](Host::release). [`local::LocalHost`] is this machine.
 
-#[cfg(target_os = "linux")]
 mod channel;
 mod error;
 pub mod freebsd;
-#[cfg(target_os = "linux")]
+mod inspect;
 mod keeper;
-#[cfg(target_os = "linux")]
 mod launch;
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
-#[cfg(target_os = "linux")]
 pub mod local;
 pub mod port;
 pub mod process;
@@ -34,6 +31,11 @@ pub use error::{Exited, HostError};
 
 #[cfg(target_os = "linux")]
 pub(crate) use {channel::Step, keeper::fork};
+
+#[cfg(target_os = "freebsd")]
+pub(crate) use freebsd as system;
+#[cfg(target_os = "linux")]
+pub(crate) use linux as system;
 
 /// How a service ended when it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq)]

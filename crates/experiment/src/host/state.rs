@@ -15,6 +15,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,6 +59,11 @@ pub(crate) enum Made {
         /// The name.
         name: String,
     },
+    /// An address that was added to the loopback interface.
+    Address {
+        /// The address.
+        address: Ipv4Addr,
+    },
 }
 
 /// The folder of one run, locked for as long as this value lives.
@@ -65,6 +71,7 @@ pub(crate) enum Made {
 pub(crate) struct RunState {
     folder: PathBuf,
     made: File,
+    places: Vec<Made>,
     _lock: File,
 }
 
@@ -102,6 +109,7 @@ impl RunState {
         let mut state = Self {
             folder,
             made,
+            places: Vec::new(),
             _lock: lock,
         };
         state.record(&Made::Boot {
@@ -120,8 +128,16 @@ impl RunState {
         self.folder.join("s")
     }
 
+    /// What was made that is neither a process nor a file, in the order in which it was made.
+    pub(crate) fn places(&self) -> &[Made] {
+        &self.places
+    }
+
     /// Appends a line.
     pub(crate) fn record(&mut self, made: &Made) -> Result<(), HostError> {
+        if !matches!(made, Made::Boot { .. } | Made::Process { .. }) {
+            self.places.push(made.clone());
+        }
         let line = serde_json::to_string(made).map_err(io::Error::from);
         line.and_then(|line| self.made.write_all(format!("{line}\n").as_bytes()))
             .map_err(HostError::file("write", self.folder.join("made")))

@@ -4,8 +4,15 @@ pub(crate) mod command;
 pub mod jail;
 #[cfg(target_os = "linux")]
 pub(crate) mod namespace;
+mod subnet;
 
 use crate::service::PlaceKind;
+
+/// What this system can put around a service: a network of its own and a way in.
+#[cfg(target_os = "freebsd")]
+pub(crate) use jail::{Entry, Jail as Room, processes_in, remove};
+#[cfg(target_os = "linux")]
+pub(crate) use namespace::{Entry, Network as Room, processes_in, remove};
 
 /// Whether this machine and this user can have places of that kind; for use before anything starts.
 ///

@@ -1,18 +1,22 @@
 //! Linux: what /proc and /sys tell.
 
 mod counters;
-pub(crate) mod facts;
+mod facts;
 mod reader;
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use procfs::FromRead;
 use procfs::process::{FDTarget, Stat};
 
 use super::port::Holder;
 use super::process::{Process, Table};
 
+pub(crate) use facts::environment;
 pub(crate) use reader::{Reader, Watched};
 
 /// The kernel's name for this boot; empty if it has none.
@@ -32,13 +36,31 @@ pub(crate) fn start_of(pid: i32) -> Option<u64> {
 }
 
 /// All processes, kernel threads left out.
+///
+/// It reads one file a process and nothing else, since it runs while a load is measured.
 pub(crate) fn processes() -> Table {
     const KERNEL_THREADS: i32 = 2;
-    let Ok(all) = procfs::process::all_processes() else {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
         return Table::default();
     };
-    all.flatten()
-        .filter_map(|process| process.stat().ok())
+    let mut bytes = Vec::with_capacity(1024);
+    let mut path = String::with_capacity(32);
+    let mut read = |pid: &str| -> Option<Stat> {
+        path.clear();
+        path.extend(["/proc/", pid, "/stat"]);
+        bytes.clear();
+        File::open(&path).ok()?.read_to_end(&mut bytes).ok()?;
+        Stat::from_read(bytes.as_slice()).ok()
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let pid = name
+                .to_str()
+                .filter(|name| name.starts_with(|c: char| c.is_ascii_digit()))?;
+            read(pid)
+        })
         .filter(|stat| stat.ppid != KERNEL_THREADS && stat.pid != KERNEL_THREADS)
         .map(Process::from)
         .collect()
@@ -100,6 +122,16 @@ pub(crate) fn port_holder(address: SocketAddr) -> Option<Holder> {
         }
     }
     None
+}
+
+/// The cores that the calling thread may use; empty if the system does not tell.
+pub(crate) fn allowed_cores() -> Vec<usize> {
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect()
 }
 
 /// The text of a small file of the kernel's, without the last line's end.

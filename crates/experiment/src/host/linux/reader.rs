@@ -8,6 +8,7 @@ use procfs::{CurrentSI, KernelStats};
 
 use super::counters::tcp_counters;
 use crate::host::process::{Process, Table};
+use crate::place::Room;
 use crate::telemetry::{
     ForeignProcess, HostSample, MemoryKind, NetworkBytes, Sample, ServiceSample,
 };
@@ -24,7 +25,14 @@ pub(crate) struct Watched {
     /// Its keeper's process id.
     pub(crate) keeper: i32,
     /// The host's end of its link, if it lives in a namespace.
-    pub(crate) link: Option<String>,
+    pub(crate) room: Option<String>,
+}
+
+impl Watched {
+    /// What is to be known of the service's place.
+    pub(crate) fn room(room: &Room) -> String {
+        room.interface().to_owned()
+    }
 }
 
 /// The memory of samples past.
@@ -73,7 +81,7 @@ impl Reader {
             known.push(service.keeper);
             known.extend(tree.iter().map(|process| process.pid));
             let mut sample = self.service_sample(service, table, &tree);
-            match &service.link {
+            match &service.room {
                 // Seen from the host, what the place sent was received.
                 Some(link) => {
                     let host_side = interface_bytes(link);
@@ -136,7 +144,7 @@ impl Reader {
         }
         // A namespace's first process is prony's own, too, and no part of the service.
         let init = service
-            .link
+            .room
             .as_ref()
             .and_then(|_| table.children(service.keeper).next())
             .map(|init| init.pid);

@@ -14,20 +14,22 @@
 //! links alone, so that services in different namespaces reach each other; nothing leads out.
 
 mod enter;
-mod subnet;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 pub(crate) use enter::enter;
-pub(crate) use subnet::Subnet;
 
 use crate::host::HostError;
 use crate::host::program;
 use crate::host::state::{Made, RunState};
 use crate::place::command;
+use crate::place::subnet::{self, Subnet};
 use crate::service::PlaceKind;
+use crate::sweep::Removed;
 
 /// Where `ip netns` keeps the names.
 const NAMES: &str = "/run/netns";
@@ -36,16 +38,20 @@ const NAMES: &str = "/run/netns";
 #[derive(Debug)]
 pub(crate) struct Network {
     /// The namespace's name, as `ip netns` lists it.
-    pub(crate) name: String,
+    name: String,
     /// The host's end of the link.
-    pub(crate) link: String,
+    link: String,
     /// The service's address.
     pub(crate) inside: Ipv4Addr,
-    /// The host's address on the link.
+    /// The host's address on the link, at which native services can be reached from any namespace
+    /// of prony's.
     pub(crate) outside: Ipv4Addr,
 }
 
 impl Network {
+    /// The service's network and processes are apart from the host's; its first process is a keeper.
+    pub(crate) const IS_APART: bool = true;
+
     /// Makes a namespace called `name` and its link, recording both in the run's state.
     ///
     /// # Errors
@@ -94,10 +100,27 @@ impl Network {
         })
     }
 
-    /// The namespace as something a process can join.
-    pub(crate) fn open(&self) -> Result<File, HostError> {
+    /// The way in, to be held open while a process enters.
+    pub(crate) fn entry(&self) -> Result<Entry, HostError> {
         let path = Path::new(NAMES).join(&self.name);
-        File::open(&path).map_err(HostError::file("open", path))
+        File::open(&path)
+            .map(Entry)
+            .map_err(HostError::file("open", path))
+    }
+
+    /// The host's interface that carries this service's traffic alone.
+    pub(crate) fn interface(&self) -> &str {
+        &self.link
+    }
+}
+
+/// An open network namespace.
+pub(crate) struct Entry(File);
+
+impl Entry {
+    /// The namespace's descriptor.
+    pub(crate) fn number(&self) -> i32 {
+        self.0.as_raw_fd()
     }
 }
 
@@ -140,33 +163,36 @@ fn claim_link(
     }))
 }
 
-/// Removes the host's end of the link to a namespace. One that is gone already, or whose name now is
-/// another run's, is no error and stays.
-pub(crate) fn remove_link(name: &str, namespace: &str) -> Result<bool, HostError> {
-    let alias = Path::new("/sys/class/net").join(name).join("ifalias");
-    let is_theirs =
-        || std::fs::read_to_string(&alias).is_ok_and(|text| text.trim_end() == namespace);
-    if !is_theirs() {
-        return Ok(false);
-    }
-    match ip(&["link", "del", name]) {
-        // It vanishes by itself when the last process in its namespace ends.
-        Err(_) if !is_theirs() => Ok(true),
-        result => result.map(|()| true),
+/// Removes a link or a namespace that a run has made. What is gone already is no error, and a link
+/// whose name is another run's by now stays.
+pub(crate) fn remove(made: &Made) -> Result<Option<Removed>, HostError> {
+    match made {
+        Made::Link { name, namespace } => {
+            let alias = Path::new("/sys/class/net").join(name).join("ifalias");
+            let is_theirs =
+                || std::fs::read_to_string(&alias).is_ok_and(|text| text.trim_end() == namespace);
+            if !is_theirs() {
+                return Ok(None);
+            }
+            match ip(&["link", "del", name]) {
+                // It vanishes by itself when the last process in its namespace ends.
+                Err(error) if is_theirs() => Err(error),
+                _ => Ok(Some(Removed::Link(name.clone()))),
+            }
+        }
+        Made::Namespace { name } if Path::new(NAMES).join(name).exists() => {
+            ip(&["netns", "del", name])?;
+            Ok(Some(Removed::Namespace(name.clone())))
+        }
+        _ => Ok(None),
     }
 }
 
-/// Removes a named network namespace; one that is gone already is no error.
-pub(crate) fn remove(name: &str) -> Result<bool, HostError> {
-    if !Path::new(NAMES).join(name).exists() {
-        return Ok(false);
-    }
-    ip(&["netns", "del", name]).map(|()| true)
-}
-
-/// The processes that live in the network namespace of that name.
-pub(crate) fn processes_in(name: &str) -> Vec<i32> {
-    use std::os::unix::fs::MetadataExt;
+/// The processes that live in a network namespace that a run has made.
+pub(crate) fn processes_in(made: &Made) -> Vec<i32> {
+    let Made::Namespace { name } = made else {
+        return Vec::new();
+    };
     let Ok(wanted) = Path::new(NAMES).join(name).metadata() else {
         return Vec::new();
     };

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A keeper is a fork of prony that never executes anything else. It adopts every orphan of its
-//! service (Linux: `PR_SET_CHILD_SUBREAPER`, or by being pid 1 of a process namespace), so a daemon
-//! that forks twice and begins a session of its own still hangs below it. Hence the whole service
+//! service (Linux: `PR_SET_CHILD_SUBREAPER`, or by being pid 1 of a process namespace; FreeBSD:
+//! `PROC_REAP_ACQUIRE`, the service alone being jailed), so a daemon that forks twice and begins a session of its own still hangs below it. Hence the whole service
 //! is, at any time, exactly what descends from the keeper: that is what telemetry counts and what a
 //! stop kills. A keeper whose prony died, by whatever means, kills its service and ends.
 //!
@@ -17,8 +17,18 @@
 use std::io;
 use std::os::fd::RawFd;
 
+#[cfg(target_os = "freebsd")]
+mod freebsd;
+#[cfg(target_os = "linux")]
+mod linux;
+
+#[cfg(target_os = "freebsd")]
+use freebsd as system;
+#[cfg(target_os = "linux")]
+use linux as system;
+
 use super::channel::{self, News, Request, Step};
-use crate::place::namespace;
+pub(super) use system::CoreSet;
 
 /// What the forked process needs; all of it prepared before the fork.
 #[derive(Clone, Copy)]
@@ -26,37 +36,26 @@ pub(super) struct Orders {
     /// The keeper's end of the channel.
     pub(super) channel: RawFd,
     /// The cores that the service may use.
-    pub(super) cores: Option<libc::cpu_set_t>,
+    pub(super) cores: Option<CoreSet>,
     /// Its limit of open files.
     pub(super) open_files: Option<u64>,
-    /// The network namespace to join, which also means the namespace place.
-    pub(super) network: Option<RawFd>,
+    /// The place to enter unless the service is native: a network namespace's descriptor (Linux) or
+    /// a jail's id (FreeBSD).
+    pub(super) place: Option<i32>,
 }
 
 /// Splits the forked process into the keeper and the service; it returns in the service alone.
 pub(super) fn split(orders: &Orders) -> io::Result<()> {
     let channel = orders.channel;
     checked(channel, Step::Session, begin_session())?;
-    match orders.network {
-        None => {
-            checked(channel, Step::Orphans, adopt_orphans())?;
-            let main = checked(channel, Step::Fork, fork())?;
-            if main != 0 {
-                keep(channel, main, false);
-            }
-        }
-        Some(network) => {
-            let init = namespace::enter(network, |step, result| {
-                checked(channel, step, result).map(drop)
-            })?;
-            if init != 0 {
-                outlive(init);
-            }
-            let main = checked(channel, Step::Fork, fork())?;
-            if main != 0 {
-                keep(channel, main, true);
-            }
-        }
+    let is_init = match orders.place {
+        Some(place) => system::enter_as_keeper(place, channel)?,
+        None => false,
+    };
+    checked(channel, Step::Orphans, system::adopt_orphans())?;
+    let main = checked(channel, Step::Fork, fork())?;
+    if main != 0 {
+        keep(channel, main, is_init);
     }
     become_service(orders)
 }
@@ -64,12 +63,15 @@ pub(super) fn split(orders: &Orders) -> io::Result<()> {
 /// The last steps before `exec`, in the service's own process.
 fn become_service(orders: &Orders) -> io::Result<()> {
     checked(orders.channel, Step::Session, begin_session())?;
+    if let Some(place) = orders.place {
+        system::enter_as_service(place, orders.channel)?;
+    }
     if let Some(cores) = &orders.cores {
-        // SAFETY: the set is a whole `cpu_set_t`, and 0 means this process.
-        let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), cores) };
-        checked(orders.channel, Step::Cores, result)?;
+        checked(orders.channel, Step::Cores, system::run_on(cores))?;
     }
     if let Some(files) = orders.open_files {
+        // FreeBSD counts limits in signed numbers; what does not fit is refused as negative.
+        let files = files as libc::rlim_t;
         let limit = libc::rlimit {
             rlim_cur: files,
             rlim_max: files,
@@ -96,11 +98,6 @@ fn begin_session() -> i32 {
     unsafe { libc::setsid() }
 }
 
-fn adopt_orphans() -> i32 {
-    // SAFETY: takes no pointers.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
-}
-
 pub(crate) fn fork() -> i32 {
     // SAFETY: both processes go on with calls that are safe after a fork, see the module's head.
     unsafe { libc::fork() }
@@ -111,21 +108,9 @@ fn exit(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// The keeper outside of a process namespace: it ends when the namespace has ended.
-fn outlive(init: i32) -> ! {
-    be_nobody(None);
-    block_signals();
-    let mut status = 0;
-    // SAFETY: `status` has room for the wait status.
-    while unsafe { libc::waitpid(init, &raw mut status, 0) } < 0
-        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-    {}
-    exit(0)
-}
-
 /// The keeper's life: reap what ends, pass signals on, and end with the last process of the service.
 fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
-    be_nobody(Some(channel));
+    system::be_nobody(Some(channel));
     let waiting_mask = block_signals();
     let mut main_runs = true;
     let mut stop_signal = None;
@@ -142,7 +127,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                     channel::tell(channel, News::MainEnded(status));
                     // What a stopped main process leaves behind (a shell's children) is asked too.
                     if let Some(signal) = stop_signal {
-                        signal_children(signal);
+                        system::signal_children(signal);
                     }
                 }
                 _ => {}
@@ -166,7 +151,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
                     // SAFETY: takes no pointers; `main` is our child and not yet reaped.
                     unsafe { libc::kill(main, signal) };
                 } else {
-                    signal_children(signal);
+                    system::signal_children(signal);
                 }
             }
             // The end of pid 1 kills everything in its namespace.
@@ -180,7 +165,7 @@ fn keep(channel: RawFd, main: i32, is_init: bool) -> ! {
 /// Kills layer by layer: the orphans of what was killed become children of this process.
 fn kill_all(main: i32) -> ! {
     loop {
-        if !signal_children(libc::SIGKILL) {
+        if !system::signal_children(libc::SIGKILL) {
             // A kernel without lists of children: at least the main process's group can be had.
             // SAFETY: takes no pointers.
             unsafe { libc::kill(-main, libc::SIGKILL) };
@@ -191,72 +176,6 @@ fn kill_all(main: i32) -> ! {
         if ended < 0 && io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
             exit(0);
         }
-    }
-}
-
-/// Sends a signal to every direct child; false if the kernel does not list them.
-fn signal_children(signal: i32) -> bool {
-    // SAFETY: the path ends with a NUL.
-    let file = unsafe {
-        libc::open(
-            c"/proc/thread-self/children".as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-        )
-    };
-    if file < 0 {
-        return false;
-    }
-    let mut buffer = [0_u8; 512];
-    let mut pid = 0_i32;
-    loop {
-        // SAFETY: the buffer is as long as said.
-        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
-        let Ok(got @ 1..) = usize::try_from(got) else {
-            break;
-        };
-        for byte in buffer.iter().take(got) {
-            if byte.is_ascii_digit() {
-                pid = pid.wrapping_mul(10).wrapping_add(i32::from(byte - b'0'));
-            } else {
-                if pid > 0 {
-                    // SAFETY: takes no pointers; `pid` is our child and not yet reaped.
-                    unsafe { libc::kill(pid, signal) };
-                }
-                pid = 0;
-            }
-        }
-    }
-    // SAFETY: `file` was opened above.
-    unsafe { libc::close(file) };
-    true
-}
-
-/// Gives up all that was inherited from prony but the channel, and takes a name that
-/// `pkill prony` spares.
-fn be_nobody(channel: Option<RawFd>) {
-    // SAFETY: the name ends with a NUL and is shorter than 16 bytes.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"keeper".as_ptr(), 0, 0, 0) };
-    let last = u32::MAX;
-    match channel.and_then(|fd| u32::try_from(fd).ok()) {
-        Some(kept) => {
-            if kept > 0 {
-                close_range(0, kept - 1);
-            }
-            close_range(kept + 1, last);
-        }
-        None => close_range(0, last),
-    }
-}
-
-fn close_range(first: u32, last: u32) {
-    // SAFETY: closes descriptors that nothing in this process uses any more.
-    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
-        return;
-    }
-    // Before Linux 5.9. The bound is no limit of the system's, but far above what prony opens.
-    for fd in first..=last.min(65_536) {
-        // SAFETY: as above.
-        unsafe { libc::close(fd.cast_signed()) };
     }
 }
 

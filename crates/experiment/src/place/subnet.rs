@@ -52,6 +52,7 @@ impl Subnet {
 }
 
 /// The first base with which no address and no route of this host overlaps.
+#[cfg(target_os = "linux")]
 pub(super) fn free_base() -> Result<Ipv4Addr, String> {
     let routes = command::run("ip", &["-4", "-o", "route", "show", "table", "all"])
         .map_err(|error| error.to_string())?;

@@ -1,0 +1,117 @@
+//! Linux's part of the keeper: namespaces, orphans, lists of children. Between `fork` and `exec`, see
+//! the parent module.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use super::{block_signals, checked, exit};
+use crate::place::namespace;
+
+/// The cores that a process may use.
+pub(in crate::host) type CoreSet = libc::cpu_set_t;
+
+/// Enters the namespaces and yields true in their first process; the keeper outside stays here.
+pub(super) fn enter_as_keeper(network: RawFd, channel: RawFd) -> io::Result<bool> {
+    let init = namespace::enter(network, |step, result| {
+        checked(channel, step, result).map(drop)
+    })?;
+    if init != 0 {
+        outlive(init);
+    }
+    Ok(true)
+}
+
+/// The service is in the namespaces already.
+#[allow(clippy::unnecessary_wraps, reason = "other systems can fail here")]
+pub(super) fn enter_as_service(_network: RawFd, _channel: RawFd) -> io::Result<()> {
+    Ok(())
+}
+
+/// The keeper outside of a process namespace: it ends when the namespace has ended.
+fn outlive(init: i32) -> ! {
+    be_nobody(None);
+    block_signals();
+    let mut status = 0;
+    // SAFETY: `status` has room for the wait status.
+    while unsafe { libc::waitpid(init, &raw mut status, 0) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+    exit(0)
+}
+
+pub(super) fn adopt_orphans() -> i32 {
+    // SAFETY: takes no pointers.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+}
+
+/// Binds this process to cores.
+pub(super) fn run_on(cores: &CoreSet) -> i32 {
+    // SAFETY: the set is a whole `cpu_set_t`, and 0 means this process.
+    unsafe { libc::sched_setaffinity(0, size_of::<CoreSet>(), cores) }
+}
+
+/// Sends a signal to every direct child; false if the kernel does not list them.
+pub(super) fn signal_children(signal: i32) -> bool {
+    // SAFETY: the path ends with a NUL.
+    let file = unsafe {
+        libc::open(
+            c"/proc/thread-self/children".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    if file < 0 {
+        return false;
+    }
+    let mut buffer = [0_u8; 512];
+    let mut pid = 0_i32;
+    loop {
+        // SAFETY: the buffer is as long as said.
+        let got = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };
+        let Ok(got @ 1..) = usize::try_from(got) else {
+            break;
+        };
+        for byte in buffer.iter().take(got) {
+            if byte.is_ascii_digit() {
+                pid = pid.wrapping_mul(10).wrapping_add(i32::from(byte - b'0'));
+            } else {
+                if pid > 0 {
+                    // SAFETY: takes no pointers; `pid` is our child and not yet reaped.
+                    unsafe { libc::kill(pid, signal) };
+                }
+                pid = 0;
+            }
+        }
+    }
+    // SAFETY: `file` was opened above.
+    unsafe { libc::close(file) };
+    true
+}
+
+/// Gives up all that was inherited from prony but the channel, and takes a name that
+/// `pkill prony` spares.
+pub(super) fn be_nobody(channel: Option<RawFd>) {
+    // SAFETY: the name ends with a NUL and is shorter than 16 bytes.
+    unsafe { libc::prctl(libc::PR_SET_NAME, c"keeper".as_ptr(), 0, 0, 0) };
+    let last = u32::MAX;
+    match channel.and_then(|fd| u32::try_from(fd).ok()) {
+        Some(kept) => {
+            if kept > 0 {
+                close_range(0, kept - 1);
+            }
+            close_range(kept + 1, last);
+        }
+        None => close_range(0, last),
+    }
+}
+
+fn close_range(first: u32, last: u32) {
+    // SAFETY: closes descriptors that nothing in this process uses any more.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0 {
+        return;
+    }
+    // Before Linux 5.9. The bound is no limit of the system's, but far above what prony opens.
+    for fd in first..=last.min(65_536) {
+        // SAFETY: as above.
+        unsafe { libc::close(fd.cast_signed()) };
+    }
+}

@@ -6,9 +6,9 @@ use super::experiments::{self, EXPERIMENTS, Prices};
 use super::figures::Figure;
 use super::program::Prony;
 
-/// The busy work of the cheaper server, in rounds of about a nanosecond: enough that the server
-/// and not the generator sets the rate.
-pub(super) const BASE_ROUNDS: u64 = 50_000;
+/// The busy work of the cheaper server, in rounds of one to three nanoseconds: enough that the
+/// server and not the generator sets the rate.
+pub(super) const BASE_ROUNDS: u64 = 20_000;
 
 /// How much dearer a request is, all its costs together.
 const DEARER: f64 = 0.10;
@@ -77,9 +77,9 @@ mod tests {
 
     #[test]
     fn the_dearer_price_is_ten_percent_of_the_whole_request() {
-        // 1 ns a round and 10 µs besides: 60 µs, of which a tenth is 6,000 rounds.
-        assert_eq!(dearer(60e-6, 110e-6), Some(56_000));
-        assert_eq!(dearer(60e-6, 60e-6), None);
-        assert_eq!(dearer(60e-6, 60.1e-6), None);
+        // 2 ns a round and 10 µs besides: 50 µs, of which a tenth is 2,500 rounds.
+        assert_eq!(dearer(50e-6, 90e-6), Some(22_500));
+        assert_eq!(dearer(50e-6, 50e-6), None);
+        assert_eq!(dearer(50e-6, 50.1e-6), None);
     }
 }

@@ -8,6 +8,7 @@ pub mod environment;
 pub mod host;
 pub mod place;
 pub mod plan;
+pub mod runner;
 pub mod schedule;
 pub mod service;
 pub mod sweep;

@@ -180,6 +180,23 @@ impl LoadSpec {
         self.requests.len()
     }
 
+    /// The numbers of the requests that change nothing on the server, by their method.
+    pub fn safe_requests(&self) -> Vec<usize> {
+        let safe = |request: &Request| {
+            ["GET ", "HEAD ", "OPTIONS "].iter().any(|method| request.name.starts_with(method))
+        };
+        (0..self.requests.len()).filter(|&index| safe(&self.requests[index])).collect()
+    }
+
+    /// Method and URL of a request.
+    ///
+    /// # Panics
+    ///
+    /// If there are not that many.
+    pub fn request_name(&self, index: usize) -> &str {
+        &self.requests[index].name
+    }
+
     /// How long it will load, warm-up included, where time ends it.
     pub fn planned(&self) -> Option<Nanos> {
         self.duration.map(|duration| duration + self.warmup)

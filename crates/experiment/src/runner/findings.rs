@@ -1,0 +1,394 @@
+//! What qualifies an experiment: the findings of its loads, put together by variant, and those that
+//! only several trials show. docs/measurement.md lists every threshold; all of it is pure.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, Record, Severity};
+use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, critical};
+
+use super::answers;
+use super::trial::TrialResult;
+use crate::plan::Plan;
+
+/// Services that use less than this share of their cores are not what limits a closed loop.
+const IDLE_SHARE: f64 = 0.7;
+/// CPU of strangers, or of other guests, that a trial may lose: percent of one core.
+const NOISE_PERCENT: f64 = 5.0;
+/// The chance of an `order-effect` where there is none.
+const ORDER_ALPHA: f64 = 0.01;
+/// Fewer blocks than this make wide intervals.
+const FEW_BLOCKS: u32 = 5;
+/// A load whose last third is this much faster or slower than its first has not settled.
+const DRIFT: f64 = 0.2;
+/// Slices that a trial must have for that to be told.
+const LEAST_SLICES: usize = 6;
+
+/// A finding, and the variants (by their place in the plan) that it is about; none for all.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Found {
+    pub(crate) finding: Finding,
+    pub(crate) variants: Vec<usize>,
+}
+
+impl Found {
+    fn of_all(id: &str, severity: Severity, text: String) -> Found {
+        Found { finding: Finding::new(id, severity, text), variants: Vec::new() }
+    }
+}
+
+/// Every finding of an experiment with so many complete blocks.
+pub(crate) fn of(
+    plan: &Plan,
+    design: &Design,
+    results: &[TrialResult],
+    blocks: u32,
+) -> Vec<Found> {
+    let name = |variant: usize| design.name_of(variant);
+    let baseline = |variant: usize| plan.baseline_of(variant);
+    let mut found = of_loads(results, design.variants.len(), &name);
+    found.extend(bytes_differ(results, &baseline, &name));
+    found.extend(negotiation_differs(results, &baseline, &name));
+    found.extend(server_idle(results, design.variants.len(), &name));
+    found.extend(not_stationary(results, design.variants.len(), &name));
+    found.extend(noisy_machine(results));
+    found.extend(order_effect(results, design.variants.len()));
+    found.extend(few_blocks(blocks));
+    found.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
+    found
+}
+
+/// The findings of the loads: one for each name and variant, as heavy as in half of its trials.
+fn of_loads(
+    results: &[TrialResult],
+    variants: usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    for variant in 0..variants {
+        let trials = of_variant(results, variant);
+        let mut seen: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        for record in &trials {
+            for finding in &record.findings {
+                seen.entry(&finding.id).or_default().push(finding);
+            }
+        }
+        for (id, mut findings) in seen {
+            findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+            // One bad trial among many is a warning about noise, not a verdict on the variant.
+            let usual = findings.get((trials.len() - 1) / 2).map(|finding| finding.severity);
+            let worst = findings[0].severity;
+            let severity = usual.unwrap_or(worst.min(Severity::Warning));
+            let text = format!(
+                "{}, in {} of {} trials: {}",
+                name(variant),
+                findings.len(),
+                trials.len(),
+                findings[0].text
+            );
+            let finding = Finding::new(id, severity, text);
+            found.push(Found { finding, variants: vec![variant] });
+        }
+    }
+    found
+}
+
+fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
+    let trials = results.iter().filter(|result| result.variant == variant);
+    trials.filter_map(|result| result.record.as_ref()).collect()
+}
+
+fn bytes_differ(
+    results: &[TrialResult],
+    baseline: &dyn Fn(usize) -> usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for result in results {
+        if found.iter().any(|found| found.variants == [result.variant]) {
+            continue;
+        }
+        let reference = results.iter().find(|other| other.variant == baseline(result.variant));
+        let Some(reference) = reference else { continue };
+        if let Some(difference) = answers::difference(&result.answers, &reference.answers) {
+            let text = format!(
+                "{} does not return what {} returns: {difference}. They do different work, so \
+                 their speeds can't be compared; make the answers equal.",
+                name(result.variant),
+                name(reference.variant)
+            );
+            let finding = Finding::new("bytes-differ", Severity::Error, text);
+            found.push(Found { finding, variants: vec![result.variant] });
+        }
+    }
+    let changing = results.first().map(|first| answers::unstable(&first.answers));
+    if let Some(changing) = changing.filter(|changing| !changing.is_empty()) {
+        let text = format!(
+            "{} of the requests are answered with other bytes each time (such as {}), so that only \
+             their status was compared.",
+            changing.len(),
+            changing[0]
+        );
+        found.push(Found::of_all("bytes-differ", Severity::Note, text));
+    }
+    found
+}
+
+fn negotiation_differs(
+    results: &[TrialResult],
+    baseline: &dyn Fn(usize) -> usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let first = |variant: usize| {
+        let of = results.iter().find(|result| result.variant == variant);
+        of.and_then(|result| result.record.as_ref())
+    };
+    for result in results.iter().filter(|result| result.block == 1) {
+        let (Some(one), Some(other)) = (first(result.variant), first(baseline(result.variant)))
+        else {
+            continue;
+        };
+        // What the plan varies on purpose is no finding.
+        let asked = |record: &Record| (record.load.tls.clone(), record.load.http.clone());
+        if asked(one) != asked(other) || one.negotiated == other.negotiated {
+            continue;
+        }
+        let text = format!(
+            "{} and {} were asked for the same and agreed on different things: {} against {}. The \
+             difference between them contains that.",
+            name(result.variant),
+            name(baseline(result.variant)),
+            agreed(one),
+            agreed(other)
+        );
+        let finding = Finding::new("negotiation-differs", Severity::Warning, text);
+        found.push(Found { finding, variants: vec![result.variant] });
+    }
+    found
+}
+
+fn agreed(record: &Record) -> String {
+    let agreed = &record.negotiated;
+    let http = agreed.http.as_ref().map(|version| format!("HTTP/{version}"));
+    let parts = [&http, &agreed.tls, &agreed.cipher, &agreed.alpn];
+    let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+    parts.join(" ")
+}
+
+fn server_idle(
+    results: &[TrialResult],
+    variants: usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    for variant in 0..variants {
+        let trials: Vec<_> = results
+            .iter()
+            .filter(|result| result.variant == variant && result.telemetry.services_cores > 0)
+            .filter(|result| result.record.as_ref().is_some_and(is_closed))
+            .collect();
+        let shares = trials.iter().map(|result| {
+            result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
+        });
+        let share = median(shares.collect());
+        let Some(share) = share.filter(|&share| share < IDLE_SHARE) else { continue };
+        let text = format!(
+            "{}: the services used {:.0}% of their cores, although the load waits for nothing else. \
+             Something other than their CPU sets the rate (a lock, a disk, a backend, too few \
+             connections or workers, or the generator); what is compared is that.",
+            name(variant),
+            share * 100.0
+        );
+        let finding = Finding::new("server-idle", Severity::Warning, text);
+        found.push(Found { finding, variants: vec![variant] });
+    }
+    found
+}
+
+fn is_closed(record: &Record) -> bool {
+    record.load.rate_per_s.is_none()
+}
+
+fn not_stationary(
+    results: &[TrialResult],
+    variants: usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let mut found = Vec::new();
+    for variant in 0..variants {
+        let drifts = of_variant(results, variant).into_iter().filter_map(drift).collect();
+        let Some(drift) = median(drifts).filter(|drift| drift.abs() > DRIFT) else { continue };
+        let (way, by) = if drift > 0.0 { ("faster", drift) } else { ("slower", -drift) };
+        let text = format!(
+            "{}: the last third of a trial is {:.0}% {way} than its first. The server has not \
+             settled; a longer warm-up would measure the settled state alone.",
+            name(variant),
+            by * 100.0
+        );
+        let finding = Finding::new("not-stationary", Severity::Warning, text);
+        found.push(Found { finding, variants: vec![variant] });
+    }
+    found
+}
+
+/// How much faster the last third of a closed load was than its first, as a share.
+fn drift(record: &Record) -> Option<f64> {
+    // The last slice may be shorter than the others.
+    let whole = &record.series[..record.series.len().saturating_sub(1)];
+    if !is_closed(record) || whole.len() < LEAST_SLICES {
+        return None;
+    }
+    let third = whole.len() / 3;
+    let sum = |slices: &[prony_record::Slice]| slices.iter().map(|s| s.ok as f64).sum::<f64>();
+    let (first, last) = (sum(&whole[..third]), sum(&whole[whole.len() - third..]));
+    (first > 0.0).then(|| last / first - 1.0)
+}
+
+fn noisy_machine(results: &[TrialResult]) -> Option<Found> {
+    let lost = |result: &TrialResult| result.telemetry.foreign_percent + result.telemetry.steal_percent;
+    let noisy: Vec<_> = results.iter().filter(|result| lost(result) > NOISE_PERCENT).collect();
+    let worst = noisy.iter().copied().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let culprit = match &worst.telemetry.top_foreign {
+        Some(name) => format!(", mostly by {name}"),
+        None => String::new(),
+    };
+    let severity = if noisy.len() * 2 > results.len() { Severity::Warning } else { Severity::Note };
+    let text = format!(
+        "In {} of {} trials something else used the machine: at worst {:.0}% of a core{culprit} and \
+         {:.0}% taken by other guests. Blocks spread it over all variants and the intervals contain \
+         it; on a quieter machine they would be narrower.",
+        noisy.len(),
+        results.len(),
+        worst.telemetry.foreign_percent,
+        worst.telemetry.steal_percent
+    );
+    Some(Found::of_all("noisy-machine", severity, text))
+}
+
+/// Does the place within a block matter? The slope of the rate over the place, after block and
+/// variant are taken out, is set against its own error.
+fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
+    let rates = whole_blocks(results, variants);
+    let blocks = rates.len();
+    if blocks < 3 || variants < 2 {
+        return None;
+    }
+    let count = (blocks * variants) as f64;
+    let mean = rates.iter().flatten().map(|cell| cell.1).sum::<f64>() / count;
+    let of_block: Vec<f64> = rates.iter().map(|row| average(row.iter().map(|c| c.1))).collect();
+    let of_variant: Vec<f64> =
+        (0..variants).map(|v| average(rates.iter().map(|row| row[v].1))).collect();
+    // The place is freed of the variants' unequal share of it in the same way.
+    let place_of: Vec<f64> =
+        (0..variants).map(|v| average(rates.iter().map(|row| row[v].0))).collect();
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for (row, block_mean) in rates.iter().zip(&of_block) {
+        for (v, (place, rate)) in row.iter().enumerate() {
+            let x = place - place_of[v];
+            let y = rate - block_mean - of_variant[v] + mean;
+            (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+        }
+    }
+    let freedom = (blocks - 1) * (variants - 1);
+    let freedom = u32::try_from(freedom.checked_sub(1)?).ok().filter(|&freedom| freedom > 0)?;
+    if xx < 1e-9 {
+        return None;
+    }
+    let slope = xy / xx;
+    let error = ((yy - slope * xy).max(0.0) / f64::from(freedom) / xx).sqrt();
+    if slope.abs() <= critical(ORDER_ALPHA, freedom) * error || error < 1e-9 {
+        return None;
+    }
+    let text = format!(
+        "Each place later in a block changes the rate by {:+.1}%: a trial leaves something behind \
+         for the next one (heat, ports, caches). The random order spreads it over all variants; a \
+         pause or a longer warm-up would remove it.",
+        (slope.exp() - 1.0) * 100.0
+    );
+    Some(Found::of_all("order-effect", Severity::Warning, text))
+}
+
+/// For each whole block the place and the log rate of each variant.
+fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>> {
+    let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
+    for result in results {
+        if let Some(&rate) = result.values.get(&Metric::RatePerS).filter(|&&rate| rate > 0.0) {
+            let cell = (result.position as f64, rate.ln());
+            blocks.entry(result.block).or_default().insert(result.variant, cell);
+        }
+    }
+    let whole = blocks.into_values().filter(|block| block.len() == variants);
+    whole.map(|block| block.into_values().collect()).collect()
+}
+
+fn few_blocks(blocks: u32) -> Option<Found> {
+    let text = match blocks {
+        0 => "No block is complete, so that nothing can be compared.".to_owned(),
+        b if b < prony_stats::LEAST_BLOCKS => format!(
+            "{b} complete {} can't carry an interval; {} are the least, {FEW_BLOCKS} the usual.",
+            if b == 1 { "block" } else { "blocks" },
+            prony_stats::LEAST_BLOCKS
+        ),
+        b if b < FEW_BLOCKS => format!(
+            "With {b} blocks the intervals are wide; {FEW_BLOCKS} or more see smaller differences."
+        ),
+        _ => return None,
+    };
+    let severity = if blocks < prony_stats::LEAST_BLOCKS { Severity::Warning } else { Severity::Note };
+    Some(Found::of_all("few-blocks", severity, text))
+}
+
+fn average(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), v| (sum + v, count + 1));
+    sum / count.max(1) as f64
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+/// Takes back the verdicts that the findings of severity `error` can have distorted.
+pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Found]) {
+    let errors = found.iter().filter(|found| found.finding.severity == Severity::Error);
+    for error in errors {
+        let about = |levels: &Levels| {
+            error.variants.iter().any(|&variant| design.variants[variant] == *levels)
+        };
+        let id = error.finding.id.as_str();
+        evaluation.withhold(
+            |comparison| {
+                let (this, other) = (about(&comparison.levels), about(&comparison.against));
+                distorts(id, comparison, this, other)
+            },
+            id,
+        );
+    }
+}
+
+/// Whether a finding about the variant, its baseline or both can have distorted the comparison.
+fn distorts(id: &str, comparison: &Comparison, this: bool, other: bool) -> bool {
+    use Metric::{FailedShare, P50Us, P99Us, RatePerS};
+    let speed = matches!(comparison.metric, RatePerS | P50Us | P99Us);
+    match id {
+        // A generator at its limit makes servers look alike. Where only the faster one reached that
+        // limit the slower one is slower still, and the direction stands.
+        "generator-saturated" => {
+            speed
+                && match comparison.verdict {
+                    Verdict::Faster => other,
+                    Verdict::Slower => this,
+                    _ => this || other,
+                }
+        }
+        "schedule-missed" | "port-exhaustion" => speed && (this || other),
+        // Failing more often is itself a result, and stands.
+        "errors" => comparison.metric != FailedShare && (this || other),
+        _ => this || other,
+    }
+}

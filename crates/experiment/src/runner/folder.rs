@@ -1,0 +1,247 @@
+//! The experiment's folder: written while the experiment runs, read back to resume it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use prony_record::Record;
+use prony_stats::{Look, VerdictDocument};
+use serde::{Deserialize, Serialize};
+
+use super::trial::TrialResult;
+use crate::environment::{Environment, Machine, Program};
+use crate::plan::Plan;
+
+/// Why an experiment's folder can't be used.
+#[derive(Debug)]
+pub enum FolderError {
+    /// Something is in it already.
+    NotEmpty(PathBuf),
+    /// It holds no experiment that could be resumed.
+    NoExperiment(PathBuf),
+    /// It holds an experiment with other variants.
+    OtherPlan(PathBuf),
+    /// A file can't be read or written.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's or the parser's reason.
+        error: String,
+    },
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::NotEmpty(dir) => write!(
+                f,
+                "{}: there is something in it already (name another folder with --out, or go on \
+                 with --resume)",
+                dir.display()
+            ),
+            FolderError::NoExperiment(dir) => {
+                write!(f, "{}: no experiment in it to resume", dir.display())
+            }
+            FolderError::OtherPlan(dir) => {
+                write!(f, "{}: its experiment has other variants than this plan", dir.display())
+            }
+            FolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// What has to be known again to go on, beside the trials: `state.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct State {
+    seed: u64,
+    variants: Vec<String>,
+}
+
+/// `environment.json`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct StoredEnvironment {
+    machine: Machine,
+    /// Programs by variant, then by service.
+    services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
+}
+
+/// An experiment's folder and what is known of its trials.
+#[derive(Debug)]
+pub struct Stored {
+    dir: PathBuf,
+    state: State,
+    looks: Vec<Look>,
+    results: Vec<TrialResult>,
+    environment: StoredEnvironment,
+    blocks_run: u32,
+}
+
+impl Stored {
+    /// A new folder with the plan as it is run.
+    pub(crate) fn create(plan: &Plan, dir: &Path, seed: u64) -> Result<Stored, FolderError> {
+        let occupied = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+        if occupied {
+            return Err(FolderError::NotEmpty(dir.to_owned()));
+        }
+        fs::create_dir_all(dir.join("trials")).map_err(|error| failed(dir, &error))?;
+        plan.freeze(dir).map_err(|error| failed(&dir.join("plan.toml"), &error))?;
+        let state = State { seed, variants: ids(plan) };
+        write_json(&dir.join("state.json"), &state)?;
+        Ok(Stored {
+            dir: dir.to_owned(),
+            state,
+            looks: Vec::new(),
+            results: Vec::new(),
+            environment: StoredEnvironment::default(),
+            blocks_run: 0,
+        })
+    }
+
+    /// An earlier experiment's folder, with the trials of its whole blocks.
+    pub(crate) fn open(plan: &Plan, dir: &Path) -> Result<Stored, FolderError> {
+        let state_path = dir.join("state.json");
+        if !state_path.is_file() {
+            return Err(FolderError::NoExperiment(dir.to_owned()));
+        }
+        let state: State = read_json(&state_path)?;
+        if state.variants != ids(plan) {
+            return Err(FolderError::OtherPlan(dir.to_owned()));
+        }
+        let verdict = dir.join("verdict.json");
+        let looks = match verdict.is_file() {
+            true => read_json::<VerdictDocument>(&verdict)?.looks,
+            false => Vec::new(),
+        };
+        let environment = dir.join("environment.json");
+        let environment = match environment.is_file() {
+            true => read_json(&environment)?,
+            false => StoredEnvironment::default(),
+        };
+        let dir = dir.to_owned();
+        let mut stored =
+            Stored { dir, state, looks, results: Vec::new(), environment, blocks_run: 0 };
+        stored.read_blocks()?;
+        Ok(stored)
+    }
+
+    /// Reads whole blocks from the first on; the trials of a later, broken one are run again.
+    fn read_blocks(&mut self) -> Result<(), FolderError> {
+        for block in 1.. {
+            let mut results = Vec::new();
+            for id in &self.state.variants {
+                let dir = self.dir.join("trials").join(format!("{block}-{id}"));
+                let (trial, record) = (dir.join("trial.json"), dir.join("record.json"));
+                if !trial.is_file() || !record.is_file() {
+                    return Ok(());
+                }
+                let mut result: TrialResult = read_json(&trial)?;
+                result.record = Some(read_json::<Record>(&record)?);
+                results.push(result);
+            }
+            self.results.append(&mut results);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn seed(&self) -> u64 {
+        self.state.seed
+    }
+
+    pub(crate) fn looks(&self) -> &[Look] {
+        &self.looks
+    }
+
+    /// Every trial so far, in the order in which they ran.
+    pub fn results(&self) -> &[TrialResult] {
+        &self.results
+    }
+
+    pub(crate) fn last(&self) -> &TrialResult {
+        self.results.last().expect("asked for after a trial was kept")
+    }
+
+    pub(crate) fn complete_blocks(&self, variants: usize) -> u32 {
+        (self.results.len() / variants.max(1)) as u32
+    }
+
+    /// Blocks that this run, not an earlier part of the experiment, has made.
+    pub(crate) fn blocks_run(&self) -> u32 {
+        self.blocks_run
+    }
+
+    pub(crate) fn block_ended(&mut self) {
+        self.blocks_run += 1;
+    }
+
+    /// Blocks of which any trial ended, `complete` of them whole.
+    pub(crate) fn blocks_begun(&self, complete: u32) -> u32 {
+        self.results.iter().map(|result| result.block).max().unwrap_or(complete)
+    }
+
+    /// An empty folder for a trial.
+    pub(crate) fn trial_dir(&self, block: u32, id: &str) -> Result<PathBuf, FolderError> {
+        let dir = self.dir.join("trials").join(format!("{block}-{id}"));
+        if dir.exists() {
+            fs::remove_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
+        }
+        fs::create_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
+        fs::canonicalize(&dir).map_err(|error| failed(&dir, &error))
+    }
+
+    /// Stores a trial that ended.
+    pub(crate) fn keep(&mut self, result: TrialResult) -> Result<(), FolderError> {
+        let id = &self.state.variants[result.variant];
+        let dir = self.dir.join("trials").join(format!("{}-{id}", result.block));
+        if let Some(record) = &result.record {
+            let path = dir.join("record.json");
+            fs::write(&path, record.to_json()).map_err(|error| failed(&path, &error))?;
+        }
+        write_json(&dir.join("trial.json"), &result)?;
+        self.results.push(result);
+        Ok(())
+    }
+
+    /// Notes what a variant ran on.
+    pub(crate) fn note_environment(
+        &mut self,
+        id: &str,
+        environment: Environment,
+    ) -> Result<(), FolderError> {
+        self.environment.machine = environment.machine;
+        self.environment.services.insert(id.to_owned(), environment.services);
+        write_json(&self.dir.join("environment.json"), &self.environment)
+    }
+
+    pub(crate) fn write_verdict(&mut self, document: &VerdictDocument) -> Result<(), FolderError> {
+        write_json(&self.dir.join("verdict.json"), document)
+    }
+}
+
+fn ids(plan: &Plan) -> Vec<String> {
+    plan.variants.iter().map(|variant| variant.id.clone()).collect()
+}
+
+fn failed(path: &Path, error: &io::Error) -> FolderError {
+    FolderError::File { path: path.to_owned(), error: error.to_string() }
+}
+
+/// Writes the whole file or nothing: it may be read while it is replaced.
+fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
+    let mut json = serde_json::to_string_pretty(value)
+        .map_err(|error| FolderError::File { path: path.to_owned(), error: error.to_string() })?;
+    json.push('\n');
+    let draft = path.with_extension("json.new");
+    fs::write(&draft, json)
+        .and_then(|()| fs::rename(&draft, path))
+        .map_err(|error| failed(path, &error))
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
+    let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
+    serde_json::from_str(&text)
+        .map_err(|error| FolderError::File { path: path.to_owned(), error: error.to_string() })
+}

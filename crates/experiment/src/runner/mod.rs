@@ -1,0 +1,374 @@
+//! The experiment itself: blocks of trials until the verdicts are decided, the blocks are used up,
+//! the budget ends or somebody interrupts.
+//!
+//! Each trial is stored the moment it ends; whatever comes later, nothing that was measured is lost,
+//! and a resumed experiment goes on where the last whole block ended.
+
+mod answers;
+mod event;
+mod findings;
+mod folder;
+mod ready;
+mod trial;
+mod values;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use prony_load::Control;
+use prony_stats::{
+    About, Design, Evaluation, Factor, LevelTable, Look, Trials as Observations, VerdictDocument,
+    evaluate_with,
+};
+
+use crate::host::Host;
+use crate::plan::Plan;
+use crate::schedule;
+
+pub use event::Event;
+pub use folder::{FolderError, Stored};
+pub use trial::{TrialError, TrialResult};
+
+/// How long a trial takes beside its load: starting, checking and stopping services. A guess until
+/// the first trial has shown it.
+const BESIDE_LOAD: Duration = Duration::from_millis(1500);
+
+/// What the command line adds to a plan.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The experiment's folder.
+    pub out: PathBuf,
+    /// The seed of the order, in place of the plan's.
+    pub seed: Option<u64>,
+    /// Exactly so many blocks, in place of the plan's range.
+    pub blocks: Option<u32>,
+    /// No block begins that would end after this time, in place of the plan's.
+    pub budget: Option<Duration>,
+    /// Go on with the experiment that lies in `out`.
+    pub resume: bool,
+}
+
+/// How an experiment ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// What it concluded, as stored; none if it ended before its first trial did.
+    pub document: Option<VerdictDocument>,
+    /// Somebody interrupted it.
+    pub interrupted: bool,
+    /// The trial that could not be made, if one ended the experiment.
+    pub failed: Option<TrialError>,
+}
+
+/// Why an experiment gave nothing at all.
+#[derive(Debug)]
+pub enum RunnerError {
+    /// The plan contradicts itself in a way that only its statistics show.
+    Design(prony_stats::DesignError),
+    /// The experiment's folder can't be used.
+    Folder(FolderError),
+}
+
+impl fmt::Display for RunnerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunnerError::Design(error) => error.fmt(f),
+            RunnerError::Folder(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RunnerError {}
+
+impl From<FolderError> for RunnerError {
+    fn from(error: FolderError) -> Self {
+        RunnerError::Folder(error)
+    }
+}
+
+/// Stops an experiment from another thread: the load at once, the rest as soon as it is safe.
+#[derive(Debug, Default)]
+pub struct Interrupt {
+    stopped: AtomicBool,
+    load: Mutex<Option<Arc<Control>>>,
+}
+
+impl Interrupt {
+    /// Asks the experiment to end. What was measured is evaluated and stored.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        let load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(control) = &*load {
+            control.stop();
+        }
+    }
+
+    /// Whether it was asked to.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// From now on `control` is what [`Interrupt::stop`] stops.
+    fn watch(&self, control: Option<Arc<Control>>) {
+        let mut load = self.load.lock().unwrap_or_else(PoisonError::into_inner);
+        *load = control;
+        if let (true, Some(control)) = (self.is_stopped(), &*load) {
+            control.stop();
+        }
+    }
+}
+
+/// What an experiment will take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forecast {
+    /// Variants, each once in a block.
+    pub variants: usize,
+    /// Blocks at least and at most.
+    pub blocks: (u32, u32),
+    /// Time at least and at most.
+    pub time: (Duration, Duration),
+}
+
+/// Says what an experiment will take, before it begins.
+pub fn forecast(plan: &Plan, settings: &Settings) -> Forecast {
+    let blocks = block_range(plan, settings);
+    let trial = plan.trials.warmup + plan.trials.duration + BESIDE_LOAD;
+    let time = |blocks: u32| trial * blocks * u32::try_from(plan.variants.len()).unwrap_or(1);
+    let budget = settings.budget.or(plan.trials.budget).unwrap_or(Duration::MAX);
+    let time = (time(blocks.0).min(budget), time(blocks.1).min(budget));
+    Forecast { variants: plan.variants.len(), blocks, time }
+}
+
+fn block_range(plan: &Plan, settings: &Settings) -> (u32, u32) {
+    let of_plan = (plan.trials.blocks_min as u32, plan.trials.blocks_max as u32);
+    settings.blocks.map_or(of_plan, |blocks| (blocks, blocks))
+}
+
+/// Runs an experiment on `host`. `on` hears what happens as it happens, on the calling thread.
+///
+/// # Errors
+///
+/// Where nothing could be run at all. A trial that fails ends the experiment, but what was measured
+/// before is in [`Finished`] like in an interrupted one.
+pub fn run(
+    plan: &Plan,
+    host: &mut dyn Host,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    on: &mut dyn FnMut(Event<'_>),
+) -> Result<Finished, RunnerError> {
+    let design = design(plan, settings);
+    design.pairs().map_err(RunnerError::Design)?;
+    let stored = match settings.resume {
+        true => Stored::open(plan, &settings.out)?,
+        false => {
+            let seed = settings.seed.or(plan.trials.seed).unwrap_or_else(random_seed);
+            Stored::create(plan, &settings.out, seed)?
+        }
+    };
+    let mut experiment = Experiment {
+        plan,
+        design,
+        budget: settings.budget.or(plan.trials.budget),
+        began: Instant::now(),
+        stored,
+        table: LevelTable::new(),
+        looks: Vec::new(),
+        on,
+    };
+    experiment.run(host, interrupt)
+}
+
+/// A seed that nobody chose: the clock's low digits.
+fn random_seed() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64) % 1_000_000_007
+}
+
+fn design(plan: &Plan, settings: &Settings) -> Design {
+    let (blocks_min, blocks_max) = block_range(plan, settings);
+    let levels = |levels: &crate::plan::Levels| {
+        levels.iter().map(|(factor, level)| (factor.to_owned(), level.to_owned())).collect()
+    };
+    Design {
+        factors: plan
+            .factors
+            .iter()
+            .map(|factor| Factor {
+                name: factor.name.clone(),
+                levels: factor.levels.iter().map(|level| level.name.clone()).collect(),
+            })
+            .collect(),
+        variants: plan.variants.iter().map(|variant| levels(&variant.levels)).collect(),
+        baseline: levels(&plan.baseline),
+        margin: plan.margin,
+        family: plan.metrics.clone(),
+        blocks_min,
+        blocks_max,
+        alpha: 0.05,
+    }
+}
+
+/// An experiment under way.
+struct Experiment<'a> {
+    plan: &'a Plan,
+    design: Design,
+    budget: Option<Duration>,
+    began: Instant,
+    stored: Stored,
+    table: LevelTable,
+    looks: Vec<Look>,
+    on: &'a mut dyn FnMut(Event<'_>),
+}
+
+impl Experiment<'_> {
+    fn run(
+        &mut self,
+        host: &mut dyn Host,
+        interrupt: &Interrupt,
+    ) -> Result<Finished, RunnerError> {
+        self.looks = self.stored.looks().to_vec();
+        let mut failed = None;
+        let done = self.stored.complete_blocks(self.plan.variants.len());
+        let mut next_look = self.planned_look(done);
+        if done > 0 {
+            (self.on)(Event::Resumed { blocks: done });
+            // A look at a number of blocks that nobody had planned would cost error rate.
+            if self.looks.last().is_some_and(|look| look.blocks == done)
+                || self.design.planned_looks().contains(&done)
+            {
+                next_look = self.look()?.unwrap_or(0);
+            }
+        }
+        let mut block = done + 1;
+        while next_look >= block && !interrupt.is_stopped() && self.has_time(block) {
+            match self.block(block, host, interrupt) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(BlockError::Trial(error)) => {
+                    failed = Some(error);
+                    break;
+                }
+                Err(BlockError::Folder(error)) => return Err(error.into()),
+            }
+            if block == next_look {
+                next_look = self.look()?.unwrap_or(0);
+            }
+            block += 1;
+        }
+        let document = self.conclude()?;
+        Ok(Finished { document, interrupted: interrupt.is_stopped(), failed })
+    }
+
+    /// The first planned look after so many blocks; too few blocks for any end the experiment
+    /// without one.
+    fn planned_look(&self, done: u32) -> u32 {
+        let planned = self.design.planned_looks().into_iter().find(|&look| look > done);
+        planned.unwrap_or(self.design.blocks_max)
+    }
+
+    /// Whether another block would end within the budget, by the time that blocks took so far.
+    fn has_time(&self, block: u32) -> bool {
+        let Some(budget) = self.budget else { return true };
+        let done = self.stored.blocks_run();
+        let spent = self.began.elapsed();
+        let each = match done {
+            0 => (self.plan.trials.warmup + self.plan.trials.duration)
+                * u32::try_from(self.plan.variants.len()).unwrap_or(1),
+            done => spent / done,
+        };
+        // Without a first block there would be nothing to say at all.
+        block == 1 || spent + each <= budget
+    }
+
+    /// Runs every variant once; false if interrupted.
+    fn block(
+        &mut self,
+        block: u32,
+        host: &mut dyn Host,
+        interrupt: &Interrupt,
+    ) -> Result<bool, BlockError> {
+        let variants = self.plan.variants.len();
+        let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
+        for (position, &variant) in order.iter().enumerate() {
+            let id = &self.plan.variants[variant].id;
+            (self.on)(Event::TrialBegan { block, position, variants, id });
+            let place = trial::Place { block, variant, position };
+            let mut trial = trial::Trial {
+                plan: self.plan,
+                host: &mut *host,
+                interrupt,
+                stored: &mut self.stored,
+                on: &mut *self.on,
+            };
+            let Some(result) = trial.run(place).map_err(BlockError::Trial)? else {
+                return Ok(false);
+            };
+            self.stored.keep(result).map_err(BlockError::Folder)?;
+            let result = self.stored.last();
+            (self.on)(Event::TrialEnded { id, result });
+        }
+        self.stored.block_ended();
+        Ok(true)
+    }
+
+    fn evaluate(&mut self) -> Result<Evaluation, RunnerError> {
+        let mut observations = Observations::new();
+        for result in self.stored.results() {
+            observations.add(result.block, result.variant, result.values.clone());
+        }
+        evaluate_with(&mut self.table, &self.design, &observations, &self.looks)
+            .map_err(RunnerError::Design)
+    }
+
+    /// Seeks verdicts; gives the block after which to do so again.
+    fn look(&mut self) -> Result<Option<u32>, RunnerError> {
+        let evaluation = self.evaluate()?;
+        self.looks.clone_from(&evaluation.looks);
+        let next = evaluation.next_look();
+        let document = self.document(evaluation);
+        self.stored.write_verdict(&document)?;
+        (self.on)(Event::Looked { document: &document, next });
+        Ok(next)
+    }
+
+    /// The last word, also where the experiment ended before its time.
+    fn conclude(&mut self) -> Result<Option<VerdictDocument>, RunnerError> {
+        if self.stored.results().is_empty() {
+            return Ok(None);
+        }
+        let evaluation = self.evaluate()?;
+        self.looks.clone_from(&evaluation.looks);
+        let document = self.document(evaluation);
+        self.stored.write_verdict(&document)?;
+        Ok(Some(document))
+    }
+
+    fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {
+        let all = findings::of(self.plan, &self.design, self.stored.results(), evaluation.blocks);
+        findings::withhold(&mut evaluation, &self.design, &all);
+        let order = (0..self.stored.blocks_begun(evaluation.blocks))
+            .map(|block| {
+                schedule::order(self.stored.seed(), block as usize, self.plan.variants.len())
+                    .into_iter()
+                    .map(|variant| self.plan.variants[variant].id.clone())
+                    .collect()
+            })
+            .collect();
+        let about = About {
+            name: self.plan.name.clone(),
+            question: self.plan.question.clone(),
+            seed: self.stored.seed(),
+            order,
+        };
+        let findings = all.into_iter().map(|found| found.finding).collect();
+        VerdictDocument::new(about, &self.design, evaluation, findings)
+    }
+}
+
+enum BlockError {
+    Trial(TrialError),
+    Folder(FolderError),
+}

@@ -1,0 +1,323 @@
+//! One trial: services up, checked, loaded, watched, down.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec, RunError, SpecError, run as run_load};
+use prony_record::Record;
+use prony_stats::Values;
+use serde::{Deserialize, Serialize};
+
+use super::answers::{self, Answers};
+use super::folder::Stored;
+use super::ready::{self, NotReady};
+use super::{Event, Interrupt, values};
+use crate::host::{Host, HostError};
+use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad};
+use crate::service::Allocated;
+use crate::telemetry::{self, Sample, Summary};
+
+/// Samples that a trial gets at least, whatever its length.
+const LEAST_SAMPLES: u32 = 4;
+/// The longest time between two samples.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
+/// Rendered files larger than this are not kept beside the record.
+const LARGEST_KEPT: usize = 256 * 1024;
+
+/// Where a trial stands in the experiment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) block: u32,
+    pub(crate) variant: usize,
+    pub(crate) position: usize,
+}
+
+/// What a trial gave, as `trial.json` stores it for a later resume.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// Its block, from 1.
+    pub block: u32,
+    /// Its variant's place in the plan.
+    pub variant: usize,
+    /// Its place in the block, from 0.
+    pub position: usize,
+    /// The metrics that could be measured.
+    pub values: Values,
+    /// What the findings need beside the record's own.
+    pub telemetry: Watched,
+    /// What the variant answered before the load.
+    pub answers: Answers,
+    /// The load's record; stored beside as `record.json`.
+    #[serde(skip)]
+    pub record: Option<Record>,
+}
+
+/// The part of a trial's telemetry that findings are made of.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Watched {
+    /// CPU of all services, percent of one core.
+    pub services_percent: f64,
+    /// Cores that the services may use in all.
+    pub services_cores: usize,
+    /// CPU of processes that are none of the experiment's, percent of one core.
+    pub foreign_percent: f64,
+    /// CPU that other guests of the hypervisor took, percent of one core.
+    pub steal_percent: f64,
+    /// The foreign process that used most, if one did.
+    pub top_foreign: Option<String>,
+}
+
+/// Why a trial could not be made. All but the first are the environment's doing.
+#[derive(Debug)]
+pub enum TrialError {
+    /// The plan, once rendered, is not what its check had seen.
+    Plan(PlanError),
+    /// The load can't be run.
+    Load(SpecError),
+    /// The engine failed.
+    Engine(RunError),
+    /// The machine refused.
+    Host(HostError),
+    /// A service did not start.
+    Service {
+        /// The service.
+        service: String,
+        /// Why.
+        why: NotReady,
+    },
+    /// The target is up, but does not answer.
+    Target {
+        /// Which request got which failure.
+        why: String,
+        /// The end of the target's log.
+        log: String,
+    },
+    /// A file of the trial can't be written.
+    File(String),
+}
+
+impl fmt::Display for TrialError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TrialError::Plan(error) => error.fmt(f),
+            TrialError::Load(error) => write!(f, "[load]: {error}"),
+            TrialError::Engine(error) => error.fmt(f),
+            TrialError::Host(error) => error.fmt(f),
+            TrialError::Service { service, why } => match why {
+                NotReady::Ended { status, log } => {
+                    write!(f, "service \"{service}\" ended before it was ready ({status})")?;
+                    write_log(f, service, log)
+                }
+                NotReady::Silent { within, last, log } => {
+                    write!(f, "service \"{service}\" was not ready within {within:?} ({last})")?;
+                    write_log(f, service, log)
+                }
+                NotReady::Interrupted => f.write_str("interrupted"),
+            },
+            TrialError::Target { why, log } => {
+                write!(f, "the target does not answer: {why}")?;
+                write_log(f, "target", log)
+            }
+            TrialError::File(text) => f.write_str(text),
+        }
+    }
+}
+
+fn write_log(f: &mut fmt::Formatter<'_>, service: &str, log: &str) -> fmt::Result {
+    if log.trim().is_empty() {
+        return write!(f, "; its log is empty");
+    }
+    write!(f, "; the end of its log:")?;
+    for line in log.lines() {
+        write!(f, "\n  {service} | {line}")?;
+    }
+    Ok(())
+}
+
+impl std::error::Error for TrialError {}
+
+impl From<HostError> for TrialError {
+    fn from(error: HostError) -> Self {
+        TrialError::Host(error)
+    }
+}
+
+/// What a trial needs while it runs.
+pub(crate) struct Trial<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) host: &'a mut dyn Host,
+    pub(crate) interrupt: &'a Interrupt,
+    pub(crate) stored: &'a mut Stored,
+    pub(crate) on: &'a mut dyn FnMut(Event<'_>),
+}
+
+impl Trial<'_> {
+    /// Makes the trial and takes everything down again, whatever came of it; `None` if interrupted.
+    pub(crate) fn run(&mut self, place: Place) -> Result<Option<TrialResult>, TrialError> {
+        let result = self.make(place);
+        let released = self.host.release();
+        let result = match result {
+            Err(TrialError::Service { why: NotReady::Interrupted, .. }) => Ok(None),
+            result if self.interrupt.is_stopped() => result.map(|_| None),
+            result => result,
+        }?;
+        released?;
+        Ok(result)
+    }
+
+    fn make(&mut self, place: Place) -> Result<Option<TrialResult>, TrialError> {
+        let dir = self
+            .stored
+            .trial_dir(place.block, &self.plan.variants[place.variant].id)
+            .map_err(|error| TrialError::File(error.to_string()))?;
+        let wanted = self.plan.allocations(place.variant).map_err(TrialError::Plan)?;
+        let allocated = self.host.allocate(&wanted)?;
+        let resolved = self.plan.resolve(place.variant, &allocated).map_err(TrialError::Plan)?;
+        keep_files(&resolved, &dir)?;
+        self.start(&resolved, &allocated, &dir)?;
+        let spec = self.load_spec(&resolved.load, place.block)?;
+        let answers = answers::collect(&spec).map_err(|why| TrialError::Target {
+            why,
+            log: self.host.log_tail(&resolved.load.service, 15),
+        })?;
+        if place.block == 1 {
+            let environment = self.host.environment();
+            self.stored
+                .note_environment(&self.plan.variants[place.variant].id, environment)
+                .map_err(|error| TrialError::File(error.to_string()))?;
+        }
+        if self.interrupt.is_stopped() {
+            return Ok(None);
+        }
+        let planned = spec.planned().map_or(Duration::ZERO, Duration::from);
+        (self.on)(Event::Loading { planned });
+        let (record, samples) = self.measure(&spec, &resolved.load)?;
+        let summary = telemetry::summary(&samples);
+        write_telemetry(&samples, &dir)?;
+        let values = values::values(&record, summary.as_ref(), &resolved.load.service);
+        Ok(Some(TrialResult {
+            block: place.block,
+            variant: place.variant,
+            position: place.position,
+            values,
+            telemetry: watched(summary.as_ref(), &resolved),
+            answers,
+            record: Some(record),
+        }))
+    }
+
+    fn start(
+        &mut self,
+        resolved: &Resolved,
+        allocated: &BTreeMap<String, Allocated>,
+        dir: &Path,
+    ) -> Result<(), TrialError> {
+        for service in resolved.services.iter().filter(|service| service.remote.is_none()) {
+            let name = &service.spec.name;
+            (self.on)(Event::Starting { service: name });
+            self.host.start(&service.spec, dir)?;
+            let place = allocated.get(name);
+            ready::wait(name, &service.ready, place, self.host, self.interrupt)
+                .map_err(|why| TrialError::Service { service: name.clone(), why })?;
+        }
+        Ok(())
+    }
+
+    /// The load of this trial. All variants of a block share a seed, so that random arrivals and
+    /// orders fall on all of them alike.
+    fn load_spec(&self, load: &ResolvedLoad, block: u32) -> Result<LoadSpec, TrialError> {
+        let mut flags = load.flags.clone();
+        if !load.options.iter().any(|option| option.name == "seed") {
+            flags.seed = self.stored.seed().wrapping_add(u64::from(block));
+        }
+        LoadSpec::resolve(Some(&load.url), &flags).map_err(TrialError::Load)
+    }
+
+    /// Loads, and watches the measured part meanwhile.
+    fn measure(
+        &mut self,
+        spec: &LoadSpec,
+        load: &ResolvedLoad,
+    ) -> Result<(Record, Vec<Sample>), TrialError> {
+        let control = Arc::new(Control::new(spec.info().threads));
+        self.interrupt.watch(Some(control.clone()));
+        let warmup = Duration::from_secs_f64(spec.info().warmup_s);
+        let measured = spec.info().duration_s.map_or(SAMPLE_EVERY, Duration::from_secs_f64);
+        let interval = SAMPLE_EVERY.min(measured / LEAST_SAMPLES);
+        let avoid = load.flags.cores.clone().map(|cores| cores.0).unwrap_or_default();
+        let done = AtomicBool::new(false);
+        let host = &mut *self.host;
+        let (record, samples) = std::thread::scope(|scope| {
+            let done = &done;
+            let watcher = scope.spawn(move || {
+                if !sleep_until(Instant::now() + warmup, done) {
+                    return Vec::new();
+                }
+                telemetry::collect(host, interval, done, &avoid)
+            });
+            let record = run_load(spec, &control);
+            done.store(true, Ordering::Release);
+            (record, watcher.join().unwrap_or_default())
+        });
+        self.interrupt.watch(None);
+        Ok((record.map_err(TrialError::Engine)?, samples))
+    }
+}
+
+/// Sleeps until the moment has come; false if `done` came first.
+fn sleep_until(moment: Instant, done: &AtomicBool) -> bool {
+    while let Some(left) = moment.checked_duration_since(Instant::now()) {
+        if done.load(Ordering::Acquire) {
+            return false;
+        }
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+    true
+}
+
+fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
+    let Some(summary) = summary else { return Watched::default() };
+    let services = summary.services.values();
+    let mut cores: Vec<usize> =
+        resolved.services.iter().flat_map(|service| service.spec.cores.iter().copied()).collect();
+    let free = resolved.services.iter().any(|service| service.spec.cores.is_empty());
+    cores.sort_unstable();
+    cores.dedup();
+    Watched {
+        services_percent: services.map(|s| s.cpu_user_percent + s.cpu_system_percent).sum(),
+        services_cores: if free { summary.host.cores } else { cores.len() },
+        foreign_percent: summary.host.foreign_percent,
+        steal_percent: summary.host.steal_percent,
+        top_foreign: summary.host.top_foreign.as_ref().map(|process| process.name.clone()),
+    }
+}
+
+/// Keeps what the services were started with beside the record.
+fn keep_files(resolved: &Resolved, dir: &Path) -> Result<(), TrialError> {
+    for service in &resolved.services {
+        for (name, contents) in &service.spec.files {
+            if contents.len() > LARGEST_KEPT {
+                continue;
+            }
+            let path = dir.join(&service.spec.name).join(name);
+            let written = path
+                .parent()
+                .map_or(Ok(()), fs::create_dir_all)
+                .and_then(|()| fs::write(&path, contents));
+            written.map_err(|error| TrialError::File(format!("{}: {error}", path.display())))?;
+        }
+    }
+    Ok(())
+}
+
+fn write_telemetry(samples: &[Sample], dir: &Path) -> Result<(), TrialError> {
+    let path = dir.join("telemetry.csv");
+    fs::File::create(&path)
+        .and_then(|mut file| telemetry::write_csv(samples, &mut file))
+        .map_err(|error| TrialError::File(format!("{}: {error}", path.display())))
+}

@@ -36,6 +36,9 @@ pub(crate) const KEYS: &[&str] = &[
     "remote",
 ];
 
+/// Those of them that a remote service can use.
+const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs"];
+
 /// How long a service may take to get ready, where the plan doesn't say.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
@@ -82,6 +85,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) machine: &'a Machine,
     /// Whether to look for programs, folders and cores, too.
     pub(crate) on_machine: bool,
+    /// The service and listener that the load speaks TLS to.
+    pub(crate) tls_target: Option<(String, String)>,
     /// The files that were named, as the plan writes them.
     pub(crate) references: RefCell<BTreeSet<String>>,
 }
@@ -135,7 +140,7 @@ pub(crate) fn read(
     }
     ResolvedService {
         spec,
-        ready: read_ready(rendered.get("ready"), shape, &owner, reader),
+        ready: read_ready(rendered.get("ready"), shape, &owner, around, reader),
         remote: shape.remote.as_ref().map(|(written, _)| written.clone()),
     }
 }
@@ -150,15 +155,7 @@ fn read_command(
     let owner = format!("service \"{}\"", shape.name);
     let command = table.get("command");
     if shape.remote.is_some() {
-        for key in [
-            "command",
-            "wrapper",
-            "files",
-            "cores",
-            "library_path",
-            "open_files",
-            "stop",
-        ] {
+        for key in KEYS.iter().filter(|key| !REMOTE_KEYS.contains(key)) {
             if table.get(key).is_some() {
                 let what = format!("{owner} is remote, so that its {key} has no effect");
                 let mend = format!("take out remote, or {key}");
@@ -363,7 +360,13 @@ fn read_stop(node: Option<&Node>, owner: &str, reader: &mut Reader<'_>) -> i32 {
     })
 }
 
-fn read_ready(node: Option<&Node>, shape: &Shape, owner: &str, reader: &mut Reader<'_>) -> Ready {
+fn read_ready(
+    node: Option<&Node>,
+    shape: &Shape,
+    owner: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Ready {
     let mut ready = Ready {
         listener: shape.listen.keys().next().cloned(),
         get: None,
@@ -416,10 +419,12 @@ fn read_ready(node: Option<&Node>, shape: &Shape, owner: &str, reader: &mut Read
             ready.listener = Some(name.to_owned());
         }
     }
-    // A listener that is called https speaks it.
     ready.https = match table.get("scheme") {
         Some(node) => reader.choice(node, &what("scheme"), &["http", "https"]) == Some("https"),
-        None => ready.listener.as_deref() == Some("https"),
+        // A listener that is called https, or that the load speaks it to, speaks it.
+        None => ready.listener.as_ref().is_some_and(|listener| {
+            listener == "https" || around.tls_target == Some((shape.name.clone(), listener.clone()))
+        }),
     };
     ready
 }

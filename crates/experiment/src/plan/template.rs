@@ -17,6 +17,9 @@ use super::reader::Reader;
 /// The instructions that one template may take; a loop that needs more never ends.
 const FUEL: u64 = 1_000_000;
 
+/// The most items that a computed list may have; one that runs on never ends.
+const LONGEST_LIST: usize = 10_000;
+
 /// What may follow a name's first point.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
@@ -504,8 +507,11 @@ fn from_jinja(value: &minijinja::Value, line: usize) -> Result<Option<Node>, Val
         ValueKind::String => Value::Text(value.to_string()),
         ValueKind::Seq | ValueKind::Iterable => {
             let mut items = Vec::new();
-            for item in value.try_iter().map_err(|_| kind)? {
+            for item in value.try_iter().map_err(|_| kind)?.take(LONGEST_LIST + 1) {
                 items.extend(from_jinja(&item, line)?);
+            }
+            if items.len() > LONGEST_LIST {
+                return Err(kind);
             }
             Value::Array(items)
         }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use super::error::{Fault, Mistakes, PlanError};
 use super::factors::Variant;
-use super::load::{self, ResolvedLoad};
+use super::load::{self, ResolvedLoad, Scheme};
 use super::reader::Reader;
 use super::services::{self, ResolvedService, Surroundings};
 use super::shape::{self, OFFERS, Remote, Shape};
@@ -63,13 +63,26 @@ pub(crate) fn render(
         mistakes,
     };
     context.render_levels(&mut reader);
-    let around = Surroundings {
+    let mut around = Surroundings {
         folder: &plan.folder,
         context: &context,
         machine: &plan.machine,
         on_machine,
+        tls_target: None,
         references: RefCell::default(),
     };
+    let served = load::Served {
+        shapes,
+        allocated,
+        trials: &plan.trials,
+        trial_keys: &plan.trial_keys,
+    };
+    // The load first: whether it speaks TLS tells how its target can be asked whether it is ready.
+    let load = load::read(&plan.load, &served, &around, &mut reader);
+    around.tls_target = load
+        .as_ref()
+        .filter(|load| load.scheme == Scheme::Https)
+        .map(|load| (load.service.clone(), load.listener.clone()));
     let services: Vec<_> = shapes
         .iter()
         .map(|shape| {
@@ -81,13 +94,6 @@ pub(crate) fn render(
             )
         })
         .collect();
-    let served = load::Served {
-        shapes,
-        allocated,
-        trials: &plan.trials,
-        trial_keys: &plan.trial_keys,
-    };
-    let load = load::read(&plan.load, &served, &around, &mut reader);
     Rendered {
         services,
         load,

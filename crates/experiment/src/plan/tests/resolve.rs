@@ -320,6 +320,24 @@ fn several_listeners_and_a_unix_target() {
 }
 
 #[test]
+fn a_target_that_is_loaded_over_tls_is_asked_over_tls() {
+    let study = Study::new();
+    let text = small(
+        "a = [1, 2]",
+        "env = { A = \"{{ a }}\" }\nready = { get = \"/\" }",
+        "scheme = \"https\"\ninsecure = true",
+    );
+    let ready = |text: &str| {
+        resolved(&study.read(text).unwrap(), "1").services[0]
+            .ready
+            .clone()
+    };
+    assert!(ready(&text).https);
+    assert!(!ready(&text.replace("get = \"/\"", "get = \"/\", scheme = \"http\"")).https);
+    assert!(!ready(&text.replace("https", "http")).https);
+}
+
+#[test]
 fn remote_services_are_not_started() {
     let study = Study::new();
     let text = "[factors]\nport = [8080, 8081]\n[service.far]\nremote = \"127.0.0.1:{{ port }}\"\n\

@@ -58,7 +58,6 @@ struct Invented {
     baseline: Levels,
     family: Vec<Metric>,
     blocks: u32,
-    duration_s: f64,
     noise: f64,
     load: LoadInfo,
     server: fn(&Levels) -> Server,
@@ -69,7 +68,7 @@ struct Invented {
 
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    for invented in [sockets(), demo(), errors(), ciphers()] {
+    for invented in [sockets(), demo(), errors(), ciphers(), portable()] {
         write(&root.join(invented.name), &invented)?;
     }
     let mut noise = Noise(11);
@@ -133,7 +132,6 @@ fn sockets() -> Invented {
         baseline: levels(&[("place", "native"), ("socket", "unix")]),
         family: vec![Metric::RatePerS],
         blocks: 5,
-        duration_s: 15.0,
         noise: 0.006,
         load: LoadInfo {
             urls: 12,
@@ -180,7 +178,6 @@ fn demo() -> Invented {
         baseline: levels(&[("socket", "unix")]),
         family: vec![Metric::RatePerS],
         blocks: 6,
-        duration_s: 2.0,
         noise: 0.02,
         load: closed(16, 2.0),
         server: |levels| {
@@ -217,7 +214,6 @@ fn errors() -> Invented {
         baseline: levels(&[("url", "http://127.0.0.1:8001/")]),
         family: vec![Metric::RatePerS],
         blocks: 5,
-        duration_s: 3.0,
         noise: 0.01,
         load: closed(50, 3.0),
         server: |levels| {
@@ -253,7 +249,6 @@ fn ciphers() -> Invented {
         baseline: levels(&[("cipher", "aes-128")]),
         family: vec![Metric::P99Us],
         blocks: 5,
-        duration_s: 5.0,
         noise: 0.06,
         load: LoadInfo {
             url: "https://127.0.0.1:8443/".to_owned(),
@@ -283,6 +278,56 @@ fn ciphers() -> Invented {
         )],
         withheld: None,
         seed: 5,
+    }
+}
+
+/// Many variants with long names and very large effects, each compared within its own cell.
+fn portable() -> Invented {
+    Invented {
+        name: "portable",
+        question: "What does a portable build of the TLS library cost, by body size and version?",
+        plan: "name = \"portable\"\n",
+        factors: vec![
+            factor(
+                "library",
+                &["system OpenSSL 3.0.15", "portable, no CPU extensions"],
+            ),
+            factor("size", &["100 bytes", "10 KiB", "1 MiB"]),
+            factor("http", &["1.1", "2"]),
+        ],
+        baseline: levels(&[("library", "system OpenSSL 3.0.15")]),
+        family: vec![Metric::RatePerS, Metric::P99Us],
+        blocks: 3,
+        noise: 0.05,
+        load: closed(32, 1.0),
+        server: |levels| {
+            let size = match levels["size"].as_str() {
+                "100 bytes" => 1.0,
+                "10 KiB" => 4.0,
+                _ => 170.0,
+            };
+            let portable = levels["library"].starts_with("portable");
+            let cost = if portable {
+                1.0 + size / 24.0
+            } else {
+                1.0 + size / 170.0
+            };
+            Server {
+                rate: 21_000.0 / cost,
+                p50_us: 1_500.0 * cost,
+                p99_us: 4_100.0 * cost,
+                user: 80.0,
+                system: 16.0,
+                failed_share: 0.0,
+            }
+        },
+        findings: vec![Finding::new(
+            "few-blocks",
+            Severity::Warning,
+            "3 blocks give wide intervals. Raise blocks in [trials].",
+        )],
+        withheld: None,
+        seed: 3,
     }
 }
 

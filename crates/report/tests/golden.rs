@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use prony_record::Record;
 use prony_report::{Experiment, csv, folder, html, markdown, text, timeline};
 
-const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "errors", "ciphers"];
+const EXPERIMENTS: [&str; 5] = ["gunicorn-sockets", "demo", "errors", "ciphers", "portable"];
 const LOADS: [&str; 3] = ["closed", "failing", "open"];
 
 fn tests() -> PathBuf {

@@ -3,11 +3,16 @@
 //! Sentences about single comparisons come ready in the verdict document. What is composed here is
 //! only how several of them stand together, and how cells read.
 
+mod standing;
+mod tables;
+
 use prony_record::Severity;
 use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
 
 use crate::number;
-use crate::table::{Align, Table};
+
+pub(crate) use standing::{Standing, effect_of, standings};
+pub(crate) use tables::{cross, metrics_table, result_table};
 
 /// The verdict's word.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
@@ -108,7 +113,8 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     }
     if one_reference && slower + equivalent == n {
         return Some(format!(
-            "No variant is ahead of {reference}; {slower} of {n} are slower."
+            "No variant is ahead of {reference}; {slower} of {n} {} slower.",
+            if slower == 1 { "is" } else { "are" }
         ));
     }
     Some(tally(&all))
@@ -235,259 +241,6 @@ pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<&str> {
     mains.map(|effect| effect.text.as_str()).collect()
 }
 
-/// A value of a metric with its unit.
-pub(crate) fn value(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::RatePerS => number::rate(value),
-        Metric::P50Us
-        | Metric::P99Us
-        | Metric::ServerCpuUsPerRequest
-        | Metric::GeneratorCpuUsPerRequest => number::time(value),
-        Metric::FailedShare => number::share(value),
-        Metric::ServerCpuUserPercent | Metric::ServerCpuSystemPercent => {
-            format!("{}%", number::significant(value, 3))
-        }
-        Metric::ServerMemoryBytes => number::bytes(value),
-        Metric::NetworkOutBitsPerS => number::bits_per_s(value),
-    }
-}
-
-/// One variant on one metric: its median and how it stands to its baseline.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub(crate) struct Standing {
-    /// The variant's place.
-    pub(crate) variant: usize,
-    /// The median of its trials, with unit; `–` where it was not measured.
-    pub(crate) figure: String,
-    /// Percent of the baseline, or the difference in percentage points; empty for none.
-    pub(crate) relative: String,
-    /// The interval of `relative`; empty for a baseline.
-    pub(crate) interval: String,
-    /// The verdict's word; empty where no verdict was sought.
-    pub(crate) verdict: &'static str,
-    /// Whether the variant is its own baseline.
-    pub(crate) is_reference: bool,
-}
-
-impl Standing {
-    /// `769 req/s (96.9%, 95.9% to 97.8%)`.
-    pub(crate) fn in_one_cell(&self) -> String {
-        match (self.relative.as_str(), self.interval.as_str()) {
-            ("", _) => self.figure.clone(),
-            (relative, "") => format!("{} ({relative})", self.figure),
-            (relative, interval) => format!("{} ({relative}, {interval})", self.figure),
-        }
-    }
-}
-
-/// Whether a variant is compared with nothing, on any metric.
-fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
-    let levels = &verdict.variants[variant].levels;
-    verdict
-        .baseline
-        .iter()
-        .all(|(factor, level)| levels.get(factor) == Some(level))
-}
-
-/// The effect of a variant against its baseline on a metric, judged or described.
-pub(crate) fn effect_of(
-    verdict: &VerdictDocument,
-    variant: usize,
-    metric: Metric,
-) -> Option<(&Effect, Option<&Comparison>)> {
-    let levels = &verdict.variants.get(variant)?.levels;
-    let judged = verdict
-        .comparisons
-        .iter()
-        .find(|c| c.metric == metric && c.levels == *levels);
-    if let Some(comparison) = judged {
-        return Some((&comparison.effect, Some(comparison)));
-    }
-    let described = verdict
-        .described
-        .iter()
-        .find(|d| d.metric == metric && d.levels == *levels);
-    described.map(|description| (&description.effect, None))
-}
-
-/// How each variant stands on a metric, in the order of the variants.
-pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standing> {
-    let each = verdict.variants.iter().enumerate();
-    each.map(|(place, variant)| {
-        let figure = variant
-            .metrics
-            .get(&metric)
-            .map_or("–".to_owned(), |summary| value(metric, summary.median));
-        let is_reference = is_reference(verdict, place);
-        let compared = effect_of(verdict, place, metric);
-        let (mut relative, interval) = compared
-            .map(|(effect, _)| relative(effect))
-            .unwrap_or_default();
-        if metric == Metric::RatePerS
-            && let Some(percent) = variant.relative_percent
-        {
-            relative = number::percent(percent);
-        }
-        if is_reference {
-            relative = "100%".to_owned();
-        }
-        Standing {
-            variant: place,
-            figure,
-            relative,
-            interval: if is_reference {
-                String::new()
-            } else {
-                interval
-            },
-            verdict: match compared {
-                Some((_, Some(comparison))) => word(comparison.verdict),
-                _ => "",
-            },
-            is_reference,
-        }
-    })
-    .collect()
-}
-
-/// An effect and its interval: `96.9%`, `95.9% to 97.8%`; for shares `+0.3 points`.
-fn relative(effect: &Effect) -> (String, String) {
-    let points = |value: f64| {
-        let text = format!("{:+.2}", value * 100.0);
-        text.replace('-', "−")
-    };
-    let ends = effect.low.zip(effect.high);
-    match (effect.ratio, effect.difference) {
-        (Some(ratio), _) => (
-            number::ratio(ratio),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", number::ratio(low), number::ratio(high))
-            }),
-        ),
-        (None, Some(difference)) => (
-            format!("{} points", points(difference)),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", points(low), points(high))
-            }),
-        ),
-        (None, None) => Default::default(),
-    }
-}
-
-/// The factors with two levels or more, each with its levels in the variants' order.
-pub(crate) fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
-    let mut factors: Vec<(String, Vec<String>)> = Vec::new();
-    for (factor, level) in verdict.variants.iter().flat_map(|v| &v.levels) {
-        let place = factors.iter().position(|(name, _)| name == factor);
-        let place = place.unwrap_or_else(|| {
-            factors.push((factor.clone(), Vec::new()));
-            factors.len() - 1
-        });
-        if !factors[place].1.contains(level) {
-            factors[place].1.push(level.clone());
-        }
-    }
-    factors.retain(|(_, levels)| levels.len() > 1);
-    factors
-}
-
-/// Two factors crossed: the first one's levels as rows, the second one's as columns, in each cell
-/// a variant's place if the plan lists it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Cross {
-    /// The levels of the second factor.
-    pub(crate) columns: Vec<String>,
-    /// A level of the first factor and its cells.
-    pub(crate) rows: Vec<(String, Vec<Option<usize>>)>,
-}
-
-/// The cross table of an experiment with two varying factors; none for any other.
-pub(crate) fn cross(verdict: &VerdictDocument) -> Option<Cross> {
-    let factors = varying(verdict);
-    let [(first, rows), (second, columns)] = factors.as_slice() else {
-        return None;
-    };
-    let place = |row: &String, column: &String| {
-        verdict
-            .variants
-            .iter()
-            .position(|v| v.levels.get(first) == Some(row) && v.levels.get(second) == Some(column))
-    };
-    Some(Cross {
-        columns: columns.clone(),
-        rows: rows
-            .iter()
-            .map(|row| {
-                (
-                    row.clone(),
-                    columns.iter().map(|column| place(row, column)).collect(),
-                )
-            })
-            .collect(),
-    })
-}
-
-/// The table that articles print, on one metric: crossed for two factors, a list for others.
-pub(crate) fn result_table(verdict: &VerdictDocument, metric: Metric) -> Table {
-    let standings = standings(verdict, metric);
-    let title = format!("{}, median and percent of the reference", metric.noun());
-    if let Some(cross) = cross(verdict) {
-        let mut headings = vec![""];
-        headings.extend(cross.columns.iter().map(String::as_str));
-        let mut table = Table::new(&title, &headings);
-        for (level, cells) in &cross.rows {
-            let cell = |place: &Option<usize>| match place {
-                Some(place) => standings[*place].in_one_cell(),
-                None => "–".to_owned(),
-            };
-            let row = std::iter::once(level.clone()).chain(cells.iter().map(cell));
-            table.push(row.collect());
-        }
-        return table;
-    }
-    let headings = ["", "median", "of the reference", "95% interval", "verdict"];
-    let mut table = Table::new(&title, &headings);
-    table.columns[4].1 = Align::Left;
-    for standing in standings {
-        let verdict_word = if standing.is_reference {
-            "reference"
-        } else {
-            standing.verdict
-        };
-        table.push(vec![
-            verdict.variants[standing.variant].name.clone(),
-            standing.figure,
-            standing.relative,
-            standing.interval,
-            verdict_word.to_owned(),
-        ]);
-    }
-    table
-}
-
-/// Every metric that was measured, as rows; the variants as columns. Medians of the trials.
-pub(crate) fn metrics_table(verdict: &VerdictDocument) -> Table {
-    let names: Vec<&str> = verdict.variants.iter().map(|v| v.name.as_str()).collect();
-    let mut headings = vec!["median of the trials"];
-    headings.extend(names);
-    let mut table = Table::new("All metrics", &headings);
-    let is_measured = |metric: &Metric| {
-        verdict
-            .variants
-            .iter()
-            .any(|v| v.metrics.contains_key(metric))
-    };
-    for metric in Metric::ALL.into_iter().filter(is_measured) {
-        let cells = verdict.variants.iter().map(|variant| {
-            let summary = variant.metrics.get(&metric);
-            summary.map_or("–".to_owned(), |s| value(metric, s.median))
-        });
-        let row = std::iter::once(metric.noun().to_owned()).chain(cells);
-        table.push(row.collect());
-    }
-    table
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -531,7 +284,7 @@ mod tests {
             ),
             (
                 ((Slower, 0.9), (Equivalent, 1.0)),
-                "No variant is ahead of aes-128; 1 of 2 are slower.",
+                "No variant is ahead of aes-128; 1 of 2 is slower.",
             ),
             (
                 ((Equivalent, 1.0), (Equivalent, 1.0)),
@@ -574,27 +327,5 @@ mod tests {
                 .1
                 .starts_with("No: the verdict is withheld")
         );
-    }
-
-    #[test]
-    fn two_factors_are_crossed_and_others_listed() {
-        let listed = verdict(&[(Verdict::Slower, 0.9)]);
-        assert_eq!(cross(&listed), None);
-        let table = result_table(&listed, Metric::RatePerS);
-        assert_eq!(table.rows.len(), 3);
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/fixtures/gunicorn-sockets/verdict.json"
-        );
-        let mut crossed: VerdictDocument =
-            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let table = cross(&crossed).unwrap();
-        assert_eq!(table.columns, ["tcp", "unix"]);
-        assert_eq!(
-            table.rows[1],
-            ("namespace".to_owned(), vec![Some(2), Some(3)])
-        );
-        crossed.variants.remove(2);
-        assert_eq!(cross(&crossed).unwrap().rows[1].1, [None, Some(2)]);
     }
 }

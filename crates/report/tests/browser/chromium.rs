@@ -1,0 +1,230 @@
+//! A headless Chromium, driven through its pipe by the DevTools protocol.
+//!
+//! Each message is JSON and ends with a zero byte; the browser reads them from its file 3 and
+//! answers on its file 4. It lives in a temporary folder, which holds all that it writes.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long an answer may take before the browser counts as hung; a loaded machine is slow.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Switches that keep it quiet, offline, and able to run as root.
+const SWITCHES: [&str; 13] = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--disable-crash-reporter",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+];
+
+pub(crate) struct Chromium {
+    child: Child,
+    to_browser: Option<ChildStdin>,
+    from_browser: Receiver<Value>,
+    last_id: u64,
+    session: String,
+    events: Vec<Value>,
+    folder: TempDir,
+}
+
+/// The browser's path: the first of its names that is installed.
+fn installed() -> PathBuf {
+    let names = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+    let folders: Vec<PathBuf> = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect())
+        .unwrap_or_default();
+    names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| {
+            panic!(
+                "no Chromium is installed (looked for {}): `cargo xtask test` installs it, or on \
+                 Debian `apt-get install chromium`",
+                names.join(", ")
+            )
+        })
+}
+
+impl Chromium {
+    pub(crate) fn start() -> Chromium {
+        let folder = tempfile::Builder::new()
+            .prefix("prony-browser-")
+            .tempdir()
+            .unwrap();
+        // The shell moves the pipes to the files that the browser expects them at.
+        let mut child = Command::new("sh")
+            .args(["-c", "exec \"$@\" 3<&0 4>&1 0</dev/null 1>/dev/null", "sh"])
+            .arg(installed())
+            .args(SWITCHES)
+            .arg(format!(
+                "--user-data-dir={}",
+                folder.path().join("profile").display()
+            ))
+            .arg("about:blank")
+            .env("HOME", folder.path())
+            .env("TMPDIR", folder.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let answers = BufReader::new(child.stdout.take().unwrap());
+        let (send, from_browser) = channel();
+        // Ends with the browser, whose pipe it reads.
+        std::thread::spawn(move || {
+            for message in answers.split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).unwrap_or(Value::Null);
+                if send.send(message).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut chromium = Chromium {
+            to_browser: child.stdin.take(),
+            child,
+            from_browser,
+            last_id: 0,
+            session: String::new(),
+            events: Vec::new(),
+            folder,
+        };
+        chromium.attach();
+        chromium
+    }
+
+    /// Opens one page and listens to all that it may complain about.
+    fn attach(&mut self) {
+        let target = self.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attached = self.call(
+            "Target.attachToTarget",
+            json!({"targetId": target["targetId"], "flatten": true}),
+        );
+        self.session = attached["sessionId"].as_str().unwrap().to_owned();
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+    }
+
+    /// Sends a command and waits for its result.
+    #[track_caller]
+    pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+        self.last_id += 1;
+        let mut message = json!({"id": self.last_id, "method": method, "params": params});
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        let pipe = self.to_browser.as_mut().unwrap();
+        pipe.write_all(format!("{message}\0").as_bytes()).unwrap();
+        loop {
+            let answer = self.next();
+            if answer["id"] == json!(self.last_id) {
+                assert!(answer.get("error").is_none(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    #[track_caller]
+    fn next(&mut self) -> Value {
+        self.from_browser
+            .recv_timeout(PATIENCE)
+            .expect("the browser did not answer (did it start? try it by hand)")
+    }
+
+    /// Loads a page of this size and scheme, and returns all events up to its end.
+    pub(crate) fn open(
+        &mut self,
+        url: &str,
+        (width, height): (u32, u32),
+        scheme: &str,
+    ) -> Vec<Value> {
+        // Windows have a least width; emulation has none.
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}),
+        );
+        let scheme = json!([{"name": "prefers-color-scheme", "value": scheme}]);
+        self.call("Emulation.setEmulatedMedia", json!({"features": scheme}));
+        self.events.clear();
+        self.call("Page.navigate", json!({"url": url}));
+        let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
+        while !self.events.iter().any(is_loaded) {
+            let event = self.next();
+            self.events.push(event);
+        }
+        // What the page causes after its load comes before the answer to this.
+        self.evaluate("document.fonts.ready.then(() => 1)");
+        std::mem::take(&mut self.events)
+    }
+
+    /// The value of an expression in the page.
+    #[track_caller]
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
+        let result = self.call(
+            "Runtime.evaluate",
+            json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
+        );
+        assert!(result.get("exceptionDetails").is_none(), "{result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Ends the browser and says which of its processes are still there.
+    pub(crate) fn close(mut self) -> Vec<String> {
+        self.end();
+        processes_naming(&self.folder.path().display().to_string())
+    }
+
+    fn end(&mut self) {
+        let Some(mut pipe) = self.to_browser.take() else {
+            return;
+        };
+        let message = json!({"id": 0, "method": "Browser.close"});
+        let _ = pipe.write_all(format!("{message}\0").as_bytes());
+        // It ends with its pipe even if it did not understand.
+        drop(pipe);
+        for _ in 0..100 {
+            let ended = !matches!(self.child.try_wait(), Ok(None));
+            if ended && processes_naming(&self.folder.path().display().to_string()).is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Processes whose arguments name a folder that is this browser's alone.
+fn processes_naming(folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
+        .map(|arguments| String::from_utf8_lossy(&arguments).replace('\0', " "))
+        .filter(|arguments| arguments.contains(folder))
+        .collect()
+}

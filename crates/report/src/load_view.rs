@@ -54,12 +54,11 @@ pub(crate) fn how(record: &Record) -> String {
     parts.join(", ")
 }
 
-/// What a closed loop's percentiles can't show; nothing for an open loop.
+/// What a closed loop's percentiles can't show, in one line; nothing for an open loop.
 pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
     (record.load.model == "closed").then_some(
-        "A closed loop waits with the server: while it stalled, no request was due, so these \
-         percentiles can't show what users arriving meanwhile would have felt (coordinated \
-         omission; --rate can).",
+        "Closed loop: it waited with the server, so these percentiles can't show stalls as arriving \
+         users feel them (--rate can).",
     )
 }
 

@@ -10,6 +10,10 @@ use crate::chart::{self, Bar, Chart, ForestRow, Panel, Strip, StripGroup, palett
 use crate::verdict_view::{self as view, Standing};
 use crate::{Experiment, load_view, number};
 
+/// So many sentences leave room for the trust on the first screen, and for the table soon after;
+/// more of them come below the charts.
+const FEW: usize = 4;
+
 /// A whole experiment as a page.
 pub fn report(experiment: &Experiment) -> String {
     let verdict = &experiment.verdict;
@@ -30,6 +34,7 @@ pub fn report(experiment: &Experiment) -> String {
         name => verdict.name,
         question => verdict.question,
         verdicts => verdicts(verdict),
+        many => verdict.comparisons.len() > FEW,
         trust => context! { kind, text, link => findings_link(verdict) },
         basis => view::basis(verdict),
         variants => variants(verdict),
@@ -167,8 +172,11 @@ fn result(verdict: &VerdictDocument, metric: Metric) -> ResultView {
 
 fn forest(verdict: &VerdictDocument, metric: Metric, standings: &[Standing]) -> Option<Chart> {
     let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
+    // One reference is a landmark; many would only repeat that they are 100%.
+    let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()
+        .filter(|standing| references == 1 || !standing.is_reference)
         .map(|standing| {
             let compared = view::effect_of(verdict, standing.variant, metric);
             let (ratio, interval) = compared.map_or((None, None), |(effect, _)| ratios(effect));

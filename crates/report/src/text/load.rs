@@ -37,7 +37,7 @@ pub fn load_summary(record: &Record, color: bool) -> String {
                     off lie there.\n";
         }
         if let Some(caveat) = load_view::closed_loop_caveat(record) {
-            out += &paint.dim(paragraph("", 0, caveat).trim_end());
+            out += &paint.dim(caveat);
             out.push('\n');
         }
         out.push('\n');

@@ -368,10 +368,6 @@ mod tests {
             (late_first_byte, Outcome::Ok),
         ];
         let recorder = recorded(from, &requests, 700);
-        assert_eq!(
-            max(recorder.response_time()),
-            30_000.0_f64.max(max(recorder.response_time()))
-        );
         assert_eq!(recorder.response_time().count(), 3);
         assert_eq!(recorder.service_time().count(), 3);
         assert_eq!(recorder.first_byte().count(), 3);

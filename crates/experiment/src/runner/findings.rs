@@ -392,3 +392,7 @@ fn distorts(id: &str, comparison: &Comparison, this: bool, other: bool) -> bool 
         _ => this || other,
     }
 }
+
+#[cfg(test)]
+#[path = "findings_tests.rs"]
+mod tests;

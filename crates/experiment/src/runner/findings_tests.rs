@@ -1,0 +1,254 @@
+//! Each finding provoked, and its absence where nothing is the matter.
+
+use prony_record::{Finding, LoadInfo, Record, Severity, Slice};
+use prony_stats::{Factor, Levels, Trials, Values, evaluate};
+
+use super::*;
+use crate::runner::answers::{Answers, Digest};
+use crate::runner::trial::Watched;
+
+const NAMES: [&str; 2] = ["tcp", "unix"];
+
+fn name(variant: usize) -> String {
+    NAMES[variant].to_owned()
+}
+
+/// Variant 1 is everybody's baseline.
+fn baseline(_: usize) -> usize {
+    1
+}
+
+fn record(findings: Vec<Finding>) -> Record {
+    let json = r#"{"schema": "prony.record/1", "version": "0", "started_at": "", "seed": 0,
+        "load": {"url": "", "model": "closed", "connections": 1, "streams": 1, "duration_s": 1.0,
+                 "rate_per_s": null, "arrivals": null, "http": "1.1", "keepalive": true,
+                 "tls": null, "threads": 1, "io": "poll"},
+        "totals": {"started": 0, "ok": 0, "failed": 0, "unfinished": 0, "unstarted": 0,
+                   "censored": 0, "retried": 0, "bytes_in": 0, "body_bytes_in": 0, "bytes_out": 0,
+                   "connections_opened": 0, "elapsed_s": 1.0},
+        "outcomes": {}, "status": {},
+        "rate": {"ok_per_s": 0.0, "offered_per_s": null, "bytes_in_per_s": 0.0},
+        "response_time_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+        "service_time_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+        "connect_time_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+        "tls_time_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+        "first_byte_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+        "series": [],
+        "generator": {"cpu_user_s": 0.0, "cpu_system_s": 0.0, "busy_share": 0.0,
+                      "late_us": {"min": 0, "mean": 0, "p50": 0, "p90": 0, "p99": 0, "p99_9": 0, "max": 0},
+                      "max_rss_bytes": 0},
+        "negotiated": {"http": "1.1", "tls": null, "cipher": null, "alpn": null},
+        "findings": [], "histograms": {}}"#;
+    Record { findings, ..Record::from_json(json).unwrap() }
+}
+
+fn answers(body: &str) -> Answers {
+    let request = "GET /".to_owned();
+    let digest = Digest { request, status: 200, length: 13, sha256: Some(body.to_owned()) };
+    Answers { digests: [(0, digest)].into() }
+}
+
+fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult {
+    TrialResult {
+        block,
+        variant,
+        position,
+        values: Values::from([(Metric::RatePerS, rate)]),
+        telemetry: Watched { services_percent: 95.0, services_cores: 1, ..Watched::default() },
+        answers: answers("aa"),
+        record: Some(record(Vec::new())),
+    }
+}
+
+/// So many blocks of two variants, in alternating order.
+fn trials(blocks: u32, rate: impl Fn(u32, usize, usize) -> f64) -> Vec<TrialResult> {
+    let place = |block: u32, variant: usize| (block as usize + variant) % 2;
+    (1..=blocks)
+        .flat_map(|block| [0, 1].map(|variant| (block, variant, place(block, variant))))
+        .map(|(block, variant, place)| trial(block, variant, place, rate(block, variant, place)))
+        .collect()
+}
+
+/// A little noise that depends on nothing but the trial.
+fn noise(block: u32, variant: usize) -> f64 {
+    let mixed = (block * 2 + variant as u32).wrapping_mul(2_654_435_761) >> 16;
+    1.0 + f64::from(mixed % 1000) / 1e5
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_the_matter() {
+    let results = trials(6, |block, variant, _| 1000.0 * noise(block, variant));
+    assert!(of_loads(&results, 2, &name).is_empty());
+    assert!(bytes_differ(&results, &baseline, &name).is_empty());
+    assert!(negotiation_differs(&results, &baseline, &name).is_empty());
+    assert!(server_idle(&results, 2, &name).is_empty());
+    assert!(not_stationary(&results, 2, &name).is_empty());
+    assert_eq!(noisy_machine(&results), None);
+    assert_eq!(order_effect(&results, 2), None);
+    assert_eq!(few_blocks(6), None);
+}
+
+#[test]
+fn a_loads_finding_weighs_as_in_half_of_the_trials() {
+    let mut results = trials(5, |_, _, _| 1000.0);
+    let saturated = || Finding::new("generator-saturated", Severity::Error, "Busy.");
+    let of_tcp = |results: &mut Vec<TrialResult>, count: usize| {
+        let tcp = results.iter_mut().filter(|result| result.variant == 0);
+        tcp.take(count).for_each(|result| result.record = Some(record(vec![saturated()])));
+        of_loads(results, 2, &name)
+    };
+    let few = of_tcp(&mut results, 2);
+    assert_eq!(few[0].finding.severity, Severity::Warning);
+    assert!(few[0].finding.text.starts_with("tcp, in 2 of 5 trials: Busy."));
+    let most = of_tcp(&mut results, 3);
+    assert_eq!((most[0].finding.severity, &most[0].variants[..]), (Severity::Error, &[0][..]));
+}
+
+#[test]
+fn bytes_that_differ_are_an_error_of_their_variant() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for result in results.iter_mut().filter(|result| result.variant == 0) {
+        result.answers = answers("bb");
+    }
+    let found = bytes_differ(&results, &baseline, &name);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].finding.severity, &found[0].variants[..]), (Severity::Error, &[0][..]));
+    assert!(found[0].finding.text.contains("tcp does not return what unix returns: GET /"));
+}
+
+#[test]
+fn what_was_agreed_on_is_compared_where_the_same_was_asked_for() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    let first = results.iter_mut().find(|result| result.variant == 0).unwrap();
+    let of_first = first.record.as_mut().unwrap();
+    of_first.negotiated.http = Some("1.0".to_owned());
+    let found = negotiation_differs(&results, &baseline, &name);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].finding.text.contains("HTTP/1.0 against HTTP/1.1"));
+
+    let first = results.iter_mut().find(|result| result.variant == 0).unwrap();
+    let of_first = first.record.as_mut().unwrap();
+    of_first.load = LoadInfo { http: "1.0".to_owned(), ..of_first.load.clone() };
+    assert!(negotiation_differs(&results, &baseline, &name).is_empty(), "varied on purpose");
+}
+
+#[test]
+fn an_idle_server_is_noticed_in_a_closed_loop_only() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for result in results.iter_mut().filter(|result| result.variant == 1) {
+        result.telemetry.services_percent = 40.0;
+    }
+    let found = server_idle(&results, 2, &name);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].finding.text.starts_with("unix: the services used 40% of their cores"));
+    for record in results.iter_mut().filter_map(|result| result.record.as_mut()) {
+        record.load.rate_per_s = Some(100.0);
+    }
+    assert!(server_idle(&results, 2, &name).is_empty());
+}
+
+#[test]
+fn a_trial_that_speeds_up_has_not_settled() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for record in results.iter_mut().filter_map(|result| result.record.as_mut()) {
+        let slice = |n: u64| Slice {
+            t_s: n as f64 / 2.0,
+            ok: 100 + 10 * n,
+            failed: 0,
+            bytes_in: 0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+        };
+        record.series = (1..=10).map(slice).collect();
+    }
+    let found = not_stationary(&results, 2, &name);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].finding.text.contains("faster than its first"));
+}
+
+#[test]
+fn strangers_on_the_machine_are_named() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    results[0].telemetry.foreign_percent = 60.0;
+    results[0].telemetry.top_foreign = Some("cron".to_owned());
+    let found = noisy_machine(&results).unwrap().finding;
+    assert_eq!(found.severity, Severity::Note);
+    assert!(found.text.contains("1 of 6 trials") && found.text.contains("by cron"));
+    results.iter_mut().for_each(|result| result.telemetry.steal_percent = 6.0);
+    assert_eq!(noisy_machine(&results).unwrap().finding.severity, Severity::Warning);
+}
+
+#[test]
+fn a_place_that_matters_is_told_from_variants_and_blocks_that_do() {
+    let placed = |block: u32, variant: usize, place: usize| {
+        let level = 1000.0 * (1.0 + f64::from(block) / 10.0) * [1.0, 1.3][variant];
+        level * noise(block, variant) * [1.0, 0.9][place]
+    };
+    let found = order_effect(&trials(8, placed), 2).unwrap().finding;
+    assert!(found.text.contains("-10"), "{}", found.text);
+    let unplaced = |block, variant, _| placed(block, variant, 0);
+    assert_eq!(order_effect(&trials(8, unplaced), 2), None);
+}
+
+#[test]
+fn few_blocks_are_said_to_be_few() {
+    assert_eq!(few_blocks(4).unwrap().finding.severity, Severity::Note);
+    assert_eq!(few_blocks(2).unwrap().finding.severity, Severity::Warning);
+    assert!(few_blocks(0).unwrap().finding.text.contains("No block"));
+}
+
+fn design() -> Design {
+    let levels = |level: &str| Levels::from([("socket".to_owned(), level.to_owned())]);
+    Design {
+        factors: vec![Factor {
+            name: "socket".to_owned(),
+            levels: NAMES.map(str::to_owned).to_vec(),
+        }],
+        variants: NAMES.map(levels).to_vec(),
+        baseline: levels("unix"),
+        margin: 0.02,
+        family: vec![Metric::RatePerS, Metric::ServerCpuUsPerRequest],
+        blocks_min: 6,
+        blocks_max: 6,
+        alpha: 0.05,
+    }
+}
+
+/// The verdicts on rate and CPU when tcp has `ratio` of unix's rate and a finding is about
+/// `variant`.
+fn verdicts(ratio: f64, id: &str, variant: usize) -> [Verdict; 2] {
+    let mut observed = Trials::new();
+    for block in 1..=6 {
+        for (variant, factor) in [(0, ratio), (1, 1.0)] {
+            let rate = 1000.0 * factor * noise(block, variant);
+            let values = [
+                (Metric::RatePerS, rate),
+                (Metric::ServerCpuUsPerRequest, 1e6 / rate),
+            ];
+            observed.add(block, variant, values.into());
+        }
+    }
+    let design = design();
+    let mut evaluation = evaluate(&design, &observed, &[]).unwrap();
+    let finding = Finding::new(id, Severity::Error, "Text.");
+    withhold(&mut evaluation, &design, &[Found { finding, variants: vec![variant] }]);
+    [0, 1].map(|place| evaluation.comparisons[place].verdict)
+}
+
+#[test]
+fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
+    use Verdict::{Equivalent, Slower, Withheld};
+    // The server's CPU per request is what it is, however fast the load comes.
+    assert_eq!(verdicts(1.0, "generator-saturated", 1), [Withheld, Equivalent]);
+    // The faster one, unix, hit the generator's limit: tcp is slower all the same.
+    assert_eq!(verdicts(0.8, "generator-saturated", 1), [Slower, Slower]);
+    // The slower one did: perhaps only the generator is slow with it.
+    assert_eq!(verdicts(0.8, "generator-saturated", 0), [Withheld, Slower]);
+}
+
+#[test]
+fn other_errors_withhold_every_verdict_of_their_variant() {
+    use Verdict::Withheld;
+    assert_eq!(verdicts(0.8, "bytes-differ", 0), [Withheld, Withheld]);
+    assert_eq!(verdicts(0.8, "errors", 1), [Withheld, Withheld]);
+}

@@ -199,22 +199,12 @@ mod tests {
     use super::*;
 
     fn process(pid: i32, parent: i32, session: i32, start: u64) -> Process {
-        let name = format!("p{pid}");
-        let (user_s, system_s, reaped_user_s, reaped_system_s) = (0.0, 0.0, 0.0, 0.0);
-        let (threads, resident_bytes, zombie) = (1, 0, false);
         Process {
             pid,
             parent,
             session,
             start,
-            name,
-            zombie,
-            user_s,
-            system_s,
-            reaped_user_s,
-            reaped_system_s,
-            threads,
-            resident_bytes,
+            ..Process::default()
         }
     }
 

@@ -27,7 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest path that fits into a socket's address, its final NUL included.
-const SOCKET_PATH_MAX: usize = 108;
+const SOCKET_PATH_MAX: usize = if cfg!(target_os = "freebsd") {
+    104
+} else {
+    108
+};
 
 /// As many processes of a service are written down for a later sweep. A server that forks for each
 /// request would otherwise fill the disk.

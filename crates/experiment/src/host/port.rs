@@ -105,16 +105,8 @@ pub fn check_free(address: SocketAddr) -> Result<(), Option<Holder>> {
 
 /// Who listens on that address or on the wildcard address with the same port.
 #[must_use]
-#[cfg(target_os = "linux")]
 pub fn holder(address: SocketAddr) -> Option<Holder> {
-    super::linux::port_holder(address)
-}
-
-/// Who listens on that address; this system's commands are not asked yet.
-#[must_use]
-#[cfg(not(target_os = "linux"))]
-pub fn holder(_address: SocketAddr) -> Option<Holder> {
-    None
+    super::system::port_holder(address)
 }
 
 #[cfg(test)]

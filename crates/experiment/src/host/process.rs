@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// One process at one moment.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Process {
     /// Its id, as seen by prony.
     pub pid: i32,
@@ -29,6 +29,8 @@ pub struct Process {
     pub threads: u64,
     /// Resident memory, bytes, shared pages included.
     pub resident_bytes: u64,
+    /// Context switches of all its threads, where the list of processes has them (not on Linux).
+    pub context_switches: Option<u64>,
 }
 
 /// All processes of a machine, with the way from parents to children.
@@ -99,16 +101,7 @@ mod tests {
         Process {
             pid,
             parent,
-            session: pid,
-            start: 1,
-            name: String::new(),
-            zombie: false,
-            user_s: 0.0,
-            system_s: 0.0,
-            reaped_user_s: 0.0,
-            reaped_system_s: 0.0,
-            threads: 1,
-            resident_bytes: 0,
+            ..Process::default()
         }
     }
 

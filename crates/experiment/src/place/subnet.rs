@@ -2,9 +2,11 @@
 
 use std::net::Ipv4Addr;
 
+#[cfg(target_os = "linux")]
 use crate::place::command;
 
 /// The /16 networks to choose from, the ones that others rarely use first.
+#[cfg(any(target_os = "linux", test))]
 const BASES: [Ipv4Addr; 5] = [
     Ipv4Addr::new(10, 213, 0, 0),
     Ipv4Addr::new(10, 87, 0, 0),
@@ -37,11 +39,13 @@ impl Subnet {
     }
 
     /// The /16 that all subnets share, as a route's destination.
+    #[cfg(target_os = "linux")]
     pub(crate) fn base_route(self) -> String {
         format!("{}/16", self.base)
     }
 
     /// The name of the host's end of the link.
+    #[cfg(any(target_os = "linux", test))]
     pub(crate) fn link_name(self) -> String {
         format!("prony{}", self.number)
     }
@@ -67,6 +71,7 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
 
 /// Chooses by the output of `ip -4 -o route show table all`; local addresses are routes, too.
 /// Routes over links of prony's own are no hindrance.
+#[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes
         .lines()
@@ -80,12 +85,14 @@ fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     })
 }
 
+#[cfg(any(target_os = "linux", test))]
 fn is_own_link(word: &str) -> bool {
     word.strip_prefix("prony")
         .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The first and last address of `a.b.c.d` or `a.b.c.d/n`; a default route covers nothing.
+#[cfg(any(target_os = "linux", test))]
 fn parse_network(word: &str) -> Option<(u32, u32)> {
     let (address, bits) = match word.split_once('/') {
         Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),

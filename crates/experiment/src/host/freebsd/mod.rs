@@ -1,1 +1,14 @@
-//! FreeBSD: what its commands print. Pure functions.
+//! FreeBSD: what its own commands tell.
+//!
+//! **Not yet run on FreeBSD.** The readings of what the commands print ([`parse`]) are pure
+//! functions, compiled and tested on every system with outputs in the form that the manual pages
+//! describe; what starts the commands compiles for FreeBSD, but nobody has seen it work.
+
+pub mod parse;
+#[cfg(target_os = "freebsd")]
+mod reader;
+
+#[cfg(target_os = "freebsd")]
+pub(crate) use reader::{
+    Reader, Watched, allowed_cores, boot_id, environment, port_holder, processes, start_of,
+};

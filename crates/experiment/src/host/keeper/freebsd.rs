@@ -37,12 +37,17 @@ pub(super) fn enter_as_service(jail: i32, channel: RawFd) -> io::Result<()> {
     checked(channel, Step::EnterJail, unsafe { libc::jail_attach(jail) }).map(drop)
 }
 
+fn own_id() -> libc::id_t {
+    // SAFETY: takes nothing and cannot fail.
+    libc::id_t::from(unsafe { libc::getpid() })
+}
+
 pub(super) fn adopt_orphans() -> i32 {
     // SAFETY: this command takes no data.
     unsafe {
         libc::procctl(
             libc::P_PID,
-            0,
+            own_id(),
             libc::PROC_REAP_ACQUIRE,
             std::ptr::null_mut(),
         )
@@ -77,7 +82,7 @@ pub(super) fn signal_children(signal: i32) -> bool {
     let result = unsafe {
         libc::procctl(
             libc::P_PID,
-            0,
+            own_id(),
             libc::PROC_REAP_KILL,
             (&raw mut order).cast(),
         )

@@ -83,6 +83,7 @@ impl From<Stat> for Process {
             threads: stat.num_threads.max(0).unsigned_abs(),
             resident_bytes: stat.rss * procfs::page_size(),
             name: stat.comm,
+            context_switches: None,
         }
     }
 }

@@ -472,12 +472,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         .collect();
     let ok: u64 = series.iter().map(|s| s.ok).sum();
     let failed: u64 = series.iter().map(|s| s.failed).sum();
-    let mut outcomes = BTreeMap::from([(Outcome::Ok, ok)]);
-    let mut status = BTreeMap::from([(200, ok)]);
-    if failed > 0 {
-        outcomes.insert(Outcome::UnexpectedStatus, failed);
-        status.insert(503, failed);
-    }
+    let (outcomes, status) = endings(ok, failed);
     let is_open = load.model == "open";
     Record {
         schema: RECORD_SCHEMA.to_owned(),
@@ -532,6 +527,17 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         findings: Vec::new(),
         histograms: BTreeMap::new(),
     }
+}
+
+/// Successes and answers that were not expected.
+fn endings(ok: u64, failed: u64) -> (BTreeMap<Outcome, u64>, BTreeMap<u16, u64>) {
+    let mut outcomes = BTreeMap::from([(Outcome::Ok, ok)]);
+    let mut status = BTreeMap::from([(200, ok)]);
+    if failed > 0 {
+        outcomes.insert(Outcome::UnexpectedStatus, failed);
+        status.insert(503, failed);
+    }
+    (outcomes, status)
 }
 
 fn failing(noise: &mut Noise) -> Record {
@@ -594,24 +600,29 @@ fn open(noise: &mut Noise) -> Record {
 }
 
 fn environment() -> serde_json::Value {
-    json!({
-        "hosts": [{
-            "name": "local",
-            "system": "Linux 6.1.0 x86_64",
-            "cpu": {"model": "Example CPU 2.4 GHz", "cores": 2, "governor": null},
-            "memory_bytes": 8_589_934_592_u64,
-            "limits": {"open_files": 1_048_576},
-            "sysctls": {"net.core.somaxconn": "4096", "net.ipv4.ip_local_port_range": "32768 60999"}
+    let programs = json!({
+        "web": [{
+            "path": "/usr/sbin/nginx",
+            "sha256": "6f0c1f2a4c4d5be0a0b55b0b1a2e3d4c5f60718293a4b5c6d7e8f90112233445",
+            "version": "nginx version: nginx/1.22.1\nconfigure arguments: --with-cc-opt='-g -O2' \
+                        --with-http_ssl_module --with-http_v2_module",
+            "libraries": ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libssl.so.3"]
         }],
-        "services": {
-            "web": {
-                "binary": "/usr/sbin/nginx",
-                "sha256": "6f0c1f2a4c4d5be0a0b55b0b1a2e3d4c5f60718293a4b5c6d7e8f90112233445",
-                "version": "nginx version: nginx/1.22.1",
-                "build": "configure arguments: --with-cc-opt='-g -O2' --with-http_ssl_module --with-http_v2_module"
-            },
-            "app": {"binary": "/usr/bin/gunicorn", "version": "gunicorn (version 20.1.0)"}
+        "app": [{"path": "/usr/bin/gunicorn", "version": "gunicorn (version 20.1.0)", "libraries": []}]
+    });
+    json!({
+        "machine": {
+            "system": "Linux",
+            "distribution": "Debian GNU/Linux 12 (bookworm)",
+            "kernel": "6.1.0",
+            "architecture": "x86_64",
+            "cpu": "Example CPU 2.4 GHz",
+            "cores": 2,
+            "memory_bytes": 8_589_934_592_u64,
+            "cpu_governor": null,
+            "open_files": [1_048_576, 1_048_576],
+            "sysctls": {"net.core.somaxconn": "4096", "net.ipv4.ip_local_port_range": "32768 60999"}
         },
-        "prony": {"version": "0.1.0"}
+        "services": {"first": programs, "second": programs}
     })
 }

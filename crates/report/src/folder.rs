@@ -48,7 +48,7 @@ impl std::error::Error for FolderError {}
 
 /// Reads an experiment's folder: `verdict.json`, and where they are there `plan.toml`,
 /// `environment.json` and `trials/<block>-<variant>/record.json`. A trial without a record was
-/// interrupted and is left out.
+/// interrupted and is left out. Which trial it is says its `trial.json`, or its folder's name.
 ///
 /// # Errors
 /// Where there is no verdict, or a file that is there can't be read as what it should be.
@@ -89,9 +89,11 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
 
 /// A file's text; none where there is no such file.
 fn text(path: &Path) -> Result<Option<String>, FolderError> {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        // A stray file among the trials' folders has nothing below it.
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(FolderError::Unreadable {
             path: path.to_owned(),
             error,
@@ -117,7 +119,8 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let Some((block, variant)) = trial_name(&name, verdict) else {
+        let stated = stated_place(&entry.path(), verdict)?;
+        let Some((block, variant)) = stated.or_else(|| trial_name(&name, verdict)) else {
             continue;
         };
         let path = entry.path().join("record.json");
@@ -131,6 +134,29 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
         }
     }
     Ok(trials)
+}
+
+/// The part of a trial's `trial.json` that says which trial it is.
+#[derive(serde::Deserialize)]
+struct TrialPlace {
+    block: u32,
+    variant: usize,
+}
+
+/// Block and variant as the trial's own file states them; none where there is no such file.
+fn stated_place(
+    dir: &Path,
+    verdict: &VerdictDocument,
+) -> Result<Option<(u32, usize)>, FolderError> {
+    let path = dir.join("trial.json");
+    let Some(json) = text(&path)? else {
+        return Ok(None);
+    };
+    let place: TrialPlace = parse(&path, &json)?;
+    if place.variant >= verdict.variants.len() {
+        return Err(malformed(&path, "a variant that the verdict does not have"));
+    }
+    Ok(Some((place.block, place.variant)))
 }
 
 /// Block and variant of a folder named `<block>-<variant>`; none for any other name.

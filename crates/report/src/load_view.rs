@@ -57,8 +57,8 @@ pub(crate) fn how(record: &Record) -> String {
 /// What a closed loop's percentiles can't show, in one line; nothing for an open loop.
 pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
     (record.load.model == "closed").then_some(
-        "Closed loop: it waited with the server, so these percentiles can't show stalls as arriving \
-         users feel them (--rate can).",
+        "Closed loop: the load waits with the server, so percentiles miss its stalls; --rate shows \
+         them.",
     )
 }
 

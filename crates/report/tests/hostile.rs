@@ -182,4 +182,22 @@ fn folders_that_are_none_are_refused_in_words() {
     assert!(refused().contains("prony.verdict/9"));
     std::fs::write(dir.path().join("verdict.json"), other).unwrap();
     assert!(folder::read(dir.path()).unwrap().trials.is_empty());
+
+    let trial = dir.path().join("trials/1-whatever");
+    std::fs::create_dir_all(&trial).unwrap();
+    std::fs::copy(
+        fixtures().join("load-closed.json"),
+        trial.join("record.json"),
+    )
+    .unwrap();
+    assert!(folder::read(dir.path()).unwrap().trials.is_empty());
+    std::fs::write(
+        trial.join("trial.json"),
+        r#"{"block": 1, "variant": 1, "more": 0}"#,
+    )
+    .unwrap();
+    let read = folder::read(dir.path()).unwrap();
+    assert_eq!((read.trials[0].block, read.trials[0].variant), (1, 1));
+    std::fs::write(trial.join("trial.json"), r#"{"block": 1, "variant": 7}"#).unwrap();
+    assert!(refused().contains("trial.json: a variant"));
 }

@@ -5,7 +5,7 @@ use prony_record::Severity;
 use prony_stats::{Effect, Metric, Verdict, VerdictDocument};
 use serde::Serialize;
 
-use super::load::rates;
+use super::{environment, load::rates};
 use crate::chart::{self, Bar, Chart, ForestRow, Panel, Strip, StripGroup, palette};
 use crate::verdict_view::{self as view, Standing};
 use crate::{Experiment, load_view, number};
@@ -51,7 +51,7 @@ pub fn report(experiment: &Experiment) -> String {
         order => verdict.order,
         described => verdict.described.iter().map(|d| &d.text).collect::<Vec<_>>(),
         plan => experiment.plan,
-        environment => flattened(&experiment.environment),
+        environment => environment::flattened(&experiment.environment),
         lead,
         lead_detail,
         any_bound,
@@ -385,38 +385,6 @@ fn facts(experiment: &Experiment) -> Vec<(&'static str, String)> {
         facts.push(("Begun", trial.record.started_at.clone()));
     }
     facts
-}
-
-/// A document as paths and texts: `hosts › 0 › cpu › cores`, `2`.
-fn flattened(value: &serde_json::Value) -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    flatten(value, "", &mut out);
-    out
-}
-
-fn flatten(value: &serde_json::Value, path: &str, out: &mut Vec<(String, String)>) {
-    let below = |key: &str| {
-        if path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{path} › {key}")
-        }
-    };
-    match value {
-        serde_json::Value::Object(map) => {
-            for (key, value) in map {
-                flatten(value, &below(key), out);
-            }
-        }
-        serde_json::Value::Array(list) => {
-            for (place, value) in list.iter().enumerate() {
-                flatten(value, &below(&(place + 1).to_string()), out);
-            }
-        }
-        serde_json::Value::Null => {}
-        serde_json::Value::String(text) => out.push((path.to_owned(), text.clone())),
-        scalar => out.push((path.to_owned(), scalar.to_string())),
-    }
 }
 
 /// A noun as a heading. `p99` stays as it is.

@@ -1,0 +1,83 @@
+//! The environment as lines: any document, since what belongs to it grows.
+
+use serde_json::Value;
+
+/// A document as paths and texts: `machine › sysctls › net.core.somaxconn`, `4096`.
+pub(super) fn flattened(value: &Value) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    flatten(value, "", &mut out);
+    out
+}
+
+fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path} › {key}")
+        }
+    };
+    match value {
+        Value::Object(map) if map.len() > 1 && all_equal(map.values()) => {
+            // What every variant ran on is told once.
+            if let Some(value) = map.values().next() {
+                flatten(value, &below("(each)"), out);
+            }
+        }
+        Value::Object(map) => {
+            for (key, value) in map {
+                flatten(value, &below(key), out);
+            }
+        }
+        Value::Array(list) if !list.iter().any(|v| v.is_array() || v.is_object()) => {
+            let texts: Vec<String> = list.iter().filter_map(scalar).collect();
+            if !texts.is_empty() {
+                out.push((path.to_owned(), texts.join(", ")));
+            }
+        }
+        Value::Array(list) => {
+            for (place, value) in list.iter().enumerate() {
+                flatten(value, &below(&(place + 1).to_string()), out);
+            }
+        }
+        single => out.extend(scalar(single).map(|text| (path.to_owned(), text))),
+    }
+}
+
+/// A value without parts as text; none for null.
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// Whether these are one and the same thing, and one that has parts.
+fn all_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {
+    let first = values.next();
+    first.is_some_and(|v| v.is_object() || v.is_array()) && values.all(|v| Some(v) == first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_document_becomes_lines_and_repetitions_one() {
+        let web = json!({"web": [{"path": "/usr/sbin/nginx", "version": null}]});
+        let environment = json!({
+            "machine": {"cores": 2, "open_files": [1024, null, 4096]},
+            "services": {"native": web, "namespace": web}
+        });
+        let lines = flattened(&environment);
+        let expected = [
+            ("machine › cores", "2"),
+            ("machine › open_files", "1024, 4096"),
+            ("services › (each) › web › 1 › path", "/usr/sbin/nginx"),
+        ];
+        let owned = expected.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        assert_eq!(lines, owned);
+    }
+}

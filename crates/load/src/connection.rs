@@ -6,10 +6,16 @@ use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation}
 use prony_record::{Negotiated, Outcome};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use sha2::{Digest, Sha256};
 
 use crate::expect::{Body, Expectations};
 use crate::spec::Request;
 use crate::tls::Tls;
+
+/// Bytes of a request that are encrypted at a time.
+const PIECE: usize = 64 * 1024;
+/// Beyond the end of any request.
+const NOTHING_LEFT: usize = usize::MAX;
 
 /// What bytes, or their end, meant for the request under way.
 #[derive(Debug, PartialEq)]
@@ -62,8 +68,10 @@ pub(crate) struct Connection {
     status: Option<u16>,
     version: Option<Version>,
     bytes_in: u64,
-    /// The body itself, where somebody wants it.
-    kept: Option<Vec<u8>>,
+    /// How much of the request TLS has taken; in clear, and where there is none, [`NOTHING_LEFT`].
+    encrypted: usize,
+    /// The body's hash, where somebody wants it.
+    hash: Option<Sha256>,
 }
 
 impl Connection {
@@ -76,24 +84,25 @@ impl Connection {
             status: None,
             version: None,
             bytes_in: 0,
-            kept: None,
+            encrypted: NOTHING_LEFT,
+            hash: None,
         }
     }
 
-    /// From now on bodies are kept, for [`Connection::take_body`].
-    pub(crate) fn keep_body(&mut self) {
-        self.kept = Some(Vec::new());
+    /// From now on bodies are hashed, for [`Connection::take_hash`].
+    pub(crate) fn hash_bodies(&mut self) {
+        self.hash = Some(Sha256::new());
     }
 
-    /// The body kept so far.
-    pub(crate) fn take_body(&mut self) -> Vec<u8> {
-        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+    /// The hash of the bodies so far.
+    pub(crate) fn take_hash(&mut self) -> [u8; 32] {
+        self.hash.take().unwrap_or_default().finalize().into()
     }
 
     /// A new connection in clear.
     pub(crate) fn open(&mut self) {
         self.tls = None;
-        self.active = false;
+        self.abandon();
     }
 
     /// A new connection over TLS: its first flight is ready in [`Connection::take_out`].
@@ -102,34 +111,43 @@ impl Connection {
         config: &Arc<ClientConfig>,
         name: &ServerName<'static>,
     ) -> Result<(), Reason> {
-        self.active = false;
+        self.abandon();
         let tls = Tls::new(config.clone(), name.clone()).map_err(|error| text(&error))?;
         self.tls = Some(Box::new(tls));
         Ok(())
     }
 
-    /// A request begins. In clear its own bytes are to be sent; over TLS they are encrypted into
-    /// [`Connection::take_out`].
+    /// A request begins. In clear its own bytes are to be sent, over TLS what
+    /// [`Connection::take_out`] makes of them.
     pub(crate) fn begin(&mut self, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
         self.body.start(expected);
         self.active = true;
         self.status = None;
         self.bytes_in = 0;
-        if let Some(tls) = &mut self.tls {
-            tls.write(&request.bytes);
-        }
+        self.encrypted = match self.tls {
+            Some(_) => 0,
+            None => NOTHING_LEFT,
+        };
     }
 
     pub(crate) fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Appends ciphertext that is to be sent.
-    pub(crate) fn take_out(&mut self, out: &mut Vec<u8>) {
-        if let Some(tls) = &mut self.tls {
-            tls.take_out(out);
+    /// Appends ciphertext that is to be sent: what TLS itself has to say, and the next piece of the
+    /// `request` under way, so that a large one is never in memory twice. Nothing is appended when
+    /// all is out.
+    pub(crate) fn take_out(&mut self, request: &[u8], out: &mut Vec<u8>) {
+        let Some(tls) = &mut self.tls else {
+            return;
+        };
+        if let Some(rest) = request.get(self.encrypted..) {
+            let piece = &rest[..rest.len().min(PIECE)];
+            tls.write(piece);
+            self.encrypted += piece.len();
         }
+        tls.take_out(out);
     }
 
     /// A byte of the answer has been seen.
@@ -194,7 +212,11 @@ impl Connection {
             });
         }
         if was_handshaking && !tls.is_handshaking() {
-            return Progress::Secured;
+            return match progress {
+                // Bytes of an answer that nothing was asked for yet.
+                Progress::Unasked => broken(Violation::BytesAfterEnd),
+                _ => Progress::Secured,
+            };
         }
         if progress == Progress::Waiting && tls.peer_has_closed() {
             return self.ended(tls.is_handshaking(), true, expected);
@@ -217,8 +239,8 @@ impl Connection {
                 }
                 Ok(Event::Body(piece)) => {
                     self.body.add(piece);
-                    if let Some(kept) = &mut self.kept {
-                        kept.extend_from_slice(piece);
+                    if let Some(hash) = &mut self.hash {
+                        hash.update(piece);
                     }
                 }
                 Ok(Event::End { reusable }) if bytes.is_empty() => {
@@ -270,6 +292,7 @@ impl Connection {
     /// The request under way is given up.
     pub(crate) fn abandon(&mut self) {
         self.active = false;
+        self.encrypted = NOTHING_LEFT;
     }
 }
 

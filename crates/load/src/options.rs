@@ -291,7 +291,7 @@ mod tests {
             "-r 0",
             "-t 0",
             "--cores a",
-            "--seed -1",
+            "--seed x",
             "--http 2",
             "--io uring",
             "--order upside",

@@ -58,6 +58,18 @@ pub struct Share {
     pub of: u64,
 }
 
+impl Share {
+    /// This worker's part of `whole` things; the remainder goes to the first workers.
+    pub(crate) fn part(self, whole: u64) -> u64 {
+        whole / self.of + u64::from(self.worker < whole % self.of)
+    }
+
+    /// What the workers before this one have of `whole` things.
+    pub(crate) fn parts_before(self, whole: u64) -> u64 {
+        whole / self.of * self.worker + self.worker.min(whole % self.of)
+    }
+}
+
 /// Where a schedule ends; the first that is reached counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {

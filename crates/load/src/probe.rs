@@ -1,17 +1,15 @@
 //! One request at a time, with its answer kept: to see whether a server is ready, and whether
 //! variants return the same bytes.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use prony_record::{Negotiated, Outcome};
-use sha2::{Digest, Sha256};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::connection::{Connection, Progress};
 use crate::socket::Peer;
-use crate::spec::LoadSpec;
+use crate::spec::{LoadSpec, Request};
 
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,61 +26,46 @@ pub struct Answer {
     pub negotiated: Negotiated,
 }
 
-trait Stream: Read + Write {}
-impl<T: Read + Write> Stream for T {}
-
-/// Sends the spec's request number `index` over a connection of its own and reads the answer,
-/// whatever its status.
+/// Sends the spec's request number `index`, counted from 0, over a connection of its own and reads
+/// the answer, whatever its status.
 ///
 /// # Errors
 ///
-/// In words why there is no whole answer within `timeout`.
+/// In words why there is no whole answer within `timeout`, or no such request.
 pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer, String> {
-    let until = Instant::now() + timeout;
-    let request = &spec.requests[index];
+    let Some(request) = spec.requests.get(index) else {
+        return Err(format!("the load has no request number {index}"));
+    };
     let target = &spec.targets[request.target as usize];
-    let mut stream = connect(&target.peer, timeout)?;
+    let mut line = Line::connect(&target.peer, timeout)?;
     let mut connection = Connection::new();
-    connection.keep_body();
+    connection.hash_bodies();
     match (&target.tls, &spec.tls) {
-        (Some(name), Some(config)) => {
-            connection
-                .open_tls(config, name)
-                .map_err(|reason| reason.to_string())?;
-            flush(&mut connection, &mut *stream)?;
-        }
+        (Some(name), Some(config)) => connection
+            .open_tls(config, name)
+            .map_err(|reason| reason.to_string())?,
         _ => {
             connection.open();
             connection.begin(request, &spec.expect);
-            stream
-                .write_all(&request.bytes)
-                .map_err(|error| error.to_string())?;
+            line.send(&request.bytes)?;
         }
     }
     let mut buffer = vec![0; 64 * 1024];
     loop {
-        if Instant::now() >= until {
-            return Err(format!("no whole answer within {timeout:?}"));
-        }
-        let progress = match stream.read(&mut buffer) {
-            Ok(0) => connection.closed(&spec.expect),
-            Ok(length) => connection.receive(&buffer[..length], &spec.expect),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => Progress::Waiting,
-            Err(error) => return Err(format!("reading the answer: {error}")),
+        line.flush(&mut connection, request)?;
+        let progress = match line.receive(&mut buffer)? {
+            0 => connection.closed(&spec.expect),
+            length => connection.receive(&buffer[..length], &spec.expect),
         };
         match progress {
-            Progress::Waiting => flush(&mut connection, &mut *stream)?,
-            Progress::Secured => {
-                connection.begin(request, &spec.expect);
-                flush(&mut connection, &mut *stream)?;
-            }
+            Progress::Waiting => {}
+            Progress::Secured => connection.begin(request, &spec.expect),
             Progress::Answered { .. } => {
-                let body = connection.take_body();
                 return Ok(Answer {
                     request: request.name.clone(),
                     status: connection.status().unwrap_or(0),
-                    length: body.len() as u64,
-                    sha256: Sha256::digest(&body).into(),
+                    length: connection.received_bytes().1,
+                    sha256: connection.take_hash(),
                     negotiated: connection.negotiated(),
                 });
             }
@@ -90,34 +73,120 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer,
                 return Err(format!("{}: {reason}", outcome.name()));
             }
             Progress::Lost | Progress::Idle | Progress::Unasked => {
-                return Err(Outcome::ClosedEarly.name().to_owned());
+                return Err(format!(
+                    "{}: the server closed the connection without an answer",
+                    Outcome::ClosedEarly.name()
+                ));
             }
         }
     }
 }
 
-fn flush(connection: &mut Connection, stream: &mut dyn Stream) -> Result<(), String> {
-    let mut out = Vec::new();
-    connection.take_out(&mut out);
-    stream
-        .write_all(&out)
-        .map_err(|error| format!("sending the request: {error}"))
+/// A blocking socket with one deadline for all that is done on it.
+struct Line {
+    socket: Socket,
+    timeout: Duration,
+    until: Instant,
 }
 
-fn connect(peer: &Peer, timeout: Duration) -> Result<Box<dyn Stream>, String> {
-    let failed = |error: std::io::Error| format!("connecting: {error}");
-    match peer {
-        Peer::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, timeout).map_err(failed)?;
-            stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-            stream.set_write_timeout(Some(timeout)).map_err(failed)?;
-            Ok(Box::new(stream))
+impl Line {
+    fn connect(peer: &Peer, timeout: Duration) -> Result<Line, String> {
+        let until = Instant::now() + timeout;
+        let connected = match peer {
+            Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
+                .and_then(|socket| {
+                    socket.connect_timeout(&SockAddr::from(*address), timeout)?;
+                    Ok(socket)
+                }),
+            // Where a UNIX socket's backlog is full, connecting waits as long as sending may.
+            Peer::Unix(path) => Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
+                socket.set_write_timeout(Some(timeout))?;
+                socket.connect(&SockAddr::unix(path)?)?;
+                Ok(socket)
+            }),
+        };
+        let socket = connected.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                format!("connecting: no connection within {timeout:?}")
+            }
+            _ => format!("connecting: {error}"),
+        })?;
+        Ok(Line {
+            socket,
+            timeout,
+            until,
+        })
+    }
+
+    /// What is left of the time.
+    fn left(&self) -> Result<Option<Duration>, String> {
+        match self.until.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(self.too_late()),
+            left => Ok(Some(left)),
         }
-        Peer::Unix(path) => {
-            let stream = UnixStream::connect(path).map_err(failed)?;
-            stream.set_read_timeout(Some(timeout)).map_err(failed)?;
-            stream.set_write_timeout(Some(timeout)).map_err(failed)?;
-            Ok(Box::new(stream))
+    }
+
+    fn too_late(&self) -> String {
+        format!("no whole answer within {:?}", self.timeout)
+    }
+
+    fn failed(&self, doing: &str, error: &io::Error) -> String {
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => self.too_late(),
+            _ => format!("{doing}: {error}"),
+        }
+    }
+
+    /// Sends all of it, or as much as the server takes: one that answers early stops reading.
+    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let sent = self
+                .socket
+                .set_write_timeout(self.left()?)
+                .and_then(|()| self.socket.write(rest));
+            match sent {
+                Ok(length) => rest = &rest[length..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(self.failed("sending the request", &error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends all that TLS has to say, the request included once it has begun.
+    fn flush(&mut self, connection: &mut Connection, request: &Request) -> Result<(), String> {
+        let mut out = Vec::new();
+        loop {
+            connection.take_out(&request.bytes, &mut out);
+            if out.is_empty() {
+                return Ok(());
+            }
+            self.send(&out)?;
+            out.clear();
+        }
+    }
+
+    /// Waits for bytes; none mean the end.
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
+        loop {
+            let received = self
+                .socket
+                .set_read_timeout(self.left()?)
+                .and_then(|()| self.socket.read(buffer));
+            match received {
+                Ok(length) => return Ok(length),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("reading the answer", &error)),
+            }
         }
     }
 }

@@ -25,7 +25,10 @@ impl Reasons {
 
     fn add_many(&mut self, outcome: Outcome, reason: Reason, count: u64) {
         let room = self.seen.len() < MOST;
-        let known = self.seen.iter_mut().find(|(o, r, _)| *o == outcome && *r == reason);
+        let known = self
+            .seen
+            .iter_mut()
+            .find(|(o, r, _)| *o == outcome && *r == reason);
         match known {
             Some((.., seen)) => *seen += count,
             None if room => self.seen.push((outcome, reason, count)),

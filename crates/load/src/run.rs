@@ -1,6 +1,7 @@
 //! Threads around workers: a load spec in, a record out.
 
 use std::fmt;
+use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
 
 use prony_record::{Nanos, Record, RecordError};
@@ -39,46 +40,74 @@ impl std::error::Error for RunError {}
 ///
 /// See [`RunError`]; failures of requests are results, not errors.
 pub fn run(spec: &LoadSpec, control: &Control) -> Result<Record, RunError> {
-    let epoch = Instant::now();
-    let started_at = SystemTime::now();
-    let worked = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..u64::from(spec.threads))
-            .map(|worker| {
-                let share = Share {
-                    worker,
-                    of: u64::from(spec.threads),
-                };
-                scope.spawn(move || one_worker(spec, share, epoch, control))
+    let (worked, started_at) = std::thread::scope(|scope| {
+        let (ready, prepared) = mpsc::channel();
+        let mut workers = Vec::new();
+        for worker in 0..u64::from(spec.threads) {
+            let (go, gate) = mpsc::channel();
+            let ready = ready.clone();
+            // Whoever returns early here drops the gates, which sends the others home.
+            let thread = std::thread::Builder::new()
+                .name(format!("load-{worker}"))
+                .spawn_scoped(scope, move || {
+                    one_worker(spec, worker, control, &gate, ready)
+                })
+                .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))?;
+            workers.push((go, thread));
+        }
+        drop(ready);
+        let all_ready = prepared.iter().count() == workers.len();
+        let (epoch, started_at) = (Instant::now(), SystemTime::now());
+        let worked: Vec<_> = workers
+            .into_iter()
+            .map(|(go, thread)| {
+                if all_ready {
+                    // A worker that is gone tells why when it is joined.
+                    let _ = go.send(epoch);
+                }
+                thread
             })
             .collect();
-        workers
-            .into_iter()
-            .map(|worker| match worker.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect::<Result<Vec<_>, _>>()
+        let worked = worked.into_iter().map(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        let worked = worked.collect::<Result<Vec<_>, _>>()?;
+        Ok((worked, started_at))
     })?;
-    let record = merge(spec, worked, started_at)?;
-    Ok(record)
+    merge(spec, worked.into_iter().flatten().collect(), started_at)
 }
 
+/// One thread's work: it prepares, says so by `ready`, and begins when the `gate` gives the moment
+/// from which all workers count. Nothing comes back if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
-    share: Share,
-    epoch: Instant,
+    worker: u64,
     control: &Control,
-) -> Result<Worked, RunError> {
-    let worker = share.worker as usize;
-    if !spec.cores.is_empty() {
-        system::pin_thread(spec.cores[worker % spec.cores.len()]).map_err(RunError::Environment)?;
+    gate: &mpsc::Receiver<Instant>,
+    ready: mpsc::Sender<()>,
+) -> Result<Option<Worked>, RunError> {
+    let share = Share {
+        worker,
+        of: u64::from(spec.threads),
+    };
+    if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
+        system::pin_thread(core).map_err(RunError::Environment)?;
     }
     let no_poller = |error| RunError::Environment(format!("waiting for sockets: {error}"));
-    let sockets = PollSockets::new(spec.connections as usize, epoch).map_err(no_poller)?;
+    let mut sockets = PollSockets::new(spec.slots(share) as usize).map_err(no_poller)?;
+    // The receiver waits for all workers, and this one's gate opens or closes after it.
+    let _ = ready.send(());
+    drop(ready);
+    let Ok(epoch) = gate.recv() else {
+        return Ok(None);
+    };
+    sockets.start_clock(epoch);
     let unwatched = Counter::default();
-    let counter = control.counter(worker).unwrap_or(&unwatched);
+    let counter = control.counter(worker as usize).unwrap_or(&unwatched);
     Worker::new(spec, share, sockets)
         .run(control, counter)
+        .map(Some)
         .map_err(no_poller)
 }
 

@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 
 use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order};
-use crate::pacing::Arrivals;
+use crate::pacing::{Arrivals, Share};
 use crate::socket::{Peer, system};
 use crate::target::{Resolve, Resolver, Url};
 use crate::{tls, urls};
@@ -76,6 +76,10 @@ pub(crate) struct Request {
     pub(crate) target: u32,
     /// Method and URL, for messages.
     pub(crate) name: String,
+    /// Its method.
+    pub(crate) method: String,
+    /// Its URL.
+    pub(crate) url: String,
 }
 
 /// Where requests go.
@@ -109,8 +113,10 @@ pub struct LoadSpec {
     pub(crate) info: LoadInfo,
 }
 
-/// Files that the process needs beside its connections: standard streams, pollers, libraries.
-const FILES_BESIDE: u64 = 64;
+/// Files that the process needs beside its connections: standard streams, libraries, results.
+const FILES_BESIDE: u64 = 48;
+/// Files that a worker needs beside its connections: its poller's.
+const FILES_A_WORKER: u64 = 4;
 
 impl LoadSpec {
     /// Resolves what was typed: reads files, serialises requests, looks names up, checks limits.
@@ -123,8 +129,8 @@ impl LoadSpec {
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
         let (requests, targets) = requests(url, options)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
-        check_open_files(connections)?;
         let threads = threads(options, connections)?;
+        check_open_files(connections, threads)?;
         let model = match options.rate {
             None => Model::Closed,
             Some(rate_per_s) => Model::Open {
@@ -182,10 +188,11 @@ impl LoadSpec {
 
     /// The numbers of the requests that change nothing on the server, by their method.
     pub fn safe_requests(&self) -> Vec<usize> {
-        let safe = |request: &Request| {
-            ["GET ", "HEAD ", "OPTIONS "].iter().any(|method| request.name.starts_with(method))
-        };
-        (0..self.requests.len()).filter(|&index| safe(&self.requests[index])).collect()
+        let safe =
+            |request: &Request| matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS");
+        (0..self.requests.len())
+            .filter(|&index| safe(&self.requests[index]))
+            .collect()
     }
 
     /// Method and URL of a request.
@@ -202,6 +209,11 @@ impl LoadSpec {
         self.duration.map(|duration| duration + self.warmup)
     }
 
+    /// How many of the connections a worker has.
+    pub(crate) fn slots(&self, share: Share) -> u32 {
+        share.part(u64::from(self.connections)) as u32
+    }
+
     fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
         let (rate, arrivals) = match self.model {
             Model::Closed => (None, None),
@@ -211,7 +223,7 @@ impl LoadSpec {
             } => (Some(rate_per_s), Some(arrivals.name().to_owned())),
         };
         LoadInfo {
-            url: url.map_or_else(|| self.requests[0].name.clone(), str::to_owned),
+            url: url.unwrap_or(&self.requests[0].url).to_owned(),
             model: if rate.is_some() { "open" } else { "closed" }.to_owned(),
             connections: self.connections,
             streams: 1,
@@ -274,16 +286,17 @@ fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {
     Ok(threads as u32)
 }
 
-fn check_open_files(connections: u32) -> Result<(), SpecError> {
+fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     let limit = system::open_files_limit();
-    if u64::from(connections) + FILES_BESIDE <= limit {
+    let beside = FILES_BESIDE + FILES_A_WORKER * u64::from(threads);
+    let needed = u64::from(connections) + beside;
+    if needed <= limit {
         return Ok(());
     }
     Err(SpecError::Environment(format!(
-        "--connections {connections} needs {} open files, and this process may have {limit}; use \
-         at most {} connections, or raise the limit (ulimit -n, as root or in limits.conf)",
-        u64::from(connections) + FILES_BESIDE,
-        limit.saturating_sub(FILES_BESIDE)
+        "--connections {connections} needs {needed} open files, and this process may have {limit}; \
+         use at most {} connections, or raise the limit (ulimit -n, as root or in limits.conf)",
+        limit.saturating_sub(beside)
     )))
 }
 
@@ -454,5 +467,7 @@ fn written(
         ),
         target,
         name: format!("{method} {}", wanted.url.text()),
+        method: method.to_owned(),
+        url: wanted.url.text(),
     })
 }

@@ -146,7 +146,7 @@ impl Tls {
         name: ServerName<'static>,
     ) -> Result<Tls, rustls::Error> {
         let mut connection = ClientConnection::new(config, name)?;
-        // Requests are written whole, whatever their size: the spec bounds it.
+        // The caller bounds what it writes at a time.
         connection.set_buffer_limit(None);
         Ok(Tls {
             connection,
@@ -195,11 +195,11 @@ impl Tls {
         }
     }
 
-    /// Encrypts a request.
-    pub(crate) fn write(&mut self, request: &[u8]) {
+    /// Encrypts plain bytes; the ciphertext waits for [`Tls::take_out`].
+    pub(crate) fn write(&mut self, plain: &[u8]) {
         self.connection
             .writer()
-            .write_all(request)
+            .write_all(plain)
             .expect("the writer is a buffer without a limit");
     }
 

@@ -13,12 +13,14 @@
 //! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
 //!    receiving has begun: it is never asked for.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
-//!    `Failed`. One send a connection is under way at a time.
+//!    `Failed`. One send a connection is under way at a time, and none follows one that failed.
 //! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
 //!    [`Sockets::next`]. They come in order. `Closed` means the peer's orderly end; nothing is
 //!    received after it, but a send may still go out.
-//! 5. `Failed` ends the connection; the worker still calls [`Sockets::close`].
-//! 6. After `close` no completion bears that key; the slot is free again.
+//! 5. `Failed` of a connect or a receive ends the connection; after that of a send what the peer
+//!    had said is still received, up to its end. In each case the worker calls [`Sockets::close`].
+//! 6. After `close` no completion bears that key; the slot is free again. Bytes of a send that was
+//!    under way may be lost.
 //! 7. Time is the backend's: [`Sockets::now`] never goes back.
 
 mod poll;
@@ -127,7 +129,7 @@ pub(crate) trait Sockets<'run> {
     /// Begins to send.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>);
 
-    /// Ends a connection, whatever is under way on it.
+    /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
     fn close(&mut self, key: Key, how: Close);
 
     /// Sleeps until something can be reaped or the moment `until` has come.

@@ -26,6 +26,8 @@ pub(crate) struct PollSockets<'run> {
     batch: Vec<Event>,
     /// Completions that did not need an event.
     ready: VecDeque<Completion>,
+    /// The key that lives in each slot, whether its socket came about or not.
+    live: Vec<Option<Key>>,
     connections: Vec<Option<Connection<'run>>>,
     buffer: Box<[u8]>,
     received: usize,
@@ -38,8 +40,8 @@ struct Connection<'run> {
     stage: Stage,
     /// Bytes under way, and how many of them were taken over.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// What the poller was last told to report: reading, writing.
-    interest: (bool, bool),
+    /// What the poller was last told to report.
+    interest: Interest,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -52,13 +54,28 @@ enum Stage {
     Failed,
 }
 
+#[derive(Clone, Copy, PartialEq)]
+struct Interest {
+    reading: bool,
+    writing: bool,
+}
+
+impl Interest {
+    /// Errors are reported even to those who want nothing, so these are not registered at all.
+    const NONE: Interest = Interest {
+        reading: false,
+        writing: false,
+    };
+}
+
 impl<'run> PollSockets<'run> {
-    /// A backend for up to `slots` connections, whose time counts from `epoch`.
+    /// A backend for up to `slots` connections. Its clock starts now, or with
+    /// [`PollSockets::start_clock`].
     ///
     /// # Errors
     ///
     /// Where the system has no poller to give.
-    pub(crate) fn new(slots: usize, epoch: Instant) -> io::Result<PollSockets<'run>> {
+    pub(crate) fn new(slots: usize) -> io::Result<PollSockets<'run>> {
         let mut connections = Vec::new();
         connections.resize_with(slots, || None);
         Ok(PollSockets {
@@ -66,11 +83,17 @@ impl<'run> PollSockets<'run> {
             events: Events::new(),
             batch: Vec::new(),
             ready: VecDeque::with_capacity(slots + 16),
+            live: vec![None; slots],
             connections,
             buffer: vec![0; RECEIVE_BUFFER].into_boxed_slice(),
             received: 0,
-            epoch,
+            epoch: Instant::now(),
         })
+    }
+
+    /// Time counts from `epoch`, which all workers of a load share.
+    pub(crate) fn start_clock(&mut self, epoch: Instant) {
+        self.epoch = epoch;
     }
 
     fn open(&mut self, key: Key, peer: &Peer) -> io::Result<()> {
@@ -82,8 +105,7 @@ impl<'run> PollSockets<'run> {
             ),
             Peer::Unix(path) => (Domain::UNIX, None, SockAddr::unix(path)?),
         };
-        let socket = Socket::new(domain, Type::STREAM, protocol)?;
-        socket.set_nonblocking(true)?;
+        let socket = Socket::new(domain, Type::STREAM.nonblocking(), protocol)?;
         if matches!(peer, Peer::Tcp(_)) {
             socket.set_tcp_nodelay(true)?;
         }
@@ -92,22 +114,17 @@ impl<'run> PollSockets<'run> {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Stage::Connecting,
             Err(error) => return Err(error),
         };
-        let open = stage == Stage::Open;
-        let event = Event::new(event_key(key), open, !open);
-        // SAFETY: the socket is kept in `connections` and deleted from the poller in `close` or
-        // `drop`, before it is closed.
-        unsafe { self.poller.add_with_mode(&socket, event, PollMode::Level)? };
-        if open {
-            self.ready.push_back(Completion::Connected(key));
-        }
-        let interest = (open, !open);
-        let connection = Connection {
+        let mut connection = Connection {
             socket,
             key,
             stage,
             sending: None,
-            interest,
+            interest: Interest::NONE,
         };
+        connection.update_interest(&self.poller)?;
+        if stage == Stage::Open {
+            self.ready.push_back(Completion::Connected(key));
+        }
         self.connections[key.slot as usize] = Some(connection);
         Ok(())
     }
@@ -123,10 +140,9 @@ impl<'run> PollSockets<'run> {
             Stage::Connecting if event.writable => Some(connection.connected()),
             Stage::Connecting | Stage::Failed => None,
             Stage::Open | Stage::HalfClosed => {
-                let written = if event.writable {
-                    connection.write()
-                } else {
-                    None
+                let written = match event.writable {
+                    true => connection.write(),
+                    false => None,
                 };
                 match written {
                     Some(completion) => Some(completion),
@@ -139,13 +155,24 @@ impl<'run> PollSockets<'run> {
                 }
             }
         };
-        connection.update_interest(&self.poller);
+        self.mind(slot);
         completion
     }
 
-    fn take(&mut self, key: Key) -> Option<Connection<'run>> {
-        let place = self.connections.get_mut(key.slot as usize)?;
-        place.take_if(|connection| connection.key == key)
+    /// Tells the poller what a connection waits for now.
+    fn mind(&mut self, slot: usize) {
+        let Some(connection) = &mut self.connections[slot] else {
+            return;
+        };
+        if let Err(error) = connection.update_interest(&self.poller) {
+            // The poller has no room: what was waited for would never be reported.
+            let failed = connection.failed(Operation::Receive, error);
+            self.ready.push_back(failed);
+        }
+    }
+
+    fn is_live(&self, key: Key) -> bool {
+        self.live.get(key.slot as usize) == Some(&Some(key))
     }
 }
 
@@ -186,15 +213,18 @@ impl Connection<'_> {
             if rest.is_empty() {
                 break;
             }
-            match self.socket.write(rest) {
-                Ok(0) => {
-                    let error = io::ErrorKind::WriteZero.into();
-                    return Some(self.failed(Operation::Send, error));
+            let error = match self.socket.write(rest) {
+                Ok(0) => io::ErrorKind::WriteZero.into(),
+                Ok(length) => {
+                    *sent += length;
+                    continue;
                 }
-                Ok(length) => *sent += length,
-                Err(error) if is_passing(&error) => return None,
-                Err(error) => return Some(self.failed(Operation::Send, error)),
-            }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) => error,
+            };
+            self.sending = None;
+            return Some(Completion::Failed(self.key, Operation::Send, error));
         }
         let (outgoing, _) = self.sending.take()?;
         let returned = match outgoing {
@@ -211,18 +241,37 @@ impl Connection<'_> {
     }
 
     /// Tells the poller what this connection now waits for, if that has changed.
-    fn update_interest(&mut self, poller: &Poller) {
-        let (reading, writing) = match self.stage {
-            Stage::Connecting => (false, true),
-            Stage::Open => (true, self.sending.is_some()),
-            Stage::HalfClosed => (false, self.sending.is_some()),
-            Stage::Failed => (false, false),
+    fn update_interest(&mut self, poller: &Poller) -> io::Result<()> {
+        let wanted = Interest {
+            reading: self.stage == Stage::Open,
+            writing: match self.stage {
+                Stage::Connecting => true,
+                Stage::Open | Stage::HalfClosed => self.sending.is_some(),
+                Stage::Failed => false,
+            },
         };
-        if self.interest != (reading, writing) {
-            self.interest = (reading, writing);
-            let event = Event::new(event_key(self.key), reading, writing);
+        if self.interest == wanted {
+            return Ok(());
+        }
+        let event = Event::new(event_key(self.key), wanted.reading, wanted.writing);
+        if self.interest == Interest::NONE {
+            // SAFETY: the socket stays in `connections` and is taken from the poller in `close` or
+            // `drop`, or below, before it is closed.
+            unsafe { poller.add_with_mode(&self.socket, event, PollMode::Level)? };
+        } else if wanted == Interest::NONE {
+            poller.delete(&self.socket)?;
+        } else {
+            poller.modify_with_mode(&self.socket, event, PollMode::Level)?;
+        }
+        self.interest = wanted;
+        Ok(())
+    }
+
+    /// To be called before the socket is closed.
+    fn forget(&self, poller: &Poller) {
+        if self.interest != Interest::NONE {
             // It can only fail for a socket that was never added.
-            let _ = poller.modify_with_mode(&self.socket, event, PollMode::Level);
+            let _ = poller.delete(&self.socket);
         }
     }
 }
@@ -240,6 +289,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
     }
 
     fn connect(&mut self, key: Key, peer: &Peer) {
+        self.live[key.slot as usize] = Some(key);
         if let Err(error) = self.open(key, peer) {
             self.ready
                 .push_back(Completion::Failed(key, Operation::Connect, error));
@@ -247,26 +297,31 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
     }
 
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) {
-        let place = self.connections.get_mut(key.slot as usize);
-        let Some(connection) = place.and_then(|c| c.as_mut()).filter(|c| c.key == key) else {
+        let slot = key.slot as usize;
+        let place = self.connections.get_mut(slot).and_then(|c| c.as_mut());
+        let Some(connection) = place.filter(|connection| connection.key == key) else {
             return;
         };
         connection.sending = Some((bytes, 0));
         if let Some(completion) = connection.write() {
             self.ready.push_back(completion);
         }
-        connection.update_interest(&self.poller);
+        self.mind(slot);
     }
 
     fn close(&mut self, key: Key, how: Close) {
-        self.ready.retain(|completion| completion.key() != key);
-        let Some(connection) = self.take(key) else {
+        if !self.is_live(key) {
+            return;
+        }
+        let slot = key.slot as usize;
+        self.live[slot] = None;
+        let Some(connection) = self.connections[slot].take() else {
             return;
         };
         if how == Close::Abort {
             let _ = connection.socket.set_linger(Some(Duration::ZERO));
         }
-        let _ = self.poller.delete(&connection.socket);
+        connection.forget(&self.poller);
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
@@ -287,8 +342,10 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
 
     fn next(&mut self) -> Option<Completion> {
         self.received = 0;
-        if let Some(completion) = self.ready.pop_front() {
-            return Some(completion);
+        while let Some(completion) = self.ready.pop_front() {
+            if self.is_live(completion.key()) {
+                return Some(completion);
+            }
         }
         while let Some(event) = self.batch.pop() {
             if let Some(completion) = self.on_event(event) {
@@ -306,7 +363,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
 impl Drop for PollSockets<'_> {
     fn drop(&mut self) {
         for connection in self.connections.iter().flatten() {
-            let _ = self.poller.delete(&connection.socket);
+            connection.forget(&self.poller);
         }
     }
 }

@@ -1,0 +1,79 @@
+//! How busy a worker was, since the measured part began.
+
+use prony_record::Nanos;
+
+use crate::socket::system;
+
+/// CPU and waiting of the calling thread.
+pub(crate) struct Meter {
+    from: Nanos,
+    cpu_at_begin: Option<(Nanos, Nanos)>,
+    waited: Nanos,
+}
+
+impl Meter {
+    /// A meter of what happens after the moment `from`.
+    pub(crate) fn new(from: Nanos) -> Meter {
+        Meter {
+            from,
+            cpu_at_begin: None,
+            waited: Nanos::ZERO,
+        }
+    }
+
+    /// The worker waited for its sockets, or for the next arrival.
+    pub(crate) fn waited(&mut self, before: Nanos, after: Nanos) {
+        self.waited = self.waited + after.since(before.max(self.from));
+    }
+
+    /// To be told the time regularly.
+    pub(crate) fn begin_if_due(&mut self, now: Nanos) {
+        if self.cpu_at_begin.is_none() && now >= self.from {
+            self.cpu_at_begin = Some(system::thread_cpu());
+        }
+    }
+
+    /// CPU time, in user mode and in the kernel.
+    pub(crate) fn cpu(&self) -> (Nanos, Nanos) {
+        let (user, system) = system::thread_cpu();
+        let (user_before, system_before) = self.cpu_at_begin.unwrap_or((user, system));
+        (user.since(user_before), system.since(system_before))
+    }
+
+    /// The share of the measured part in which the worker was at work, 0 to 1.
+    ///
+    /// It is the larger of two shares, as each misses something. The time outside of waits holds
+    /// the moments in which the thread had work but another one had its core: a generator that
+    /// shares its core with the server lacks CPU, even if it uses little. The CPU time holds the
+    /// system calls that ask for events and find some at once, which are no waiting either.
+    pub(crate) fn busy_share(&self, ended: Nanos) -> f64 {
+        let all = ended.since(self.from);
+        if all.0 == 0 {
+            return 0.0;
+        }
+        let (user, system) = self.cpu();
+        let busy = all.since(self.waited).max(user + system);
+        (busy.0 as f64 / all.0 as f64).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_before_the_measured_part_do_not_count() {
+        let mut meter = Meter::new(Nanos::from_secs(10));
+        meter.waited(Nanos::from_secs(0), Nanos::from_secs(9));
+        meter.waited(Nanos::from_secs(9), Nanos::from_secs(12));
+        meter.waited(Nanos::from_secs(13), Nanos::from_secs(14));
+        // Never begun, so no CPU is counted: 3 of 10 seconds were waited.
+        assert_eq!(meter.busy_share(Nanos::from_secs(20)), 0.7);
+    }
+
+    #[test]
+    fn no_time_at_all_is_no_share() {
+        let meter = Meter::new(Nanos::from_secs(10));
+        assert_eq!(meter.busy_share(Nanos::from_secs(3)), 0.0);
+    }
+}

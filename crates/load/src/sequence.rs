@@ -1,0 +1,53 @@
+//! Which of the spec's requests comes next.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::options::Order;
+use crate::pacing::Share;
+use crate::spec::{LoadSpec, Model};
+
+/// One worker's way through the list of requests.
+///
+/// In sequence the whole load asks for the list as one client would, whatever the number of
+/// workers: with an open loop arrival *k* asks for entry *k* mod the list's length; in a closed loop
+/// each worker takes a contiguous part of the `--requests` made, or, without a limit, starts where
+/// its share of the list begins.
+pub(crate) struct Sequence {
+    count: u32,
+    next: u32,
+    stride: u32,
+    random: Option<ChaCha8Rng>,
+}
+
+impl Sequence {
+    pub(crate) fn new(spec: &LoadSpec, share: Share) -> Sequence {
+        let count = spec.requests.len() as u64;
+        let (first, stride) = match (spec.model, spec.limit) {
+            (Model::Open { .. }, _) => (share.worker, share.of),
+            (Model::Closed, Some(limit)) => (share.parts_before(limit), 1),
+            (Model::Closed, None) => (count * share.worker / share.of, 1),
+        };
+        let random = (spec.order == Order::Random && count > 1)
+            .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(share.worker)));
+        Sequence {
+            count: count as u32,
+            next: (first % count) as u32,
+            stride: (stride % count) as u32,
+            random,
+        }
+    }
+
+    /// The next request's index.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u32 {
+        if let Some(random) = &mut self.random {
+            return random.random_range(0..self.count);
+        }
+        let index = self.next;
+        let after = u64::from(index) + u64::from(self.stride);
+        let count = u64::from(self.count);
+        self.next = if after >= count { after - count } else { after } as u32;
+        index
+    }
+}

@@ -1,0 +1,220 @@
+//! The worker's loop: pacing yields start times, a connection yields what its bytes mean, sockets
+//! carry them; here they are joined. One worker runs on one thread and shares nothing.
+//!
+//! ```text
+//!  loop ─► timers ─► start what is due ─► wait ─► reap completions ─┐
+//!    ▲        (ending)     (starting)                (reacting)     │
+//!    └──────────────────────────────────────────────────────────────┘
+//! ```
+
+mod ending;
+mod reacting;
+mod starting;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+
+use prony_record::{Measured, Nanos, Negotiated, Recorder};
+
+use crate::deadlines::Deadlines;
+use crate::meter::Meter;
+use crate::pacing::{End, Schedule, Share};
+use crate::progress::{Control, Counter};
+use crate::reasons::Reasons;
+use crate::sequence::Sequence;
+use crate::slot::Slot;
+use crate::socket::{Completion, Sockets};
+use crate::spec::{LoadSpec, Model};
+
+/// The longest sleep, so that an interrupt is seen.
+const LONGEST_WAIT: Nanos = Nanos::from_millis(50);
+/// Completions worked off before timers and the interrupt have their turn again.
+const LONGEST_TURN: u32 = 4096;
+
+/// What one worker brings home.
+pub(crate) struct Worked {
+    pub(crate) recorder: Recorder,
+    pub(crate) reasons: Reasons,
+    pub(crate) negotiated: Option<Negotiated>,
+    /// When its part of the load ended.
+    pub(crate) ended: Nanos,
+    /// CPU over the measured part, in user mode and in the kernel.
+    pub(crate) cpu: (Nanos, Nanos),
+    /// Share of the measured part in which it was not waiting, 0 to 1.
+    pub(crate) busy_share: f64,
+    /// Times that bytes came while no request was under way.
+    pub(crate) unasked: u64,
+}
+
+/// Where the next start time comes from.
+enum Pace {
+    /// As soon as a slot is free, so many more times.
+    Closed {
+        left: u64,
+    },
+    Open(Box<Schedule>),
+}
+
+/// What a slot waits for beside its sockets and deadlines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Alarm {
+    BackoffOver,
+    ConnectAgain,
+}
+
+pub(crate) struct Worker<'run, S> {
+    spec: &'run LoadSpec,
+    sockets: S,
+    slots: Vec<Slot>,
+    /// Slots without a request, the one that is free for longest first.
+    free: VecDeque<u32>,
+    pace: Pace,
+    sequence: Sequence,
+    in_flight: u32,
+    request_deadlines: Deadlines,
+    connect_deadlines: Deadlines,
+    drain_deadlines: Deadlines,
+    alarms: BinaryHeap<Reverse<(Nanos, u32, u32, Alarm)>>,
+    recorder: Recorder,
+    reasons: Reasons,
+    negotiated: Option<Negotiated>,
+    unasked: u64,
+    end: Nanos,
+    meter: Meter,
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Worker number `share.worker` of `share.of`, with its part of the connections and requests.
+    pub(crate) fn new(spec: &'run LoadSpec, share: Share, sockets: S) -> Worker<'run, S> {
+        let slots = spec.slots(share);
+        let end = spec.planned().unwrap_or(Nanos::MAX);
+        let (pace, measured) = pace(spec, share, end);
+        Worker {
+            spec,
+            sockets,
+            slots: (0..slots).map(|_| Slot::new()).collect(),
+            free: (0..slots).collect(),
+            pace,
+            sequence: Sequence::new(spec, share),
+            in_flight: 0,
+            request_deadlines: Deadlines::new(slots as usize),
+            connect_deadlines: Deadlines::new(slots as usize),
+            drain_deadlines: Deadlines::new(slots as usize),
+            alarms: BinaryHeap::with_capacity(slots as usize),
+            recorder: Recorder::new(measured),
+            reasons: Reasons::default(),
+            negotiated: None,
+            unasked: 0,
+            end,
+            meter: Meter::new(spec.warmup),
+        }
+    }
+
+    /// Runs until the load's end, or until `control` stops it.
+    ///
+    /// # Errors
+    ///
+    /// Where the system's waiting fails.
+    pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<Worked> {
+        let ended = self.run_to_end(control, counter)?;
+        counter.publish(&self.recorder);
+        Ok(self.finish(ended))
+    }
+
+    /// Gives the moment at which the load ended.
+    fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
+        loop {
+            let now = self.sockets.now();
+            self.meter.begin_if_due(now);
+            counter.publish(&self.recorder);
+            if now >= self.end || control.is_stopped() {
+                return Ok(now.min(self.end));
+            }
+            self.run_timers(now);
+            self.start_due(now);
+            if self.is_done() {
+                return Ok(now);
+            }
+            let until = self.wake_at(now);
+            let before = self.sockets.now();
+            self.sockets.wait(until)?;
+            self.meter.waited(before, self.sockets.now());
+            self.reap();
+        }
+    }
+
+    fn reap(&mut self) {
+        for _ in 0..LONGEST_TURN {
+            let Some(completion) = self.sockets.next() else {
+                return;
+            };
+            // The most frequent completion needs no time: it goes without the clock.
+            if let Completion::Sent(key, buffer) = completion {
+                self.sent(key, buffer);
+                continue;
+            }
+            let now = self.sockets.now();
+            if now >= self.end {
+                return;
+            }
+            self.on_completion(completion, now);
+            self.start_due(now);
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let no_more = match &self.pace {
+            Pace::Closed { left } => *left == 0,
+            Pace::Open(schedule) => schedule.peek().is_none() && self.spec.limit.is_some(),
+        };
+        no_more && self.in_flight == 0
+    }
+
+    fn wake_at(&self, now: Nanos) -> Nanos {
+        let due = match &self.pace {
+            Pace::Open(schedule) if !self.free.is_empty() => schedule.peek().unwrap_or(Nanos::MAX),
+            _ => Nanos::MAX,
+        };
+        let alarm = self
+            .alarms
+            .peek()
+            .map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        due.min(alarm)
+            .min(self.request_deadlines.next())
+            .min(self.connect_deadlines.next())
+            .min(self.drain_deadlines.next())
+            .min(self.end)
+            .min(now + LONGEST_WAIT)
+    }
+}
+
+/// Where start times come from, and which requests are measured.
+fn pace(spec: &LoadSpec, share: Share, end: Nanos) -> (Pace, Measured) {
+    match spec.model {
+        Model::Closed => {
+            let left = spec.limit.map_or(u64::MAX, |limit| share.part(limit));
+            let measured = match spec.limit {
+                // So that exactly as many are measured as were asked for.
+                Some(_) => Measured::DueFrom(spec.warmup),
+                None => Measured::EndedFrom(spec.warmup),
+            };
+            (Pace::Closed { left }, measured)
+        }
+        Model::Open {
+            rate_per_s,
+            arrivals,
+        } => {
+            let until = End {
+                requests: spec.limit.unwrap_or(u64::MAX),
+                counted_from: spec.warmup,
+                at: end,
+            };
+            let schedule = Schedule::new(arrivals, rate_per_s, spec.seed, share, until);
+            (
+                Pace::Open(Box::new(schedule)),
+                Measured::DueFrom(spec.warmup),
+            )
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What sockets report, and what follows from it.
+
+use std::io;
+
+use prony_record::{Nanos, Outcome};
+
+use super::{Alarm, Worker};
+use crate::connection::{Progress, Reason};
+use crate::slot::State;
+use crate::socket::{Close, Completion, Key, Operation, Sockets, system};
+
+/// The rest after a connect that failed; it doubles with each further one.
+const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
+/// The longest rest.
+const LAST_BACKOFF: Nanos = Nanos::from_millis(500);
+/// How long the peer is given to close first.
+const DRAIN: Nanos = Nanos::from_millis(10);
+/// The pause between tries to connect to a UNIX socket whose backlog is full.
+const CONNECT_AGAIN: Nanos = Nanos::from_millis(1);
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    fn is_current(&self, key: Key) -> bool {
+        self.slots
+            .get(key.slot as usize)
+            .is_some_and(|slot| slot.generation == key.generation)
+    }
+
+    /// A send is over; an owned buffer comes back.
+    #[inline]
+    pub(super) fn sent(&mut self, key: Key, buffer: Option<Vec<u8>>) {
+        if !self.is_current(key) {
+            return;
+        }
+        let slot = &mut self.slots[key.slot as usize];
+        slot.sending = false;
+        if let Some(buffer) = buffer {
+            slot.spare = buffer;
+            self.send_ciphertext(key.slot);
+        }
+    }
+
+    pub(super) fn on_completion(&mut self, completion: Completion, now: Nanos) {
+        let key = completion.key();
+        if !self.is_current(key) {
+            return;
+        }
+        let index = key.slot;
+        let slot = &mut self.slots[index as usize];
+        match completion {
+            Completion::Connected(_) => self.connected(index, now),
+            Completion::Sent(_, buffer) => self.sent(key, buffer),
+            Completion::Received(_) => {
+                let bytes = self.sockets.received();
+                let progress = slot.connection.receive(bytes, &self.spec.expect);
+                self.on_progress(index, progress, now);
+            }
+            Completion::Closed(_) if slot.state == State::Draining => {
+                self.drained(index, Close::Orderly, now);
+            }
+            Completion::Closed(_) => {
+                let progress = slot.connection.closed(&self.spec.expect);
+                self.on_progress(index, progress, now);
+                if self.slots[index as usize].state == State::Draining {
+                    self.drained(index, Close::Orderly, now);
+                }
+            }
+            Completion::Failed(_, Operation::Connect, error) => {
+                self.connect_failed(index, &error, now);
+            }
+            Completion::Failed(_, Operation::Send, _) => {
+                // What the peer said before it stopped listening is still to be received.
+                slot.sending = false;
+                slot.send_failed = true;
+            }
+            Completion::Failed(_, Operation::Receive, error) => {
+                self.receive_failed(index, &error, now);
+            }
+        }
+    }
+
+    fn connected(&mut self, index: u32, now: Nanos) {
+        self.connect_deadlines.clear(index);
+        let slot = &mut self.slots[index as usize];
+        let target = &self.spec.targets[slot.target as usize];
+        slot.backoff = Nanos::ZERO;
+        let (Some(name), Some(config)) = (&target.tls, &self.spec.tls) else {
+            slot.connection.open();
+            slot.state = State::Open;
+            self.recorder
+                .connection_opened(now, now.since(slot.connect_began), None);
+            self.send_request(index, now);
+            return;
+        };
+        slot.tls_began = now;
+        slot.state = State::Securing;
+        match slot.connection.open_tls(config, name) {
+            Ok(()) => self.send_ciphertext(index),
+            Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
+        }
+    }
+
+    fn secured(&mut self, index: u32, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::Open;
+        let connect = slot.tls_began.since(slot.connect_began);
+        let tls = now.since(slot.tls_began);
+        self.recorder.connection_opened(now, connect, Some(tls));
+        self.send_request(index, now);
+    }
+
+    fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        let answered = matches!(progress, Progress::Answered { .. });
+        if let Some(pending) = &mut slot.pending
+            && pending.first_byte.is_none()
+            && (answered || slot.connection.answering())
+        {
+            pending.first_byte = Some(now);
+        }
+        match progress {
+            Progress::Waiting => self.send_ciphertext(index),
+            Progress::Secured => self.secured(index, now),
+            Progress::Answered { outcome, reusable } => {
+                self.answered(index, outcome, reusable, now);
+            }
+            Progress::Lost => self.lost(index, now),
+            Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
+            Progress::Unasked | Progress::Idle => {
+                self.unasked += u64::from(progress == Progress::Unasked);
+                // A slot that drains is on its way to a close already.
+                if slot.state == State::Open {
+                    self.close(index, Close::Orderly);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, index: u32, outcome: Outcome, reusable: bool, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        if self.negotiated.is_none() {
+            self.negotiated = Some(slot.connection.negotiated());
+        }
+        slot.served += 1;
+        let sent_all = !slot.sending && !slot.send_failed;
+        self.record(index, outcome, now);
+        if reusable && sent_all && self.spec.keepalive {
+            self.set_free(index, now);
+        } else if !reusable && sent_all {
+            self.slots[index as usize].state = State::Draining;
+            self.drain_deadlines.set(index, now + DRAIN);
+        } else {
+            // Either the answer came before the request was out, which leaves a request behind that
+            // nobody reads; or the server means to keep a connection that the load doesn't.
+            self.close(index, Close::Abort);
+            self.set_free(index, now);
+        }
+    }
+
+    /// The connection closed, or failed, before any byte of the answer.
+    fn lost(&mut self, index: u32, now: Nanos) {
+        let outcome = match self.slots[index as usize].send_failed {
+            true => Outcome::Reset,
+            false => Outcome::ClosedEarly,
+        };
+        if !self.retry(index, now) {
+            self.fail(index, outcome, None, now);
+        }
+    }
+
+    /// Sends a request once more if a *reused* connection lost it and it is safe to repeat.
+    fn retry(&mut self, index: u32, now: Nanos) -> bool {
+        let slot = &mut self.slots[index as usize];
+        let reused = slot.served > 0;
+        let Some(pending) = &mut slot.pending else {
+            return false;
+        };
+        let safe = self.spec.requests[pending.request as usize].idempotent;
+        if pending.retried || !reused || !safe {
+            return false;
+        }
+        pending.retried = true;
+        self.recorder.retried(now);
+        self.close(index, Close::Orderly);
+        self.connect(index, now);
+        true
+    }
+
+    fn receive_failed(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        let slot = &self.slots[index as usize];
+        let answering = slot.connection.answering();
+        if slot.state == State::Draining {
+            self.drained(index, Close::Orderly, now);
+        } else if slot.pending.is_none() {
+            self.close(index, Close::Orderly);
+        } else if answering || !self.retry(index, now) {
+            let outcome = match error.raw_os_error() {
+                Some(libc::ETIMEDOUT) => Outcome::Timeout,
+                _ => Outcome::Reset,
+            };
+            self.fail(index, outcome, Some(Reason::Text(error.to_string())), now);
+        }
+    }
+
+    fn connect_failed(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        if system::connect_would_block(error) {
+            self.set_alarm(index, now + CONNECT_AGAIN, Alarm::ConnectAgain);
+            return;
+        }
+        let outcome = system::connect_outcome(error);
+        self.connect_given_up(index, outcome, Some(Reason::Text(error.to_string())), now);
+    }
+
+    /// No connection came about: the request has failed, and the slot rests before its next.
+    pub(super) fn connect_given_up(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
+        self.reasons.add(outcome, reason);
+        self.record(index, outcome, now);
+        self.close(index, Close::Abort);
+        let slot = &mut self.slots[index as usize];
+        let rest = Nanos(slot.backoff.0 * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
+        slot.backoff = rest;
+        slot.state = State::BackingOff;
+        self.set_alarm(index, now + rest, Alarm::BackoffOver);
+    }
+
+    /// The request, or where there is none the connection alone, has come to a bad end.
+    pub(super) fn fail(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
+        let slot = &self.slots[index as usize];
+        if slot.state == State::Draining {
+            self.drained(index, Close::Abort, now);
+        } else if slot.pending.is_some() {
+            self.reasons.add(outcome, reason);
+            self.record(index, outcome, now);
+            self.close(index, Close::Abort);
+            self.set_free(index, now);
+        } else {
+            self.close(index, Close::Abort);
+        }
+    }
+}

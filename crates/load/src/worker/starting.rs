@@ -1,0 +1,147 @@
+//! Requests begin: a slot for each, a connection where it has none, and the bytes on their way.
+
+use prony_record::Nanos;
+
+use super::{Pace, Worker};
+use crate::slot::{Pending, State};
+use crate::socket::{Close, Outgoing, Sockets};
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Starts every request that is due and finds a free slot.
+    #[inline]
+    pub(super) fn start_due(&mut self, now: Nanos) {
+        while !self.free.is_empty() {
+            let due = match &mut self.pace {
+                Pace::Closed { left: 0 } => return,
+                Pace::Closed { .. } => None,
+                Pace::Open(schedule) => match schedule.peek() {
+                    Some(due) if due <= now => {
+                        schedule.advance();
+                        Some(due)
+                    }
+                    _ => return,
+                },
+            };
+            let request = self.sequence.next();
+            let Some(index) = self.take_slot(request) else {
+                return;
+            };
+            let intended = due.unwrap_or(self.slots[index as usize].free_since);
+            if let Pace::Closed { left } = &mut self.pace
+                && self.spec.limit.is_some()
+                && intended >= self.spec.warmup
+            {
+                // The requests of the warm-up are not among those asked for.
+                *left -= 1;
+            }
+            self.start(index, request, intended, now);
+        }
+    }
+
+    /// The free slot that suits a request best: of several targets each keeps its connections.
+    fn take_slot(&mut self, request: u32) -> Option<u32> {
+        if self.spec.targets.len() == 1 {
+            return self.free.pop_front();
+        }
+        let target = self.spec.requests[request as usize].target;
+        let cost = |index: &u32| {
+            let slot = &self.slots[*index as usize];
+            match slot.state {
+                State::Open if slot.target == target => 0,
+                State::Open => 2,
+                _ => 1,
+            }
+        };
+        let (place, _) = self.free.iter().map(cost).enumerate().min_by_key(|x| x.1)?;
+        self.free.remove(place)
+    }
+
+    fn start(&mut self, index: u32, request: u32, intended: Nanos, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        slot.pending = Some(Pending {
+            request,
+            intended,
+            begun: now,
+            sent: None,
+            first_byte: None,
+            retried: false,
+            bytes_out: 0,
+        });
+        self.in_flight += 1;
+        self.recorder.started();
+        if let Pace::Open(_) = self.pace {
+            self.recorder
+                .late(intended, now.since(intended.max(slot.free_since)));
+        }
+        if let Some(timeout) = self.spec.timeout {
+            self.request_deadlines.set(index, now + timeout);
+        }
+        let target = self.spec.requests[request as usize].target;
+        if slot.state == State::Open && slot.target == target {
+            self.send_request(index, now);
+        } else {
+            self.close(index, Close::Orderly);
+            self.slots[index as usize].target = target;
+            self.connect(index, now);
+        }
+    }
+
+    /// Begins a connection for the slot's request; its timeout runs from here.
+    pub(super) fn connect(&mut self, index: u32, now: Nanos) {
+        self.slots[index as usize].connect_began = now;
+        self.connect_deadlines
+            .set(index, now + self.spec.connect_timeout);
+        self.connect_again(index);
+    }
+
+    pub(super) fn connect_again(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.state = State::Connecting;
+        slot.served = 0;
+        slot.sending = false;
+        slot.send_failed = false;
+        let peer = &self.spec.targets[slot.target as usize].peer;
+        self.sockets.connect(slot.key(index), peer);
+    }
+
+    pub(super) fn send_request(&mut self, index: u32, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        let Some(pending) = &mut slot.pending else {
+            return;
+        };
+        let request = &self.spec.requests[pending.request as usize];
+        pending.sent.get_or_insert(now);
+        pending.bytes_out += request.bytes.len() as u64;
+        slot.connection.begin(request, &self.spec.expect);
+        if slot.connection.is_tls() {
+            self.send_ciphertext(index);
+        } else {
+            slot.sending = true;
+            let key = slot.key(index);
+            self.sockets.send(key, Outgoing::Shared(&request.bytes));
+        }
+    }
+
+    /// Sends what TLS has to say, and then the next piece of the request.
+    pub(super) fn send_ciphertext(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.sending || slot.send_failed || !slot.connection.is_tls() {
+            return;
+        }
+        let request: &[u8] = match &slot.pending {
+            Some(pending) => &self.spec.requests[pending.request as usize].bytes,
+            None => &[],
+        };
+        let mut out = std::mem::take(&mut slot.spare);
+        out.clear();
+        slot.connection.take_out(request, &mut out);
+        if out.is_empty() {
+            slot.spare = out;
+        } else {
+            slot.sending = true;
+            let key = slot.key(index);
+            self.sockets.send(key, Outgoing::Owned(out));
+        }
+    }
+}

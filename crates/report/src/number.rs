@@ -69,11 +69,15 @@ pub fn span(seconds: f64) -> String {
         return "–".to_owned();
     }
     if seconds < 60.0 {
+        // A span is mostly a round number that someone chose: `10 s`, not `10.0 s`.
         let text = time(seconds * 1e6);
-        return text
-            .replace(".00 ", " ")
-            .replacen("10.0 ", "10 ", 1)
-            .replace(".0 ", " ");
+        return match text.split_once(' ') {
+            Some((figure, unit)) if figure.contains('.') => {
+                let figure = figure.trim_end_matches('0').trim_end_matches('.');
+                format!("{figure} {unit}")
+            }
+            _ => text,
+        };
     }
     let whole = seconds.round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
@@ -195,7 +199,7 @@ mod tests {
             (10.0, "10 s"),
             (10.04, "10 s"),
             (30.0, "30 s"),
-            (2.5, "2.50 s"),
+            (2.5, "2.5 s"),
             (245.0, "4 min 5 s"),
             (3720.0, "1 h 2 min"),
         ] {

@@ -1,0 +1,223 @@
+//! Whole experiments on real servers: nginx, and gunicorn with Django behind it.
+//!
+//! They need nginx, gunicorn, Django, iproute2 and root, which `cargo xtask test` sees to.
+
+use std::path::{Path, PathBuf};
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
+use prony_stats::{Verdict, VerdictDocument};
+
+/// Two variants of an nginx that answers with a text; the second level's text and configuration are
+/// the test's choice.
+fn nginx_plan(text: &str, extra: &str) -> String {
+    format!(
+        r#"
+name = "nginx"
+baseline = {{ kind = "plain" }}
+[trials]
+blocks = 3
+warmup = "100ms"
+duration = "400ms"
+seed = 7
+[factors]
+kind = [{{ name = "plain", text = "Hello", extra = "" }}, {{ name = "other", text = "{text}", extra = "{extra}" }}]
+[service.web]
+command = ["nginx", "-c", "{{{{ web.files['nginx.conf'] }}}}", "-g", "daemon off;"]
+[service.web.files]
+"nginx.conf" = {{ text = """
+pid {{{{ web.dir }}}}/nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+  access_log off;
+  {{{{ kind.extra }}}}
+  server {{
+    listen {{{{ web.address }}}};
+    location / {{ return 200 '{{{{ kind.text }}}}'; }}
+  }}
+}}
+""" }}
+[load]
+target = "web"
+connections = 4
+"#
+    )
+}
+
+fn plan(text: &str) -> Plan {
+    let plan = Plan::from_str(text, Path::new("nginx.toml"), Machine::this());
+    let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
+    plan.check_machine().unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    plan
+}
+
+struct Lab {
+    folder: tempfile::TempDir,
+    host: LocalHost,
+    interrupt: Interrupt,
+}
+
+impl Lab {
+    fn new() -> Lab {
+        let folder = tempfile::tempdir().unwrap();
+        // nginx's workers, which are other users, have to get in.
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        for dir in [folder.path(), &state] {
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(dir, open).unwrap();
+        }
+        let host = LocalHost::with_state_in(state);
+        Lab { folder, host, interrupt: Interrupt::default() }
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+
+    fn run(&mut self, plan: &Plan, resume: bool, on: &mut dyn FnMut(&Interrupt, &Event)) -> Finished {
+        let out = self.out();
+        let settings = Settings { out, seed: None, blocks: None, budget: None, resume };
+        let interrupt = &self.interrupt;
+        let finished =
+            run(plan, &mut self.host, &settings, interrupt, &mut |event| on(interrupt, &event));
+        let left: Vec<_> = std::fs::read_dir(self.folder.path().join("state"))
+            .unwrap()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| path.is_dir())
+            .collect();
+        assert_eq!(left, Vec::<PathBuf>::new(), "the host left something behind");
+        finished.unwrap_or_else(|error| panic!("{error}"))
+    }
+}
+
+fn quiet(_: &Interrupt, _: &Event) {}
+
+#[test]
+fn equal_servers_get_a_verdict_document_and_a_folder() {
+    let mut lab = Lab::new();
+    let plan = plan(&nginx_plan("Hello", ""));
+    let mut trials = Vec::new();
+    let finished = lab.run(&plan, false, &mut |_, event| {
+        if let Event::TrialEnded { id, result } = event {
+            trials.push((result.block, result.position, (*id).to_owned()));
+        }
+    });
+    assert!(finished.failed.is_none() && !finished.interrupted);
+    let document = finished.document.unwrap();
+    assert_eq!((document.blocks, document.seed, document.variants.len()), (3, 7, 2));
+    assert_eq!(document.comparisons.len(), 1);
+    assert_eq!(trials.len(), 6);
+    for (block, order) in (1u32..).zip(&document.order) {
+        let ran: Vec<_> = trials.iter().filter(|(b, ..)| *b == block).map(|(.., id)| id).collect();
+        assert_eq!(ran, order.iter().collect::<Vec<_>>());
+    }
+
+    let read = |path: &str| std::fs::read_to_string(lab.out().join(path)).unwrap();
+    let stored: VerdictDocument = serde_json::from_str(&read("verdict.json")).unwrap();
+    assert_eq!(stored, document);
+    assert!(read("plan.toml").contains("seed = 7"));
+    assert!(read("environment.json").contains("--with-http_ssl_module"), "nginx -V");
+    assert!(read("trials/1-plain/web/nginx.conf").contains("listen 127.0.0.1:"));
+    assert!(read("trials/3-other/telemetry.csv").lines().count() > 3);
+    let record = prony_record::Record::from_json(&read("trials/2-other/record.json")).unwrap();
+    assert!(record.totals.ok > 0 && record.totals.failed == 0);
+    record.totals.check().unwrap();
+    let cpu = document.variants[0].metrics.keys().map(|metric| metric.name());
+    assert!(cpu.into_iter().any(|metric| metric == "server_cpu_us_per_request"));
+}
+
+#[test]
+fn other_bytes_withhold_the_verdict() {
+    let mut lab = Lab::new();
+    let finished = lab.run(&plan(&nginx_plan("Good bye", "")), false, &mut quiet);
+    let document = finished.document.unwrap();
+    assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
+    let found = document.findings.iter().find(|finding| finding.id == "bytes-differ").unwrap();
+    assert!(found.text.contains("8 bytes against 5"), "{}", found.text);
+}
+
+#[test]
+fn a_service_that_does_not_start_ends_the_experiment_with_its_log() {
+    let mut lab = Lab::new();
+    let finished = lab.run(&plan(&nginx_plan("Hello", "no_such_directive on;")), false, &mut quiet);
+    let failure = finished.failed.expect("the trial can't be made").to_string();
+    assert!(failure.contains("service \"web\" ended before it was ready"), "{failure}");
+    assert!(failure.contains("unknown directive \"no_such_directive\""), "{failure}");
+}
+
+#[test]
+fn an_interrupted_experiment_keeps_whole_blocks_and_can_be_resumed() {
+    let mut lab = Lab::new();
+    let plan = plan(&nginx_plan("Hello", ""));
+    let finished = lab.run(&plan, false, &mut |interrupt, event| {
+        if let Event::TrialBegan { block: 2, position: 1, .. } = event {
+            interrupt.stop();
+        }
+    });
+    assert!(finished.interrupted);
+    let first = finished.document.unwrap();
+    assert_eq!(first.blocks, 1);
+
+    lab.interrupt = Interrupt::default();
+    let mut resumed = None;
+    let finished = lab.run(&plan, true, &mut |_, event| {
+        if let Event::Resumed { blocks } = event {
+            resumed = Some(*blocks);
+        }
+    });
+    assert_eq!(resumed, Some(1));
+    let document = finished.document.unwrap();
+    assert_eq!((document.blocks, document.seed), (3, first.seed));
+    assert_eq!(document.order[0], first.order[0]);
+}
+
+#[test]
+fn a_folder_in_use_is_left_alone() {
+    let lab = Lab::new();
+    std::fs::create_dir(lab.out()).unwrap();
+    std::fs::write(lab.out().join("thesis.txt"), "mine").unwrap();
+    let plan = plan(&nginx_plan("Hello", ""));
+    let settings =
+        Settings { out: lab.out(), seed: None, blocks: None, budget: None, resume: false };
+    let mut host = LocalHost::with_state_in(lab.folder.path().join("state"));
+    let refused = run(&plan, &mut host, &settings, &lab.interrupt, &mut |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("--resume"), "{refused}");
+    assert_eq!(std::fs::read_dir(lab.out()).unwrap().count(), 1);
+}
+
+/// The study itself, with trials of a second: four variants of two services, two of them in
+/// namespaces.
+#[test]
+fn the_study_of_gunicorn_behind_nginx_runs_whole() {
+    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/gunicorn-sockets/plan.toml");
+    let text = std::fs::read_to_string(&study).unwrap();
+    let short = text.replace("\"30s\"", "\"700ms\"").replace("\"3s\"", "\"300ms\"");
+    let short = short.replace("{ min = 5, max = 15 }", "1");
+    assert_ne!(text, short);
+    let plan = Plan::from_str(&short, &study, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+    plan.check_machine().unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+
+    let mut lab = Lab::new();
+    let finished = lab.run(&plan, false, &mut quiet);
+    assert!(finished.failed.is_none(), "{}", finished.failed.unwrap());
+    let document = finished.document.unwrap();
+    assert_eq!((document.blocks, document.variants.len()), (1, 4));
+    let errors: Vec<_> = document
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == prony_record::Severity::Error)
+        .collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    for id in ["native-tcp", "native-unix", "namespace-tcp", "namespace-unix"] {
+        let trial = lab.out().join("trials").join(format!("1-{id}"));
+        let json = std::fs::read_to_string(trial.join("record.json")).unwrap();
+        let record = prony_record::Record::from_json(&json).unwrap();
+        assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
+        assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.findings);
+        assert_eq!(record.load.urls, 16, "{id}");
+        assert!(trial.join("app.log").is_file() && trial.join("web.log").is_file(), "{id}");
+    }
+}

@@ -14,6 +14,8 @@ use crate::plan::Plan;
 const IDLE_SHARE: f64 = 0.7;
 /// CPU of strangers, or of other guests, that a trial may lose: percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
+/// With more than this lost, nobody can tell whether the services were idle or not let run.
+const CROWDED_PERCENT: f64 = 20.0;
 /// The chance of an `order-effect` where there is none.
 const ORDER_ALPHA: f64 = 0.01;
 /// Fewer blocks than this make wide intervals.
@@ -186,6 +188,7 @@ fn server_idle(
             .iter()
             .filter(|result| result.variant == variant && result.telemetry.services_cores > 0)
             .filter(|result| result.record.as_ref().is_some_and(is_closed))
+            .filter(|result| lost_percent(result) < CROWDED_PERCENT)
             .collect();
         let shares = trials.iter().map(|result| {
             result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
@@ -244,10 +247,16 @@ fn drift(record: &Record) -> Option<f64> {
     (first > 0.0).then(|| last / first - 1.0)
 }
 
+/// CPU that somebody else took during the trial, percent of one core.
+fn lost_percent(result: &TrialResult) -> f64 {
+    result.telemetry.foreign_percent + result.telemetry.steal_percent
+}
+
 fn noisy_machine(results: &[TrialResult]) -> Option<Found> {
-    let lost = |result: &TrialResult| result.telemetry.foreign_percent + result.telemetry.steal_percent;
-    let noisy: Vec<_> = results.iter().filter(|result| lost(result) > NOISE_PERCENT).collect();
-    let worst = noisy.iter().copied().max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let noisy: Vec<_> =
+        results.iter().filter(|result| lost_percent(result) > NOISE_PERCENT).collect();
+    let worst =
+        noisy.iter().copied().max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
     let culprit = match &worst.telemetry.top_foreign {
         Some(name) => format!(", mostly by {name}"),
         None => String::new(),

@@ -141,6 +141,9 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     let found = server_idle(&results, 2, &name);
     assert_eq!(found.len(), 1);
     assert!(found[0].finding.text.starts_with("unix: the services used 40% of their cores"));
+    results.iter_mut().for_each(|result| result.telemetry.foreign_percent = 60.0);
+    assert!(server_idle(&results, 2, &name).is_empty(), "they were not let run");
+    results.iter_mut().for_each(|result| result.telemetry.foreign_percent = 0.0);
     for record in results.iter_mut().filter_map(|result| result.record.as_mut()) {
         record.load.rate_per_s = Some(100.0);
     }

@@ -98,16 +98,16 @@ impl LocalHost {
         let run = self
             .run
             .insert(RunState::create(&self.base, &system::boot_id())?);
-        let last_namespaced = wanted
+        let last_apart = wanted
             .iter()
             .rposition(|wanted| wanted.place != PlaceKind::Native);
-        for (number, wanted) in wanted
-            .iter()
-            .enumerate()
-            .filter(|(_, wanted)| wanted.place != PlaceKind::Native)
-        {
+        let base = last_apart.map(|_| place::free_base()).transpose()?;
+        for (number, wanted) in wanted.iter().enumerate() {
+            let Some(base) = base.filter(|_| wanted.place != PlaceKind::Native) else {
+                continue;
+            };
             let name = room_name(run.folder(), number);
-            let room = Room::make(&name, run)?;
+            let room = Room::make(&name, base, run)?;
             self.services.insert(
                 wanted.service.clone(),
                 Service::new(wanted.place, Some(room)),
@@ -125,7 +125,7 @@ impl LocalHost {
                 .or_insert_with(|| Service::new(wanted.place, None));
             let address = match (&service.room, reachable) {
                 (Some(room), _) => room.inside,
-                (None, Some(address)) if last_namespaced > Some(number) => address,
+                (None, Some(address)) if last_apart > Some(number) => address,
                 _ => Ipv4Addr::LOCALHOST,
             };
             let files_dir = launch::inside(&run.folder().join("files"), &wanted.service)?;

@@ -4,7 +4,7 @@
 //! **Not yet run on FreeBSD.** The command lines are pure functions, tested on every system.
 
 #[cfg(target_os = "freebsd")]
-pub(crate) use system::{Entry, Jail, processes_in, remove};
+pub(crate) use system::{Entry, Jail, free_base, processes_in, remove};
 
 use std::net::Ipv4Addr;
 
@@ -79,8 +79,13 @@ mod system {
     use crate::service::PlaceKind;
     use crate::sweep::Removed;
 
-    /// The network of which each jail gets a part.
+    /// What [`free_base`] says: single addresses of it are tried, so it need not be free as a whole.
     const BASE: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 0);
+
+    /// The network of which each jail gets a part.
+    pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
+        Ok(BASE)
+    }
 
     /// A jail made for one service.
     #[derive(Debug)]
@@ -98,17 +103,21 @@ mod system {
         pub(crate) const IS_APART: bool = false;
 
         /// Makes a jail of that name, recording it in the run's state.
-        pub(crate) fn make(name: &str, state: &mut RunState) -> Result<Self, HostError> {
+        pub(crate) fn make(
+            name: &str,
+            base: Ipv4Addr,
+            state: &mut RunState,
+        ) -> Result<Self, HostError> {
             let taken =
                 parse::addresses(&command("ifconfig", vec![INTERFACE.into(), "inet".into()])?);
             let is_free = |subnet: &Subnet| {
                 !taken.contains(&subnet.inside()) && !taken.contains(&subnet.outside())
             };
-            let subnet = Subnet::all(BASE)
+            let subnet = Subnet::all(base)
                 .find(is_free)
                 .ok_or_else(|| HostError::Place {
                     kind: PlaceKind::Jail,
-                    reason: format!("all addresses of {BASE}/16 are taken on {INTERFACE}"),
+                    reason: format!("all addresses of {base}/16 are taken on {INTERFACE}"),
                 })?;
             let (inside, outside) = (subnet.inside(), subnet.outside());
             for address in [inside, outside] {

@@ -10,9 +10,9 @@ use crate::service::PlaceKind;
 
 /// What this system can put around a service: a network of its own and a way in.
 #[cfg(target_os = "freebsd")]
-pub(crate) use jail::{Entry, Jail as Room, processes_in, remove};
+pub(crate) use jail::{Entry, Jail as Room, free_base, processes_in, remove};
 #[cfg(target_os = "linux")]
-pub(crate) use namespace::{Entry, Network as Room, processes_in, remove};
+pub(crate) use namespace::{Entry, Network as Room, free_base, processes_in, remove};
 
 /// Whether this machine and this user can have places of that kind; for use before anything starts.
 ///

@@ -70,7 +70,8 @@ pub(super) fn free_base() -> Result<Ipv4Addr, String> {
 }
 
 /// Chooses by the output of `ip -4 -o route show table all`; local addresses are routes, too.
-/// Routes over links of prony's own are no hindrance.
+/// Routes over links of prony's own are no hindrance, nor are those whose link has just vanished
+/// (`if12`).
 #[cfg(any(target_os = "linux", test))]
 fn choose_base(routes: &str) -> Option<Ipv4Addr> {
     let taken: Vec<(u32, u32)> = routes
@@ -87,8 +88,10 @@ fn choose_base(routes: &str) -> Option<Ipv4Addr> {
 
 #[cfg(any(target_os = "linux", test))]
 fn is_own_link(word: &str) -> bool {
-    word.strip_prefix("prony")
-        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    let mut numbers = ["prony", "if"]
+        .into_iter()
+        .filter_map(|prefix| word.strip_prefix(prefix));
+    numbers.any(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The first and last address of `a.b.c.d` or `a.b.c.d/n`; a default route covers nothing.
@@ -145,6 +148,10 @@ mod tests {
     fn own_links_exclude_nothing() {
         assert_eq!(
             choose_base(&format!("{PLAIN}10.213.0.0/30 dev prony0 proto kernel\n")),
+            Some(BASES[0])
+        );
+        assert_eq!(
+            choose_base(&format!("{PLAIN}10.213.0.0/30 dev if77 table local\n")),
             Some(BASES[0])
         );
         assert_eq!(

@@ -34,6 +34,17 @@ use crate::sweep::Removed;
 /// Where `ip netns` keeps the names.
 const NAMES: &str = "/run/netns";
 
+/// A private /16 that is free on this host.
+///
+/// # Errors
+/// [`HostError::Place`] if there is none.
+pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
+    subnet::free_base().map_err(|reason| HostError::Place {
+        kind: PlaceKind::Namespace,
+        reason,
+    })
+}
+
 /// A network namespace and its link, made for one service.
 #[derive(Debug)]
 pub(crate) struct Network {
@@ -52,20 +63,22 @@ impl Network {
     /// The service's network and processes are apart from the host's; its first process is a keeper.
     pub(crate) const IS_APART: bool = true;
 
-    /// Makes a namespace called `name` and its link, recording both in the run's state.
+    /// Makes a namespace called `name` and its link with addresses out of the /16 at `base`,
+    /// recording both in the run's state. All services of a trial share one base, or they would not
+    /// reach each other.
     ///
     /// # Errors
     /// [`HostError::Place`] if no subnet is free, [`HostError::Command`] if `ip` failed. What was
     /// made until then is recorded, so a release removes it.
-    pub(crate) fn make(name: &str, state: &mut RunState) -> Result<Self, HostError> {
+    pub(crate) fn make(
+        name: &str,
+        base: Ipv4Addr,
+        state: &mut RunState,
+    ) -> Result<Self, HostError> {
         state.record(&Made::Namespace {
             name: name.to_owned(),
         })?;
         ip(&["netns", "add", name])?;
-        let base = subnet::free_base().map_err(|reason| HostError::Place {
-            kind: PlaceKind::Namespace,
-            reason,
-        })?;
         let (link, subnet) = claim_link(name, base, state)?;
         let (inside, outside) = (subnet.inside(), subnet.outside());
         ip(&["addr", "add", &format!("{outside}/30"), "dev", &link])?;

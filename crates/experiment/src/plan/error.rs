@@ -91,35 +91,47 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
+/// The most mistakes that are told; whoever mends so many will have the others told next time.
+const MOST_TOLD: usize = 50;
+
 /// Everything found wrong with a plan, in the order of its lines; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlanErrors(Vec<PlanError>);
+pub struct PlanErrors {
+    told: Vec<PlanError>,
+    untold: usize,
+}
 
 impl PlanErrors {
     /// The mistakes, one after the other.
     pub fn iter(&self) -> impl Iterator<Item = &PlanError> {
-        self.0.iter()
+        self.told.iter()
     }
 
     /// The first of them.
     pub fn first(&self) -> &PlanError {
-        &self.0[0]
+        &self.told[0]
     }
 }
 
 impl From<PlanError> for PlanErrors {
     fn from(error: PlanError) -> Self {
-        Self(vec![error])
+        Self {
+            told: vec![error],
+            untold: 0,
+        }
     }
 }
 
 impl fmt::Display for PlanErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
+        for (index, error) in self.told.iter().enumerate() {
             if index > 0 {
                 writeln!(f)?;
             }
             write!(f, "{error}")?;
+        }
+        if self.untold > 0 {
+            write!(f, "\nand {} more", self.untold)?;
         }
         Ok(())
     }
@@ -129,35 +141,51 @@ impl std::error::Error for PlanErrors {}
 
 /// Collects mistakes while the plan is read, so that all are told at once.
 #[derive(Debug, Default)]
-pub(crate) struct Mistakes(Vec<PlanError>);
+pub(crate) struct Mistakes {
+    told: Vec<PlanError>,
+    untold: usize,
+    made: usize,
+}
 
 impl Mistakes {
     pub(crate) fn push(&mut self, error: PlanError) {
-        if !self.0.iter().any(|known| known.same_mistake(&error)) {
-            self.0.push(error);
+        self.made += 1;
+        if self.told.iter().any(|known| known.same_mistake(&error)) {
+            return;
+        }
+        if self.told.len() < MOST_TOLD {
+            self.told.push(error);
+        } else {
+            self.untold += 1;
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// How many were made, those included that were the same as others: whether this number has
+    /// grown tells whether something was refused in between.
+    pub(crate) fn made(&self) -> usize {
+        self.made
     }
 
     /// Adds what was found in one variant; what other variants showed too is told once.
     pub(crate) fn add_variant(&mut self, variant: &str, found: Self) {
-        for mut error in found.0 {
-            match self.0.iter_mut().find(|known| known.same_mistake(&error)) {
-                Some(known) => known.variants.push(variant.to_owned()),
-                None => {
-                    error.variants.push(variant.to_owned());
-                    self.0.push(error);
-                }
+        for mut error in found.told {
+            let known = self
+                .told
+                .iter_mut()
+                .find(|known| known.same_mistake(&error));
+            if let Some(known) = known {
+                known.variants.push(variant.to_owned());
+            } else {
+                error.variants.push(variant.to_owned());
+                self.push(error);
             }
         }
+        self.untold = self.untold.max(found.untold);
     }
 
     /// Forgets the variants of mistakes that show in all `total` of them.
     pub(crate) fn forget_common(&mut self, total: usize) {
-        for error in &mut self.0 {
+        for error in &mut self.told {
             if error.variants.len() >= total {
                 error.variants.clear();
             }
@@ -165,12 +193,15 @@ impl Mistakes {
     }
 
     pub(crate) fn into_result(mut self) -> Result<(), PlanErrors> {
-        if self.0.is_empty() {
+        if self.told.is_empty() {
             return Ok(());
         }
-        self.0
+        self.told
             .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
-        Err(PlanErrors(self.0))
+        Err(PlanErrors {
+            told: self.told,
+            untold: self.untold,
+        })
     }
 }
 

@@ -190,6 +190,11 @@ fn read_levels(entry: &Entry, reader: &mut Reader<'_>) -> Vec<Level> {
         let what = format!("factor \"{factor}\" has no level");
         reader.refuse_with(Fault::Structure, entry.line, what, "name at least two");
     }
+    if items.len() > MOST_VARIANTS {
+        let what = format!("factor \"{factor}\" has more than {MOST_VARIANTS} levels");
+        reader.refuse(Fault::Structure, entry.line, what);
+        return Vec::new();
+    }
     let mut levels: Vec<Level> = Vec::new();
     for item in items {
         let Some(name) = level_name(item, factor, reader) else {

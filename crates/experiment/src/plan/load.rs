@@ -123,7 +123,7 @@ pub(crate) fn read(
     around: &Surroundings<'_>,
     reader: &mut Reader<'_>,
 ) -> Option<ResolvedLoad> {
-    let before = reader.mistakes.len();
+    let before = reader.mistakes.made();
     let rendered = around.context.table(table, reader);
     let command = LoadOptions::augment_args(clap::Command::new("load").no_binary_name(true));
     check_keys(table, &command, reader);
@@ -169,7 +169,7 @@ pub(crate) fn read(
     {
         refuse_flag(&trouble.to_string(), &options, reader);
     }
-    if reader.mistakes.len() > before {
+    if reader.mistakes.made() > before {
         return None;
     }
     Some(ResolvedLoad {

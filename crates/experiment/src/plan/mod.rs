@@ -52,6 +52,9 @@ const KEYS: &[&str] = &[
     "service", "load", "folder", "includes",
 ];
 
+/// The most services of one plan.
+const MOST_SERVICES: usize = 64;
+
 /// The largest plan that is read, in bytes.
 const LARGEST_PLAN: u64 = 1 << 20;
 
@@ -355,6 +358,11 @@ fn read_services(table: &Table, factors: &[Factor], reader: &mut Reader<'_>) -> 
     let Some(of_services) = reader.table(node, "service") else {
         return Vec::new();
     };
+    if of_services.entries.len() > MOST_SERVICES {
+        let what = format!("this plan has more than {MOST_SERVICES} services");
+        reader.refuse(Fault::Structure, node.line, what);
+        return Vec::new();
+    }
     let mut services = Vec::new();
     for entry in &of_services.entries {
         if !factors::usable_name("service", &entry.key, entry.line, reader) {

@@ -108,14 +108,14 @@ pub(crate) fn parse(text: &str, file: &Path, mistakes: &mut Mistakes) -> Option<
     if !errors.is_empty() {
         return None;
     }
-    let before = mistakes.len();
+    let before = mistakes.made();
     let table = Builder {
         lines,
         file,
         mistakes,
     }
     .table(document.get_ref(), 1);
-    (mistakes.len() == before).then_some(table)
+    (mistakes.made() == before).then_some(table)
 }
 
 /// Where each line begins.

@@ -62,7 +62,7 @@ pub(crate) fn shapes(
     context: &Context,
     reader: &mut Reader<'_>,
 ) -> Option<Vec<Shape>> {
-    let before = reader.mistakes.len();
+    let before = reader.mistakes.made();
     let shapes: Vec<_> = services
         .iter()
         .enumerate()
@@ -88,7 +88,7 @@ pub(crate) fn shapes(
             reader.refuse_with(Fault::Undefined, line, what, mend);
         }
     }
-    (reader.mistakes.len() == before)
+    (reader.mistakes.made() == before)
         .then(|| start_order(shapes, services, reader))
         .flatten()
 }

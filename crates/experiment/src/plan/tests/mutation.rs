@@ -167,6 +167,20 @@ fn nested_deep_or_multiplied_plans_are_refused() {
         .map(|factor| format!("f{factor} = [1, 2, 3, 4, 5, 6, 7, 8, 9]\n"))
         .collect();
     let many = GOOD.replace("[factors]\n", &format!("[factors]\n{factors}"));
+    let keys: String = (0..50_000).map(|key| format!("key{key} = 1\n")).collect();
+    let mistakes = study.mistakes(&format!("{keys}{GOOD}"));
+    assert_eq!(mistakes.last().map(String::as_str), Some("and 49950 more"));
+    let levels: String = (0..50_000).map(|level| format!("{level},")).collect();
+    let long = GOOD.replace("[\"tcp\", \"unix\"]", &format!("[{levels}]"));
+    assert!(
+        study
+            .mistakes(&long)
+            .join("\n")
+            .contains("more than 256 levels")
+    );
+    let services: String = (0..20_000).map(|n| format!("[service.s{n}]\n")).collect();
+    let crowd = study.mistakes(&format!("{GOOD}{services}")).join("\n");
+    assert!(crowd.contains("more than 64 services"), "{crowd}");
     let mistakes = study.mistakes(&many).join("\n");
     assert!(mistakes.contains("more than 256 variants"), "{mistakes}");
 }

@@ -156,13 +156,11 @@ fn a_core_that_is_not_there_is_named_as_the_cause() {
     let mut bench = Bench::new();
     bench.allocate(PlaceKind::Native, &[]);
     let mut spec = shell(PlaceKind::Native, "sleep 1000");
-    spec.cores = vec![1000];
+    spec.cores = vec![0, 1000];
     let logs = bench.logs();
     let error = bench.host.start(&spec, &logs).unwrap_err();
     assert!(
-        error
-            .to_string()
-            .contains("could not bind to the plan's cores"),
+        error.to_string().contains("there is no core 1000 "),
         "{error}"
     );
 }
@@ -306,6 +304,29 @@ fn a_namespace_has_its_own_everything() {
     assert_eq!(bench.said("me "), "0");
     let processes: usize = bench.said("processes ").parse().unwrap();
     assert!(processes <= 6, "it sees {processes} processes");
+}
+
+#[test]
+fn a_namespace_has_the_hosts_network_settings() {
+    places();
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Namespace, &[]);
+    let names = [
+        "core/somaxconn",
+        "ipv4/tcp_rmem",
+        "ipv4/tcp_max_syn_backlog",
+        "ipv4/tcp_congestion_control",
+    ];
+    let script = "for n in $NAMES; do echo $n $(cat /proc/sys/net/$n); done; sleep 1000";
+    let mut spec = shell(PlaceKind::Namespace, script);
+    spec.env.insert("NAMES".into(), names.join(" "));
+    let logs = bench.logs();
+    bench.host.start(&spec, &logs).unwrap();
+    for name in names {
+        let own = std::fs::read_to_string(format!("/proc/sys/net/{name}")).unwrap();
+        let own: Vec<&str> = own.split_whitespace().collect();
+        assert_eq!(bench.said(&format!("{name} ")), own.join(" "), "{name}");
+    }
 }
 
 #[test]

@@ -27,7 +27,6 @@ pub(crate) enum Step {
     Orphans,
     Fork,
     JoinNetwork,
-    LowPorts,
     NewProcessSpace,
     NewMountSpace,
     MountProc,
@@ -39,12 +38,11 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 12] = [
         Self::Session,
         Self::Orphans,
         Self::Fork,
         Self::JoinNetwork,
-        Self::LowPorts,
         Self::NewProcessSpace,
         Self::NewMountSpace,
         Self::MountProc,
@@ -62,7 +60,6 @@ impl Step {
             Self::Orphans => "become the parent of orphans",
             Self::Fork => "fork",
             Self::JoinNetwork => "join the network namespace",
-            Self::LowPorts => "open the ports below 1024",
             Self::NewProcessSpace => "make a process namespace (in a container: run it privileged)",
             Self::NewMountSpace => "make a mount namespace (in a container: run it privileged)",
             Self::MountProc => "mount /proc in the namespace",

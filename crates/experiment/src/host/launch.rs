@@ -61,7 +61,8 @@ pub(super) fn launch(
     };
     let orders = Orders {
         channel: theirs.as_raw_fd(),
-        cores: core_set(cores).map_err(|error| failed("bind to the plan's cores", error))?,
+        cores: core_set(cores, any_core)
+            .map_err(|error| failed("bind to the plan's cores", error))?,
         open_files: spec.open_files,
         place: entry.map(Entry::number),
     };
@@ -124,18 +125,20 @@ fn library_path(folder: &Path, spec: &ServiceSpec) -> OsString {
     path
 }
 
-/// `None` for no cores, which means any.
-fn core_set(cores: &[usize]) -> io::Result<Option<CoreSet>> {
+/// `None` for no cores, which means any. The system itself would silently leave out those that are
+/// not there.
+fn core_set(cores: &[usize], available: &[usize]) -> io::Result<Option<CoreSet>> {
     if cores.is_empty() {
         return Ok(None);
     }
+    let is_there = |core: usize| available.is_empty() || available.contains(&core);
     // SAFETY: all-zero is the empty set.
     let mut set: CoreSet = unsafe { std::mem::zeroed() };
     for &core in cores {
-        if core >= 8 * size_of::<CoreSet>() {
+        if core >= 8 * size_of::<CoreSet>() || !is_there(core) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("there is no core {core}"),
+                format!("there is no core {core} (prony may use {available:?})"),
             ));
         }
         // SAFETY: the core lies inside the set.

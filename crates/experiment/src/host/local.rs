@@ -53,6 +53,8 @@ pub struct LocalHost {
     /// `None` while nothing is allocated.
     run: Option<RunState>,
     services: BTreeMap<String, Service>,
+    /// The services in the order in which they were started.
+    started: Vec<String>,
 }
 
 /// A service from its allocation on.
@@ -86,6 +88,7 @@ impl LocalHost {
             checked: BTreeSet::new(),
             run: None,
             services: BTreeMap::new(),
+            started: Vec::new(),
         }
     }
 
@@ -198,8 +201,8 @@ impl LocalHost {
     /// Ends everything and removes everything; the first failure is reported, the rest still done.
     fn take_down(&mut self, patience: Duration) -> Result<(), HostError> {
         let mut result = Ok(());
-        let names: Vec<String> = self.services.keys().cloned().collect();
-        for name in names {
+        // Those that need others end before these.
+        for name in std::mem::take(&mut self.started).into_iter().rev() {
             result = result.and(self.end(&name, patience).map(drop));
         }
         self.services.clear();
@@ -301,6 +304,7 @@ impl Host for LocalHost {
         let entry = service.room.as_ref().map(Room::entry).transpose()?;
         service.log = Some(log.clone());
         service.running = Some(launch::launch(spec, entry.as_ref(), &self.any_core, &log)?);
+        self.started.push(spec.name.clone());
         self.record_processes(&system::processes());
         Ok(())
     }

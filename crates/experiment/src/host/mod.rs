@@ -91,7 +91,7 @@ pub trait Host: Send {
     /// [`HostError::Survived`] if processes are left even so.
     fn stop(&mut self, service: &str) -> Result<Stopped, HostError>;
 
-    /// Stops whatever runs and takes down all that was allocated: namespaces, links, sockets,
+    /// Stops whatever runs, the last started first, and takes down all that was allocated: namespaces, links, sockets,
     /// files. The host can then allocate anew.
     ///
     /// # Errors

@@ -48,6 +48,13 @@ pub(super) struct Orders {
 pub(super) fn split(orders: &Orders) -> io::Result<()> {
     let channel = orders.channel;
     checked(channel, Step::Session, begin_session())?;
+    if let Some(files) = orders.open_files {
+        checked(
+            channel,
+            Step::OpenFiles,
+            permit_open_files(files as libc::rlim_t),
+        )?;
+    }
     let is_init = match orders.place {
         Some(place) => system::enter_as_keeper(place, channel)?,
         None => false,
@@ -77,10 +84,27 @@ fn become_service(orders: &Orders) -> io::Result<()> {
             rlim_max: files,
         };
         // SAFETY: the limit is a whole `rlimit`.
-        let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+        let result = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
         checked(orders.channel, Step::OpenFiles, result)?;
     }
     Ok(())
+}
+
+/// Raises the hard limit if need be: the keeper still may, root inside a place may not any more. The
+/// soft limit stays until the service has all the files that it starts with.
+fn permit_open_files(files: libc::rlim_t) -> i32 {
+    // SAFETY: all-zero is a valid `rlimit`, which the first call fills and the second one reads.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+            return -1;
+        }
+        if files <= limit.rlim_max {
+            return 0;
+        }
+        limit.rlim_max = files;
+        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit)
+    }
 }
 
 /// Turns a system call's result into a `Result`, telling prony which step failed.

@@ -27,13 +27,6 @@ pub(crate) fn enter(
     checked(Step::JoinNetwork, unsafe {
         libc::setns(network, libc::CLONE_NEWNET)
     })?;
-    checked(
-        Step::LowPorts,
-        write(
-            c"/proc/sys/net/ipv4/ip_unprivileged_port_start".as_ptr(),
-            b"0\n",
-        ),
-    )?;
     checked(Step::NewProcessSpace, unshare(libc::CLONE_NEWPID))?;
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;

@@ -14,6 +14,7 @@
 //! links alone, so that services in different namespaces reach each other; nothing leads out.
 
 mod enter;
+mod settings;
 
 use std::fs::File;
 use std::net::Ipv4Addr;
@@ -105,6 +106,7 @@ impl Network {
         ])?;
         let forwarding = PathBuf::from(format!("/proc/sys/net/ipv4/conf/{link}/forwarding"));
         std::fs::write(&forwarding, "1").map_err(HostError::file("write", forwarding))?;
+        settings::copy_into(name)?;
         Ok(Self {
             name: name.to_owned(),
             link,

@@ -49,7 +49,8 @@ connections = 4
 fn plan(text: &str) -> Plan {
     let plan = Plan::from_str(text, Path::new("nginx.toml"), Machine::this());
     let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
-    plan.check_machine().unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    plan.check_machine()
+        .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
     plan
 }
 
@@ -70,25 +71,45 @@ impl Lab {
             std::fs::set_permissions(dir, open).unwrap();
         }
         let host = LocalHost::with_state_in(state);
-        Lab { folder, host, interrupt: Interrupt::default() }
+        Lab {
+            folder,
+            host,
+            interrupt: Interrupt::default(),
+        }
     }
 
     fn out(&self) -> PathBuf {
         self.folder.path().join("out")
     }
 
-    fn run(&mut self, plan: &Plan, resume: bool, on: &mut dyn FnMut(&Interrupt, &Event)) -> Finished {
+    fn run(
+        &mut self,
+        plan: &Plan,
+        resume: bool,
+        on: &mut dyn FnMut(&Interrupt, &Event),
+    ) -> Finished {
         let out = self.out();
-        let settings = Settings { out, seed: None, blocks: None, budget: None, resume };
+        let settings = Settings {
+            out,
+            seed: None,
+            blocks: None,
+            budget: None,
+            resume,
+        };
         let interrupt = &self.interrupt;
-        let finished =
-            run(plan, &mut self.host, &settings, interrupt, &mut |event| on(interrupt, &event));
+        let finished = run(plan, &mut self.host, &settings, interrupt, &mut |event| {
+            on(interrupt, &event)
+        });
         let left: Vec<_> = std::fs::read_dir(self.folder.path().join("state"))
             .unwrap()
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| path.is_dir())
             .collect();
-        assert_eq!(left, Vec::<PathBuf>::new(), "the host left something behind");
+        assert_eq!(
+            left,
+            Vec::<PathBuf>::new(),
+            "the host left something behind"
+        );
         finished.unwrap_or_else(|error| panic!("{error}"))
     }
 }
@@ -107,11 +128,18 @@ fn equal_servers_get_a_verdict_document_and_a_folder() {
     });
     assert!(finished.failed.is_none() && !finished.interrupted);
     let document = finished.document.unwrap();
-    assert_eq!((document.blocks, document.seed, document.variants.len()), (3, 7, 2));
+    assert_eq!(
+        (document.blocks, document.seed, document.variants.len()),
+        (3, 7, 2)
+    );
     assert_eq!(document.comparisons.len(), 1);
     assert_eq!(trials.len(), 6);
     for (block, order) in (1u32..).zip(&document.order) {
-        let ran: Vec<_> = trials.iter().filter(|(b, ..)| *b == block).map(|(.., id)| id).collect();
+        let ran: Vec<_> = trials
+            .iter()
+            .filter(|(b, ..)| *b == block)
+            .map(|(.., id)| id)
+            .collect();
         assert_eq!(ran, order.iter().collect::<Vec<_>>());
     }
 
@@ -119,14 +147,23 @@ fn equal_servers_get_a_verdict_document_and_a_folder() {
     let stored: VerdictDocument = serde_json::from_str(&read("verdict.json")).unwrap();
     assert_eq!(stored, document);
     assert!(read("plan.toml").contains("seed = 7"));
-    assert!(read("environment.json").contains("--with-http_ssl_module"), "nginx -V");
+    assert!(
+        read("environment.json").contains("--with-http_ssl_module"),
+        "nginx -V"
+    );
     assert!(read("trials/1-plain/web/nginx.conf").contains("listen 127.0.0.1:"));
     assert!(read("trials/3-other/telemetry.csv").lines().count() > 3);
     let record = prony_record::Record::from_json(&read("trials/2-other/record.json")).unwrap();
     assert!(record.totals.ok > 0 && record.totals.failed == 0);
     record.totals.check().unwrap();
-    let cpu = document.variants[0].metrics.keys().map(|metric| metric.name());
-    assert!(cpu.into_iter().any(|metric| metric == "server_cpu_us_per_request"));
+    let cpu = document.variants[0]
+        .metrics
+        .keys()
+        .map(|metric| metric.name());
+    assert!(
+        cpu.into_iter()
+            .any(|metric| metric == "server_cpu_us_per_request")
+    );
 }
 
 #[test]
@@ -135,17 +172,34 @@ fn other_bytes_withhold_the_verdict() {
     let finished = lab.run(&plan(&nginx_plan("Good bye", "")), false, &mut quiet);
     let document = finished.document.unwrap();
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
-    let found = document.findings.iter().find(|finding| finding.id == "bytes-differ").unwrap();
+    let found = document
+        .findings
+        .iter()
+        .find(|finding| finding.id == "bytes-differ")
+        .unwrap();
     assert!(found.text.contains("8 bytes against 5"), "{}", found.text);
 }
 
 #[test]
 fn a_service_that_does_not_start_ends_the_experiment_with_its_log() {
     let mut lab = Lab::new();
-    let finished = lab.run(&plan(&nginx_plan("Hello", "no_such_directive on;")), false, &mut quiet);
-    let failure = finished.failed.expect("the trial can't be made").to_string();
-    assert!(failure.contains("service \"web\" ended before it was ready"), "{failure}");
-    assert!(failure.contains("unknown directive \"no_such_directive\""), "{failure}");
+    let finished = lab.run(
+        &plan(&nginx_plan("Hello", "no_such_directive on;")),
+        false,
+        &mut quiet,
+    );
+    let failure = finished
+        .failed
+        .expect("the trial can't be made")
+        .to_string();
+    assert!(
+        failure.contains("service \"web\" ended before it was ready"),
+        "{failure}"
+    );
+    assert!(
+        failure.contains("unknown directive \"no_such_directive\""),
+        "{failure}"
+    );
 }
 
 #[test]
@@ -153,7 +207,12 @@ fn an_interrupted_experiment_keeps_whole_blocks_and_can_be_resumed() {
     let mut lab = Lab::new();
     let plan = plan(&nginx_plan("Hello", ""));
     let finished = lab.run(&plan, false, &mut |interrupt, event| {
-        if let Event::TrialBegan { block: 2, position: 1, .. } = event {
+        if let Event::TrialBegan {
+            block: 2,
+            position: 1,
+            ..
+        } = event
+        {
             interrupt.stop();
         }
     });
@@ -180,8 +239,13 @@ fn a_folder_in_use_is_left_alone() {
     std::fs::create_dir(lab.out()).unwrap();
     std::fs::write(lab.out().join("thesis.txt"), "mine").unwrap();
     let plan = plan(&nginx_plan("Hello", ""));
-    let settings =
-        Settings { out: lab.out(), seed: None, blocks: None, budget: None, resume: false };
+    let settings = Settings {
+        out: lab.out(),
+        seed: None,
+        blocks: None,
+        budget: None,
+        resume: false,
+    };
     let mut host = LocalHost::with_state_in(lab.folder.path().join("state"));
     let refused = run(&plan, &mut host, &settings, &lab.interrupt, &mut |_| {}).unwrap_err();
     assert!(refused.to_string().contains("--resume"), "{refused}");
@@ -192,13 +256,17 @@ fn a_folder_in_use_is_left_alone() {
 /// namespaces.
 #[test]
 fn the_study_of_gunicorn_behind_nginx_runs_whole() {
-    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/gunicorn-sockets/plan.toml");
+    let study =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/gunicorn-sockets/plan.toml");
     let text = std::fs::read_to_string(&study).unwrap();
-    let short = text.replace("\"30s\"", "\"700ms\"").replace("\"3s\"", "\"300ms\"");
+    let short = text
+        .replace("\"30s\"", "\"700ms\"")
+        .replace("\"3s\"", "\"300ms\"");
     let short = short.replace("{ min = 5, max = 15 }", "1");
     assert_ne!(text, short);
     let plan = Plan::from_str(&short, &study, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
-    plan.check_machine().unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    plan.check_machine()
+        .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
 
     let mut lab = Lab::new();
     let finished = lab.run(&plan, false, &mut quiet);
@@ -211,13 +279,21 @@ fn the_study_of_gunicorn_behind_nginx_runs_whole() {
         .filter(|finding| finding.severity == prony_record::Severity::Error)
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
-    for id in ["native-tcp", "native-unix", "namespace-tcp", "namespace-unix"] {
+    for id in [
+        "native-tcp",
+        "native-unix",
+        "namespace-tcp",
+        "namespace-unix",
+    ] {
         let trial = lab.out().join("trials").join(format!("1-{id}"));
         let json = std::fs::read_to_string(trial.join("record.json")).unwrap();
         let record = prony_record::Record::from_json(&json).unwrap();
         assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
         assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.findings);
         assert_eq!(record.load.urls, 16, "{id}");
-        assert!(trial.join("app.log").is_file() && trial.join("web.log").is_file(), "{id}");
+        assert!(
+            trial.join("app.log").is_file() && trial.join("web.log").is_file(),
+            "{id}"
+        );
     }
 }

@@ -31,7 +31,7 @@ use prony_stats::Metric;
 use crate::service::{Allocated, Allocation};
 use error::Mistakes;
 use folder::Folder;
-use node::{Node, Table, Value};
+use node::{Table, Value};
 use reader::Reader;
 use shape::RawService;
 
@@ -244,26 +244,7 @@ fn read_plan(
         mistakes,
     };
     reader.known_keys(table, "a plan", KEYS);
-    let baseline_table = match table.get("baseline") {
-        Some(Node {
-            value: Value::Table(table),
-            ..
-        }) => Some(table),
-        _ => None,
-    };
-    let factors = match table.get("factors") {
-        Some(node) => {
-            let of_factors = reader.table(node, "factors")?;
-            if of_factors.entries.is_empty() {
-                no_factors(node.line, &mut reader);
-            }
-            factors::read_factors(of_factors, baseline_table, &mut reader)
-        }
-        None => {
-            no_factors(0, &mut reader);
-            Vec::new()
-        }
-    };
+    let factors = read_all_factors(table, &mut reader)?;
     let listed = table.get("variants");
     let factors_line = table.line_of(if listed.is_some() {
         "variants"
@@ -280,13 +261,9 @@ fn read_plan(
         let mend = "add [load] with a target";
         reader.refuse_with(Fault::MissingKey, 0, "this plan has no load", mend);
     }
-    let trial_keys = match table.get("trials") {
-        Some(Node {
-            value: Value::Table(trials),
-            ..
-        }) => trials.keys().map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
+    let trial_keys = subtable(table, "trials")
+        .map(|trials| trials.keys().map(str::to_owned).collect())
+        .unwrap_or_default();
     Some(Plan {
         name: read_name(table, origin, &mut reader),
         question: table
@@ -314,6 +291,28 @@ fn read_plan(
             .map(|key| table.line_of(key))
             .collect(),
     })
+}
+
+/// The factors; `None` where `factors` is no table.
+fn read_all_factors(table: &Table, reader: &mut Reader<'_>) -> Option<Vec<Factor>> {
+    let Some(node) = table.get("factors") else {
+        no_factors(0, reader);
+        return Some(Vec::new());
+    };
+    let of_factors = reader.table(node, "factors")?;
+    if of_factors.entries.is_empty() {
+        no_factors(node.line, reader);
+    }
+    let baseline = subtable(table, "baseline");
+    Some(factors::read_factors(of_factors, baseline, reader))
+}
+
+/// The table under `key`, if there is one.
+fn subtable<'a>(table: &'a Table, key: &str) -> Option<&'a Table> {
+    match &table.get(key)?.value {
+        Value::Table(table) => Some(table),
+        _ => None,
+    }
 }
 
 fn no_factors(line: usize, reader: &mut Reader<'_>) {

@@ -57,14 +57,22 @@ fn digest(first: &Answer, second: &Answer) -> Digest {
         request: path_of(&first.request),
         status: first.status,
         length: first.length,
-        sha256: same.then(|| first.sha256.iter().map(|byte| format!("{byte:02x}")).collect()),
+        sha256: same.then(|| {
+            first
+                .sha256
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect()
+        }),
     }
 }
 
 /// Method and path: hosts and ports differ between trials.
 fn path_of(request: &str) -> String {
     let (method, url) = request.split_once(' ').unwrap_or(("", request));
-    let path = url.split_once("://").and_then(|(_, rest)| Some(&rest[rest.find('/')?..]));
+    let path = url
+        .split_once("://")
+        .and_then(|(_, rest)| Some(&rest[rest.find('/')?..]));
     format!("{method} {}", path.unwrap_or(url))
 }
 
@@ -73,20 +81,35 @@ pub(crate) fn difference(one: &Answers, other: &Answers) -> Option<String> {
     one.digests.iter().find_map(|(index, a)| {
         let b = other.digests.get(index)?;
         if a.status != b.status {
-            return Some(format!("{}: status {} against {}", a.request, a.status, b.status));
+            return Some(format!(
+                "{}: status {} against {}",
+                a.request, a.status, b.status
+            ));
         }
-        let (Some(hash_a), Some(hash_b)) = (&a.sha256, &b.sha256) else { return None };
+        let (Some(hash_a), Some(hash_b)) = (&a.sha256, &b.sha256) else {
+            return None;
+        };
         if a.length != b.length {
-            return Some(format!("{}: {} bytes against {}", a.request, a.length, b.length));
+            return Some(format!(
+                "{}: {} bytes against {}",
+                a.request, a.length, b.length
+            ));
         }
-        (hash_a != hash_b)
-            .then(|| format!("{}: {} bytes each, but not the same ones", a.request, a.length))
+        (hash_a != hash_b).then(|| {
+            format!(
+                "{}: {} bytes each, but not the same ones",
+                a.request, a.length
+            )
+        })
     })
 }
 
 /// Requests whose answers change by themselves, so that they can't be compared.
 pub(crate) fn unstable(answers: &Answers) -> Vec<&str> {
-    let changing = answers.digests.values().filter(|digest| digest.sha256.is_none());
+    let changing = answers
+        .digests
+        .values()
+        .filter(|digest| digest.sha256.is_none());
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
@@ -96,8 +119,15 @@ mod tests {
 
     fn answers(status: u16, length: u64, hash: Option<&str>) -> Answers {
         let request = "GET /".to_owned();
-        let digest = Digest { request, status, length, sha256: hash.map(str::to_owned) };
-        Answers { digests: [(0, digest)].into() }
+        let digest = Digest {
+            request,
+            status,
+            length,
+            sha256: hash.map(str::to_owned),
+        };
+        Answers {
+            digests: [(0, digest)].into(),
+        }
     }
 
     #[test]
@@ -105,8 +135,14 @@ mod tests {
         let plain = answers(200, 13, Some("aa"));
         assert_eq!(difference(&plain, &plain), None);
         let says = |other: &Answers| difference(&plain, other).unwrap();
-        assert_eq!(says(&answers(404, 13, Some("aa"))), "GET /: status 200 against 404");
-        assert_eq!(says(&answers(200, 14, Some("bb"))), "GET /: 13 bytes against 14");
+        assert_eq!(
+            says(&answers(404, 13, Some("aa"))),
+            "GET /: status 200 against 404"
+        );
+        assert_eq!(
+            says(&answers(200, 14, Some("bb"))),
+            "GET /: 13 bytes against 14"
+        );
         assert!(says(&answers(200, 13, Some("bb"))).contains("not the same"));
     }
 

@@ -34,17 +34,15 @@ pub(crate) struct Found {
 
 impl Found {
     fn of_all(id: &str, severity: Severity, text: String) -> Found {
-        Found { finding: Finding::new(id, severity, text), variants: Vec::new() }
+        Found {
+            finding: Finding::new(id, severity, text),
+            variants: Vec::new(),
+        }
     }
 }
 
 /// Every finding of an experiment with so many complete blocks.
-pub(crate) fn of(
-    plan: &Plan,
-    design: &Design,
-    results: &[TrialResult],
-    blocks: u32,
-) -> Vec<Found> {
+pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: u32) -> Vec<Found> {
     let name = |variant: usize| design.name_of(variant);
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
@@ -77,7 +75,9 @@ fn of_loads(
         for (id, mut findings) in seen {
             findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
             // One bad trial among many is a warning about noise, not a verdict on the variant.
-            let usual = findings.get((trials.len() - 1) / 2).map(|finding| finding.severity);
+            let usual = findings
+                .get((trials.len() - 1) / 2)
+                .map(|finding| finding.severity);
             let worst = findings[0].severity;
             let severity = usual.unwrap_or(worst.min(Severity::Warning));
             let text = format!(
@@ -88,7 +88,10 @@ fn of_loads(
                 findings[0].text
             );
             let finding = Finding::new(id, severity, text);
-            found.push(Found { finding, variants: vec![variant] });
+            found.push(Found {
+                finding,
+                variants: vec![variant],
+            });
         }
     }
     found
@@ -109,7 +112,9 @@ fn bytes_differ(
         if found.iter().any(|found| found.variants == [result.variant]) {
             continue;
         }
-        let reference = results.iter().find(|other| other.variant == baseline(result.variant));
+        let reference = results
+            .iter()
+            .find(|other| other.variant == baseline(result.variant));
         let Some(reference) = reference else { continue };
         if let Some(difference) = answers::difference(&result.answers, &reference.answers) {
             let text = format!(
@@ -119,10 +124,15 @@ fn bytes_differ(
                 name(reference.variant)
             );
             let finding = Finding::new("bytes-differ", Severity::Error, text);
-            found.push(Found { finding, variants: vec![result.variant] });
+            found.push(Found {
+                finding,
+                variants: vec![result.variant],
+            });
         }
     }
-    let changing = results.first().map(|first| answers::unstable(&first.answers));
+    let changing = results
+        .first()
+        .map(|first| answers::unstable(&first.answers));
     if let Some(changing) = changing.filter(|changing| !changing.is_empty()) {
         let text = format!(
             "{} of the requests are answered with other bytes each time (such as {}), so that only \
@@ -164,14 +174,20 @@ fn negotiation_differs(
             agreed(other)
         );
         let finding = Finding::new("negotiation-differs", Severity::Warning, text);
-        found.push(Found { finding, variants: vec![result.variant] });
+        found.push(Found {
+            finding,
+            variants: vec![result.variant],
+        });
     }
     found
 }
 
 fn agreed(record: &Record) -> String {
     let agreed = &record.negotiated;
-    let http = agreed.http.as_ref().map(|version| format!("HTTP/{version}"));
+    let http = agreed
+        .http
+        .as_ref()
+        .map(|version| format!("HTTP/{version}"));
     let parts = [&http, &agreed.tls, &agreed.cipher, &agreed.alpn];
     let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
     parts.join(" ")
@@ -194,7 +210,9 @@ fn server_idle(
             result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
         });
         let share = median(shares.collect());
-        let Some(share) = share.filter(|&share| share < IDLE_SHARE) else { continue };
+        let Some(share) = share.filter(|&share| share < IDLE_SHARE) else {
+            continue;
+        };
         let text = format!(
             "{}: the services used {:.0}% of their cores, although the load waits for nothing else. \
              Something other than their CPU sets the rate (a lock, a disk, a backend, too few \
@@ -203,7 +221,10 @@ fn server_idle(
             share * 100.0
         );
         let finding = Finding::new("server-idle", Severity::Warning, text);
-        found.push(Found { finding, variants: vec![variant] });
+        found.push(Found {
+            finding,
+            variants: vec![variant],
+        });
     }
     found
 }
@@ -219,9 +240,18 @@ fn not_stationary(
 ) -> Vec<Found> {
     let mut found = Vec::new();
     for variant in 0..variants {
-        let drifts = of_variant(results, variant).into_iter().filter_map(drift).collect();
-        let Some(drift) = median(drifts).filter(|drift| drift.abs() > DRIFT) else { continue };
-        let (way, by) = if drift > 0.0 { ("faster", drift) } else { ("slower", -drift) };
+        let drifts = of_variant(results, variant)
+            .into_iter()
+            .filter_map(drift)
+            .collect();
+        let Some(drift) = median(drifts).filter(|drift| drift.abs() > DRIFT) else {
+            continue;
+        };
+        let (way, by) = if drift > 0.0 {
+            ("faster", drift)
+        } else {
+            ("slower", -drift)
+        };
         let text = format!(
             "{}: the last third of a trial is {:.0}% {way} than its first. The server has not \
              settled; a longer warm-up would measure the settled state alone.",
@@ -229,7 +259,10 @@ fn not_stationary(
             by * 100.0
         );
         let finding = Finding::new("not-stationary", Severity::Warning, text);
-        found.push(Found { finding, variants: vec![variant] });
+        found.push(Found {
+            finding,
+            variants: vec![variant],
+        });
     }
     found
 }
@@ -253,15 +286,23 @@ fn lost_percent(result: &TrialResult) -> f64 {
 }
 
 fn noisy_machine(results: &[TrialResult]) -> Option<Found> {
-    let noisy: Vec<_> =
-        results.iter().filter(|result| lost_percent(result) > NOISE_PERCENT).collect();
-    let worst =
-        noisy.iter().copied().max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
+    let noisy: Vec<_> = results
+        .iter()
+        .filter(|result| lost_percent(result) > NOISE_PERCENT)
+        .collect();
+    let worst = noisy
+        .iter()
+        .copied()
+        .max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
     let culprit = match &worst.telemetry.top_foreign {
         Some(name) => format!(", mostly by {name}"),
         None => String::new(),
     };
-    let severity = if noisy.len() * 2 > results.len() { Severity::Warning } else { Severity::Note };
+    let severity = if noisy.len() * 2 > results.len() {
+        Severity::Warning
+    } else {
+        Severity::Note
+    };
     let text = format!(
         "In {} of {} trials something else used the machine: at worst {:.0}% of a core{culprit} and \
          {:.0}% taken by other guests. Blocks spread it over all variants and the intervals contain \
@@ -284,12 +325,17 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
     }
     let count = (blocks * variants) as f64;
     let mean = rates.iter().flatten().map(|cell| cell.1).sum::<f64>() / count;
-    let of_block: Vec<f64> = rates.iter().map(|row| average(row.iter().map(|c| c.1))).collect();
-    let of_variant: Vec<f64> =
-        (0..variants).map(|v| average(rates.iter().map(|row| row[v].1))).collect();
+    let of_block: Vec<f64> = rates
+        .iter()
+        .map(|row| average(row.iter().map(|c| c.1)))
+        .collect();
+    let of_variant: Vec<f64> = (0..variants)
+        .map(|v| average(rates.iter().map(|row| row[v].1)))
+        .collect();
     // The place is freed of the variants' unequal share of it in the same way.
-    let place_of: Vec<f64> =
-        (0..variants).map(|v| average(rates.iter().map(|row| row[v].0))).collect();
+    let place_of: Vec<f64> = (0..variants)
+        .map(|v| average(rates.iter().map(|row| row[v].0)))
+        .collect();
     let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
     for (row, block_mean) in rates.iter().zip(&of_block) {
         for (v, (place, rate)) in row.iter().enumerate() {
@@ -299,7 +345,9 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
         }
     }
     let freedom = (blocks - 1) * (variants - 1);
-    let freedom = u32::try_from(freedom.checked_sub(1)?).ok().filter(|&freedom| freedom > 0)?;
+    let freedom = u32::try_from(freedom.checked_sub(1)?)
+        .ok()
+        .filter(|&freedom| freedom > 0)?;
     if xx < 1e-9 {
         return None;
     }
@@ -321,9 +369,16 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
 fn whole_blocks(results: &[TrialResult], variants: usize) -> Vec<Vec<(f64, f64)>> {
     let mut blocks: BTreeMap<u32, BTreeMap<usize, (f64, f64)>> = BTreeMap::new();
     for result in results {
-        if let Some(&rate) = result.values.get(&Metric::RatePerS).filter(|&&rate| rate > 0.0) {
+        if let Some(&rate) = result
+            .values
+            .get(&Metric::RatePerS)
+            .filter(|&&rate| rate > 0.0)
+        {
             let cell = (result.position as f64, rate.ln());
-            blocks.entry(result.block).or_default().insert(result.variant, cell);
+            blocks
+                .entry(result.block)
+                .or_default()
+                .insert(result.variant, cell);
         }
     }
     let whole = blocks.into_values().filter(|block| block.len() == variants);
@@ -343,7 +398,11 @@ fn few_blocks(blocks: u32) -> Option<Found> {
         ),
         _ => return None,
     };
-    let severity = if blocks < prony_stats::LEAST_BLOCKS { Severity::Warning } else { Severity::Note };
+    let severity = if blocks < prony_stats::LEAST_BLOCKS {
+        Severity::Warning
+    } else {
+        Severity::Note
+    };
     Some(Found::of_all("few-blocks", severity, text))
 }
 
@@ -364,10 +423,15 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 /// Takes back the verdicts that the findings of severity `error` can have distorted.
 pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Found]) {
-    let errors = found.iter().filter(|found| found.finding.severity == Severity::Error);
+    let errors = found
+        .iter()
+        .filter(|found| found.finding.severity == Severity::Error);
     for error in errors {
         let about = |levels: &Levels| {
-            error.variants.iter().any(|&variant| design.variants[variant] == *levels)
+            error
+                .variants
+                .iter()
+                .any(|&variant| design.variants[variant] == *levels)
         };
         let id = error.finding.id.as_str();
         evaluation.withhold(

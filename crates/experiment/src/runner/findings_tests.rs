@@ -39,13 +39,23 @@ fn record(findings: Vec<Finding>) -> Record {
                       "max_rss_bytes": 0},
         "negotiated": {"http": "1.1", "tls": null, "cipher": null, "alpn": null},
         "findings": [], "histograms": {}}"#;
-    Record { findings, ..Record::from_json(json).unwrap() }
+    Record {
+        findings,
+        ..Record::from_json(json).unwrap()
+    }
 }
 
 fn answers(body: &str) -> Answers {
     let request = "GET /".to_owned();
-    let digest = Digest { request, status: 200, length: 13, sha256: Some(body.to_owned()) };
-    Answers { digests: [(0, digest)].into() }
+    let digest = Digest {
+        request,
+        status: 200,
+        length: 13,
+        sha256: Some(body.to_owned()),
+    };
+    Answers {
+        digests: [(0, digest)].into(),
+    }
 }
 
 fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult {
@@ -54,7 +64,11 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         variant,
         position,
         values: Values::from([(Metric::RatePerS, rate)]),
-        telemetry: Watched { services_percent: 95.0, services_cores: 1, ..Watched::default() },
+        telemetry: Watched {
+            services_percent: 95.0,
+            services_cores: 1,
+            ..Watched::default()
+        },
         answers: answers("aa"),
         record: Some(record(Vec::new())),
     }
@@ -94,14 +108,23 @@ fn a_loads_finding_weighs_as_in_half_of_the_trials() {
     let saturated = || Finding::new("generator-saturated", Severity::Error, "Busy.");
     let of_tcp = |results: &mut Vec<TrialResult>, count: usize| {
         let tcp = results.iter_mut().filter(|result| result.variant == 0);
-        tcp.take(count).for_each(|result| result.record = Some(record(vec![saturated()])));
+        tcp.take(count)
+            .for_each(|result| result.record = Some(record(vec![saturated()])));
         of_loads(results, 2, &name)
     };
     let few = of_tcp(&mut results, 2);
     assert_eq!(few[0].finding.severity, Severity::Warning);
-    assert!(few[0].finding.text.starts_with("tcp, in 2 of 5 trials: Busy."));
+    assert!(
+        few[0]
+            .finding
+            .text
+            .starts_with("tcp, in 2 of 5 trials: Busy.")
+    );
     let most = of_tcp(&mut results, 3);
-    assert_eq!((most[0].finding.severity, &most[0].variants[..]), (Severity::Error, &[0][..]));
+    assert_eq!(
+        (most[0].finding.severity, &most[0].variants[..]),
+        (Severity::Error, &[0][..])
+    );
 }
 
 #[test]
@@ -112,24 +135,44 @@ fn bytes_that_differ_are_an_error_of_their_variant() {
     }
     let found = bytes_differ(&results, &baseline, &name);
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].finding.severity, &found[0].variants[..]), (Severity::Error, &[0][..]));
-    assert!(found[0].finding.text.contains("tcp does not return what unix returns: GET /"));
+    assert_eq!(
+        (found[0].finding.severity, &found[0].variants[..]),
+        (Severity::Error, &[0][..])
+    );
+    assert!(
+        found[0]
+            .finding
+            .text
+            .contains("tcp does not return what unix returns: GET /")
+    );
 }
 
 #[test]
 fn what_was_agreed_on_is_compared_where_the_same_was_asked_for() {
     let mut results = trials(3, |_, _, _| 1000.0);
-    let first = results.iter_mut().find(|result| result.variant == 0).unwrap();
+    let first = results
+        .iter_mut()
+        .find(|result| result.variant == 0)
+        .unwrap();
     let of_first = first.record.as_mut().unwrap();
     of_first.negotiated.http = Some("1.0".to_owned());
     let found = negotiation_differs(&results, &baseline, &name);
     assert_eq!(found.len(), 1);
     assert!(found[0].finding.text.contains("HTTP/1.0 against HTTP/1.1"));
 
-    let first = results.iter_mut().find(|result| result.variant == 0).unwrap();
+    let first = results
+        .iter_mut()
+        .find(|result| result.variant == 0)
+        .unwrap();
     let of_first = first.record.as_mut().unwrap();
-    of_first.load = LoadInfo { http: "1.0".to_owned(), ..of_first.load.clone() };
-    assert!(negotiation_differs(&results, &baseline, &name).is_empty(), "varied on purpose");
+    of_first.load = LoadInfo {
+        http: "1.0".to_owned(),
+        ..of_first.load.clone()
+    };
+    assert!(
+        negotiation_differs(&results, &baseline, &name).is_empty(),
+        "varied on purpose"
+    );
 }
 
 #[test]
@@ -140,11 +183,26 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     }
     let found = server_idle(&results, 2, &name);
     assert_eq!(found.len(), 1);
-    assert!(found[0].finding.text.starts_with("unix: the services used 40% of their cores"));
-    results.iter_mut().for_each(|result| result.telemetry.foreign_percent = 60.0);
-    assert!(server_idle(&results, 2, &name).is_empty(), "they were not let run");
-    results.iter_mut().for_each(|result| result.telemetry.foreign_percent = 0.0);
-    for record in results.iter_mut().filter_map(|result| result.record.as_mut()) {
+    assert!(
+        found[0]
+            .finding
+            .text
+            .starts_with("unix: the services used 40% of their cores")
+    );
+    results
+        .iter_mut()
+        .for_each(|result| result.telemetry.foreign_percent = 60.0);
+    assert!(
+        server_idle(&results, 2, &name).is_empty(),
+        "they were not let run"
+    );
+    results
+        .iter_mut()
+        .for_each(|result| result.telemetry.foreign_percent = 0.0);
+    for record in results
+        .iter_mut()
+        .filter_map(|result| result.record.as_mut())
+    {
         record.load.rate_per_s = Some(100.0);
     }
     assert!(server_idle(&results, 2, &name).is_empty());
@@ -153,7 +211,10 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
 #[test]
 fn a_trial_that_speeds_up_has_not_settled() {
     let mut results = trials(3, |_, _, _| 1000.0);
-    for record in results.iter_mut().filter_map(|result| result.record.as_mut()) {
+    for record in results
+        .iter_mut()
+        .filter_map(|result| result.record.as_mut())
+    {
         let slice = |n: u64| Slice {
             t_s: n as f64 / 2.0,
             ok: 100 + 10 * n,
@@ -177,8 +238,13 @@ fn strangers_on_the_machine_are_named() {
     let found = noisy_machine(&results).unwrap().finding;
     assert_eq!(found.severity, Severity::Note);
     assert!(found.text.contains("1 of 6 trials") && found.text.contains("by cron"));
-    results.iter_mut().for_each(|result| result.telemetry.steal_percent = 6.0);
-    assert_eq!(noisy_machine(&results).unwrap().finding.severity, Severity::Warning);
+    results
+        .iter_mut()
+        .for_each(|result| result.telemetry.steal_percent = 6.0);
+    assert_eq!(
+        noisy_machine(&results).unwrap().finding.severity,
+        Severity::Warning
+    );
 }
 
 #[test]
@@ -234,7 +300,14 @@ fn verdicts(ratio: f64, id: &str, variant: usize) -> [Verdict; 2] {
     let design = design();
     let mut evaluation = evaluate(&design, &observed, &[]).unwrap();
     let finding = Finding::new(id, Severity::Error, "Text.");
-    withhold(&mut evaluation, &design, &[Found { finding, variants: vec![variant] }]);
+    withhold(
+        &mut evaluation,
+        &design,
+        &[Found {
+            finding,
+            variants: vec![variant],
+        }],
+    );
     [0, 1].map(|place| evaluation.comparisons[place].verdict)
 }
 
@@ -242,7 +315,10 @@ fn verdicts(ratio: f64, id: &str, variant: usize) -> [Verdict; 2] {
 fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
     use Verdict::{Equivalent, Slower, Withheld};
     // The server's CPU per request is what it is, however fast the load comes.
-    assert_eq!(verdicts(1.0, "generator-saturated", 1), [Withheld, Equivalent]);
+    assert_eq!(
+        verdicts(1.0, "generator-saturated", 1),
+        [Withheld, Equivalent]
+    );
     // The faster one, unix, hit the generator's limit: tcp is slower all the same.
     assert_eq!(verdicts(0.8, "generator-saturated", 1), [Slower, Slower]);
     // The slower one did: perhaps only the generator is slow with it.

@@ -45,7 +45,11 @@ impl fmt::Display for FolderError {
                 write!(f, "{}: no experiment in it to resume", dir.display())
             }
             FolderError::OtherPlan(dir) => {
-                write!(f, "{}: its experiment has other variants than this plan", dir.display())
+                write!(
+                    f,
+                    "{}: its experiment has other variants than this plan",
+                    dir.display()
+                )
             }
             FolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
         }
@@ -88,8 +92,12 @@ impl Stored {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }
         fs::create_dir_all(dir.join("trials")).map_err(|error| failed(dir, &error))?;
-        plan.freeze(dir).map_err(|error| failed(&dir.join("plan.toml"), &error))?;
-        let state = State { seed, variants: ids(plan) };
+        plan.freeze(dir)
+            .map_err(|error| failed(&dir.join("plan.toml"), &error))?;
+        let state = State {
+            seed,
+            variants: ids(plan),
+        };
         write_json(&dir.join("state.json"), &state)?;
         Ok(Stored {
             dir: dir.to_owned(),
@@ -122,8 +130,14 @@ impl Stored {
             false => StoredEnvironment::default(),
         };
         let dir = dir.to_owned();
-        let mut stored =
-            Stored { dir, state, looks, results: Vec::new(), environment, blocks_run: 0 };
+        let mut stored = Stored {
+            dir,
+            state,
+            looks,
+            results: Vec::new(),
+            environment,
+            blocks_run: 0,
+        };
         stored.read_blocks()?;
         Ok(stored)
     }
@@ -161,7 +175,9 @@ impl Stored {
     }
 
     pub(crate) fn last(&self) -> &TrialResult {
-        self.results.last().expect("asked for after a trial was kept")
+        self.results
+            .last()
+            .expect("asked for after a trial was kept")
     }
 
     pub(crate) fn complete_blocks(&self, variants: usize) -> u32 {
@@ -179,7 +195,11 @@ impl Stored {
 
     /// Blocks of which any trial ended, `complete` of them whole.
     pub(crate) fn blocks_begun(&self, complete: u32) -> u32 {
-        self.results.iter().map(|result| result.block).max().unwrap_or(complete)
+        self.results
+            .iter()
+            .map(|result| result.block)
+            .max()
+            .unwrap_or(complete)
     }
 
     /// An empty folder for a trial.
@@ -195,7 +215,10 @@ impl Stored {
     /// Stores a trial that ended.
     pub(crate) fn keep(&mut self, result: TrialResult) -> Result<(), FolderError> {
         let id = &self.state.variants[result.variant];
-        let dir = self.dir.join("trials").join(format!("{}-{id}", result.block));
+        let dir = self
+            .dir
+            .join("trials")
+            .join(format!("{}-{id}", result.block));
         if let Some(record) = &result.record {
             let path = dir.join("record.json");
             fs::write(&path, record.to_json()).map_err(|error| failed(&path, &error))?;
@@ -212,7 +235,9 @@ impl Stored {
         environment: Environment,
     ) -> Result<(), FolderError> {
         self.environment.machine = environment.machine;
-        self.environment.services.insert(id.to_owned(), environment.services);
+        self.environment
+            .services
+            .insert(id.to_owned(), environment.services);
         write_json(&self.dir.join("environment.json"), &self.environment)
     }
 
@@ -222,17 +247,25 @@ impl Stored {
 }
 
 fn ids(plan: &Plan) -> Vec<String> {
-    plan.variants.iter().map(|variant| variant.id.clone()).collect()
+    plan.variants
+        .iter()
+        .map(|variant| variant.id.clone())
+        .collect()
 }
 
 fn failed(path: &Path, error: &io::Error) -> FolderError {
-    FolderError::File { path: path.to_owned(), error: error.to_string() }
+    FolderError::File {
+        path: path.to_owned(),
+        error: error.to_string(),
+    }
 }
 
 /// Writes the whole file or nothing: it may be read while it is replaced.
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
-    let mut json = serde_json::to_string_pretty(value)
-        .map_err(|error| FolderError::File { path: path.to_owned(), error: error.to_string() })?;
+    let mut json = serde_json::to_string_pretty(value).map_err(|error| FolderError::File {
+        path: path.to_owned(),
+        error: error.to_string(),
+    })?;
     json.push('\n');
     let draft = path.with_extension("json.new");
     fs::write(&draft, json)
@@ -242,6 +275,8 @@ fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {
     let text = fs::read_to_string(path).map_err(|error| failed(path, &error))?;
-    serde_json::from_str(&text)
-        .map_err(|error| FolderError::File { path: path.to_owned(), error: error.to_string() })
+    serde_json::from_str(&text).map_err(|error| FolderError::File {
+        path: path.to_owned(),
+        error: error.to_string(),
+    })
 }

@@ -136,9 +136,16 @@ pub fn forecast(plan: &Plan, settings: &Settings) -> Forecast {
     let blocks = block_range(plan, settings);
     let trial = plan.trials.warmup + plan.trials.duration + BESIDE_LOAD;
     let time = |blocks: u32| trial * blocks * u32::try_from(plan.variants.len()).unwrap_or(1);
-    let budget = settings.budget.or(plan.trials.budget).unwrap_or(Duration::MAX);
+    let budget = settings
+        .budget
+        .or(plan.trials.budget)
+        .unwrap_or(Duration::MAX);
     let time = (time(blocks.0).min(budget), time(blocks.1).min(budget));
-    Forecast { variants: plan.variants.len(), blocks, time }
+    Forecast {
+        variants: plan.variants.len(),
+        blocks,
+        time,
+    }
 }
 
 fn block_range(plan: &Plan, settings: &Settings) -> (u32, u32) {
@@ -164,7 +171,10 @@ pub fn run(
     let stored = match settings.resume {
         true => Stored::open(plan, &settings.out)?,
         false => {
-            let seed = settings.seed.or(plan.trials.seed).unwrap_or_else(random_seed);
+            let seed = settings
+                .seed
+                .or(plan.trials.seed)
+                .unwrap_or_else(random_seed);
             Stored::create(plan, &settings.out, seed)?
         }
     };
@@ -190,7 +200,10 @@ fn random_seed() -> u64 {
 fn design(plan: &Plan, settings: &Settings) -> Design {
     let (blocks_min, blocks_max) = block_range(plan, settings);
     let levels = |levels: &crate::plan::Levels| {
-        levels.iter().map(|(factor, level)| (factor.to_owned(), level.to_owned())).collect()
+        levels
+            .iter()
+            .map(|(factor, level)| (factor.to_owned(), level.to_owned()))
+            .collect()
     };
     Design {
         factors: plan
@@ -198,10 +211,18 @@ fn design(plan: &Plan, settings: &Settings) -> Design {
             .iter()
             .map(|factor| Factor {
                 name: factor.name.clone(),
-                levels: factor.levels.iter().map(|level| level.name.clone()).collect(),
+                levels: factor
+                    .levels
+                    .iter()
+                    .map(|level| level.name.clone())
+                    .collect(),
             })
             .collect(),
-        variants: plan.variants.iter().map(|variant| levels(&variant.levels)).collect(),
+        variants: plan
+            .variants
+            .iter()
+            .map(|variant| levels(&variant.levels))
+            .collect(),
         baseline: levels(&plan.baseline),
         margin: plan.margin,
         family: plan.metrics.clone(),
@@ -224,11 +245,7 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    fn run(
-        &mut self,
-        host: &mut dyn Host,
-        interrupt: &Interrupt,
-    ) -> Result<Finished, RunnerError> {
+    fn run(&mut self, host: &mut dyn Host, interrupt: &Interrupt) -> Result<Finished, RunnerError> {
         self.looks = self.stored.looks().to_vec();
         let mut failed = None;
         let done = self.stored.complete_blocks(self.plan.variants.len());
@@ -259,24 +276,36 @@ impl Experiment<'_> {
             block += 1;
         }
         let document = self.conclude()?;
-        Ok(Finished { document, interrupted: interrupt.is_stopped(), failed })
+        Ok(Finished {
+            document,
+            interrupted: interrupt.is_stopped(),
+            failed,
+        })
     }
 
     /// The first planned look after so many blocks; too few blocks for any end the experiment
     /// without one.
     fn planned_look(&self, done: u32) -> u32 {
-        let planned = self.design.planned_looks().into_iter().find(|&look| look > done);
+        let planned = self
+            .design
+            .planned_looks()
+            .into_iter()
+            .find(|&look| look > done);
         planned.unwrap_or(self.design.blocks_max)
     }
 
     /// Whether another block would end within the budget, by the time that blocks took so far.
     fn has_time(&self, block: u32) -> bool {
-        let Some(budget) = self.budget else { return true };
+        let Some(budget) = self.budget else {
+            return true;
+        };
         let done = self.stored.blocks_run();
         let spent = self.began.elapsed();
         let each = match done {
-            0 => (self.plan.trials.warmup + self.plan.trials.duration)
-                * u32::try_from(self.plan.variants.len()).unwrap_or(1),
+            0 => {
+                (self.plan.trials.warmup + self.plan.trials.duration)
+                    * u32::try_from(self.plan.variants.len()).unwrap_or(1)
+            }
             done => spent / done,
         };
         // Without a first block there would be nothing to say at all.
@@ -294,8 +323,17 @@ impl Experiment<'_> {
         let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
         for (position, &variant) in order.iter().enumerate() {
             let id = &self.plan.variants[variant].id;
-            (self.on)(Event::TrialBegan { block, position, variants, id });
-            let place = trial::Place { block, variant, position };
+            (self.on)(Event::TrialBegan {
+                block,
+                position,
+                variants,
+                id,
+            });
+            let place = trial::Place {
+                block,
+                variant,
+                position,
+            };
             let mut trial = trial::Trial {
                 plan: self.plan,
                 host: &mut *host,
@@ -330,7 +368,10 @@ impl Experiment<'_> {
         let next = evaluation.next_look();
         let document = self.document(evaluation);
         self.stored.write_verdict(&document)?;
-        (self.on)(Event::Looked { document: &document, next });
+        (self.on)(Event::Looked {
+            document: &document,
+            next,
+        });
         Ok(next)
     }
 
@@ -347,7 +388,12 @@ impl Experiment<'_> {
     }
 
     fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {
-        let all = findings::of(self.plan, &self.design, self.stored.results(), evaluation.blocks);
+        let all = findings::of(
+            self.plan,
+            &self.design,
+            self.stored.results(),
+            evaluation.blocks,
+        );
         findings::withhold(&mut evaluation, &self.design, &all);
         let order = (0..self.stored.blocks_begun(evaluation.blocks))
             .map(|block| {

@@ -60,7 +60,10 @@ pub(crate) fn wait(
             return Err(NotReady::Interrupted);
         }
         if let Err(exited) = host.alive(service) {
-            return Err(NotReady::Ended { status: exited.status, log: exited.log_tail });
+            return Err(NotReady::Ended {
+                status: exited.status,
+                log: exited.log_tail,
+            });
         }
         let last = match endpoint {
             None => return Ok(()),
@@ -71,7 +74,11 @@ pub(crate) fn wait(
         };
         if Instant::now() >= until {
             let log = host.log_tail(service, LOG_LINES);
-            return Err(NotReady::Silent { within: ready.within, last, log });
+            return Err(NotReady::Silent {
+                within: ready.within,
+                last,
+                log,
+            });
         }
         std::thread::sleep(PAUSE);
     }
@@ -95,7 +102,10 @@ fn try_once(endpoint: &Endpoint, ready: &Ready) -> Result<(), String> {
     let answer = probe(&spec, 0, TRY)?;
     match ready.accepts(answer.status) {
         true => Ok(()),
-        false => Err(format!("GET {path} was answered with status {}", answer.status)),
+        false => Err(format!(
+            "GET {path} was answered with status {}",
+            answer.status
+        )),
     }
 }
 

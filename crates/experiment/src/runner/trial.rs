@@ -110,11 +110,17 @@ impl fmt::Display for TrialError {
             TrialError::Host(error) => error.fmt(f),
             TrialError::Service { service, why } => match why {
                 NotReady::Ended { status, log } => {
-                    write!(f, "service \"{service}\" ended before it was ready ({status})")?;
+                    write!(
+                        f,
+                        "service \"{service}\" ended before it was ready ({status})"
+                    )?;
                     write_log(f, service, log)
                 }
                 NotReady::Silent { within, last, log } => {
-                    write!(f, "service \"{service}\" was not ready within {within:?} ({last})")?;
+                    write!(
+                        f,
+                        "service \"{service}\" was not ready within {within:?} ({last})"
+                    )?;
                     write_log(f, service, log)
                 }
                 NotReady::Interrupted => f.write_str("interrupted"),
@@ -162,7 +168,10 @@ impl Trial<'_> {
         let result = self.make(place);
         let released = self.host.release();
         let result = match result {
-            Err(TrialError::Service { why: NotReady::Interrupted, .. }) => Ok(None),
+            Err(TrialError::Service {
+                why: NotReady::Interrupted,
+                ..
+            }) => Ok(None),
             result if self.interrupt.is_stopped() => result.map(|_| None),
             result => result,
         }?;
@@ -175,9 +184,15 @@ impl Trial<'_> {
             .stored
             .trial_dir(place.block, &self.plan.variants[place.variant].id)
             .map_err(|error| TrialError::File(error.to_string()))?;
-        let wanted = self.plan.allocations(place.variant).map_err(TrialError::Plan)?;
+        let wanted = self
+            .plan
+            .allocations(place.variant)
+            .map_err(TrialError::Plan)?;
         let allocated = self.host.allocate(&wanted)?;
-        let resolved = self.plan.resolve(place.variant, &allocated).map_err(TrialError::Plan)?;
+        let resolved = self
+            .plan
+            .resolve(place.variant, &allocated)
+            .map_err(TrialError::Plan)?;
         keep_files(&resolved, &dir)?;
         self.start(&resolved, &allocated, &dir)?;
         let spec = self.load_spec(&resolved.load, place.block)?;
@@ -217,13 +232,21 @@ impl Trial<'_> {
         allocated: &BTreeMap<String, Allocated>,
         dir: &Path,
     ) -> Result<(), TrialError> {
-        for service in resolved.services.iter().filter(|service| service.remote.is_none()) {
+        for service in resolved
+            .services
+            .iter()
+            .filter(|service| service.remote.is_none())
+        {
             let name = &service.spec.name;
             (self.on)(Event::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let place = allocated.get(name);
-            ready::wait(name, &service.ready, place, self.host, self.interrupt)
-                .map_err(|why| TrialError::Service { service: name.clone(), why })?;
+            ready::wait(name, &service.ready, place, self.host, self.interrupt).map_err(|why| {
+                TrialError::Service {
+                    service: name.clone(),
+                    why,
+                }
+            })?;
         }
         Ok(())
     }
@@ -247,9 +270,17 @@ impl Trial<'_> {
         let control = Arc::new(Control::new(spec.info().threads));
         self.interrupt.watch(Some(control.clone()));
         let warmup = Duration::from_secs_f64(spec.info().warmup_s);
-        let measured = spec.info().duration_s.map_or(SAMPLE_EVERY, Duration::from_secs_f64);
+        let measured = spec
+            .info()
+            .duration_s
+            .map_or(SAMPLE_EVERY, Duration::from_secs_f64);
         let interval = SAMPLE_EVERY.min(measured / LEAST_SAMPLES);
-        let avoid = load.flags.cores.clone().map(|cores| cores.0).unwrap_or_default();
+        let avoid = load
+            .flags
+            .cores
+            .clone()
+            .map(|cores| cores.0)
+            .unwrap_or_default();
         let done = AtomicBool::new(false);
         let host = &mut *self.host;
         let (record, samples) = std::thread::scope(|scope| {
@@ -281,19 +312,37 @@ fn sleep_until(moment: Instant, done: &AtomicBool) -> bool {
 }
 
 fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
-    let Some(summary) = summary else { return Watched::default() };
+    let Some(summary) = summary else {
+        return Watched::default();
+    };
     let services = summary.services.values();
-    let mut cores: Vec<usize> =
-        resolved.services.iter().flat_map(|service| service.spec.cores.iter().copied()).collect();
-    let free = resolved.services.iter().any(|service| service.spec.cores.is_empty());
+    let mut cores: Vec<usize> = resolved
+        .services
+        .iter()
+        .flat_map(|service| service.spec.cores.iter().copied())
+        .collect();
+    let free = resolved
+        .services
+        .iter()
+        .any(|service| service.spec.cores.is_empty());
     cores.sort_unstable();
     cores.dedup();
     Watched {
-        services_percent: services.map(|s| s.cpu_user_percent + s.cpu_system_percent).sum(),
-        services_cores: if free { summary.host.cores } else { cores.len() },
+        services_percent: services
+            .map(|s| s.cpu_user_percent + s.cpu_system_percent)
+            .sum(),
+        services_cores: if free {
+            summary.host.cores
+        } else {
+            cores.len()
+        },
         foreign_percent: summary.host.foreign_percent,
         steal_percent: summary.host.steal_percent,
-        top_foreign: summary.host.top_foreign.as_ref().map(|process| process.name.clone()),
+        top_foreign: summary
+            .host
+            .top_foreign
+            .as_ref()
+            .map(|process| process.name.clone()),
     }
 }
 

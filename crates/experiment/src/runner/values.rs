@@ -28,8 +28,14 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
         return values;
     };
     let services = telemetry.services.values();
-    let user: f64 = services.clone().map(|service| service.cpu_user_percent).sum();
-    let system: f64 = services.clone().map(|service| service.cpu_system_percent).sum();
+    let user: f64 = services
+        .clone()
+        .map(|service| service.cpu_user_percent)
+        .sum();
+    let system: f64 = services
+        .clone()
+        .map(|service| service.cpu_system_percent)
+        .sum();
     let memory: f64 = services.map(|service| service.memory_mean_bytes).sum();
     values.insert(Metric::ServerCpuUserPercent, user);
     values.insert(Metric::ServerCpuSystemPercent, system);

@@ -184,6 +184,20 @@ pub struct LoadOptions {
     pub public: bool,
 }
 
+#[cfg(test)]
+impl LoadOptions {
+    /// As if these words were typed.
+    pub(crate) fn typed(words: &str) -> LoadOptions {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Typed {
+            #[command(flatten)]
+            load: LoadOptions,
+        }
+        Typed::parse_from(std::iter::once("prony").chain(words.split_whitespace())).load
+    }
+}
+
 /// A list of cores as one value: a bare vector would make the flag repeatable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreList(pub Vec<usize>);

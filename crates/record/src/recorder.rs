@@ -194,9 +194,12 @@ impl Recorder {
                 times
                     .response_total
                     .record_at_least(exchange.ended.since(exchange.intended));
-                times
-                    .service_total
-                    .record_at_least(exchange.ended.since(exchange.sent));
+                // What never began may be served at once: its wait bounds no service time.
+                if outcome != Outcome::Unstarted {
+                    times
+                        .service_total
+                        .record_at_least(exchange.ended.since(exchange.sent));
+                }
             }
         }
     }
@@ -355,6 +358,7 @@ mod tests {
         assert_eq!(recorder.outcomes().get(Outcome::Unstarted), 1);
         assert_eq!(recorder.response_time().count(), 2);
         assert_eq!(recorder.response_time().censored(), 1);
+        assert_eq!(recorder.service_time().censored(), 0);
     }
 
     #[test]

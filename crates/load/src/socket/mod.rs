@@ -24,6 +24,8 @@
 //! 7. Time is the backend's: [`Sockets::now`] never goes back.
 
 mod poll;
+#[cfg(test)]
+pub(crate) mod simulated;
 pub(crate) mod system;
 
 use std::io;

@@ -10,6 +10,8 @@
 mod ending;
 mod reacting;
 mod starting;
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

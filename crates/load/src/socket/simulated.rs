@@ -1,0 +1,327 @@
+//! A backend whose clock is virtual and whose servers are scripts: the real worker runs over it in
+//! no time, and to the nanosecond alike each time.
+//!
+//! It also polices the worker's side of the contract: whoever breaks it panics here.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::io;
+use std::rc::Rc;
+
+use prony_record::Nanos;
+
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Sockets};
+
+/// More waits than any test needs: the worker spins.
+const MOST_WAITS: u64 = 5_000_000;
+/// So many waits in which time stood still and nothing happened are a spin.
+const MOST_IDLE_WAITS: u32 = 100;
+
+/// What a server makes of connections and requests.
+pub(crate) trait Server {
+    /// Somebody connects.
+    fn connect(&mut self, now: Nanos) -> Connect;
+
+    /// A request comes.
+    fn answer(&mut self, asked: &Asked) -> Reply;
+}
+
+/// The answer to a connect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Connect {
+    /// Made after so long.
+    Accept(Nanos),
+    /// Failed after so long with this error of the system.
+    Fail(Nanos, i32),
+    /// Neither.
+    Never,
+}
+
+/// A request, as a server sees it.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) now: Nanos,
+    /// Counts connections, from 0.
+    pub(crate) connection: u64,
+    /// Counts requests on the connection, from 0.
+    pub(crate) number: u64,
+}
+
+/// What follows from a request. Times count from its coming.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) taken: Taken,
+    pub(crate) steps: Vec<(Nanos, Step)>,
+}
+
+/// When the request's bytes are taken over.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Taken {
+    #[default]
+    AtOnce,
+    After(Nanos),
+    Never,
+    Fail(Nanos, i32),
+}
+
+/// What a server does.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    Send(Vec<u8>),
+    Close,
+    Fail(i32),
+}
+
+/// What was asked of the backend, for the tests to look at.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// When connects began.
+    pub(crate) connects: Vec<Nanos>,
+    /// Requests sent: when, and their bytes.
+    pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
+    /// How connections were closed.
+    pub(crate) closes: Vec<Close>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Due {
+    at: Nanos,
+    /// Things of the same moment happen in the order in which they were planned.
+    order: u64,
+    key: (u32, u32),
+    what: What,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Connected,
+    ConnectFailed(i32),
+    Taken,
+    SendFailed(i32),
+    Send(Vec<u8>),
+    Close,
+    Fail(i32),
+}
+
+struct Link<'run> {
+    key: Key,
+    number: u64,
+    requests: u64,
+    connected: bool,
+    /// The peer's side is closed, or the connection has failed.
+    over: bool,
+    send_failed: bool,
+    sending: Option<Outgoing<'run>>,
+}
+
+/// See the module.
+pub(crate) struct SimulatedSockets<'run> {
+    clock: Nanos,
+    /// What it costs to reap a completion.
+    cost: Nanos,
+    server: Box<dyn Server>,
+    links: Vec<Option<Link<'run>>>,
+    used: HashSet<Key>,
+    due: BinaryHeap<Reverse<Due>>,
+    planned: u64,
+    connections: u64,
+    received: Vec<u8>,
+    waits: u64,
+    idle_waits: u32,
+    log: Rc<RefCell<Log>>,
+}
+
+impl<'run> SimulatedSockets<'run> {
+    /// A backend with `slots` slots in front of a server.
+    pub(crate) fn new(slots: usize, server: Box<dyn Server>) -> SimulatedSockets<'run> {
+        let mut links = Vec::new();
+        links.resize_with(slots, || None);
+        SimulatedSockets {
+            clock: Nanos::ZERO,
+            cost: Nanos::ZERO,
+            server,
+            links,
+            used: HashSet::new(),
+            due: BinaryHeap::new(),
+            planned: 0,
+            connections: 0,
+            received: Vec::new(),
+            waits: 0,
+            idle_waits: 0,
+            log: Rc::default(),
+        }
+    }
+
+    /// Reaping a completion takes the worker so long.
+    pub(crate) fn with_cost(mut self, cost: Nanos) -> SimulatedSockets<'run> {
+        self.cost = cost;
+        self
+    }
+
+    /// What happens, also after the worker has taken the backend.
+    pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
+        self.log.clone()
+    }
+
+    fn plan(&mut self, after: Nanos, key: Key, what: What) {
+        self.planned += 1;
+        self.due.push(Reverse(Due {
+            at: self.clock + after,
+            order: self.planned,
+            key: (key.slot, key.generation),
+            what,
+        }));
+    }
+
+    fn link(&mut self, key: Key) -> &mut Link<'run> {
+        let link = self.links[key.slot as usize].as_mut();
+        link.filter(|link| link.key == key)
+            .expect("the worker uses a key that does not live")
+    }
+
+    /// What a due thing means, if its connection still lives.
+    fn happen(&mut self, due: Due) -> Option<Completion> {
+        let (slot, generation) = due.key;
+        let key = Key { slot, generation };
+        let place = self.links.get_mut(slot as usize)?.as_mut();
+        let link = place.filter(|link| link.key == key)?;
+        let error = io::Error::from_raw_os_error;
+        match due.what {
+            What::Connected => {
+                link.connected = true;
+                Some(Completion::Connected(key))
+            }
+            What::ConnectFailed(errno) => {
+                link.over = true;
+                Some(Completion::Failed(key, Operation::Connect, error(errno)))
+            }
+            What::Taken => match link.sending.take()? {
+                Outgoing::Owned(buffer) => Some(Completion::Sent(key, Some(buffer))),
+                Outgoing::Shared(_) => Some(Completion::Sent(key, None)),
+            },
+            What::SendFailed(errno) => {
+                link.send_failed = true;
+                link.sending = None;
+                Some(Completion::Failed(key, Operation::Send, error(errno)))
+            }
+            _ if link.over => None,
+            What::Send(bytes) => {
+                self.received = bytes;
+                Some(Completion::Received(key))
+            }
+            What::Close => {
+                link.over = true;
+                Some(Completion::Closed(key))
+            }
+            What::Fail(errno) => {
+                link.over = true;
+                link.sending = None;
+                Some(Completion::Failed(key, Operation::Receive, error(errno)))
+            }
+        }
+    }
+}
+
+impl<'run> Sockets<'run> for SimulatedSockets<'run> {
+    fn now(&self) -> Nanos {
+        self.clock
+    }
+
+    fn connect(&mut self, key: Key, _peer: &Peer) {
+        assert!(self.used.insert(key), "{key:?} was used before");
+        let place = &mut self.links[key.slot as usize];
+        let over = place.as_ref().is_none_or(|link| link.over);
+        assert!(over, "slot {} is taken", key.slot);
+        *place = Some(Link {
+            key,
+            number: self.connections,
+            requests: 0,
+            connected: false,
+            over: false,
+            send_failed: false,
+            sending: None,
+        });
+        self.connections += 1;
+        self.log.borrow_mut().connects.push(self.clock);
+        match self.server.connect(self.clock) {
+            Connect::Accept(after) => self.plan(after, key, What::Connected),
+            Connect::Fail(after, errno) => self.plan(after, key, What::ConnectFailed(errno)),
+            Connect::Never => {}
+        }
+    }
+
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) {
+        let now = self.clock;
+        let link = self.link(key);
+        assert!(link.connected, "a send before the connection is made");
+        assert!(link.sending.is_none(), "a send during another");
+        assert!(!link.send_failed, "a send after one that failed");
+        let (connection, number) = (link.number, link.requests);
+        link.requests += 1;
+        let copy = bytes.bytes().to_vec();
+        link.sending = Some(bytes);
+        let reply = self.server.answer(&Asked {
+            now,
+            connection,
+            number,
+        });
+        self.log.borrow_mut().requests.push((now, copy));
+        match reply.taken {
+            Taken::AtOnce => self.plan(Nanos::ZERO, key, What::Taken),
+            Taken::After(after) => self.plan(after, key, What::Taken),
+            Taken::Never => {}
+            Taken::Fail(after, errno) => self.plan(after, key, What::SendFailed(errno)),
+        }
+        for (after, step) in reply.steps {
+            let what = match step {
+                Step::Send(bytes) => What::Send(bytes),
+                Step::Close => What::Close,
+                Step::Fail(errno) => What::Fail(errno),
+            };
+            self.plan(after, key, what);
+        }
+    }
+
+    fn close(&mut self, key: Key, how: Close) {
+        let place = &mut self.links[key.slot as usize];
+        if place.take_if(|link| link.key == key).is_some() {
+            self.log.borrow_mut().closes.push(how);
+        }
+    }
+
+    fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        self.waits += 1;
+        assert!(self.waits < MOST_WAITS, "the worker waits without end");
+        let next = self.due.peek().map_or(Nanos::MAX, |Reverse(due)| due.at);
+        let wake = next.min(until).max(self.clock);
+        if wake == self.clock && next > self.clock {
+            self.idle_waits += 1;
+            assert!(self.idle_waits < MOST_IDLE_WAITS, "the worker spins");
+        } else {
+            self.idle_waits = 0;
+        }
+        self.clock = wake;
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Completion> {
+        self.received.clear();
+        while self
+            .due
+            .peek()
+            .is_some_and(|Reverse(due)| due.at <= self.clock)
+        {
+            let Reverse(due) = self.due.pop()?;
+            if let Some(completion) = self.happen(due) {
+                self.clock = self.clock + self.cost;
+                return Some(completion);
+            }
+        }
+        None
+    }
+
+    fn received(&self) -> &[u8] {
+        &self.received
+    }
+}

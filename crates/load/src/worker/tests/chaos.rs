@@ -1,0 +1,265 @@
+//! Random servers against random loads: whatever happens, every request is accounted for, the load
+//! ends in bounded (virtual) time, and the worker keeps the contract of the sockets, which the
+//! simulation polices. Each case is one seed, and is named when it fails.
+
+use prony_record::Outcome;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::*;
+use crate::options::Order;
+use crate::socket::simulated::Taken;
+
+const CASES: u64 = 600;
+
+/// A server that does something else each time, well or badly.
+struct Fickle {
+    random: ChaCha8Rng,
+    /// How often, of 100, it does something bad.
+    badness: u32,
+}
+
+const GOOD: [&[u8]; 8] = [
+    OK,
+    OK_CLOSE,
+    b"HTTP/1.1 204 No Content\r\n\r\n",
+    b"HTTP/1.1 304 Not Modified\r\nContent-Length: 500\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\nx",
+    b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno",
+];
+
+const BAD: [&[u8]; 8] = [
+    b"\x00\x01garbage",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nhi",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"HTTP/1.0 200 OK\r\n\r\nno end",
+    b"HTTP/1.1 101 Switching\r\n\r\n",
+    b"\x15\x03\x01\x00\x02\x02\x28",
+];
+
+const ERRORS: [i32; 4] = [libc::ECONNRESET, libc::EPIPE, libc::ETIMEDOUT, libc::EIO];
+
+impl Fickle {
+    fn is_bad(&mut self) -> bool {
+        self.random.random_range(0..100) < self.badness
+    }
+
+    fn time(&mut self) -> Nanos {
+        match self.random.random_range(0..10) {
+            0..3 => Nanos::ZERO,
+            3..8 => Nanos(self.random.random_range(0..5_000_000)),
+            8 => Nanos(self.random.random_range(0..100_000_000)),
+            _ => Nanos(self.random.random_range(0..3_000_000_000)),
+        }
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.random.random_range(0..from.len())].clone()
+    }
+
+    fn pieces(&mut self, bytes: &[u8]) -> Vec<(Nanos, Step)> {
+        let mut steps = Vec::new();
+        let mut at = self.time();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let length = match self.random.random_range(0..3) {
+                0 => self.random.random_range(1..=rest.len()),
+                _ => rest.len(),
+            };
+            steps.push((at, Step::Send(rest[..length].to_vec())));
+            rest = &rest[length..];
+            at = at + self.time();
+        }
+        steps
+    }
+}
+
+impl Server for Fickle {
+    fn connect(&mut self, _now: Nanos) -> Connect {
+        if !self.is_bad() {
+            return Connect::Accept(self.time());
+        }
+        let after = self.time();
+        match self.random.random_range(0..5) {
+            0 => Connect::Never,
+            1 => Connect::Fail(after, libc::ECONNREFUSED),
+            2 => Connect::Fail(Nanos::ZERO, libc::EAGAIN),
+            3 => Connect::Fail(Nanos::ZERO, libc::EMFILE),
+            _ => Connect::Fail(after, libc::ENETUNREACH),
+        }
+    }
+
+    fn answer(&mut self, _asked: &Asked) -> Reply {
+        let taken = match self.is_bad() {
+            false => Taken::AtOnce,
+            true => match self.random.random_range(0..3) {
+                0 => Taken::Never,
+                1 => Taken::After(self.time()),
+                _ => Taken::Fail(self.time(), self.pick(&ERRORS)),
+            },
+        };
+        let bytes = match self.is_bad() {
+            false => self.pick(&GOOD),
+            true => self.pick(&BAD),
+        };
+        let mut steps = self.pieces(bytes);
+        if self.is_bad() {
+            let kept = self.random.random_range(0..=steps.len());
+            steps.truncate(kept);
+        }
+        if self.is_bad() || bytes == OK_CLOSE {
+            let last = steps.last().map_or(Nanos::ZERO, |(at, _)| *at);
+            let end = match self.random.random_range(0..3) {
+                0 => Step::Fail(self.pick(&ERRORS)),
+                1 => Step::Send(b"more".to_vec()),
+                _ => Step::Close,
+            };
+            steps.push((last + self.time(), end));
+        }
+        Reply { taken, steps }
+    }
+}
+
+/// A load of everything at random, but of bounded length.
+fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
+    let connections = random.random_range(1..12u64);
+    let workers = random.random_range(1..=connections.min(3));
+    let mut words = format!("-c {connections}");
+    let mut add = |word: String| words.push_str(&word);
+    let by_count = random.random_bool(0.5);
+    if by_count {
+        add(format!(" -n {}", random.random_range(1..200)));
+    }
+    if !by_count || random.random_bool(0.3) {
+        add(format!(" -d {}ms", random.random_range(1..3000)));
+    }
+    if random.random_bool(0.5) {
+        add(format!(" -r {}", random.random_range(10..3000)));
+        if random.random_bool(0.5) {
+            add(" --arrivals poisson".to_owned());
+        }
+    }
+    if random.random_bool(0.3) {
+        add(format!(" --warmup {}ms", random.random_range(1..500)));
+    }
+    if random.random_bool(0.3) {
+        add(" --no-keepalive".to_owned());
+    }
+    if random.random_bool(0.2) {
+        add(" --http 1.0".to_owned());
+    }
+    let method = ["GET", "POST", "HEAD"][random.random_range(0..3)];
+    add(format!(" -X {method}"));
+    add(format!(" --timeout {}ms", random.random_range(1..2000)));
+    add(format!(
+        " --connect-timeout {}ms",
+        random.random_range(1..2000)
+    ));
+    add(format!(" --seed {}", random.random_range(0..1000)));
+    let mut spec = spec(&words);
+    if random.random_bool(0.3) {
+        // The same target under three names.
+        spec.targets = vec![spec.targets[0].clone(); 3];
+        spec.requests = vec![spec.requests[0].clone(); 3];
+        for (request, target) in spec.requests.iter_mut().zip(0..) {
+            request.target = target;
+        }
+        spec.order = [Order::Sequence, Order::Random][random.random_range(0..2)];
+    }
+    (spec, workers)
+}
+
+fn one_case(seed: u64) -> Outcomes {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (spec, workers) = random_load(&mut random);
+    let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
+    let badness = [0, 3, 30, 80][random.random_range(0..4)];
+    let servers = (0..workers).map(|worker| -> Box<dyn Server> {
+        Box::new(Fickle {
+            random: ChaCha8Rng::seed_from_u64(seed * 16 + worker),
+            badness,
+        })
+    });
+    let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
+    check(&spec, &outcomes);
+    outcomes
+}
+
+fn check(spec: &LoadSpec, outcomes: &Outcomes) {
+    let totals = &outcomes.record.totals;
+    assert_eq!(
+        totals.started,
+        totals.ok + totals.failed + totals.unfinished
+    );
+    let per_status: u64 = outcomes.record.status.values().sum();
+    let whole = [
+        Outcome::Ok,
+        Outcome::UnexpectedStatus,
+        Outcome::UnexpectedSize,
+        Outcome::UnexpectedBody,
+    ];
+    let answered: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
+    assert_eq!(per_status, answered);
+    let in_slices: u64 = outcomes.record.series.iter().map(|s| s.ok + s.failed).sum();
+    assert_eq!(in_slices, totals.ok + totals.failed);
+    assert!(totals.body_bytes_in <= totals.bytes_in);
+    match (spec.limit, spec.duration) {
+        // Only the count ends it: all of it came to an end. Each request takes at most its timeout
+        // and the rest after it, on one of at least one connection; Poisson gaps may be long.
+        (Some(limit), None) => {
+            assert_eq!((totals.started, totals.unstarted), (limit, 0));
+            assert_eq!(totals.unfinished, 0);
+            assert!(totals.elapsed_s < 3.0 * (limit + 10) as f64);
+        }
+        (Some(limit), Some(_)) => assert!(totals.started + totals.unstarted <= limit),
+        _ => {}
+    }
+    if let Some(duration) = spec.duration {
+        assert!(totals.elapsed_s <= duration.as_secs_f64());
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut retried = 0;
+    for seed in 0..CASES {
+        let outcomes = std::panic::catch_unwind(|| one_case(seed));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
+        seen.extend(outcomes.record.outcomes.keys().copied());
+        retried += outcomes.record.totals.retried;
+    }
+    // The chaos reaches whatever can happen without names, TLS and expectations.
+    use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
+    for outcome in Outcome::ALL {
+        let beyond = [
+            Dns,
+            NoLocalPort,
+            Tls,
+            UnexpectedBody,
+            UnexpectedSize,
+            Outcome::ConnectFailed,
+        ];
+        assert_eq!(
+            seen.contains(outcome),
+            !beyond.contains(outcome),
+            "{outcome:?}"
+        );
+    }
+    assert!(retried > 0);
+}
+
+#[test]
+fn a_case_is_the_same_each_time() {
+    for seed in [3, 99, 1234] {
+        let (one, two) = (one_case(seed).record, one_case(seed).record);
+        assert_eq!(one.totals, two.totals);
+        assert_eq!(one.outcomes, two.outcomes);
+        assert_eq!(one.histograms, two.histograms);
+        assert_eq!(one.series, two.series);
+    }
+}

@@ -1,0 +1,374 @@
+//! Connections: made, refused, waited for, lost, kept, drained, given up.
+
+use prony_record::Outcome;
+
+use super::*;
+use crate::socket::Close;
+use crate::socket::simulated::Taken;
+
+fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server> {
+    Box::new(Scripted {
+        connect,
+        answer: |_: &Asked| reply([(ms(1), Step::Send(OK.to_vec()))]),
+    })
+}
+
+fn refusing() -> Box<dyn Server> {
+    connecting(|_| Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED))
+}
+
+#[test]
+fn refused_connects_rest_longer_each_time_and_never_spin() {
+    let outcomes = load("-d 10s -c 1", refusing());
+    let log = outcomes.logs[0].borrow();
+    let gaps: Vec<_> = log.connects.windows(2).map(|w| w[1].since(w[0])).collect();
+    assert_eq!(gaps[..7], [10, 20, 40, 80, 160, 320, 500].map(ms));
+    assert!(gaps[7..].iter().all(|gap| *gap == ms(500)));
+    // Seven until 630 ms, then one each half second.
+    assert_eq!(log.connects.len(), 7 + 18);
+    let refused = outcomes.count(Outcome::ConnectRefused);
+    assert_eq!(refused, log.connects.len() as u64);
+    // The next request's clock begins when the slot is free again, after its rest.
+    assert_eq!(outcomes.record.response_time_us.max, 0.0);
+}
+
+#[test]
+fn a_server_that_comes_back_is_loaded_at_once_again() {
+    let mut refusals = 3;
+    let server = connecting(move |_| {
+        refusals -= 1;
+        match refusals >= 0 {
+            true => Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED),
+            false => Connect::Accept(Nanos::ZERO),
+        }
+    });
+    let outcomes = load("-d 1s -c 1", server);
+    assert_eq!(outcomes.count(Outcome::ConnectRefused), 3);
+    // 70 ms of rest, then one each millisecond; the last is cut off.
+    assert_eq!(outcomes.count(Outcome::Ok), 929);
+}
+
+#[test]
+fn an_open_loop_goes_on_while_connects_are_refused() {
+    let outcomes = load("-d 10s -r 100 -c 2", refusing());
+    let totals = &outcomes.record.totals;
+    assert_eq!(totals.started + totals.unstarted, 1000);
+    assert!(outcomes.connects() < 60);
+    assert!(totals.unstarted > 900);
+}
+
+#[test]
+fn a_connect_that_is_never_answered_is_given_up() {
+    let server = connecting(|_| Connect::Never);
+    let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
+    // Each takes a second and then rests, a little longer each time.
+    assert_eq!(outcomes.count(Outcome::ConnectTimeout), 3 * 8);
+    assert!(
+        outcomes
+            .record
+            .response_time_us
+            .at_least
+            .contains(&"max".to_owned())
+    );
+}
+
+#[test]
+fn a_request_may_time_out_before_its_connect() {
+    let server = connecting(|_| Connect::Never);
+    let outcomes = load("-n 30 -c 3 --timeout 100ms --connect-timeout 1s", server);
+    assert_eq!(outcomes.all(), [(Outcome::Timeout, 30)]);
+    assert_eq!(outcomes.record.totals.elapsed_s, 1.0);
+}
+
+#[test]
+fn each_reason_of_a_failed_connect_has_its_outcome() {
+    for (errno, outcome) in [
+        (libc::ECONNREFUSED, Outcome::ConnectRefused),
+        (libc::ETIMEDOUT, Outcome::ConnectTimeout),
+        (libc::EHOSTUNREACH, Outcome::ConnectUnreachable),
+        (libc::ENETUNREACH, Outcome::ConnectUnreachable),
+        (libc::EADDRNOTAVAIL, Outcome::NoLocalPort),
+        (libc::EMFILE, Outcome::TooManyFiles),
+        (libc::ECONNRESET, Outcome::Reset),
+        (libc::ENOENT, Outcome::ConnectFailed),
+        (libc::EACCES, Outcome::ConnectFailed),
+    ] {
+        let server = connecting(move |_| Connect::Fail(ms(1), errno));
+        let outcomes = load("-n 5 -c 2", server);
+        assert_eq!(outcomes.all(), [(outcome, 5)], "{errno}");
+        let named = std::io::Error::from_raw_os_error(errno).to_string();
+        let told = outcomes
+            .record
+            .findings
+            .iter()
+            .any(|f| f.text.contains(&named));
+        assert!(told, "{:?}", outcomes.record.findings);
+    }
+}
+
+#[test]
+fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
+    let mut busy = 4;
+    let server = connecting(move |_| {
+        busy -= 1;
+        match busy >= 0 {
+            true => Connect::Fail(Nanos::ZERO, libc::EAGAIN),
+            false => Connect::Accept(Nanos::ZERO),
+        }
+    });
+    let outcomes = load("-n 3 -c 1", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
+    assert_eq!(outcomes.connects(), 5);
+    // The waiting is part of the connect, and of the response.
+    assert!(outcomes.record.connect_time_us.max >= 4_000.0);
+    assert!(outcomes.record.response_time_us.max >= 5_000.0);
+
+    let server = connecting(|_| Connect::Fail(Nanos::ZERO, libc::EAGAIN));
+    let outcomes = load("-n 2 -c 1 --connect-timeout 50ms", server);
+    assert_eq!(outcomes.all(), [(Outcome::ConnectTimeout, 2)]);
+    assert!(outcomes.connects() <= 102);
+}
+
+/// Answers `whole` requests on each connection and then does `end`.
+fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
+    answering(move |asked| match asked.number < whole {
+        true => reply([(ms(1), Step::Send(OK.to_vec()))]),
+        false => end(),
+    })
+}
+
+#[test]
+fn what_a_reused_connection_loses_is_sent_once_more() {
+    for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
+        let server = after(4, move || reply([(ms(1), step.clone())]));
+        let outcomes = load("-n 100 -c 1", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+        // Four on each connection; each but the last also loses one.
+        assert_eq!(outcomes.connects(), 25);
+        assert_eq!(outcomes.record.totals.retried, 24);
+        assert_eq!(outcomes.logs[0].borrow().requests.len(), 124);
+        // The clock ran on: 1 ms until it was lost, 1 ms for the second time.
+        assert!(outcomes.record.response_time_us.max >= 2_000.0);
+        assert!(outcomes.record.service_time_us.max >= 2_000.0);
+        let request = outcomes.logs[0].borrow().requests[0].1.len() as u64;
+        assert_eq!(outcomes.record.totals.bytes_out, 124 * request);
+    }
+}
+
+#[test]
+fn a_fresh_connection_that_loses_a_request_has_failed() {
+    for (step, outcome) in [
+        (Step::Close, Outcome::ClosedEarly),
+        (Step::Fail(libc::ECONNRESET), Outcome::Reset),
+        (Step::Fail(libc::ETIMEDOUT), Outcome::Timeout),
+    ] {
+        let server = after(0, move || reply([(ms(1), step.clone())]));
+        let outcomes = load("-n 10 -c 1", server);
+        assert_eq!(outcomes.all(), [(outcome, 10)]);
+        assert_eq!(outcomes.record.totals.retried, 0);
+    }
+    // Once more is once: the second connection is a fresh one.
+    let server = answering(|asked| match (asked.connection, asked.number) {
+        (0, 0) => reply([(ms(1), Step::Send(OK.to_vec()))]),
+        _ => reply([(ms(1), Step::Close)]),
+    });
+    let outcomes = load("-n 2 -c 1", server);
+    assert_eq!(
+        outcomes.all(),
+        [(Outcome::Ok, 1), (Outcome::ClosedEarly, 1)]
+    );
+    assert_eq!(outcomes.record.totals.retried, 1);
+}
+
+#[test]
+fn only_what_may_be_repeated_is_repeated() {
+    let count = |method: &str| {
+        let server = after(1, || reply([(ms(1), Step::Close)]));
+        let outcomes = load(&format!("-n 10 -c 1 -X {method} --body x"), server);
+        (outcomes.count(Outcome::Ok), outcomes.record.totals.retried)
+    };
+    for method in ["GET", "PUT", "DELETE", "OPTIONS"] {
+        assert_eq!(count(method), (10, 9), "{method}");
+    }
+    for method in ["POST", "PATCH", "BREW"] {
+        assert_eq!(count(method), (5, 0), "{method}");
+    }
+    // A byte of the answer has been seen: it may have been carried out.
+    let server = after(1, || {
+        reply([
+            (ms(1), Step::Send(b"H".to_vec())),
+            (ms(1), Step::Fail(libc::ECONNRESET)),
+        ])
+    });
+    let outcomes = load("-n 10 -c 1", server);
+    assert_eq!(outcomes.count(Outcome::Reset), 5);
+    assert_eq!(outcomes.record.totals.retried, 0);
+}
+
+#[test]
+fn idle_connections_that_the_server_closes_cost_nobody_a_request() {
+    // One request each 20 ms; the server closes what is idle for 5 ms.
+    let server = answering(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
+    let outcomes = load("-r 50 -d 2s -c 1", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+    assert_eq!(outcomes.connects(), 100);
+    assert_eq!(outcomes.record.totals.retried, 0);
+    let reused = |f: &&prony_record::Finding| f.id == "connections-not-reused";
+    assert_eq!(outcomes.record.findings.iter().filter(reused).count(), 1);
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_end_an_idle_connection() {
+    let server = answering(|_| {
+        reply([
+            (ms(1), Step::Send(OK.to_vec())),
+            (
+                ms(6),
+                Step::Send(b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec()),
+            ),
+        ])
+    });
+    let outcomes = load("-r 50 -d 200ms -c 1", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
+    let text = &outcomes
+        .record
+        .findings
+        .iter()
+        .find(|f| f.id == "unasked-bytes")
+        .unwrap()
+        .text;
+    assert!(text.starts_with("10 times"), "{text}");
+}
+
+#[test]
+fn connections_are_kept_or_not_as_asked() {
+    let outcomes = load("-n 100 -c 5", steady(ms(1), OK));
+    assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (5, 100));
+    let server =
+        answering(|_| reply([(ms(1), Step::Send(OK_CLOSE.to_vec())), (ms(2), Step::Close)]));
+    let outcomes = load("-n 100 -c 5 --no-keepalive", server);
+    assert_eq!(
+        (outcomes.connects(), outcomes.count(Outcome::Ok)),
+        (100, 100)
+    );
+    // The server closes first each time, and so has the TIME_WAIT.
+    let log = outcomes.logs[0].borrow();
+    let orderly = log
+        .closes
+        .iter()
+        .filter(|how| **how == Close::Orderly)
+        .count();
+    assert!(orderly >= 95, "{orderly}");
+}
+
+#[test]
+fn a_server_that_says_close_and_does_not_is_given_10_ms() {
+    let outcomes = load("-n 10 -c 1", steady(ms(1), OK_CLOSE));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
+    assert_eq!(outcomes.connects(), 10);
+    // Ten requests of 1 ms and nine rests between.
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.100);
+    assert!(
+        outcomes.logs[0]
+            .borrow()
+            .closes
+            .iter()
+            .all(|how| *how == Close::Abort)
+    );
+}
+
+#[test]
+fn a_server_that_means_to_keep_what_the_load_does_not_is_not_waited_for() {
+    let outcomes = load("-n 10 -c 1 --no-keepalive", steady(ms(1), OK));
+    assert_eq!((outcomes.connects(), outcomes.count(Outcome::Ok)), (10, 10));
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.010);
+}
+
+#[test]
+fn an_answer_before_the_request_is_out_counts_and_costs_the_connection() {
+    for taken in [
+        Taken::Never,
+        Taken::After(ms(50)),
+        Taken::Fail(Nanos::ZERO, libc::EPIPE),
+    ] {
+        let server = answering(move |_| Reply {
+            taken,
+            steps: vec![(ms(1), Step::Send(OK.to_vec()))],
+        });
+        let outcomes = load("-n 10 -c 1", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
+        assert_eq!(outcomes.connects(), 10);
+    }
+}
+
+#[test]
+fn a_send_that_fails_without_an_answer_is_a_reset() {
+    for step in [Step::Close, Step::Fail(libc::ECONNRESET)] {
+        let server = answering(move |_| Reply {
+            taken: Taken::Fail(Nanos::ZERO, libc::EPIPE),
+            steps: vec![(ms(1), step.clone())],
+        });
+        let outcomes = load("-n 10 -c 1", server);
+        assert_eq!(outcomes.all(), [(Outcome::Reset, 10)]);
+    }
+}
+
+#[test]
+fn how_an_answer_is_split_makes_no_difference() {
+    const ANSWER: &[u8] = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\n\
+        Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nHello\r\n0\r\nTrailer: x\r\n\r\n";
+    for at in 1..ANSWER.len() {
+        let server = answering(move |_| {
+            reply([
+                (ms(1), Step::Send(ANSWER[..at].to_vec())),
+                (ms(2), Step::Send(ANSWER[at..].to_vec())),
+            ])
+        });
+        let outcomes = load("-n 3 -c 1 --expect-size 5", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 3)], "split at {at}");
+        assert_eq!(outcomes.connects(), 1);
+        assert_eq!(outcomes.record.totals.bytes_in, 3 * ANSWER.len() as u64);
+        assert_eq!(outcomes.record.totals.body_bytes_in, 15);
+    }
+    let server = answering(|_| {
+        let bytes = ANSWER.iter().zip(1..);
+        let steps = bytes.map(|(byte, n)| (ms(n), Step::Send(vec![*byte])));
+        Reply {
+            steps: steps.collect(),
+            ..Reply::default()
+        }
+    });
+    assert_eq!(
+        load("-n 3 -c 1 --expect-size 5", server).all(),
+        [(Outcome::Ok, 3)]
+    );
+}
+
+#[test]
+fn an_answer_cut_at_any_byte_is_no_success() {
+    for (end, outcome) in [
+        (Step::Close, Outcome::Truncated),
+        (Step::Fail(libc::ECONNRESET), Outcome::Reset),
+    ] {
+        for length in 1..OK.len() {
+            let end = end.clone();
+            let server = answering(move |_| {
+                reply([
+                    (ms(1), Step::Send(OK[..length].to_vec())),
+                    (ms(2), end.clone()),
+                ])
+            });
+            let outcomes = load("-n 2 -c 1", server);
+            assert_eq!(outcomes.all(), [(outcome, 2)], "{length} {outcome:?}");
+        }
+    }
+    for length in 0..OK.len() {
+        let server = answering(move |_| match length {
+            0 => Reply::default(),
+            _ => reply([(ms(1), Step::Send(OK[..length].to_vec()))]),
+        });
+        let outcomes = load("-n 2 -c 1 --timeout 100ms", server);
+        assert_eq!(outcomes.all(), [(Outcome::Timeout, 2)], "{length}");
+        assert_eq!(outcomes.record.totals.elapsed_s, 0.2);
+    }
+}

@@ -1,0 +1,204 @@
+//! How many requests are made, which of them are measured, and in which order.
+
+use std::collections::BTreeMap;
+
+use prony_record::Outcome;
+
+use super::*;
+
+/// A spec over a list of URLs, which are told by their paths.
+fn listed(words: &str, lines: &str) -> LoadSpec {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("urls.txt");
+    std::fs::write(&file, lines).unwrap();
+    spec(&format!("{words} --urls {}", file.display()))
+}
+
+/// The paths asked for, in order, of all workers one after the other.
+fn asked(outcomes: &Outcomes) -> Vec<String> {
+    let path = |bytes: &Vec<u8>| {
+        let line = String::from_utf8_lossy(bytes).into_owned();
+        line.split(' ').nth(1).unwrap_or_default().to_owned()
+    };
+    outcomes
+        .logs
+        .iter()
+        .flat_map(|log| {
+            let log = log.borrow();
+            log.requests
+                .iter()
+                .map(|(_, b)| path(b))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn tally(paths: &[String]) -> BTreeMap<&str, usize> {
+    let mut tally = BTreeMap::new();
+    for path in paths {
+        *tally.entry(path.as_str()).or_default() += 1;
+    }
+    tally
+}
+
+#[test]
+fn a_count_is_kept_exactly_whatever_the_workers_and_connections() {
+    for (n, connections, workers) in [(1, 50, 1), (7, 3, 3), (100, 8, 3), (1000, 64, 5), (2, 5, 5)]
+    {
+        let spec = spec(&format!("-n {n} -c {connections}"));
+        let servers = (0..workers).map(|_| steady(ms(1), OK)).collect();
+        let outcomes = simulate(&spec, servers);
+        assert_eq!(
+            outcomes.all(),
+            [(Outcome::Ok, n)],
+            "{n} {connections} {workers}"
+        );
+        let sent: usize = outcomes
+            .logs
+            .iter()
+            .map(|log| log.borrow().requests.len())
+            .sum();
+        assert_eq!(sent as u64, n);
+    }
+}
+
+#[test]
+fn a_count_in_an_open_loop_ends_it_early() {
+    let spec = spec("-n 31 -r 1000 -c 4 -d 10s");
+    let outcomes = simulate(&spec, vec![steady(ms(1), OK), steady(ms(1), OK)]);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 31)]);
+    assert!(outcomes.record.totals.elapsed_s < 0.1);
+}
+
+#[test]
+fn a_count_excludes_the_warm_up() {
+    // Every 10 ms one on each of four connections; 45 ms of warm-up cut through the fifth round.
+    let outcomes = load("-n 100 -c 4 --warmup 45ms", steady(ms(10), OK));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+    assert_eq!(outcomes.logs[0].borrow().requests.len(), 100 + 4 * 5);
+    let outcomes = load("-n 100 -r 1000 -c 4 --warmup 45ms", steady(ms(1), OK));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+    assert_eq!(outcomes.logs[0].borrow().requests.len(), 145);
+}
+
+#[test]
+fn a_closed_loop_by_time_measures_what_ends_after_the_warm_up() {
+    // Rounds end at 10, 20, … ms. Of those at 50 to 140 ms all are measured, the round that runs
+    // at 145 ms is unfinished.
+    let outcomes = load("-d 100ms -c 4 --warmup 45ms", steady(ms(10), OK));
+    assert_eq!(
+        outcomes.all(),
+        [(Outcome::Ok, 40), (Outcome::Unfinished, 4)]
+    );
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
+    assert_eq!(outcomes.record.rate.ok_per_s, 400.0);
+    assert_eq!(outcomes.record.totals.connections_opened, 0);
+}
+
+#[test]
+fn an_open_loop_by_time_measures_what_is_due_after_the_warm_up() {
+    let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
+    // 400 a second are served; the 45 arrivals of the warm-up are not measured, but are in the way.
+    let totals = &outcomes.record.totals;
+    assert_eq!(totals.started + totals.unstarted, 100);
+    assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));
+    assert_eq!(totals.unfinished, 4);
+    // 14 rounds of four were answered within 145 ms; 45 of those requests were due in the warm-up.
+    assert_eq!(totals.ok, 14 * 4 - 45);
+}
+
+#[test]
+fn a_list_is_asked_for_as_one_client_would_whatever_the_workers() {
+    let lines = "/a\n/b\n/c\n/d\n/e\n";
+    for workers in [1, 2, 3, 5] {
+        for (words, n) in [("-n 10 -c 5", 10), ("-n 12 -c 5 -r 1000", 12)] {
+            let spec = listed(words, lines);
+            let servers = (0..workers).map(|_| steady(ms(1), OK)).collect();
+            let outcomes = simulate(&spec, servers);
+            let paths = asked(&outcomes);
+            assert_eq!(paths.len(), n);
+            let extra = |path: &str| usize::from(n == 12 && (path == "/a" || path == "/b"));
+            for (path, count) in tally(&paths) {
+                assert_eq!(count, 2 + extra(path), "{path} {workers} {words}");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_order_is_repeatable_by_its_seed_and_even() {
+    let run = |seed: u64| {
+        let words = format!("-n 3000 -c 1 --order random --seed {seed}");
+        asked(&simulate(
+            &listed(&words, "/a\n/b\n/c\n"),
+            vec![steady(ms(1), OK)],
+        ))
+    };
+    let first = run(1);
+    assert_eq!(first, run(1));
+    assert_ne!(first, run(2));
+    for (path, count) in tally(&first) {
+        // 1000 expected, standard deviation 26: six of them, at a seed that doesn't change.
+        assert!((845..1155).contains(&count), "{path} {count}");
+    }
+}
+
+#[test]
+fn several_targets_keep_their_connections() {
+    let lines = "http://127.0.0.1:1/a\nhttp://127.0.0.1:2/b\nhttp://127.0.0.1:3/c\n";
+    let spec = listed("-n 300 -c 6", lines);
+    let outcomes = simulate(&spec, vec![steady(ms(1), OK)]);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
+    // Six slots, three targets: a few switches until the slots have settled, not one each time.
+    assert!(outcomes.connects() <= 12, "{}", outcomes.connects());
+}
+
+#[test]
+fn methods_and_bodies_of_a_list_are_sent() {
+    let spec = listed("-n 3 -c 1 -X PUT --body flag", "/a\n/b POST x=1\n/c HEAD\n");
+    let outcomes = simulate(&spec, vec![steady(ms(1), OK)]);
+    let log = outcomes.logs[0].borrow();
+    let text: Vec<_> = log
+        .requests
+        .iter()
+        .map(|(_, b)| String::from_utf8_lossy(b))
+        .collect();
+    assert!(text[0].starts_with("PUT /a ") && text[0].ends_with("\r\n\r\nflag"));
+    assert!(text[1].starts_with("POST /b ") && text[1].ends_with("\r\n\r\nx=1"));
+    assert!(text[2].starts_with("HEAD /c ") && text[2].ends_with("\r\n\r\n"));
+}
+
+#[test]
+fn a_load_that_is_stopped_gives_what_it_has() {
+    let control = Rc::new(Control::new(1));
+    let stopper = control.clone();
+    let server = answering(move |asked| {
+        if asked.now >= ms(500) {
+            stopper.stop();
+        }
+        reply([(ms(10), Step::Send(OK.to_vec()))])
+    });
+    let outcomes = simulate_costly(&spec("-d 60s -c 2"), vec![server], Nanos::ZERO, &control);
+    let totals = &outcomes.record.totals;
+    assert_eq!((totals.ok, totals.unfinished), (100, 2));
+    assert_eq!(totals.elapsed_s, 0.5);
+    assert_eq!(outcomes.record.rate.ok_per_s, 200.0);
+}
+
+#[test]
+fn a_load_stopped_in_its_warm_up_is_a_record_of_zeros() {
+    for words in ["-d 1s -c 2 --warmup 1s", "-d 1s -c 2 --warmup 1s -r 100"] {
+        let control = Control::new(1);
+        control.stop();
+        let server = vec![steady(ms(1), OK)];
+        let record = simulate_costly(&spec(words), server, Nanos::ZERO, &control).record;
+        assert_eq!(record.totals.started, 0);
+        assert_eq!(record.totals.elapsed_s, 0.0);
+        let json = record.to_json();
+        // What is not a number becomes null in JSON; nothing else is where a number belongs.
+        let read = prony_record::Record::from_json(&json).unwrap();
+        assert_eq!(read, record);
+        assert_eq!(record.rate.ok_per_s, 0.0);
+        assert!(record.findings.is_empty(), "{:?}", record.findings);
+    }
+}

@@ -1,0 +1,208 @@
+//! Response times against a server whose freezes are known: the truth is computed beside, by a
+//! plain queue, and must come out to the histogram's resolution.
+
+use prony_record::{Nanos, Outcome, Record, Summary};
+
+use super::*;
+use crate::pacing::{Arrivals, End, Schedule};
+
+const SERVICE: Nanos = ms(2);
+
+/// When a server that is frozen for the last second of every five takes up what comes at `now`.
+fn thawed(now: Nanos) -> Nanos {
+    let every = Nanos::from_secs(5).0;
+    let within = now.0 % every;
+    match within < Nanos::from_secs(4).0 {
+        true => now,
+        false => Nanos(now.0 - within + every),
+    }
+}
+
+fn freezing() -> Box<dyn Server> {
+    answering(|asked| {
+        let after = thawed(asked.now).since(asked.now) + SERVICE;
+        reply([(after, Step::Send(OK.to_vec()))])
+    })
+}
+
+/// What a first-come-first-served queue in front of `connections` gives.
+struct Truth {
+    ok_ns: Vec<u64>,
+    at_least_ns: Vec<u64>,
+    timeouts: u64,
+    unfinished: u64,
+    unstarted: u64,
+}
+
+fn truth(arrivals: &[Nanos], connections: usize, timeout: Nanos, end: Nanos) -> Truth {
+    let mut free_at = vec![Nanos::ZERO; connections];
+    let mut truth = Truth {
+        ok_ns: Vec::new(),
+        at_least_ns: Vec::new(),
+        timeouts: 0,
+        unfinished: 0,
+        unstarted: 0,
+    };
+    for &due in arrivals {
+        let slot = free_at.iter_mut().min().unwrap();
+        let start = due.max(*slot);
+        if start >= end {
+            truth.unstarted += 1;
+            truth.at_least_ns.push((end - due).0);
+            continue;
+        }
+        let answered = thawed(start) + SERVICE;
+        let given_up = start + timeout;
+        *slot = answered.min(given_up);
+        if *slot >= end {
+            truth.unfinished += 1;
+            truth.at_least_ns.push((end - due).0);
+        } else if given_up < answered {
+            truth.timeouts += 1;
+            truth.at_least_ns.push((given_up - due).0);
+        } else {
+            truth.ok_ns.push((answered - due).0);
+        }
+    }
+    truth
+}
+
+impl Truth {
+    fn quantile_us(&self, quantile: f64) -> f64 {
+        let mut all = [&self.ok_ns[..], &self.at_least_ns[..]].concat();
+        all.sort_unstable();
+        let rank = (quantile * all.len() as f64).ceil().max(1.0) as usize;
+        all[rank - 1] as f64 / 1e3
+    }
+
+    fn check(&self, record: &Record) {
+        let count = |outcome| record.outcomes.get(&outcome).copied().unwrap_or(0);
+        assert_eq!(count(Outcome::Ok), self.ok_ns.len() as u64);
+        assert_eq!(count(Outcome::Timeout), self.timeouts);
+        assert_eq!(count(Outcome::Unfinished), self.unfinished);
+        assert_eq!(count(Outcome::Unstarted), self.unstarted);
+        assert_eq!(record.totals.censored, self.at_least_ns.len() as u64);
+        for (quantile, name, seen) in figures(&record.response_time_us) {
+            let true_us = self.quantile_us(quantile);
+            // A bucket's highest value is reported: never less, and at most 0.1% more.
+            let ratio = seen / true_us;
+            assert!(
+                (0.999_999..=1.001).contains(&ratio),
+                "{name}: {seen} µs for {true_us} µs"
+            );
+        }
+    }
+}
+
+fn figures(summary: &Summary) -> [(f64, &'static str, f64); 5] {
+    [
+        (0.5, "p50", summary.p50),
+        (0.9, "p90", summary.p90),
+        (0.99, "p99", summary.p99),
+        (0.999, "p99.9", summary.p99_9),
+        (1.0, "max", summary.max),
+    ]
+}
+
+fn due(arrivals: Arrivals, rate: f64, seed: u64, end: Nanos) -> Vec<Nanos> {
+    let whole = Share { worker: 0, of: 1 };
+    let until = End {
+        requests: u64::MAX,
+        counted_from: Nanos::ZERO,
+        at: end,
+    };
+    Schedule::new(arrivals, rate, seed, whole, until).collect()
+}
+
+#[test]
+fn percentiles_behind_a_server_that_freezes_are_those_of_its_schedule() {
+    let end = Nanos::from_secs(15);
+    let outcomes = load("-r 1000 -c 16 -d 15s", freezing());
+    let arrivals = due(Arrivals::Constant, 1000.0, 0, end);
+    assert_eq!(arrivals.len(), 15_000);
+    let truth = truth(&arrivals, 16, Nanos::from_secs(20), end);
+    truth.check(&outcomes.record);
+    let record = &outcomes.record;
+    // The last freeze ends with the load: 16 requests are stuck in it, all others wait outside.
+    assert_eq!((truth.unfinished, truth.unstarted), (16, 984));
+    assert!(record.response_time_us.p99 > 900_000.0);
+    // What was cut off may have lasted longer: the high percentiles are lower bounds, the median
+    // can't be.
+    assert_eq!(record.response_time_us.at_least, ["p90", "p99", "p99_9"]);
+    assert_eq!(record.rate.offered_per_s, Some(1000.0));
+    // The service time knows nothing of all those that waited: this is what others report.
+    assert!(record.service_time_us.p99 < record.response_time_us.p90);
+}
+
+#[test]
+fn requests_that_time_out_keep_their_places_in_the_distribution() {
+    for (timeout_ms, connections) in [(500, 16), (300, 40), (1000, 3), (37, 100)] {
+        let end = Nanos::from_millis(14_500);
+        let words = format!("-r 1000 -c {connections} -d 14500ms --timeout {timeout_ms}ms");
+        let outcomes = load(&words, freezing());
+        let arrivals = due(Arrivals::Constant, 1000.0, 0, end);
+        let truth = truth(&arrivals, connections, ms(timeout_ms), end);
+        assert!(truth.timeouts > 0);
+        truth.check(&outcomes.record);
+    }
+}
+
+#[test]
+fn poisson_arrivals_wait_as_a_queue_says() {
+    let end = Nanos::from_secs(12);
+    let outcomes = load(
+        "-r 2000 --arrivals poisson --seed 9 -c 5 -d 12s",
+        freezing(),
+    );
+    let arrivals = due(Arrivals::Poisson, 2000.0, 9, end);
+    truth(&arrivals, 5, Nanos::from_secs(20), end).check(&outcomes.record);
+}
+
+#[test]
+fn more_workers_offer_the_same_load() {
+    let end = Nanos::from_secs(15);
+    let spec = spec("-r 1000 -c 16 -d 15s");
+    let outcomes = simulate(&spec, vec![freezing(), freezing()]);
+    // Each worker has every other arrival and half of the connections, and the merged record is
+    // that of both queues together.
+    let whole = due(Arrivals::Constant, 1000.0, 0, end);
+    let both: Vec<Truth> = (0..2)
+        .map(|worker| {
+            let own: Vec<_> = whole.iter().skip(worker).step_by(2).copied().collect();
+            truth(&own, 8, Nanos::from_secs(20), end)
+        })
+        .collect();
+    let merged = Truth {
+        ok_ns: both.iter().flat_map(|t| t.ok_ns.clone()).collect(),
+        at_least_ns: both.iter().flat_map(|t| t.at_least_ns.clone()).collect(),
+        timeouts: both.iter().map(|t| t.timeouts).sum(),
+        unfinished: both.iter().map(|t| t.unfinished).sum(),
+        unstarted: both.iter().map(|t| t.unstarted).sum(),
+    };
+    merged.check(&outcomes.record);
+}
+
+#[test]
+fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
+    // 3 ms to connect, 1 ms to the first byte, 2 ms more to the last.
+    let server = Box::new(Scripted {
+        connect: |_| Connect::Accept(ms(3)),
+        answer: |_: &Asked| {
+            reply([
+                (ms(1), Step::Send(OK_CLOSE[..20].to_vec())),
+                (ms(3), Step::Send(OK_CLOSE[20..].to_vec())),
+                (ms(3), Step::Close),
+            ])
+        },
+    });
+    let record = load("-n 50 -c 2 --no-keepalive", server).record;
+    let close_to = |seen: f64, us: f64| assert!((us..us * 1.001).contains(&seen), "{seen} {us}");
+    close_to(record.response_time_us.p50, 6_000.0);
+    close_to(record.response_time_us.max, 6_000.0);
+    close_to(record.service_time_us.max, 3_000.0);
+    close_to(record.first_byte_us.max, 1_000.0);
+    close_to(record.connect_time_us.max, 3_000.0);
+    assert_eq!(record.totals.connections_opened, 50);
+    // 25 requests one after the other on each connection.
+    assert_eq!(record.totals.elapsed_s, 0.15);
+}

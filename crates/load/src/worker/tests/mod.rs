@@ -1,0 +1,129 @@
+//! The real worker over simulated sockets: virtual time, scripted servers, exact results.
+
+mod chaos;
+mod connections;
+mod counts;
+mod latency;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::SystemTime;
+
+use prony_record::{Nanos, Outcome, Record};
+
+use super::Worker;
+use crate::options::LoadOptions;
+use crate::pacing::Share;
+use crate::progress::{Control, Counter};
+use crate::run::merge;
+use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
+use crate::spec::LoadSpec;
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+const OK_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+
+const fn ms(ms: u64) -> Nanos {
+    Nanos::from_millis(ms)
+}
+
+/// A server made of two functions.
+struct Scripted<C, A> {
+    connect: C,
+    answer: A,
+}
+
+impl<C, A> Server for Scripted<C, A>
+where
+    C: FnMut(Nanos) -> Connect,
+    A: FnMut(&Asked) -> Reply,
+{
+    fn connect(&mut self, now: Nanos) -> Connect {
+        (self.connect)(now)
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        (self.answer)(asked)
+    }
+}
+
+/// A server that takes every connection at once and answers by a script.
+fn answering(answer: impl FnMut(&Asked) -> Reply + 'static) -> Box<dyn Server> {
+    Box::new(Scripted {
+        connect: |_| Connect::Accept(Nanos::ZERO),
+        answer,
+    })
+}
+
+/// A server that takes every connection at once and sends the same after the same time.
+fn steady(service: Nanos, answer: &'static [u8]) -> Box<dyn Server> {
+    answering(move |_| reply([(service, Step::Send(answer.to_vec()))]))
+}
+
+fn reply<const N: usize>(steps: [(Nanos, Step); N]) -> Reply {
+    Reply {
+        steps: steps.to_vec(),
+        ..Reply::default()
+    }
+}
+
+fn spec(words: &str) -> LoadSpec {
+    let words = format!("--threads 1 {words}");
+    LoadSpec::resolve(Some("http://127.0.0.1:1/"), &LoadOptions::typed(&words)).unwrap()
+}
+
+/// What a simulated load gave.
+struct Outcomes {
+    record: Record,
+    /// One for each worker.
+    logs: Vec<Rc<RefCell<Log>>>,
+}
+
+impl Outcomes {
+    fn count(&self, outcome: Outcome) -> u64 {
+        self.record.outcomes.get(&outcome).copied().unwrap_or(0)
+    }
+
+    /// Every outcome that happened, and how often.
+    fn all(&self) -> Vec<(Outcome, u64)> {
+        self.record.outcomes.clone().into_iter().collect()
+    }
+
+    fn connects(&self) -> usize {
+        self.logs
+            .iter()
+            .map(|log| log.borrow().connects.len())
+            .sum()
+    }
+}
+
+/// Runs a load of as many workers as there are servers, each with one of its own.
+fn simulate(spec: &LoadSpec, servers: Vec<Box<dyn Server>>) -> Outcomes {
+    simulate_costly(spec, servers, Nanos::ZERO, &Control::new(1))
+}
+
+fn simulate_costly(
+    spec: &LoadSpec,
+    servers: Vec<Box<dyn Server>>,
+    cost: Nanos,
+    control: &Control,
+) -> Outcomes {
+    let of = servers.len() as u64;
+    let mut logs = Vec::new();
+    let worked = (0..of).zip(servers).map(|(worker, server)| {
+        let share = Share { worker, of };
+        let slots = spec.slots(share) as usize;
+        let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
+        logs.push(sockets.log());
+        Worker::new(spec, share, sockets)
+            .run(control, &Counter::default())
+            .unwrap()
+    });
+    let worked = worked.collect();
+    // Merging asserts the identity of accounting.
+    let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap();
+    Outcomes { record, logs }
+}
+
+fn load(words: &str, server: Box<dyn Server>) -> Outcomes {
+    simulate(&spec(words), vec![server])
+}

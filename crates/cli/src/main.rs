@@ -1,20 +1,59 @@
-//! The prony binary.
-use clap::Parser;
-use prony_load::{Control, LoadOptions, LoadSpec};
+//! The `prony` binary: arguments typed → resolved, nothing more.
+//!
+//! Enters: the command line. Leaves: results on standard output, progress and warnings on standard
+//! error, files where asked, and an exit status (see [`ending`]). It composes the other crates and
+//! measures, computes and renders nothing itself.
 
-#[derive(Parser)]
-struct Typed {
-    url: Option<String>,
-    #[command(flatten)]
-    load: LoadOptions,
+mod arguments;
+mod compare;
+mod condition;
+mod demo;
+mod ending;
+mod experiment;
+mod init;
+mod load;
+mod origin;
+mod outlook;
+mod output;
+mod pages;
+mod pair;
+mod progress;
+mod report;
+mod signals;
+mod study;
+mod terminal;
+mod unbuilt;
+mod watch;
+
+use std::process::ExitCode;
+
+use arguments::Command;
+use ending::{Ending, Failure};
+
+fn main() -> ExitCode {
+    let command = match arguments::parse() {
+        Ok(command) => command,
+        Err(status) => return status,
+    };
+    match run(command) {
+        Ok(ending) => ending.into(),
+        Err(failure) => {
+            terminal::say(&format!("prony: {failure}"));
+            failure.into()
+        }
+    }
 }
 
-fn main() {
-    let typed = Typed::parse();
-    let spec = LoadSpec::resolve(typed.url.as_deref(), &typed.load).unwrap_or_else(|e| {
-        eprintln!("prony: {e}");
-        std::process::exit(2)
-    });
-    let record = prony_load::run(&spec, &Control::new(8)).unwrap();
-    println!("{}", record.to_json());
+fn run(command: Command) -> Result<Ending, Failure> {
+    match command {
+        Command::Demo(typed) => demo::run(&typed),
+        Command::Load(typed) => load::run(&typed),
+        Command::Compare(typed) => compare::run(&typed),
+        Command::Init(typed) => init::run(&typed),
+        Command::Study(typed) => study::run(&typed),
+        Command::Report(typed) => report::run(&typed),
+        Command::Origin(typed) => origin::run(typed),
+        Command::Completions(typed) => Ok(pages::completions(&typed)),
+        Command::Man(typed) => pages::man(&typed),
+    }
 }

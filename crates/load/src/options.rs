@@ -77,7 +77,7 @@ pub struct LoadOptions {
     /// Requests a second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server answers]
     #[arg(short = 'r', long, value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
     pub rate: Option<f64>,
-    /// How an open loop's arrivals are spaced
+    /// How an open loop's arrivals are spaced [default: constant]
     #[arg(long, value_enum, requires = "rate", help_heading = "Load")]
     pub arrivals: Option<ArrivalsFlag>,
     /// Worker threads [default: as many as cores, and no more than connections]
@@ -180,7 +180,13 @@ pub struct LoadOptions {
     pub no_resumption: bool,
 
     /// Allow a target outside the loopback, private and link-local ranges
-    #[arg(long, env = "PRONY_PUBLIC", help_heading = "Connection")]
+    #[arg(
+        long,
+        env = "PRONY_PUBLIC",
+        hide_env_values = true,
+        value_parser = clap::builder::FalseyValueParser::new(),
+        help_heading = "Connection"
+    )]
     pub public: bool,
 }
 

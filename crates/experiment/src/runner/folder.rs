@@ -14,6 +14,9 @@ use super::trial::TrialResult;
 use crate::environment::{Environment, Machine, Program};
 use crate::plan::Plan;
 
+/// What may lie in an experiment's folder before it begins.
+const STUDY: &str = "study";
+
 /// Why an experiment's folder can't be used.
 #[derive(Debug)]
 pub enum FolderError {
@@ -87,7 +90,9 @@ pub struct Stored {
 impl Stored {
     /// A new folder with the plan as it is run.
     pub(crate) fn create(plan: &Plan, dir: &Path, seed: u64) -> Result<Stored, FolderError> {
-        let occupied = fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
+        // The files of a ready-made study are put there before it begins.
+        let occupied = fs::read_dir(dir)
+            .is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != STUDY)));
         if occupied {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }

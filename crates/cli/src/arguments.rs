@@ -1,0 +1,465 @@
+//! The command line as it may be typed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::parser::ValueSource;
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
+};
+use prony_load::{LoadOptions, quantity};
+
+use crate::{origin, terminal, unbuilt};
+
+/// A load generator, and an experiment lab that says which server set-up is faster, by how much,
+/// and whether the measurement can carry it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "prony",
+    version,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  prony demo                                          a whole experiment in under a minute
+  prony load -c 64 -d 10s http://localhost:8080/      one load, closed loop
+  prony load -r 2000 -d 30s http://localhost:8080/    one load, 2,000 requests a second
+  prony compare http://localhost:8001/ http://localhost:8002/
+  prony init plan.toml && prony compare plan.toml     an experiment of your own
+
+Exit status: 0 done; 1 done, but a --fail-if held, no request succeeded or a verdict was withheld;
+2 the arguments or the plan are wrong, nothing was run; 3 the environment refused; 130 interrupted,
+results so far are printed and stored."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare TCP with a UNIX socket on the server that is built in
+    Demo(DemoArgs),
+    /// Load a server once and print a summary
+    Load(Box<LoadArgs>),
+    /// Run an experiment: from a plan, or between two servers that run already
+    Compare(Box<CompareArgs>),
+    /// Write a commented plan to start from
+    Init(InitArgs),
+    /// The ready-made experiments
+    Study(StudyArgs),
+    /// Render an experiment again from what it stored
+    Report(ReportArgs),
+    /// Run the server that is built in: known bodies, delays, freezes and faults
+    Origin(OriginArgs),
+    /// Print a completion script for a shell
+    Completions(CompletionsArgs),
+    /// Print the manual page of prony, or of one of its commands
+    Man(ManArgs),
+}
+
+/// How to show what goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProgressFlag {
+    /// One line that is written over on a terminal, plain lines elsewhere
+    Auto,
+    /// Plain lines
+    Lines,
+    /// Nothing but warnings
+    None,
+}
+
+/// `prony demo`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
+randomised blocks. DIR then holds what `prony compare` writes: the plan, every trial, verdict.json,
+report.html and report.md. It needs no root and nothing installed.")]
+pub(crate) struct DemoArgs {
+    /// The folder for the results [default: prony-runs/<time>-demo]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// How to show what goes on, on standard error
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) progress: ProgressFlag,
+}
+
+/// `prony load`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]",
+    after_help = "\
+Examples:
+  prony load http://localhost:8080/                            50 connections for 10 s
+  prony load -c 10 -n 1000 http://localhost:8080/              1,000 requests, then stop
+  prony load -r 2000 --arrivals poisson http://localhost/      open loop, random arrivals
+  prony load --unix /run/app.sock http://localhost/health
+  prony load --json - http://localhost/ | jq .rate.ok_per_s
+  prony load --fail-if 'p99>50ms' --fail-if 'failed>0.1%' http://localhost/
+
+TIME is like 500ms, 30s or 5m; a size like 512 or 1K (1,024 bytes)."
+)]
+pub(crate) struct LoadArgs {
+    /// What to request; with --urls, where its paths start
+    #[arg(value_name = "URL", required_unless_present = "urls")]
+    pub(crate) url: Option<String>,
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+    /// Write the record as JSON; - for standard output, in the summary's place
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write each half second as CSV; - for standard output, in the summary's place
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a JSON array of [seconds, completions since the last], each half second
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) timeline: Option<PathBuf>,
+    /// How to show what goes on, on standard error
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Output")]
+    pub(crate) progress: ProgressFlag,
+    /// End with status 1 if this holds, such as 'p99>50ms' or 'failed>0.1%'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) fail_if: Vec<String>,
+}
+
+/// What every command that runs a plan takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RunArgs {
+    /// The folder for the results [default: prony-runs/<time>-<name>]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) out: Option<PathBuf>,
+    /// Run exactly so many blocks [default: the plan's, or 5 to 15]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Experiment")]
+    pub(crate) blocks: Option<u32>,
+    /// Begin no block that would end after so long, such as 20m [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
+    pub(crate) budget: Option<Duration>,
+    /// Print what would be run, in which order and for how long, and run nothing
+    #[arg(long, help_heading = "Experiment")]
+    pub(crate) dry_run: bool,
+    /// Go on with the experiment in this folder
+    #[arg(long, value_name = "DIR", help_heading = "Experiment")]
+    pub(crate) resume: Option<PathBuf>,
+    /// How to show what goes on, on standard error
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Experiment")]
+    pub(crate) progress: ProgressFlag,
+}
+
+/// `prony compare`.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "prony compare [OPTIONS] PLAN\n       \
+                      prony compare [OPTIONS] URL_A URL_B\n       \
+                      prony compare [OPTIONS] --resume DIR",
+    after_help = "\
+Two URLs are two servers that run already; the verdict says how A does against B, the baseline. An
+address like unix:/run/app.sock:/path names a UNIX socket. The options of the load are for that form
+only: a plan has them in its [load].
+
+Examples:
+  prony compare plan.toml --dry-run        check a plan; say what it does and how long it takes
+  prony compare plan.toml                  run it
+  prony compare --resume prony-runs/X      go on with one that was interrupted
+  prony compare -c 20 -d 5s http://localhost:8001/ http://localhost:8002/"
+)]
+pub(crate) struct CompareArgs {
+    /// A plan, or two URLs
+    #[arg(value_name = "PLAN|URL", num_args = 0..=2)]
+    pub(crate) targets: Vec<String>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(flatten)]
+    pub(crate) load: LoadOptions,
+    /// The options of the load that were typed, `seed` aside.
+    #[arg(skip)]
+    pub(crate) typed: Vec<TypedOption>,
+    /// Whether a seed was typed: it is the order's here.
+    #[arg(skip)]
+    pub(crate) seed: Option<u64>,
+}
+
+/// One option as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TypedOption {
+    /// Its long name without dashes.
+    pub(crate) name: String,
+    /// Its values; none for a bare flag.
+    pub(crate) values: Vec<String>,
+    /// Whether it can be given several times.
+    pub(crate) repeatable: bool,
+}
+
+/// `prony init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The plan to write, which must not be there yet; - for standard output
+    #[arg(default_value = "plan.toml")]
+    pub(crate) file: PathBuf,
+}
+
+/// `prony study`.
+#[derive(Debug, Args)]
+pub(crate) struct StudyArgs {
+    #[command(subcommand)]
+    pub(crate) command: StudyCommand,
+}
+
+/// What to do with studies.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StudyCommand {
+    /// List the studies and their questions
+    List,
+    /// Print a study's README and its plan
+    Show {
+        /// The study
+        name: String,
+    },
+    /// Run a study; its files are written to the results' folder first
+    Run(StudyRunArgs),
+}
+
+/// `prony study run`.
+#[derive(Debug, Args)]
+pub(crate) struct StudyRunArgs {
+    /// The study
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    /// The seed that shuffles the order within blocks [default: drawn, and stored]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) seed: Option<u64>,
+}
+
+/// `prony report`.
+#[derive(Debug, Args)]
+#[command(after_help = "Without a file to write, the verdict is printed.")]
+pub(crate) struct ReportArgs {
+    /// A folder that `prony compare` wrote
+    pub(crate) dir: PathBuf,
+    /// Write the report as one page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Write a row for each variant and metric; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the verdict as JSON; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// `prony origin`.
+#[derive(Debug, Args)]
+#[command(after_help = origin::help())]
+pub(crate) struct OriginArgs {
+    /// Listen on ADDR: 127.0.0.1:8080, a port alone, port 0 for any, or unix:/path; repeatable
+    /// [default: 127.0.0.1:8080, unless --unix is given]
+    #[arg(long, value_name = "ADDR", value_parser = origin::Listen::parse)]
+    pub(crate) listen: Vec<origin::Listen>,
+    /// Listen on a UNIX socket; repeatable
+    #[arg(long, value_name = "PATH")]
+    pub(crate) unix: Vec<PathBuf>,
+    /// Speak TLS on every listener, with a certificate made for this run
+    #[arg(long)]
+    pub(crate) tls: bool,
+    /// One thread on each of these cores, such as 0 or 0-3 [default: one thread, on any]
+    #[arg(long, value_name = "LIST", value_parser = origin::Cores::parse)]
+    pub(crate) cores: Option<origin::Cores>,
+    /// Make each request dearer: by a CPU time such as 20us, or by rounds of arithmetic such as
+    /// 5000 [default: none]
+    #[arg(long, value_name = "TIME|ROUNDS", value_parser = origin::parse_work)]
+    pub(crate) work: Option<prony_origin::Work>,
+}
+
+/// `prony completions`.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// `prony man`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: prony man load | man -l -")]
+pub(crate) struct ManArgs {
+    /// A command, such as load [default: prony itself]
+    pub(crate) command: Option<String>,
+}
+
+/// The whole command line, for parsing, completion and the manual.
+pub(crate) fn command() -> clap::Command {
+    let command = Cli::command().mut_subcommand("compare", |compare| {
+        let length = "How long each trial measures, such as 500ms, 30s, 5m [default: 10s]";
+        let warmup = "How long each trial loads before it measures [default: 2s]";
+        let seed = "The seed that shuffles the order within blocks [default: drawn, and stored]";
+        compare
+            .mut_arg("duration", |arg| arg.help(length))
+            .mut_arg("warmup", |arg| arg.help(warmup).hide_default_value(true))
+            .mut_arg("seed", |arg| {
+                arg.help(seed)
+                    .help_heading("Experiment")
+                    .hide_default_value(true)
+                    .conflicts_with("resume")
+            })
+    });
+    with_brief_help(command)
+}
+
+/// One help, with an option a line: the long form spreads this many options over several screens.
+fn with_brief_help(command: clap::Command) -> clap::Command {
+    let help = Arg::new("help").short('h').long("help").help("Print help");
+    command
+        .disable_help_flag(true)
+        .arg(help.action(ArgAction::HelpShort))
+        .mut_subcommands(with_brief_help)
+}
+
+/// Reads the command line; help, version and mistakes are printed, and give the exit status.
+pub(crate) fn parse() -> Result<Command, ExitCode> {
+    let parsed = command().try_get_matches().and_then(|matches| {
+        let mut command = Cli::from_arg_matches(&matches)?.command;
+        if let (Command::Compare(compare), Some(matches)) =
+            (&mut command, matches.subcommand_matches("compare"))
+        {
+            (compare.typed, compare.seed) = (typed(matches), typed_seed(matches));
+        }
+        Ok(command)
+    });
+    parsed.map_err(|error| refuse(&error))
+}
+
+/// The options of a load that were typed, or set in the environment.
+fn typed(matches: &ArgMatches) -> Vec<TypedOption> {
+    let load = LoadOptions::augment_args(clap::Command::new("load"));
+    let options = load.get_arguments().filter_map(|arg| {
+        let id = arg.get_id().as_str();
+        let source = matches.value_source(id)?;
+        if source == ValueSource::DefaultValue || id == "seed" {
+            return None;
+        }
+        let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
+        if is_flag && !matches.get_flag(id) {
+            return None;
+        }
+        let values = match is_flag {
+            true => Vec::new(),
+            false => matches
+                .get_raw(id)?
+                .map(|v| v.to_string_lossy().into_owned())
+                .collect(),
+        };
+        Some(TypedOption {
+            name: arg.get_long().unwrap_or(id).to_owned(),
+            values,
+            repeatable: matches!(arg.get_action(), ArgAction::Append),
+        })
+    });
+    options.collect()
+}
+
+fn typed_seed(matches: &ArgMatches) -> Option<u64> {
+    let is_typed = matches.value_source("seed") != Some(ValueSource::DefaultValue);
+    is_typed.then(|| matches.get_one("seed").copied()).flatten()
+}
+
+fn refuse(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        // The reader may have left; that is no failure.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    if let Some(sentence) = not_built(error) {
+        terminal::say(&format!("prony: {sentence}"));
+    } else {
+        let text = error.render().to_string();
+        let text = text.trim_end();
+        terminal::say(&match text.strip_prefix("error: ") {
+            Some(rest) => format!("prony: {rest}"),
+            None => text.to_owned(),
+        });
+    }
+    ExitCode::from(2)
+}
+
+/// The sentence about something that prony is to have and has not yet, if that is what was typed.
+fn not_built(error: &clap::Error) -> Option<String> {
+    let text = |kind: ContextKind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    };
+    let option = text(ContextKind::InvalidArg);
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => unbuilt::command(text(ContextKind::InvalidSubcommand)),
+        ErrorKind::UnknownArgument => unbuilt::option(option),
+        ErrorKind::InvalidValue => unbuilt::value(option, text(ContextKind::InvalidValue)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_of_every_command_says_what_it_is_for() {
+        fn check(command: &clap::Command) {
+            for arg in command.get_arguments() {
+                assert!(
+                    arg.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    arg.get_id()
+                );
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&command());
+    }
+
+    #[test]
+    fn what_is_typed_is_told_from_what_is_not() {
+        let words = [
+            "prony", "compare", "a", "b", "-c", "7", "-H", "A: 1", "-H", "B: 2", "--seed", "3",
+        ];
+        let matches = command().try_get_matches_from(words).unwrap();
+        let matches = matches.subcommand_matches("compare").unwrap();
+        let names: Vec<_> = typed(matches)
+            .into_iter()
+            .map(|o| (o.name, o.values))
+            .collect();
+        let expected = [("connections", vec!["7"]), ("header", vec!["A: 1", "B: 2"])];
+        let expected = expected.map(|(name, values)| {
+            (
+                name.to_owned(),
+                values.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+            )
+        });
+        assert_eq!(names, expected);
+        assert_eq!(typed_seed(matches), Some(3));
+    }
+}

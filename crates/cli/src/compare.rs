@@ -1,0 +1,97 @@
+//! `prony compare`: a plan, two servers, or an experiment to go on with.
+
+use std::path::Path;
+
+use prony_experiment::plan::Plan;
+
+use crate::arguments::CompareArgs;
+use crate::ending::{Ending, Failure};
+use crate::{experiment, pair};
+
+/// Runs an experiment.
+pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
+    let targets: Vec<&str> = typed.targets.iter().map(String::as_str).collect();
+    let plan = match (targets.as_slice(), &typed.run.resume) {
+        ([a, b], None) => {
+            refuse_plans([a, b])?;
+            pair::plan([a, b], &typed.load, &typed.typed)?
+        }
+        ([_, _], Some(_)) => {
+            let what = "--resume takes the plan from the folder; leave the URLs out";
+            return Err(Failure::wrong(what));
+        }
+        (_, Some(dir)) => {
+            refuse_load_options(typed)?;
+            resumed(targets.first().copied(), dir)?
+        }
+        ([plan], None) => {
+            refuse_load_options(typed)?;
+            read(plan)?
+        }
+        _ => {
+            let what = "a plan, or two URLs, or --resume DIR is needed (prony compare --help; \
+                        prony init writes a plan to start from)";
+            return Err(Failure::wrong(what));
+        }
+    };
+    let out = match (&typed.run.resume, &typed.run.out) {
+        (Some(dir), _) | (None, Some(dir)) => dir.clone(),
+        (None, None) => experiment::default_out(&plan.name),
+    };
+    let settings = experiment::settings(&typed.run, typed.seed, out);
+    if typed.run.dry_run {
+        return experiment::dry_run(&plan, &settings);
+    }
+    experiment::run(&plan, &settings, typed.run.progress)
+}
+
+fn read(plan: &str) -> Result<Plan, Failure> {
+    if plan.contains("://") || plan.starts_with("unix:") {
+        return Err(Failure::wrong(format!(
+            "{plan}: one URL is nothing to compare with; add another, or name a plan"
+        )));
+    }
+    Plan::read(Path::new(plan)).map_err(|errors| experiment::wrong_plan(&errors))
+}
+
+/// The plan of an earlier run. One that was named must be the same, or nobody would know which of
+/// the two was meant.
+fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
+    let stored = experiment::stored_plan(dir)?;
+    let Some(named) = named else {
+        return Ok(stored);
+    };
+    let text = std::fs::read_to_string(dir.join("plan.toml"))
+        .map_err(|error| Failure::file(dir.display(), &error))?;
+    if read(named)?.frozen_text() == text {
+        return Ok(stored);
+    }
+    Err(Failure::wrong(format!(
+        "{named} is not what {} was run with; leave it out to go on as begun, or run it anew \
+         without --resume",
+        dir.display()
+    )))
+}
+
+/// Two plans are a slip: each is an experiment of its own.
+fn refuse_plans(targets: [&str; 2]) -> Result<(), Failure> {
+    match targets.iter().find(|target| Path::new(target).exists()) {
+        Some(file) => Err(Failure::wrong(format!(
+            "{file} is a file; name one plan, or two URLs"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
+    // What the environment says is about other commands, too.
+    let mut typed = typed.typed.iter().filter(|option| option.name != "public");
+    match typed.next() {
+        None => Ok(()),
+        Some(option) => Err(Failure::wrong(format!(
+            "--{} belongs to two URLs; a plan has it in its [load], as {}",
+            option.name,
+            option.name.replace('-', "_")
+        ))),
+    }
+}

@@ -1,0 +1,84 @@
+//! `prony demo`: a plan of prony's own, run like any other.
+
+use std::path::Path;
+
+use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::runner::Settings;
+
+use crate::arguments::DemoArgs;
+use crate::ending::{Ending, Failure};
+use crate::experiment;
+
+/// The plan; a command called `prony` is this very program.
+const PLAN: &str = include_str!("demo.toml");
+
+/// Runs it.
+pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
+    let plan = plan(&Machine::this())?;
+    let out = typed
+        .out
+        .clone()
+        .unwrap_or_else(|| experiment::default_out(&plan.name));
+    let settings = Settings {
+        out,
+        seed: None,
+        blocks: None,
+        budget: None,
+        resume: false,
+    };
+    experiment::run(&plan, &settings, typed.progress)
+}
+
+/// The plan for this machine: server and load get cores of their own where there are two.
+fn plan(machine: &Machine) -> Result<Plan, Failure> {
+    let text = match machine.cores.as_slice() {
+        [server, load, ..] => PLAN
+            .replace("@server", &server.to_string())
+            .replace("@load", &load.to_string()),
+        _ => PLAN
+            .lines()
+            .filter(|line| !line.starts_with("cores"))
+            .collect::<Vec<_>>()
+            .join("\n"),
+    };
+    Plan::from_str(&text, Path::new("demo.toml"), machine.clone())
+        .map_err(|errors| experiment::wrong_plan(&errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_experiment::service::{Allocated, Endpoint};
+
+    #[test]
+    fn the_plan_fits_machines_with_one_core_and_with_many() {
+        for cores in [vec![3], vec![2, 5, 7]] {
+            let cores_of_its_own = cores.len() > 1;
+            let machine = Machine {
+                cores: cores.clone(),
+                ..Machine::this()
+            };
+            let plan = plan(&machine).unwrap();
+            let mut given = Vec::new();
+            for wanted in plan.allocations(0).unwrap() {
+                let endpoint = Endpoint::Tcp("127.0.0.1:1".parse().unwrap());
+                let endpoints = [(String::new(), endpoint)].into();
+                let files_dir = "/nonexistent".into();
+                given.push((
+                    wanted.service,
+                    Allocated {
+                        endpoints,
+                        files_dir,
+                    },
+                ));
+            }
+            let resolved = plan.resolve(0, &given.into_iter().collect()).unwrap();
+            assert_eq!(resolved.load.flags.cores.is_some(), cores_of_its_own);
+            assert_eq!(
+                !resolved.services[0].spec.cores.is_empty(),
+                cores_of_its_own
+            );
+            assert_eq!(plan.notes, Vec::<String>::new());
+        }
+    }
+}

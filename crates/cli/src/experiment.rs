@@ -1,0 +1,223 @@
+//! A plan run from beginning to end: what every command that compares has in common.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::SystemTime;
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::plan::{Plan, PlanErrors};
+use prony_experiment::runner::{
+    Event, Finished, FolderError, Interrupt, RunnerError, Settings, forecast, run as run_blocks,
+};
+use prony_experiment::sweep;
+use prony_report::{folder, html, markdown, text};
+use prony_stats::{Verdict, VerdictDocument};
+
+use crate::arguments::{ProgressFlag, RunArgs};
+use crate::ending::{Ending, Failure};
+use crate::progress::Progress;
+use crate::watch::Watch;
+use crate::{outlook, signals, terminal};
+
+/// Where results go unless told otherwise.
+const RUNS: &str = "prony-runs";
+
+/// Settings out of what was typed, for an experiment whose folder is `out`.
+pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> Settings {
+    Settings {
+        out,
+        seed,
+        blocks: typed.blocks,
+        budget: typed.budget,
+        resume: typed.resume.is_some(),
+    }
+}
+
+/// The folder for an experiment of this name that begins now.
+pub(crate) fn default_out(name: &str) -> PathBuf {
+    let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let time = time
+        .trim_end_matches('Z')
+        .replace(':', "")
+        .replace('T', "-");
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_whitespace() { '-' } else { c })
+        .collect();
+    let first = PathBuf::from(RUNS).join(format!("{time}-{name}"));
+    // Two that begin within a second must not share a folder.
+    let others = (2..1000).map(|n| PathBuf::from(RUNS).join(format!("{time}-{name}-{n}")));
+    std::iter::once(first.clone())
+        .chain(others)
+        .find(|dir| !dir.exists())
+        .unwrap_or(first)
+}
+
+/// The plan that an experiment's folder holds.
+pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
+    let path = dir.join("plan.toml");
+    if !path.is_file() {
+        return Err(Failure::wrong(FolderError::NoExperiment(dir.to_owned())));
+    }
+    Plan::read(&path).map_err(|errors| wrong_plan(&errors))
+}
+
+/// Every mistake of a plan on a line of its own.
+pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Failure::wrong(lines.join("\nprony: "))
+}
+
+/// Prints what would be run.
+pub(crate) fn dry_run(plan: &Plan, settings: &Settings) -> Result<Ending, Failure> {
+    let details = outlook::details(plan, settings).map_err(Failure::wrong)?;
+    terminal::print(&format!("{}\n{details}", outlook::summary(plan, settings)));
+    Ok(Ending::Done)
+}
+
+/// Runs a plan, and prints and stores what it says, whatever ends it.
+pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Result<Ending, Failure> {
+    let progress = Arc::new(Progress::new(flag));
+    sweep_up(&progress);
+    progress.line(&outlook::summary(plan, settings));
+    progress.line(&format!("results: {}", settings.out.display()));
+    let mut host = LocalHost::new().map_err(Failure::refused)?;
+    let interrupt = Arc::new(Interrupt::default());
+    let (stop, say) = (interrupt.clone(), progress.clone());
+    signals::listen(move |count| {
+        say.warn(match count {
+            1 => "prony: interrupted; taking everything down",
+            _ => "prony: still taking everything down",
+        });
+        stop.stop();
+    })?;
+    let watch = Watch::new(&progress, plan, forecast(plan, settings));
+    let mut reports = Reports {
+        out: &settings.out,
+        progress: &progress,
+    };
+    let finished = thread::scope(|scope| {
+        let (done, is_done) = channel::<()>();
+        let live = &watch;
+        scope.spawn(move || live.keep_live(&is_done));
+        let finished = run_blocks(plan, &mut host, settings, &interrupt, &mut |event| {
+            watch.hear(&event);
+            if let Event::Looked { .. } = event {
+                reports.write();
+            }
+        });
+        drop(done);
+        finished
+    });
+    progress.end();
+    let finished = finished.map_err(|error| match error {
+        RunnerError::Folder(FolderError::File { .. }) => Failure::refused(error),
+        RunnerError::Folder(_) | RunnerError::Design(_) => Failure::wrong(error),
+    })?;
+    conclude(&finished, &mut reports)
+}
+
+/// Removes what killed runs left, and says so.
+fn sweep_up(progress: &Progress) {
+    match sweep::sweep() {
+        Ok(swept) => {
+            if !swept.removed.is_empty() {
+                let removed: Vec<String> = swept.removed.iter().map(ToString::to_string).collect();
+                progress.warn(&format!(
+                    "prony: removed what a killed run had left: {}",
+                    removed.join(", ")
+                ));
+            }
+            for failure in swept.failures {
+                progress.warn(&format!(
+                    "prony: could not remove what a killed run left: {failure}"
+                ));
+            }
+        }
+        Err(error) => {
+            progress.warn(&format!(
+                "prony: could not look for what killed runs left: {error}"
+            ));
+        }
+    }
+}
+
+/// Prints the results and says how it ended.
+fn conclude(finished: &Finished, reports: &mut Reports<'_>) -> Result<Ending, Failure> {
+    let out = reports.out.display();
+    let document = finished.document.as_ref();
+    if let Some(document) = document {
+        let page = reports.write();
+        terminal::print(&text::verdict(
+            document,
+            page.as_deref(),
+            terminal::colours(),
+        ));
+    }
+    if let Some(error) = &finished.failed {
+        terminal::say(&format!("prony: {error}"));
+    }
+    if finished.failed.is_some() || finished.interrupted {
+        terminal::say(&format!("prony: {}; {out} has it all", stored(document)));
+        terminal::say(&format!("prony: to go on: prony compare --resume {out}"));
+    }
+    Ok(match (finished.interrupted, &finished.failed) {
+        (true, _) => Ending::Interrupted,
+        (false, Some(_)) => Ending::CutShort,
+        (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,
+        (false, None) => Ending::Done,
+    })
+}
+
+/// How much of the experiment there is.
+fn stored(document: Option<&VerdictDocument>) -> String {
+    match document.map_or(0, |document| document.blocks) {
+        0 => "no block was completed".to_owned(),
+        1 => "block 1 is stored".to_owned(),
+        blocks => format!("blocks 1 to {blocks} are stored"),
+    }
+}
+
+fn is_withheld(document: &VerdictDocument) -> bool {
+    document
+        .comparisons
+        .iter()
+        .any(|comparison| comparison.verdict == Verdict::Withheld)
+}
+
+/// `report.html` and `report.md`, made from what is stored and from nothing else.
+struct Reports<'a> {
+    out: &'a Path,
+    progress: &'a Progress,
+}
+
+impl Reports<'_> {
+    /// Writes both; the page's path, if that could be written.
+    fn write(&mut self) -> Option<PathBuf> {
+        let experiment = match folder::read(self.out) {
+            Ok(experiment) => experiment,
+            Err(error) => {
+                self.progress
+                    .warn(&format!("prony: no report was written: {error}"));
+                return None;
+            }
+        };
+        self.file("report.md", &markdown::report(&experiment));
+        self.file("report.html", &html::report(&experiment))
+    }
+
+    fn file(&self, name: &str, text: &str) -> Option<PathBuf> {
+        let path = self.out.join(name);
+        match fs::write(&path, text) {
+            Ok(()) => Some(path),
+            Err(error) => {
+                self.progress
+                    .warn(&format!("prony: {}: {error}", path.display()));
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `prony load`: one load, its summary, its files.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::condition::Condition;
+use prony_load::{Control, LoadSpec, SpecError};
+use prony_record::Record;
+use prony_report::{csv, html, number, text, timeline};
+
+use crate::arguments::LoadArgs;
+use crate::ending::{Ending, Failure};
+use crate::output::{Output, check_distinct};
+use crate::progress::{Progress, Show, rounded};
+use crate::{signals, terminal};
+
+/// A short load is over before anybody wants to know how far it is.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often a live line changes.
+const LIVE_EVERY: Duration = Duration::from_millis(500);
+/// How often a plain line comes.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Runs a load.
+pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
+    let conditions = typed
+        .fail_if
+        .iter()
+        .map(|text| {
+            text.parse()
+                .map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
+        })
+        .collect::<Result<Vec<Condition>, Failure>>()?;
+    let spec = resolve(typed.url.as_deref(), &typed.load)?;
+    let outputs = Outputs::open(typed)?;
+    let progress = Progress::new(typed.progress);
+    let control = Arc::new(Control::new(spec.info().threads));
+    let stop = control.clone();
+    signals::listen(move |_| stop.stop())?;
+    let record = watched(&spec, &control, &progress)?;
+    let ending = ending(&record, &conditions, control.is_stopped(), &progress);
+    outputs.write(&record)?;
+    Ok(ending)
+}
+
+/// What was typed as a load that can be run.
+pub(crate) fn resolve(
+    url: Option<&str>,
+    typed: &prony_load::LoadOptions,
+) -> Result<LoadSpec, Failure> {
+    LoadSpec::resolve(url, typed).map_err(|error| match error {
+        SpecError::Environment(_) => Failure::refused(error),
+        SpecError::Arguments(_) | SpecError::Name { .. } => Failure::wrong(error),
+    })
+}
+
+/// Runs the load, with a thread beside it that shows how far it is.
+fn watched(spec: &LoadSpec, control: &Control, progress: &Progress) -> Result<Record, Failure> {
+    let (done, is_done) = channel::<()>();
+    let result = thread::scope(|scope| {
+        scope.spawn(move || show(spec, control, progress, &is_done));
+        let result = prony_load::run(spec, control);
+        drop(done);
+        result
+    });
+    progress.end();
+    result.map_err(Failure::refused)
+}
+
+/// Shows how far the load is until the other end of `is_done` is gone.
+fn show(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
+    let every = match progress.show() {
+        Show::Live => LIVE_EVERY,
+        Show::Lines => LINE_EVERY,
+        Show::Nothing => return,
+    };
+    let began = Instant::now();
+    let (mut before, mut counted) = (began, 0);
+    while is_done.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+        let (now, (ended, failed)) = (Instant::now(), control.counts());
+        let per_s = ended.saturating_sub(counted) as f64 / (now - before).as_secs_f64();
+        (before, counted) = (now, ended);
+        if now - began < QUIET {
+            continue;
+        }
+        let text = format!(
+            "{}: {}, {} failed{}",
+            rounded(now - began),
+            number::rate(per_s),
+            number::count(failed),
+            left(spec, now - began, ended)
+        );
+        progress.status(&text);
+        if progress.show() == Show::Lines {
+            progress.line(&text);
+        }
+    }
+}
+
+/// What is left of a load that has run for so long and ended so many requests.
+fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
+    let requests = spec.info().requests.map(|limit| {
+        format!(
+            ", {} of {} requests",
+            number::count(ended.min(limit)),
+            number::count(limit)
+        )
+    });
+    let time = spec.planned().map(|planned| {
+        format!(
+            ", {} left",
+            rounded(Duration::from(planned).saturating_sub(elapsed))
+        )
+    });
+    requests.unwrap_or_default() + &time.unwrap_or_default()
+}
+
+/// How the load ends, and why, said to whoever reads standard error.
+fn ending(
+    record: &Record,
+    conditions: &[Condition],
+    interrupted: bool,
+    progress: &Progress,
+) -> Ending {
+    let mut ending = Ending::Done;
+    for condition in conditions {
+        if let Some(reason) = condition.holds(record) {
+            progress.warn(&format!("prony: --fail-if {condition}: {reason}"));
+            ending = Ending::Doubtful;
+        }
+    }
+    if interrupted {
+        progress.warn("prony: interrupted; the results are of what was measured until then");
+        return Ending::Interrupted;
+    }
+    if record.totals.ok == 0 {
+        progress.warn("prony: no request succeeded");
+        ending = Ending::Doubtful;
+    }
+    ending
+}
+
+/// Where the results go.
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+    html: Option<Output>,
+    timeline: Option<Output>,
+}
+
+impl Outputs {
+    fn open(typed: &LoadArgs) -> Result<Outputs, Failure> {
+        let all: [(&str, Option<&Path>); 4] = [
+            ("--json", typed.json.as_deref()),
+            ("--csv", typed.csv.as_deref()),
+            ("--html", typed.html.as_deref()),
+            ("--timeline", typed.timeline.as_deref()),
+        ];
+        check_distinct(&all)?;
+        let [json, csv, html, timeline] = all;
+        Ok(Outputs {
+            json: Output::open(json.0, json.1)?,
+            csv: Output::open(csv.0, csv.1)?,
+            html: Output::open_file(html.0, html.1)?,
+            timeline: Output::open_file(timeline.0, timeline.1)?,
+        })
+    }
+
+    /// Writes everything; the summary is left out where standard output carries data.
+    fn write(self, record: &Record) -> Result<(), Failure> {
+        let is_data = [&self.json, &self.csv]
+            .into_iter()
+            .flatten()
+            .any(Output::is_standard);
+        if !is_data {
+            terminal::print(&text::load_summary(record, terminal::colours()));
+        }
+        put(self.json, || record.to_json())?;
+        put(self.csv, || csv::series(record))?;
+        put(self.html, || html::load(record))?;
+        put(self.timeline, || timeline(record))
+    }
+}
+
+fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    output.map_or(Ok(()), |output| output.write(&text()))
+}

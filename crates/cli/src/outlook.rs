@@ -1,0 +1,155 @@
+//! What an experiment is about to do, said before it does it.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use prony_experiment::plan::{Plan, PlanError, ResolvedService};
+use prony_experiment::runner::{Settings, forecast};
+use prony_experiment::schedule;
+use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind};
+use prony_report::number;
+
+/// Blocks whose order a dry run shows.
+const SHOWN_BLOCKS: u32 = 5;
+/// The first port of the addresses that stand for those that a host will pick.
+const FIRST_PORT: u16 = 40_001;
+
+/// Variants, blocks, times, and what the author should know.
+pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
+    let forecast = forecast(plan, settings);
+    let (least, most) = forecast.blocks;
+    let blocks = match least == most {
+        true => number::plural(u64::from(least), "block", "blocks"),
+        false => format!("{least} to {most} blocks"),
+    };
+    let (soonest, latest) = forecast.time;
+    let time = match soonest == latest {
+        true => format!("about {}", coarse(soonest)),
+        false => format!("about {}, {} at most", coarse(soonest), coarse(latest)),
+    };
+    let baseline: Vec<String> = plan
+        .baseline
+        .iter()
+        .map(|(factor, level)| format!("{factor} = {level}"))
+        .collect();
+    let metrics: Vec<&str> = plan.metrics.iter().map(|metric| metric.name()).collect();
+    let mut lines = vec![
+        match plan.question.is_empty() {
+            true => plan.name.clone(),
+            false => format!("{}: {}", plan.name, plan.question),
+        },
+        format!(
+            "{}, each once in each of {blocks}; a trial measures {} after {} of warm-up; {time}",
+            number::plural(forecast.variants as u64, "variant", "variants"),
+            span(plan.trials.duration),
+            span(plan.trials.warmup),
+        ),
+        format!(
+            "baseline: {}; decided by {}; margin {}",
+            baseline.join(", "),
+            metrics.join(", "),
+            number::margin(plan.margin)
+        ),
+    ];
+    lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
+    lines.join("\n")
+}
+
+/// The order of trials and what each of them starts.
+pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanError> {
+    let mut text = String::new();
+    let seed = settings.seed.or(plan.trials.seed);
+    text += &match seed {
+        Some(seed) => format!("\norder, by seed {seed}:\n"),
+        None => "\norder: every block shuffles the variants anew, by a seed that is drawn at the \
+                 start and stored (--seed N fixes it)\n"
+            .to_owned(),
+    };
+    let blocks = forecast(plan, settings).blocks.1;
+    for block in 0..blocks.min(SHOWN_BLOCKS) {
+        let Some(seed) = seed else { break };
+        let order = schedule::order(seed, block as usize, plan.variants.len());
+        let ids: Vec<&str> = order
+            .iter()
+            .map(|&variant| plan.variants[variant].id.as_str())
+            .collect();
+        text += &format!("  block {}: {}\n", block + 1, ids.join(", "));
+    }
+    if seed.is_some() && blocks > SHOWN_BLOCKS {
+        text += "  …\n";
+    }
+    text += "\nstarted for each trial (addresses stand for those that prony will pick):\n";
+    for (number, variant) in plan.variants.iter().enumerate() {
+        let allocated = made_up(&plan.allocations(number)?);
+        let resolved = plan.resolve(number, &allocated)?;
+        text += &format!("  {}\n", variant.id);
+        for service in &resolved.services {
+            text += &format!("    {}: {}\n", service.spec.name, started(service));
+        }
+        let words = resolved.load.words().join(" ");
+        text += &format!("    load: prony load {} {words}\n", resolved.load.url);
+    }
+    Ok(text)
+}
+
+fn started(service: &ResolvedService) -> String {
+    if let Some(remote) = &service.remote {
+        return format!("{remote}, which runs already");
+    }
+    let spec = &service.spec;
+    let place = match spec.place {
+        PlaceKind::Native => None,
+        PlaceKind::Namespace => Some("in a namespace".to_owned()),
+        PlaceKind::Jail => Some("in a jail".to_owned()),
+    };
+    let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
+    let cores = (!cores.is_empty()).then(|| format!("on core {}", cores.join(",")));
+    let where_: Vec<String> = place.into_iter().chain(cores).collect();
+    match where_.is_empty() {
+        true => spec.command.join(" "),
+        false => format!("{} ({})", spec.command.join(" "), where_.join(", ")),
+    }
+}
+
+/// Endpoints that nobody has been given.
+fn made_up(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
+    let mut ports = FIRST_PORT..;
+    let mut endpoint = |service: &str, kind: ListenKind| match kind {
+        ListenKind::Tcp => {
+            let port = ports.next().unwrap_or(FIRST_PORT);
+            Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        }
+        ListenKind::Unix => Endpoint::Unix(PathBuf::from(format!("/run/prony/{service}.sock"))),
+    };
+    let allocated = wanted.iter().map(|wanted| {
+        let listen = wanted.listen.iter();
+        let endpoints = listen
+            .map(|(name, &kind)| (name.clone(), endpoint(&wanted.service, kind)))
+            .collect();
+        let files_dir = PathBuf::from("/run/prony").join(&wanted.service);
+        (
+            wanted.service.clone(),
+            Allocated {
+                endpoints,
+                files_dir,
+            },
+        )
+    });
+    allocated.collect()
+}
+
+fn span(span: Duration) -> String {
+    number::span(span.as_secs_f64())
+}
+
+/// A forecast is no better than this: seconds below a minute, then whole minutes.
+fn coarse(span: Duration) -> String {
+    let seconds = span.as_secs_f64();
+    number::span(if seconds < 100.0 {
+        seconds.round()
+    } else {
+        (seconds / 60.0).round() * 60.0
+    })
+}

@@ -1,0 +1,108 @@
+//! Files that were asked for. They are opened before anything runs: a result that can't be written
+//! is worse than one that was never measured.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use crate::ending::Failure;
+use crate::terminal;
+
+/// Where an output goes.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// To standard output, in the summary's place.
+    Standard,
+    /// To a file, which is open.
+    File(File, PathBuf),
+}
+
+impl Output {
+    /// Opens what `option` names; `-` is standard output.
+    pub(crate) fn open(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
+        match path {
+            None => Ok(None),
+            Some(path) if path == Path::new("-") => Ok(Some(Output::Standard)),
+            Some(path) => Self::file(option, path).map(Some),
+        }
+    }
+
+    /// The same for an output that standard output has no use for.
+    pub(crate) fn open_file(option: &str, path: Option<&Path>) -> Result<Option<Output>, Failure> {
+        match path {
+            Some(path) if path == Path::new("-") => {
+                Err(Failure::wrong(format!("{option} needs a file, not -")))
+            }
+            path => Self::open(option, path),
+        }
+    }
+
+    fn file(option: &str, path: &Path) -> Result<Output, Failure> {
+        let file = File::create(path);
+        let file =
+            file.map_err(|error| Failure::file(format!("{option} {}", path.display()), &error))?;
+        Ok(Output::File(file, path.to_owned()))
+    }
+
+    /// Whether it is standard output.
+    pub(crate) fn is_standard(&self) -> bool {
+        matches!(self, Output::Standard)
+    }
+
+    /// Writes all of it.
+    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
+        match self {
+            Output::Standard => {
+                terminal::print(text);
+                Ok(())
+            }
+            Output::File(mut file, path) => file
+                .write_all(text.as_bytes())
+                .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),
+        }
+    }
+}
+
+/// Refuses outputs that would overwrite one another.
+pub(crate) fn check_distinct(outputs: &[(&str, Option<&Path>)]) -> Result<(), Failure> {
+    let given: Vec<_> = outputs
+        .iter()
+        .filter_map(|(option, path)| Some((*option, (*path)?)))
+        .collect();
+    for (index, (option, path)) in given.iter().enumerate() {
+        let Some((first, _)) = given[..index].iter().find(|(_, other)| other == path) else {
+            continue;
+        };
+        let place = match path.to_str() {
+            Some("-") => "standard output".to_owned(),
+            _ => path.display().to_string(),
+        };
+        return Err(Failure::wrong(format!(
+            "{first} and {option} can't both go to {place}; name a file for one of them"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_outputs_can_not_share_a_place() {
+        let clash = check_distinct(&[
+            ("--json", Some(Path::new("-"))),
+            ("--csv", Some(Path::new("-"))),
+        ]);
+        assert_eq!(
+            clash.unwrap_err().to_string(),
+            "--json and --csv can't both go to standard output; name a file for one of them"
+        );
+        let apart = [
+            ("--json", Some(Path::new("a"))),
+            ("--csv", Some(Path::new("b"))),
+            ("--html", None),
+        ];
+        assert_eq!(check_distinct(&apart), Ok(()));
+    }
+}

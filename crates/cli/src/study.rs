@@ -1,0 +1,173 @@
+//! `prony study`: the ready-made experiments, embedded in the binary.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use include_dir::{Dir, DirEntry, include_dir};
+use prony_experiment::plan::Plan;
+
+use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
+use crate::ending::{Ending, Failure};
+use crate::{experiment, terminal};
+
+/// The folder of studies as it was when this program was built.
+static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
+
+/// The folder within an experiment's that a study's files are written to. The runner knows it, too.
+const FOLDER: &str = "study";
+
+/// Lists, shows or runs studies.
+pub(crate) fn run(typed: &StudyArgs) -> Result<Ending, Failure> {
+    match &typed.command {
+        StudyCommand::List => Ok(list()),
+        StudyCommand::Show { name } => show(name),
+        StudyCommand::Run(run) => start(run),
+    }
+}
+
+fn list() -> Ending {
+    let mut lines = String::new();
+    let width = STUDIES
+        .dirs()
+        .map(|study| name_of(study).len())
+        .max()
+        .unwrap_or(0);
+    for study in STUDIES.dirs() {
+        lines += &format!("{:width$}  {}\n", name_of(study), question(study));
+    }
+    terminal::print(&lines);
+    Ending::Done
+}
+
+fn show(name: &str) -> Result<Ending, Failure> {
+    let study = find(name)?;
+    let (readme, plan) = (text(study, "README.md"), text(study, "plan.toml"));
+    terminal::print(&format!("{}\n\n## plan.toml\n\n{plan}", readme.trim_end()));
+    Ok(Ending::Done)
+}
+
+fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
+    let study = find(&typed.name)?;
+    if let Some(dir) = &typed.run.resume {
+        let plan = experiment::stored_plan(dir)?;
+        let settings = experiment::settings(&typed.run, typed.seed, dir.clone());
+        return match typed.run.dry_run {
+            true => experiment::dry_run(&plan, &settings),
+            false => experiment::run(&plan, &settings, typed.run.progress),
+        };
+    }
+    if typed.run.dry_run {
+        let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
+        let scratch = scratch.map_err(Failure::refused)?;
+        let plan = unpacked(study, scratch.path())?;
+        let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
+        return experiment::dry_run(&plan, &settings);
+    }
+    let out = typed
+        .run
+        .out
+        .clone()
+        .unwrap_or_else(|| experiment::default_out(name_of(study)));
+    if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(Failure::wrong(
+            prony_experiment::runner::FolderError::NotEmpty(out),
+        ));
+    }
+    let plan = match unpacked(study, &out.join(FOLDER)) {
+        Ok(plan) => plan,
+        Err(failure) => {
+            remove(&out);
+            return Err(failure);
+        }
+    };
+    let settings = experiment::settings(&typed.run, typed.seed, out);
+    experiment::run(&plan, &settings, typed.run.progress)
+}
+
+/// Removes an experiment's folder in which nothing but the study was put.
+fn remove(out: &Path) {
+    // A folder that can't be removed is no reason to hide why the study can't be run.
+    let _ = fs::remove_dir_all(out.join(FOLDER)).and_then(|()| fs::remove_dir(out));
+}
+
+/// Writes a study's files to a folder and reads its plan there.
+fn unpacked(study: &Dir<'_>, into: &Path) -> Result<Plan, Failure> {
+    let into = std::path::absolute(into).map_err(Failure::refused)?;
+    write(study, &into)?;
+    Plan::read(&into.join("plan.toml")).map_err(|errors| experiment::wrong_plan(&errors))
+}
+
+fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {
+    let failed = |path: &Path, error: std::io::Error| Failure::file(path.display(), &error);
+    fs::create_dir_all(into).map_err(|error| failed(into, error))?;
+    for entry in dir.entries() {
+        match entry {
+            // What Python leaves beside its sources is no part of a study.
+            DirEntry::Dir(dir) if dir.path().ends_with("__pycache__") => {}
+            DirEntry::Dir(dir) => write(dir, &into.join(file_name(dir.path())))?,
+            DirEntry::File(file) => {
+                let path = into.join(file_name(file.path()));
+                fs::write(&path, file.contents()).map_err(|error| failed(&path, error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn file_name(path: &Path) -> PathBuf {
+    path.file_name().map(PathBuf::from).unwrap_or_default()
+}
+
+fn find(name: &str) -> Result<&'static Dir<'static>, Failure> {
+    let known = || STUDIES.dirs().map(name_of).collect::<Vec<_>>().join(", ");
+    STUDIES
+        .dirs()
+        .find(|study| name_of(study) == name)
+        .ok_or_else(|| {
+            Failure::wrong(format!(
+                "no study is called \"{name}\"; there are: {}",
+                known()
+            ))
+        })
+}
+
+fn name_of<'d>(study: &'d Dir<'_>) -> &'d str {
+    study.path().to_str().unwrap_or_default()
+}
+
+/// A file of a study; empty where it has none.
+fn text<'d>(study: &'d Dir<'_>, name: &str) -> &'d str {
+    let file = study.get_file(study.path().join(name));
+    file.and_then(|file| file.contents_utf8())
+        .unwrap_or_default()
+}
+
+fn question(study: &Dir<'_>) -> String {
+    let plan: toml::Table = text(study, "plan.toml").parse().unwrap_or_default();
+    let question = plan.get("question").and_then(toml::Value::as_str);
+    question.unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_study_has_a_question_a_readme_and_a_plan_that_can_be_read() {
+        assert!(STUDIES.dirs().count() > 0);
+        for study in STUDIES.dirs() {
+            assert!(!question(study).is_empty(), "{}", name_of(study));
+            assert!(!text(study, "README.md").is_empty(), "{}", name_of(study));
+        }
+    }
+
+    #[test]
+    fn a_study_is_written_as_it_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let study = find("gunicorn-sockets").unwrap();
+        write(study, scratch.path()).unwrap();
+        let plan = fs::read_to_string(scratch.path().join("plan.toml")).unwrap();
+        assert_eq!(plan, text(study, "plan.toml"));
+        assert!(scratch.path().join("shop/wsgi.py").is_file());
+    }
+}

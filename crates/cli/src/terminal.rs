@@ -1,0 +1,39 @@
+//! Standard output and standard error. Neither a reader that left early nor a closed stream is a
+//! reason to panic.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Prints a result to standard output.
+pub(crate) fn print(text: &str) {
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            say(&format!("prony: standard output: {error}"));
+        }
+        _ => {}
+    }
+}
+
+/// Prints a line to standard error.
+pub(crate) fn say(line: &str) {
+    // Where this can't be said, nothing can.
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// Whether results are to be coloured: on a terminal, unless NO_COLOR is set (no-color.org).
+pub(crate) fn colours() -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    io::stdout().is_terminal() && !refused && !is_dumb()
+}
+
+/// Whether a line on standard error can be written over.
+pub(crate) fn is_live() -> bool {
+    io::stderr().is_terminal() && !is_dumb()
+}
+
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}

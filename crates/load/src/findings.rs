@@ -2,10 +2,14 @@
 
 use prony_record::{Finding, Outcome, Record, Severity};
 
-/// A worker that waits less than this share of the time is the bottleneck itself.
-const SATURATED: f64 = 0.95;
-/// And one that waits less than this comes near it.
-const NEARLY_SATURATED: f64 = 0.85;
+/// A worker that is busy for less than this share of the time has reserves.
+const BUSY: f64 = 0.85;
+/// A closed loop with this share of its connections at the generator waits for the generator.
+const QUEUED: f64 = 0.5;
+/// And with this share it begins to.
+const NEARLY_QUEUED: f64 = 0.3;
+/// A shorter load has not been anywhere long enough to tell.
+const SHORTEST_S: f64 = 0.1;
 /// Starts that are later than this at p99 were not made by the schedule.
 const LATE_US: f64 = 1_000.0;
 /// Lateness beyond this share of the p99 response time distorts it.
@@ -35,17 +39,33 @@ pub(crate) fn of(
 }
 
 fn generator_saturated(record: &Record) -> Option<Finding> {
-    let busy = record.generator.busy_share;
-    let severity = match busy {
-        b if b >= SATURATED => Severity::Error,
-        b if b >= NEARLY_SATURATED => Severity::Warning,
-        _ => return None,
+    let (busy, queued) = (record.generator.busy_share, record.generator.queue_share);
+    if busy < BUSY || record.totals.elapsed_s < SHORTEST_S {
+        return None;
+    }
+    let open = record.load.rate_per_s.is_some();
+    let late = record.generator.late_us.p99 > LATE_US;
+    let (severity, seen) = match open {
+        true if late => (Severity::Error, "and late with its starts".to_owned()),
+        true => return None,
+        false => {
+            let severity = match queued {
+                q if q >= QUEUED => Severity::Error,
+                q if q >= NEARLY_QUEUED => Severity::Warning,
+                _ => return None,
+            };
+            let share = queued * 100.0;
+            (
+                severity,
+                format!("with {share:.0}% of its connections waiting for it"),
+            )
+        }
     };
     Some(Finding::new(
         "generator-saturated",
         severity,
         format!(
-            "The generator's busiest worker was busy {:.0}% of the time, so that the generator and \
+            "The generator's busiest worker was busy {:.0}% of the time, {seen}: the generator and \
              not the server may have set the rate. Give it more cores (--cores, --threads), or load \
              less.",
             busy * 100.0

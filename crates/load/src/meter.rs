@@ -9,6 +9,8 @@ pub(crate) struct Meter {
     from: Nanos,
     cpu_at_begin: Option<(Nanos, Nanos)>,
     waited: Nanos,
+    /// Nanoseconds that completions spent in turns of the worker's loop, summed over completions.
+    queued: u128,
 }
 
 impl Meter {
@@ -18,12 +20,33 @@ impl Meter {
             from,
             cpu_at_begin: None,
             waited: Nanos::ZERO,
+            queued: 0,
         }
     }
 
     /// The worker waited for its sockets, or for the next arrival.
     pub(crate) fn waited(&mut self, before: Nanos, after: Nanos) {
         self.waited = self.waited + after.since(before.max(self.from));
+    }
+
+    /// One turn of the worker's loop took from `began` to `ended` and worked off `completions`.
+    pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, completions: u32) {
+        if began >= self.from {
+            self.queued += u128::from(ended.since(began).0) * u128::from(completions);
+        }
+    }
+
+    /// The share of `connections` that was at the generator and not at the server, on average.
+    ///
+    /// In a closed loop each connection is at one of the two, and the longer queue is at the slower
+    /// one. A worker that is always busy, but finds only a few answers each time it looks, could
+    /// do more at once; one that finds them all is what the others wait for.
+    pub(crate) fn queue_share(&self, connections: u32, ended: Nanos) -> f64 {
+        let all = u128::from(ended.since(self.from).0) * u128::from(connections);
+        if all == 0 {
+            return 0.0;
+        }
+        (self.queued as f64 / all as f64).min(1.0)
     }
 
     /// To be told the time regularly.
@@ -72,8 +95,19 @@ mod tests {
     }
 
     #[test]
+    fn the_queue_is_where_the_connections_are() {
+        let mut meter = Meter::new(Nanos::ZERO);
+        // Always busy, with two of eight connections at a time.
+        for turn in 0..10 {
+            meter.worked(Nanos::from_millis(turn), Nanos::from_millis(turn + 1), 2);
+        }
+        assert_eq!(meter.queue_share(8, Nanos::from_millis(10)), 0.25);
+    }
+
+    #[test]
     fn no_time_at_all_is_no_share() {
         let meter = Meter::new(Nanos::from_secs(10));
         assert_eq!(meter.busy_share(Nanos::from_secs(3)), 0.0);
+        assert_eq!(meter.queue_share(8, Nanos::from_secs(3)), 0.0);
     }
 }

@@ -170,6 +170,10 @@ pub struct Generator {
     pub cpu_system_s: f64,
     /// Share of the time in which a worker was not waiting, of the busiest worker, 0 to 1.
     pub busy_share: f64,
+    /// Share of a worker's connections that was waiting for the generator and not for the server,
+    /// on average, of the worker with most, 0 to 1. Says something in a closed loop only.
+    #[serde(default)]
+    pub queue_share: f64,
     /// How late starts were that were due and had a connection; open loop only.
     pub late_us: Summary,
     /// The process's peak resident memory.

@@ -45,6 +45,8 @@ pub(crate) struct Worked {
     pub(crate) cpu: (Nanos, Nanos),
     /// Share of the measured part in which it was not waiting, 0 to 1.
     pub(crate) busy_share: f64,
+    /// Share of its connections that was at the generator and not at the server, 0 to 1.
+    pub(crate) queue_share: f64,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
 }
@@ -141,15 +143,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let until = self.wake_at(now);
             let before = self.sockets.now();
             self.sockets.wait(until)?;
-            self.meter.waited(before, self.sockets.now());
-            self.reap();
+            let woke = self.sockets.now();
+            self.meter.waited(before, woke);
+            let answers = self.reap();
+            self.meter.worked(woke, self.sockets.now(), answers);
         }
     }
 
-    fn reap(&mut self) {
+    /// Works off what has happened; gives how often bytes came.
+    fn reap(&mut self) -> u32 {
+        let mut answers = 0;
         for _ in 0..LONGEST_TURN {
             let Some(completion) = self.sockets.next() else {
-                return;
+                break;
             };
             // The most frequent completion needs no time: it goes without the clock.
             if let Completion::Sent(key, buffer) = completion {
@@ -158,11 +164,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             let now = self.sockets.now();
             if now >= self.end {
-                return;
+                break;
             }
+            answers += u32::from(matches!(completion, Completion::Received(_)));
             self.on_completion(completion, now);
             self.start_due(now);
         }
+        answers
     }
 
     fn is_done(&self) -> bool {

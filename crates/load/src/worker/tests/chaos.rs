@@ -10,7 +10,7 @@ use super::*;
 use crate::options::Order;
 use crate::socket::simulated::Taken;
 
-const CASES: u64 = 600;
+const CASES: u64 = 1500;
 
 /// A server that does something else each time, well or badly.
 struct Fickle {

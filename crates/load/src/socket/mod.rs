@@ -23,6 +23,8 @@
 //!    under way may be lost.
 //! 7. Time is the backend's: [`Sockets::now`] never goes back.
 
+#[cfg(test)]
+mod contract;
 mod poll;
 #[cfg(test)]
 pub(crate) mod simulated;

@@ -1,0 +1,456 @@
+//! The contract of [`super::Sockets`], forced on every backend over real sockets.
+//!
+//! Each promise is a function over any backend; the macro at the end makes tests of them for each
+//! backend and each kind of socket.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use prony_record::Nanos;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, PollSockets, Sockets};
+
+/// Beyond this a completion is taken for lost. No promise depends on it.
+const HANG: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Via {
+    V4,
+    V6,
+    Unix,
+}
+
+/// A listener on a free address.
+struct Listener {
+    socket: Socket,
+    peer: Peer,
+    _folder: tempfile::TempDir,
+}
+
+impl Listener {
+    fn new(via: Via) -> Listener {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (domain, address) = match via {
+            Via::V4 => (Domain::IPV4, SockAddr::from(loopback("127.0.0.1"))),
+            Via::V6 => (Domain::IPV6, SockAddr::from(loopback("::1"))),
+            Via::Unix => (Domain::UNIX, SockAddr::unix(&path).unwrap()),
+        };
+        let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+        socket.bind(&address).unwrap();
+        socket.listen(16).unwrap();
+        let peer = match via {
+            Via::Unix => Peer::Unix(path),
+            _ => Peer::Tcp(socket.local_addr().unwrap().as_socket().unwrap()),
+        };
+        Listener {
+            socket,
+            peer,
+            _folder: folder,
+        }
+    }
+
+    fn accept(&self) -> Socket {
+        let (socket, _) = self.socket.accept().unwrap();
+        socket.set_read_timeout(Some(HANG)).unwrap();
+        socket
+    }
+}
+
+fn loopback(ip: &str) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), 0)
+}
+
+fn key(slot: u32, generation: u32) -> Key {
+    Key { slot, generation }
+}
+
+/// A completion with its bytes.
+#[derive(Debug, PartialEq)]
+enum Seen {
+    Connected(Key),
+    Sent(Key, Option<Vec<u8>>),
+    Received(Key, Vec<u8>),
+    Closed(Key),
+    Failed(Key, Operation, Option<i32>),
+}
+
+fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Seen> {
+    Some(match sockets.next()? {
+        Completion::Connected(key) => Seen::Connected(key),
+        Completion::Sent(key, buffer) => Seen::Sent(key, buffer),
+        Completion::Received(key) => Seen::Received(key, sockets.received().to_vec()),
+        Completion::Closed(key) => Seen::Closed(key),
+        Completion::Failed(key, operation, error) => {
+            Seen::Failed(key, operation, error.raw_os_error())
+        }
+    })
+}
+
+fn reap<S: Sockets<'static>>(sockets: &mut S) -> Seen {
+    let begun = Instant::now();
+    while begun.elapsed() < HANG {
+        if let Some(seen) = poll_once(sockets) {
+            return seen;
+        }
+        sockets
+            .wait(sockets.now() + Nanos::from_millis(100))
+            .unwrap();
+    }
+    panic!("no completion");
+}
+
+/// Whatever else is still to come, within a moment.
+fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Seen> {
+    let until = sockets.now() + Nanos::from_millis(30);
+    let mut seen = Vec::new();
+    while sockets.now() < until {
+        sockets.wait(until).unwrap();
+        seen.extend(std::iter::from_fn(|| poll_once(sockets)));
+    }
+    seen
+}
+
+/// Receives until the peer's end, which is given last.
+fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Seen) {
+    let mut all = Vec::new();
+    loop {
+        match reap(sockets) {
+            Seen::Received(_, bytes) => all.extend(bytes),
+            end => return (all, end),
+        }
+    }
+}
+
+fn connected<S: Sockets<'static>>(sockets: &mut S, listener: &Listener, key: Key) -> Socket {
+    sockets.connect(key, &listener.peer);
+    assert_eq!(reap(sockets), Seen::Connected(key));
+    listener.accept()
+}
+
+/// Bytes of which each place is told from its neighbours.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+// ---- the promises, by their numbers ----
+
+fn slots_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    for generation in 1..20 {
+        let key = key(3, generation);
+        let mut peer = connected(&mut sockets, &listener, key);
+        peer.write_all(&[generation as u8]).unwrap();
+        assert_eq!(
+            reap(&mut sockets),
+            Seen::Received(key, vec![generation as u8])
+        );
+        sockets.close(key, Close::Orderly);
+    }
+}
+
+fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    sockets.connect(key(0, 1), &listener.peer);
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(rest(&mut sockets), []);
+    // The port, or the path, is known to be nobody's once its listener is gone.
+    let peer = listener.peer.clone();
+    drop(listener);
+    sockets.close(key(0, 1), Close::Abort);
+    sockets.connect(key(0, 2), &peer);
+    let errno = match via {
+        Via::Unix => libc::ENOENT,
+        _ => libc::ECONNREFUSED,
+    };
+    let refused = Seen::Failed(key(0, 2), Operation::Connect, Some(errno));
+    assert_eq!(reap(&mut sockets), refused);
+    assert_eq!(rest(&mut sockets), []);
+}
+
+fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    sockets.connect(key(0, 1), &listener.peer);
+    listener.accept().write_all(b"first").unwrap();
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    let (bytes, end) = receive_all(&mut sockets);
+    assert_eq!((&bytes[..], end), (&b"first"[..], Seen::Closed(key(0, 1))));
+}
+
+fn a_send_is_answered_once_however_large<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    for length in [1, 1000, 20 << 20] {
+        let bytes = pattern(length);
+        sockets.send(key(0, 1), Outgoing::Owned(bytes.clone()));
+        let mut reader = peer.try_clone().unwrap();
+        let read = std::thread::spawn(move || {
+            let mut read = vec![0; length];
+            reader.read_exact(&mut read).map(|()| read)
+        });
+        // The buffer comes back as it was given.
+        assert_eq!(
+            reap(&mut sockets),
+            Seen::Sent(key(0, 1), Some(bytes.clone()))
+        );
+        assert!(
+            read.join().unwrap().unwrap() == bytes,
+            "{length} bytes differ"
+        );
+    }
+    sockets.send(key(0, 1), Outgoing::Shared(b"shared"));
+    assert_eq!(reap(&mut sockets), Seen::Sent(key(0, 1), None));
+    assert_eq!(rest(&mut sockets), []);
+    let mut shared = [0; 6];
+    peer.read_exact(&mut shared).unwrap();
+    assert_eq!(&shared, b"shared");
+}
+
+fn both_directions_go_at_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let peer = connected(&mut sockets, &listener, key(0, 1));
+    let bytes = pattern(5 << 20);
+    sockets.send(key(0, 1), Outgoing::Owned(bytes.clone()));
+    let answer = bytes.clone();
+    let (reader, mut writer) = (peer.try_clone().unwrap(), peer);
+    let reading = std::thread::spawn(move || {
+        let mut read = Vec::new();
+        reader.take(5 << 20).read_to_end(&mut read).map(|_| read)
+    });
+    let writing = std::thread::spawn(move || {
+        let written = writer.write_all(&answer);
+        writer.shutdown(Shutdown::Write).unwrap();
+        written
+    });
+    let (mut all, mut sent) = (Vec::new(), 0);
+    loop {
+        match reap(&mut sockets) {
+            Seen::Received(_, piece) => all.extend(piece),
+            Seen::Sent(..) => sent += 1,
+            Seen::Closed(_) if sent == 1 => break,
+            Seen::Closed(_) => assert!(matches!(reap(&mut sockets), Seen::Sent(..))),
+            other => panic!("{other:?}"),
+        }
+        if sent == 1 && all.len() == bytes.len() {
+            break;
+        }
+    }
+    writing.join().unwrap().unwrap();
+    assert!(all == bytes && reading.join().unwrap().unwrap() == bytes);
+}
+
+fn bytes_come_in_order_and_then_the_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    let bytes = pattern(3 << 20);
+    let sent = bytes.clone();
+    let writing = std::thread::spawn(move || peer.write_all(&sent));
+    let (received, end) = receive_all(&mut sockets);
+    writing.join().unwrap().unwrap();
+    assert!(received == bytes);
+    assert_eq!(end, Seen::Closed(key(0, 1)));
+    assert_eq!(rest(&mut sockets), []);
+}
+
+fn a_send_goes_out_after_the_peers_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    peer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    let bytes = pattern(8 << 20);
+    sockets.send(key(0, 1), Outgoing::Owned(bytes.clone()));
+    let reading = std::thread::spawn(move || {
+        let mut read = vec![0; 8 << 20];
+        peer.read_exact(&mut read).map(|()| read)
+    });
+    assert!(matches!(reap(&mut sockets), Seen::Sent(..)));
+    assert!(reading.join().unwrap().unwrap() == bytes);
+}
+
+fn what_was_said_before_a_send_failed_is_received<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    peer.write_all(b"enough").unwrap();
+    // More than any socket's buffers take, so that a part of it meets the closed socket.
+    sockets.send(key(0, 1), Outgoing::Owned(vec![7; 64 << 20]));
+    let mut some = [0; 10];
+    peer.read_exact(&mut some).unwrap();
+    // Unread bytes make it a reset.
+    drop(peer);
+    let (mut received, mut failed) = (Vec::new(), false);
+    let end = loop {
+        match reap(&mut sockets) {
+            Seen::Received(_, bytes) => received.extend(bytes),
+            Seen::Failed(_, Operation::Send, _) => failed = true,
+            end => break end,
+        }
+    };
+    assert_eq!(received, b"enough");
+    let ended = matches!(
+        end,
+        Seen::Closed(_) | Seen::Failed(_, Operation::Receive, _)
+    );
+    assert!(ended, "{end:?}");
+    assert!(failed || end != Seen::Closed(key(0, 1)));
+    sockets.close(key(0, 1), Close::Abort);
+    assert_eq!(rest(&mut sockets), []);
+}
+
+fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let peer = connected(&mut sockets, &listener, key(0, 1));
+    sockets.send(key(0, 1), Outgoing::Shared(b"unread"));
+    assert_eq!(reap(&mut sockets), Seen::Sent(key(0, 1), None));
+    peer.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(peer);
+    let reset = Seen::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
+    assert_eq!(reap(&mut sockets), reset);
+    // It is said once, and a connection that is left in this state costs nothing.
+    assert_eq!(rest(&mut sockets), []);
+}
+
+fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peers = Vec::new();
+    for slot in 0..4 {
+        peers.push(connected(&mut sockets, &listener, key(slot, 1)));
+    }
+    for peer in &mut peers {
+        peer.write_all(b"news").unwrap();
+    }
+    // All four have news by now, or soon; the first three are closed before they are heard.
+    sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
+    sockets.send(key(0, 1), Outgoing::Shared(b"x"));
+    for slot in 0..3 {
+        sockets.close(key(slot, 1), Close::Orderly);
+        sockets.close(key(slot, 1), Close::Orderly);
+    }
+    // One of the slots has a new connection, which must not get the old one's news.
+    sockets.connect(key(1, 2), &listener.peer);
+    let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
+    seen.extend(rest(&mut sockets));
+    seen.sort_by_key(|seen| !matches!(seen, Seen::Connected(_)));
+    let expected = [
+        Seen::Connected(key(1, 2)),
+        Seen::Received(key(3, 1), b"news".to_vec()),
+    ];
+    assert_eq!(seen, expected);
+}
+
+fn a_close_tells_the_peer_as_asked<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    for (generation, how) in [(1, Close::Orderly), (2, Close::Abort)] {
+        let mut peer = connected(&mut sockets, &listener, key(0, generation));
+        sockets.close(key(0, generation), how);
+        let read = peer.read(&mut [0; 8]).map_err(|error| error.kind());
+        match (how, via) {
+            (Close::Abort, Via::V4 | Via::V6) => {
+                assert_eq!(read, Err(io::ErrorKind::ConnectionReset));
+            }
+            _ => assert_eq!(read, Ok(0)),
+        }
+    }
+}
+
+fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut before = sockets.now();
+    for wait in [0, 1, 700, 20_000, 3_000_000] {
+        let until = before + Nanos(wait);
+        sockets.wait(until).unwrap();
+        let after = sockets.now();
+        assert!(after >= until, "{after} before {until}");
+        before = after;
+    }
+    // What can be reaped ends a wait of a minute.
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    peer.write_all(b"x").unwrap();
+    sockets.wait(sockets.now() + Nanos::from_secs(60)).unwrap();
+    assert_eq!(reap(&mut sockets), Seen::Received(key(0, 1), b"x".to_vec()));
+}
+
+fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
+    let long = Peer::Unix(PathBuf::from("/".to_owned() + &"x".repeat(200)));
+    sockets.connect(key(0, 1), &long);
+    let seen = reap(&mut sockets);
+    assert!(
+        matches!(seen, Seen::Failed(_, Operation::Connect, _)),
+        "{seen:?}"
+    );
+}
+
+/// On Linux a full backlog is an error at once: the worker tries again.
+fn a_full_backlog_is_told<S: Sockets<'static>>(mut sockets: S) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+    socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+    socket.listen(1).unwrap();
+    for slot in 0..8 {
+        sockets.connect(key(slot, 1), &Peer::Unix(path.clone()));
+        match reap(&mut sockets) {
+            Seen::Connected(_) => {}
+            Seen::Failed(_, Operation::Connect, Some(libc::EAGAIN)) => return,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("eight connections fit into a backlog of one");
+}
+
+macro_rules! contract {
+    ($backend:ident, $make:expr) => {
+        mod $backend {
+            use super::*;
+
+            contract! { @each $make;
+                slots_are_used_again_under_new_generations,
+                a_connect_is_answered_once,
+                receiving_begins_with_the_connection,
+                a_send_is_answered_once_however_large,
+                both_directions_go_at_once,
+                bytes_come_in_order_and_then_the_end,
+                a_send_goes_out_after_the_peers_end,
+                what_was_said_before_a_send_failed_is_received,
+                a_reset_fails_the_receive,
+                a_closed_key_is_never_heard_of_again,
+                a_close_tells_the_peer_as_asked,
+                time_goes_on_and_waits_end,
+            }
+
+            #[test]
+            fn paths_that_can_not_be_are_failures() {
+                super::paths_that_can_not_be_are_failures($make);
+            }
+
+            #[test]
+            fn a_full_backlog_is_told() {
+                super::a_full_backlog_is_told($make);
+            }
+        }
+    };
+    (@each $make:expr; $($promise:ident,)*) => {
+        $(mod $promise {
+            use super::*;
+
+            #[test]
+            fn v4() {
+                super::super::$promise($make, Via::V4);
+            }
+
+            #[test]
+            fn v6() {
+                super::super::$promise($make, Via::V6);
+            }
+
+            #[test]
+            fn unix() {
+                super::super::$promise($make, Via::Unix);
+            }
+        })*
+    };
+}
+
+contract!(poll, PollSockets::new(8).unwrap());

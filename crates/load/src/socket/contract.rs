@@ -225,17 +225,13 @@ fn both_directions_go_at_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
         writer.shutdown(Shutdown::Write).unwrap();
         written
     });
-    let (mut all, mut sent) = (Vec::new(), 0);
-    loop {
+    let (mut all, mut sent, mut closed) = (Vec::new(), false, false);
+    while !(sent && closed) {
         match reap(&mut sockets) {
-            Seen::Received(_, piece) => all.extend(piece),
-            Seen::Sent(..) => sent += 1,
-            Seen::Closed(_) if sent == 1 => break,
-            Seen::Closed(_) => assert!(matches!(reap(&mut sockets), Seen::Sent(..))),
+            Seen::Received(_, piece) if !closed => all.extend(piece),
+            Seen::Sent(..) if !sent => sent = true,
+            Seen::Closed(_) if !closed => closed = true,
             other => panic!("{other:?}"),
-        }
-        if sent == 1 && all.len() == bytes.len() {
-            break;
         }
     }
     writing.join().unwrap().unwrap();

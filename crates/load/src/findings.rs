@@ -8,6 +8,8 @@ const BUSY: f64 = 0.85;
 const QUEUED: f64 = 0.5;
 /// And with this share it begins to.
 const NEARLY_QUEUED: f64 = 0.3;
+/// A worker that wanted a core and had none for this share of the time shares it with others.
+const STARVED: f64 = 0.2;
 /// A shorter load has not been anywhere long enough to tell.
 const SHORTEST_S: f64 = 0.1;
 /// Starts that are later than this at p99 were not made by the schedule.
@@ -27,6 +29,7 @@ pub(crate) fn of(
 ) -> Vec<Finding> {
     [
         generator_saturated(record),
+        generator_starved(record),
         schedule_missed(record),
         errors(record, reasons),
         port_exhaustion(record),
@@ -69,6 +72,23 @@ fn generator_saturated(record: &Record) -> Option<Finding> {
              not the server may have set the rate. Give it more cores (--cores, --threads), or load \
              less.",
             busy * 100.0
+        ),
+    ))
+}
+
+fn generator_starved(record: &Record) -> Option<Finding> {
+    let starved = record.generator.starved_share;
+    if starved < STARVED || record.totals.elapsed_s < SHORTEST_S {
+        return None;
+    }
+    Some(Finding::new(
+        "generator-starved",
+        Severity::Warning,
+        format!(
+            "A worker of the generator wanted a core and had none for {:.0}% of the time: the server \
+             or something else runs on the same one. Rates are lower and times longer by that. Give \
+             server and generator cores of their own (--cores).",
+            starved * 100.0
         ),
     ))
 }
@@ -187,4 +207,149 @@ fn unasked_bytes(unasked: u64) -> Option<Finding> {
             ),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten seconds of a closed loop that went well.
+    fn quiet() -> Record {
+        let mut record = Record::default();
+        record.load.connections = 10;
+        record.load.keepalive = true;
+        record.totals.elapsed_s = 10.0;
+        record.totals.started = 10_000;
+        record.totals.ok = 10_000;
+        record.totals.connections_opened = 10;
+        record.response_time_us.p99 = 2_000.0;
+        record
+    }
+
+    fn open(mut record: Record) -> Record {
+        record.load.rate_per_s = Some(1000.0);
+        record
+    }
+
+    fn found(record: &Record) -> Vec<(String, Severity)> {
+        of(record, &[], 0)
+            .into_iter()
+            .map(|finding| (finding.id, finding.severity))
+            .collect()
+    }
+
+    fn one(id: &str, severity: Severity) -> Vec<(String, Severity)> {
+        vec![(id.to_owned(), severity)]
+    }
+
+    #[test]
+    fn nothing_is_found_where_nothing_is_the_matter() {
+        assert_eq!(found(&quiet()), []);
+        assert_eq!(found(&open(quiet())), []);
+    }
+
+    #[test]
+    fn a_closed_loop_is_saturated_where_its_connections_wait_for_it() {
+        let mut record = quiet();
+        record.generator.busy_share = 0.99;
+        record.generator.queue_share = 0.1;
+        assert_eq!(found(&record), [], "busy, but with reserves");
+        record.generator.queue_share = 0.3;
+        assert_eq!(
+            found(&record),
+            one("generator-saturated", Severity::Warning)
+        );
+        record.generator.queue_share = 0.5;
+        assert_eq!(found(&record), one("generator-saturated", Severity::Error));
+        record.totals.elapsed_s = 0.01;
+        assert_eq!(found(&record), [], "too short to tell");
+    }
+
+    #[test]
+    fn an_open_loop_is_saturated_where_it_is_busy_and_late() {
+        let mut record = open(quiet());
+        record.generator.busy_share = 0.99;
+        assert_eq!(found(&record), []);
+        record.generator.late_us.p99 = 5_000.0;
+        let both = found(&record);
+        assert!(both.contains(&one("generator-saturated", Severity::Error)[0]));
+        assert!(both.contains(&one("schedule-missed", Severity::Error)[0]));
+    }
+
+    #[test]
+    fn a_worker_without_a_core_is_starved() {
+        let mut record = quiet();
+        record.generator.starved_share = 0.4;
+        assert_eq!(found(&record), one("generator-starved", Severity::Warning));
+    }
+
+    #[test]
+    fn late_starts_distort_short_response_times_only() {
+        let mut record = open(quiet());
+        record.generator.late_us.p99 = 1_500.0;
+        assert_eq!(found(&record), one("schedule-missed", Severity::Error));
+        record.response_time_us.p99 = 100_000.0;
+        assert_eq!(found(&record), one("schedule-missed", Severity::Warning));
+    }
+
+    #[test]
+    fn requests_that_found_no_connection_miss_the_schedule() {
+        let mut record = open(quiet());
+        record.totals.unstarted = 500;
+        let findings = of(&record, &[], 0);
+        assert_eq!(findings[0].id, "schedule-missed");
+        assert!(
+            findings[0].text.contains("500 of 10500"),
+            "{}",
+            findings[0].text
+        );
+    }
+
+    #[test]
+    fn failures_weigh_by_their_share_and_name_their_reasons() {
+        let mut record = quiet();
+        for (failed, severity) in [
+            (5, Severity::Note),
+            (100, Severity::Warning),
+            (1000, Severity::Error),
+        ] {
+            record.totals.failed = failed;
+            record.outcomes = [(Outcome::Protocol, failed)].into();
+            let reasons = [(Outcome::Protocol, "no status line".to_owned(), failed)];
+            let findings = of(&record, &reasons, 0);
+            assert_eq!(
+                (findings[0].id.as_str(), findings[0].severity),
+                ("errors", severity)
+            );
+            assert!(
+                findings[0].text.contains("protocol: no status line"),
+                "{}",
+                findings[0].text
+            );
+        }
+    }
+
+    #[test]
+    fn ports_that_run_out_are_an_error() {
+        let mut record = quiet();
+        record.outcomes = [(Outcome::NoLocalPort, 3)].into();
+        assert_eq!(found(&record), one("port-exhaustion", Severity::Error));
+    }
+
+    #[test]
+    fn connections_that_the_server_closes_are_noted() {
+        let mut record = quiet();
+        record.totals.connections_opened = 1_000;
+        assert_eq!(
+            found(&record),
+            one("connections-not-reused", Severity::Note)
+        );
+        record.load.keepalive = false;
+        assert_eq!(found(&record), [], "nobody asked for reuse");
+    }
+
+    #[test]
+    fn bytes_that_nobody_asked_for_are_counted() {
+        assert_eq!(of(&quiet(), &[], 7)[0].id, "unasked-bytes");
+    }
 }

@@ -8,6 +8,7 @@ use crate::socket::system;
 pub(crate) struct Meter {
     from: Nanos,
     cpu_at_begin: Option<(Nanos, Nanos)>,
+    delay_at_begin: Nanos,
     waited: Nanos,
     /// Nanoseconds that completions spent in turns of the worker's loop, summed over completions.
     queued: u128,
@@ -19,6 +20,7 @@ impl Meter {
         Meter {
             from,
             cpu_at_begin: None,
+            delay_at_begin: Nanos::ZERO,
             waited: Nanos::ZERO,
             queued: 0,
         }
@@ -53,6 +55,7 @@ impl Meter {
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
         if self.cpu_at_begin.is_none() && now >= self.from {
             self.cpu_at_begin = Some(system::thread_cpu());
+            self.delay_at_begin = system::thread_run_delay();
         }
     }
 
@@ -61,6 +64,16 @@ impl Meter {
         let (user, system) = system::thread_cpu();
         let (user_before, system_before) = self.cpu_at_begin.unwrap_or((user, system));
         (user.since(user_before), system.since(system_before))
+    }
+
+    /// The share of the measured part in which the worker wanted a core and had none, 0 to 1.
+    pub(crate) fn starved_share(&self, ended: Nanos) -> f64 {
+        let all = ended.since(self.from);
+        if self.cpu_at_begin.is_none() || all.0 == 0 {
+            return 0.0;
+        }
+        let delay = system::thread_run_delay().since(self.delay_at_begin);
+        (delay.0 as f64 / all.0 as f64).min(1.0)
     }
 
     /// The share of the measured part in which the worker was at work, 0 to 1.

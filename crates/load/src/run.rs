@@ -129,6 +129,7 @@ pub(crate) fn merge(
         whole.cpu = (whole.cpu.0 + worker.cpu.0, whole.cpu.1 + worker.cpu.1);
         whole.busy_share = whole.busy_share.max(worker.busy_share);
         whole.queue_share = whole.queue_share.max(worker.queue_share);
+        whole.starved_share = whole.starved_share.max(worker.starved_share);
         whole.unasked += worker.unasked;
     }
     let outcomes = whole.recorder.outcomes();
@@ -145,6 +146,7 @@ pub(crate) fn merge(
     record.generator.cpu_system_s = Nanos::as_secs_f64(whole.cpu.1);
     record.generator.busy_share = (whole.busy_share * 1e4).round() / 1e4;
     record.generator.queue_share = (whole.queue_share * 1e4).round() / 1e4;
+    record.generator.starved_share = (whole.starved_share * 1e4).round() / 1e4;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
     Ok(record)

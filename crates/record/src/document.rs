@@ -11,7 +11,7 @@ use crate::{Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, Summa
 pub const RECORD_SCHEMA: &str = "prony.record/1";
 
 /// One load, as stored and as written by `prony load --json`. Times end in `_s` or `_us`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Always [`RECORD_SCHEMA`].
     pub schema: String,
@@ -174,6 +174,10 @@ pub struct Generator {
     /// on average, of the worker with most, 0 to 1. Says something in a closed loop only.
     #[serde(default)]
     pub queue_share: f64,
+    /// Share of the time in which a worker wanted a core and had none, of the worker with most, 0
+    /// to 1; 0 where the system doesn't tell.
+    #[serde(default)]
+    pub starved_share: f64,
     /// How late starts were that were due and had a connection; open loop only.
     pub late_us: Summary,
     /// The process's peak resident memory.

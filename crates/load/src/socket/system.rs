@@ -34,6 +34,18 @@ pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
     (span(usage.ru_utime), span(usage.ru_stime))
 }
 
+/// How long the calling thread has been ready to run and had no core so far; none where the system
+/// doesn't tell (Linux: the second figure of schedstat, proc(5)).
+pub(crate) fn thread_run_delay() -> Nanos {
+    #[cfg(target_os = "linux")]
+    if let Ok(text) = std::fs::read_to_string("/proc/thread-self/schedstat")
+        && let Some(delay) = text.split_whitespace().nth(1)
+    {
+        return Nanos(delay.parse().unwrap_or(0));
+    }
+    Nanos::ZERO
+}
+
 /// The process's peak resident memory in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
     // Both Linux and FreeBSD count in kibibytes: getrusage(2).

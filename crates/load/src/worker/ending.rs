@@ -120,6 +120,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Worked {
             cpu: self.meter.cpu(),
             busy_share: self.meter.busy_share(ended),
+            starved_share: self.meter.starved_share(ended),
             queue_share: self.meter.queue_share(self.slots.len() as u32, ended),
             recorder: self.recorder,
             reasons: self.reasons,

@@ -47,6 +47,8 @@ pub(crate) struct Worked {
     pub(crate) busy_share: f64,
     /// Share of its connections that was at the generator and not at the server, 0 to 1.
     pub(crate) queue_share: f64,
+    /// Share of the measured part in which it wanted a core and had none, 0 to 1.
+    pub(crate) starved_share: f64,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
 }

@@ -204,7 +204,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
         ),
     ));
     let mut connections = format!("{} opened", number::count(totals.connections_opened));
-    if totals.connections_opened == 0 {
+    if totals.connections_opened == 0 && totals.ok > 0 {
         connections = "none opened while measuring (those of the warm-up were reused)".to_owned();
     }
     if totals.retried > 0 {

@@ -165,7 +165,11 @@ impl Resolver<'_> {
         };
         if let Some(address) = addresses.iter().find(|a| !self.public && is_public(a.ip())) {
             let ip = address.ip().to_string();
-            let named = if ip == url.host { ip } else { format!("{} ({ip})", url.host) };
+            let named = if ip == url.host {
+                ip
+            } else {
+                format!("{} ({ip})", url.host)
+            };
             return Err(SpecError::Arguments(format!(
                 "{named} is outside the loopback, private and link-local ranges; if that server is \
                  yours to load, say so with --public"

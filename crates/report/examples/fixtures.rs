@@ -513,6 +513,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 Summary::default()
             },
             max_rss_bytes: 12 << 20,
+            ..Generator::default()
         },
         negotiated: Negotiated {
             http: Some("1.1".to_owned()),

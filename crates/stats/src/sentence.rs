@@ -32,6 +32,11 @@ pub(crate) fn withheld(comparison: &Comparison, reason: &str) -> String {
 /// A comparison outside the family.
 pub(crate) fn description(description: &Description, name: &str, against: &str) -> String {
     match Change::of(description.metric, &description.effect) {
+        Some(change) if change.is_none_at_all() => format!(
+            "{} is the same in {name} and {against} ({})",
+            description.metric.noun(),
+            counted(description.blocks, "block")
+        ),
         Some(change) => format!(
             "{} ({})",
             statement(description.metric, name, against, &change),
@@ -197,6 +202,11 @@ impl Change {
                 Scale::Difference => " percentage points",
             },
         })
+    }
+
+    /// Whether every block saw exactly the same in both.
+    fn is_none_at_all(&self) -> bool {
+        self.mid == 0.0 && self.ends.is_none_or(|ends| ends == (0.0, 0.0))
     }
 
     /// Whether zero lies outside the interval.

@@ -57,6 +57,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Completion::Closed(_) if slot.state == State::Draining => {
                 self.drained(index, Close::Orderly, now);
             }
+            Completion::Closed(_) if slot.send_failed => {
+                // The failed send has taken the error of a reset, whose end looks orderly now.
+                let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
+                self.receive_failed(index, &reset, now);
+            }
             Completion::Closed(_) => {
                 let progress = slot.connection.closed(&self.spec.expect);
                 self.on_progress(index, progress, now);

@@ -1,0 +1,230 @@
+//! Loads as they are typed, and servers to send them to.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use clap::Parser;
+use prony_load::{Control, LoadOptions, LoadSpec, SpecError, run};
+use prony_origin::{Config, Origin, Tls};
+use prony_record::{Outcome, Record};
+
+#[derive(Parser)]
+struct Typed {
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+/// The flags of these words, with one worker where they name no number.
+pub(crate) fn options(words: &[&str]) -> LoadOptions {
+    let mut typed = vec!["prony"];
+    if !words.contains(&"-t") {
+        typed.extend(["-t", "1"]);
+    }
+    typed.extend(words);
+    Typed::try_parse_from(typed).unwrap().load
+}
+
+pub(crate) fn resolve(url: &str, words: &[&str]) -> Result<LoadSpec, SpecError> {
+    LoadSpec::resolve(Some(url), &options(words))
+}
+
+/// Runs a load; its words are separated by spaces.
+pub(crate) fn load(url: &str, words: &str) -> Record {
+    load_with(url, &words.split_whitespace().collect::<Vec<_>>())
+}
+
+pub(crate) fn load_with(url: &str, words: &[&str]) -> Record {
+    let spec = resolve(url, words).unwrap();
+    run(&spec, &Control::new(1)).unwrap()
+}
+
+/// Every outcome that happened, and how often.
+pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
+    record.outcomes.clone().into_iter().collect()
+}
+
+/// The text of the finding `errors`.
+pub(crate) fn errors(record: &Record) -> &str {
+    let found = record.findings.iter().find(|f| f.id == "errors");
+    found.map_or("", |finding| &finding.text)
+}
+
+/// How to reach the origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    Tcp,
+    Unix,
+    Tls,
+    UnixTls,
+}
+
+/// An origin on TCP and on a UNIX socket, in clear or over TLS.
+pub(crate) struct Served {
+    pub(crate) origin: Origin,
+    pub(crate) folder: tempfile::TempDir,
+    tls: bool,
+}
+
+impl Served {
+    pub(crate) fn clear() -> Served {
+        Served::with(Config::default())
+    }
+
+    pub(crate) fn secured() -> Served {
+        Served::with(Config {
+            tls: Some(Tls::Generated),
+            ..Config::default()
+        })
+    }
+
+    /// The way in decides whether there is TLS.
+    pub(crate) fn via(via: Via) -> Served {
+        match via {
+            Via::Tcp | Via::Unix => Served::clear(),
+            Via::Tls | Via::UnixTls => Served::secured(),
+        }
+    }
+
+    pub(crate) fn with(config: Config) -> Served {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = config.tls.is_some();
+        let origin = Origin::start(Config {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            unix: vec![folder.path().join("socket")],
+            ..config
+        });
+        let origin = origin.unwrap();
+        if let Some(pem) = origin.certificate_pem() {
+            std::fs::write(folder.path().join("ca.pem"), pem).unwrap();
+        }
+        Served {
+            origin,
+            folder,
+            tls,
+        }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.origin.addresses()[0])
+    }
+
+    pub(crate) fn ca(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    pub(crate) fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// Loads a path of the origin; its certificate is trusted.
+    pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
+        let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
+        let mut all: Vec<&str> = words.split_whitespace().collect();
+        if matches!(via, Via::Unix | Via::UnixTls) {
+            all.extend(["--unix", text(&socket)]);
+        }
+        if self.tls && !all.contains(&"--insecure") {
+            all.extend(["--ca", text(&ca)]);
+        }
+        load_with(&self.url(path), &all)
+    }
+}
+
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A TCP server that does what a function says with each of its connections, on a thread each.
+pub(crate) struct Raw {
+    address: SocketAddr,
+    stopped: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Raw {
+    pub(crate) fn new(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Raw {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let stopped = Arc::new(AtomicBool::new(false));
+        let (seen, serve) = (stopped.clone(), Arc::new(serve));
+        let accepting = std::thread::spawn(move || {
+            while let Ok((stream, _)) = listener.accept() {
+                if seen.load(Ordering::Relaxed) {
+                    return;
+                }
+                let serve = serve.clone();
+                std::thread::spawn(move || serve(stream));
+            }
+        });
+        Raw {
+            address,
+            stopped,
+            accepting: Some(accepting),
+        }
+    }
+
+    /// A server that answers each request on a connection with these pieces, one a write.
+    pub(crate) fn answering(pieces: Vec<&'static [u8]>) -> Raw {
+        Raw::new(move |mut stream| {
+            stream.set_nodelay(true).unwrap();
+            while read_head(&mut stream).is_some() {
+                for piece in &pieces {
+                    if stream.write_all(piece).is_err() {
+                        return;
+                    }
+                }
+            }
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    pub(crate) fn tls_url(&self) -> String {
+        format!("https://{}/", self.address)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(5));
+        if let Some(accepting) = self.accepting.take() {
+            let _ = accepting.join();
+        }
+    }
+}
+
+/// Reads up to the end of a request's head, or nothing where the client is gone.
+pub(crate) fn read_head(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        match stream.read(&mut byte) {
+            Ok(1) => head.push(byte[0]),
+            _ => return None,
+        }
+    }
+    Some(head)
+}
+
+/// Waits until the client is gone.
+pub(crate) fn until_gone(stream: &mut TcpStream) {
+    let mut dropped = [0; 4096];
+    while let Ok(1..) = stream.read(&mut dropped) {}
+}
+
+/// A port of the loopback on which nobody listens.
+pub(crate) fn vacant_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}

@@ -1,0 +1,158 @@
+//! Counts of connections, threads and files; stopping; nothing at all.
+
+use std::time::Duration;
+
+use prony_load::{Control, SpecError, run};
+use prony_record::{Outcome, Record};
+
+use crate::harness::{Served, Via, load, outcomes, resolve};
+
+#[test]
+fn fewer_requests_than_connections() {
+    let served = Served::clear();
+    for threads in [1, 2] {
+        let record = served.load(Via::Tcp, "/", &format!("-n 3 -c 50 -t {threads}"));
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 3)]);
+        assert_eq!(record.totals.connections_opened, 3);
+    }
+}
+
+#[test]
+fn counts_are_exact_whatever_the_threads() {
+    let served = Served::with(prony_origin::Config {
+        threads: 2,
+        ..prony_origin::Config::default()
+    });
+    for (n, connections, threads) in [(1000, 10, 1), (1001, 10, 3), (997, 7, 7)] {
+        let before = served.origin.requests();
+        let words = format!("-n {n} -c {connections} -t {threads}");
+        let record = served.load(Via::Tcp, "/", &words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, n)], "{words}");
+        assert_eq!(served.origin.requests() - before, n, "{words}");
+        assert_eq!(record.totals.connections_opened, connections);
+        assert_eq!(record.load.threads, threads);
+    }
+}
+
+#[test]
+fn an_open_loop_makes_as_many_as_are_due() {
+    let served = Served::clear();
+    let record = served.load(Via::Tcp, "/", "-r 500 -d 1s -c 20 -t 2");
+    let totals = &record.totals;
+    assert_eq!(totals.started + totals.unstarted, 500);
+    assert_eq!(totals.failed, 0);
+    assert_eq!(record.rate.offered_per_s, Some(500.0));
+    assert_eq!(totals.elapsed_s, 1.0);
+}
+
+#[test]
+fn two_thousand_connections_at_once() {
+    let served = Served::clear();
+    let record = served.load(Via::Tcp, "/delay/50ms", "-n 4000 -c 2000");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4000)]);
+    assert_eq!(record.totals.connections_opened, 2000);
+}
+
+#[test]
+fn more_than_this_process_may_have_is_refused_with_the_mend() {
+    let served = Served::clear();
+    let url = served.url("/");
+    let Err(SpecError::Environment(error)) = resolve(&url, &["-c", "4000000000"]) else {
+        panic!("four billion connections were accepted");
+    };
+    assert!(
+        error.contains("open files") && error.contains("ulimit -n"),
+        "{error}"
+    );
+    let Err(SpecError::Arguments(error)) = resolve(&url, &["-c", "4", "-t", "5"]) else {
+        panic!("a thread without a connection was accepted");
+    };
+    assert!(
+        error.contains("--threads 5") && error.contains("--connections 4"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_core_that_is_not_there_is_an_error_of_the_environment() {
+    let served = Served::clear();
+    let words = ["-c", "2", "-t", "2", "--cores", "0,1023", "-n", "2"];
+    let spec = resolve(&served.url("/"), &words).unwrap();
+    let error = run(&spec, &Control::new(2)).unwrap_err().to_string();
+    assert!(error.contains("core 1023"), "{error}");
+}
+
+#[test]
+fn a_stop_gives_what_was_measured_until_then() {
+    let served = Served::clear();
+    for words in [
+        &["-d", "1h", "-c", "4"][..],
+        &["-d", "1h", "-c", "4", "-r", "2000"],
+    ] {
+        let spec = resolve(&served.url("/"), words).unwrap();
+        let control = Control::new(1);
+        let record = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run(&spec, &control));
+            while control.counts().0 < 100 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            control.stop();
+            running.join().unwrap()
+        });
+        let record = record.unwrap();
+        assert!(record.totals.ok >= 100);
+        assert!(record.totals.elapsed_s < 3600.0 && record.totals.elapsed_s > 0.0);
+        assert_eq!(Record::from_json(&record.to_json()).unwrap(), record);
+        assert_eq!(control.counts().1, 0);
+    }
+}
+
+#[test]
+fn a_load_of_no_request_is_a_record_without_holes() {
+    let served = Served::clear();
+    // One request in a thousand seconds, on average: none within 100 ms.
+    let record = served.load(Via::Tcp, "/", "-d 100ms -c 2 -r 0.001 --arrivals poisson");
+    assert_eq!(record.totals.started, 0);
+    let json = record.to_json();
+    assert!(!json.contains("NaN") && !json.contains("inf"), "{json}");
+    assert_eq!(Record::from_json(&json).unwrap(), record);
+    assert_eq!(record.response_time_us.max, 0.0);
+    assert_eq!(record.rate.ok_per_s, 0.0);
+}
+
+#[test]
+fn a_timeout_shorter_than_the_answer_is_kept() {
+    let served = Served::clear();
+    let record = served.load(Via::Tcp, "/delay/10s", "-n 4 -c 2 --timeout 50ms");
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
+    assert!(record.response_time_us.min >= 50_000.0);
+    assert_eq!(record.totals.censored, 4);
+}
+
+#[test]
+fn the_record_says_what_was_asked_for() {
+    let served = Served::clear();
+    let url = served.url("/");
+    let record = load(
+        &url,
+        "-d 200ms --warmup 100ms -c 2 -r 100 --seed 5 --timeout 3s",
+    );
+    let info = &record.load;
+    assert_eq!(
+        (info.url.as_str(), info.model.as_str()),
+        (url.as_str(), "open")
+    );
+    assert_eq!((info.duration_s, info.warmup_s), (Some(0.2), 0.1));
+    assert_eq!((info.rate_per_s, info.timeout_s), (Some(100.0), 3.0));
+    assert_eq!(info.arrivals.as_deref(), Some("constant"));
+    assert_eq!(
+        (record.seed, info.keepalive, info.io.as_str()),
+        (5, true, "poll")
+    );
+    assert!(record.generator.busy_share > 0.0 && record.generator.busy_share <= 1.0);
+    assert!(record.generator.max_rss_bytes > 0);
+    assert!(record.started_at.ends_with('Z'));
+    assert!(!record.histograms["response_time"].is_empty());
+    let series: u64 = record.series.iter().map(|slice| slice.ok).sum();
+    assert_eq!(series, record.totals.ok);
+}

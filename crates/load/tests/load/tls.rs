@@ -1,0 +1,279 @@
+//! Certificates, versions, ciphers, and what is told of them.
+
+use std::sync::Arc;
+
+use prony_load::SpecError;
+use prony_record::Outcome;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::CertificateDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::harness::{
+    Raw, Served, Via, errors, load, load_with, outcomes, read_head, resolve, text, until_gone,
+};
+
+#[test]
+fn what_was_agreed_on_is_in_the_record() {
+    let served = Served::secured();
+    for (words, version, cipher) in [
+        ("", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        (
+            "--tls-max 1.2",
+            "TLSv1.2",
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        ),
+        ("--tls-min 1.3", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        (
+            "--ciphers TLS_CHACHA20_POLY1305_SHA256",
+            "TLSv1.3",
+            "TLS_CHACHA20_POLY1305_SHA256",
+        ),
+        (
+            "--tls-max 1.2 --ciphers TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "TLSv1.2",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ),
+    ] {
+        let record = served.load(Via::Tls, "/", &format!("-n 20 -c 2 {words}"));
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{words}");
+        let negotiated = &record.negotiated;
+        assert_eq!(negotiated.tls.as_deref(), Some(version), "{words}");
+        assert_eq!(negotiated.cipher.as_deref(), Some(cipher), "{words}");
+        assert_eq!(negotiated.alpn.as_deref(), Some("http/1.1"), "{words}");
+        assert_eq!(negotiated.http.as_deref(), Some("1.1"), "{words}");
+        assert!(record.tls_time_us.min > 0.0 && record.connect_time_us.min > 0.0);
+    }
+    // Nothing of it is claimed in clear.
+    let record = Served::clear().load(Via::Tcp, "/", "-n 2 -c 1");
+    assert_eq!(
+        (record.negotiated.tls, record.negotiated.cipher),
+        (None, None)
+    );
+    assert_eq!((record.load.tls, record.tls_time_us.max), (None, 0.0));
+}
+
+#[test]
+fn only_a_trusted_certificate_will_do() {
+    let served = Served::secured();
+    let stranger = Served::secured();
+    // Not by the system's certificates, nor by somebody else's.
+    let record = load(&served.url("/"), "-n 4 -c 2");
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+    assert!(
+        errors(&record).contains("UnknownIssuer"),
+        "{}",
+        errors(&record)
+    );
+    let ca = stranger.ca();
+    let record = load_with(&served.url("/"), &["-n", "4", "-c", "2", "--ca", text(&ca)]);
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+    assert!(
+        errors(&record).contains("certificate"),
+        "{}",
+        errors(&record)
+    );
+    // For one name it isn't made, and for one it is.
+    for (name, outcome, told) in [
+        ("elsewhere.test", Outcome::Tls, "elsewhere.test"),
+        ("localhost", Outcome::Ok, ""),
+    ] {
+        let record = served.load(Via::Tls, "/", &format!("-n 4 -c 2 --sni {name}"));
+        assert_eq!(outcomes(&record), [(outcome, 4)], "{name}");
+        assert!(errors(&record).contains(told), "{}", errors(&record));
+    }
+    let record = load(&served.url("/"), "-n 4 -c 2 --insecure");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
+    assert_eq!(
+        record.load.tls.as_deref(),
+        Some("unverified, sessions resumed")
+    );
+}
+
+#[test]
+fn what_can_not_be_is_refused_by_name() {
+    let served = Served::secured();
+    let not_pem = served.file("not.pem", "hello");
+    let ca = served.ca();
+    let url = served.url("/");
+    for (words, told) in [
+        (vec!["--ciphers", "TLS_MADE_UP"], "\"TLS_MADE_UP\""),
+        (vec!["--ciphers", "TLS_MADE_UP"], "TLS_AES_128_GCM_SHA256"),
+        (
+            vec!["--tls-max", "1.2", "--ciphers", "TLS_AES_128_GCM_SHA256"],
+            "--ciphers",
+        ),
+        (
+            vec!["--tls-min", "1.3", "--tls-max", "1.2"],
+            "--tls-min is higher",
+        ),
+        (vec!["--ca", "/nonexistent.pem"], "--ca /nonexistent.pem"),
+        (vec!["--ca", text(&not_pem)], "no certificate in it"),
+        (vec!["--cert", text(&ca), "--key", text(&not_pem)], "--key"),
+        (vec!["--sni", "not a name"], "\"not a name\""),
+    ] {
+        let Err(SpecError::Arguments(error)) = resolve(&url, &words) else {
+            panic!("{words:?} was accepted");
+        };
+        assert!(error.contains(told), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_server_that_asks_for_a_certificate_gets_it() {
+    let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+    let own = |name: &str| {
+        let key = KeyPair::generate().unwrap();
+        let parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (parameters.signed_by(&key, &issuer).unwrap(), key)
+    };
+    let (server, server_key) = own("localhost");
+    let (client, client_key) = own("client.test");
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from(issuer.der().to_vec()))
+        .unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_single_cert(vec![server.der().clone()], server_key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let raw = Raw::new(move |stream| {
+        let connection = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = rustls::StreamOwned::new(connection, stream);
+        let mut buffer = [0; 4096];
+        while let Ok(1..) = std::io::Read::read(&mut tls, &mut buffer) {
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            if std::io::Write::write_all(&mut tls, answer).is_err() {
+                return;
+            }
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    let ca = file("ca.pem", issuer.pem());
+    let (cert, key) = (
+        file("cert.pem", client.pem()),
+        file("key.pem", client_key.serialize_pem()),
+    );
+    let base = [
+        "-n",
+        "6",
+        "-c",
+        "2",
+        "--sni",
+        "localhost",
+        "--ca",
+        text(&ca),
+    ];
+    for version in ["1.2", "1.3"] {
+        let words = [&base[..], &["--tls-max", version, "--tls-min", version]].concat();
+        let with = [&words[..], &["--cert", text(&cert), "--key", text(&key)]].concat();
+        let record = load_with(&raw.tls_url(), &with);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 6)], "{version}");
+        let record = load_with(&raw.tls_url(), &words);
+        assert_eq!(outcomes(&record), [(Outcome::Tls, 6)], "{version}");
+        assert!(errors(&record).contains("CertificateRequired") || version == "1.2");
+    }
+}
+
+#[test]
+fn clear_and_tls_that_meet_are_told_apart() {
+    // HTTP to a server that speaks TLS.
+    let served = Served::secured();
+    let url = served.url("/").replace("https", "http");
+    let record = load(&url, "-n 4 -c 2");
+    assert_eq!(outcomes(&record), [(Outcome::Protocol, 4)]);
+    assert!(errors(&record).contains("use https"), "{}", errors(&record));
+    // TLS to one that speaks HTTP.
+    let served = Served::clear();
+    let url = served.url("/").replace("http", "https");
+    let record = load(&url, "-n 4 -c 2 --insecure");
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+    assert!(errors(&record).len() > 40, "{}", errors(&record));
+}
+
+#[test]
+fn broken_tls_is_a_tls_outcome_with_a_reason() {
+    let garbage: [&'static [u8]; 5] = [
+        b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
+        b"\x16\x03\x03\xff\xff garbage that never becomes a record",
+        b"\x16\x03\x03\x00\x04\x02\x00\x00\x00",
+        b"\x15\x03\x03\x00\x02\x02\x28",
+        b"\x00\x00\x00\x00\x00",
+    ];
+    for bytes in garbage {
+        let raw = Raw::new(move |mut stream| {
+            let _ = std::io::Write::write_all(&mut stream, bytes);
+            until_gone(&mut stream);
+        });
+        let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 2s");
+        let known = outcomes(&record);
+        assert_eq!(known, [(Outcome::Tls, 4)], "{bytes:?}");
+        assert!(errors(&record).contains("tls: "), "{}", errors(&record));
+    }
+    // One that goes silent, and one that leaves.
+    let raw = Raw::new(|mut stream| until_gone(&mut stream));
+    let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 100ms");
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
+    let raw = Raw::new(|mut stream| {
+        let mut some = [0; 5];
+        let _ = std::io::Read::read_exact(&mut stream, &mut some);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        until_gone(&mut stream);
+    });
+    let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure");
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+    assert!(
+        errors(&record).contains("within the TLS handshake"),
+        "{}",
+        errors(&record)
+    );
+}
+
+#[test]
+fn a_record_that_was_tampered_with_is_no_answer() {
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let raw = Raw::new(move |mut stream| {
+        let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+        while connection.is_handshaking() {
+            if connection.complete_io(&mut stream).is_err() {
+                return;
+            }
+        }
+        // A record of the right form that no key of this session has made.
+        let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
+        let _ = std::io::Write::write_all(&mut stream, &forged);
+        until_gone(&mut stream);
+    });
+    let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure");
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+    assert!(errors(&record).contains("decrypt"), "{}", errors(&record));
+}
+
+#[test]
+fn plain_answers_on_kept_tls_connections_are_not_mixed_up() {
+    let raw = Raw::new(|mut stream| while read_head(&mut stream).is_some() {});
+    let record = load(&raw.tls_url(), "-n 2 -c 1 --insecure --timeout 100ms");
+    assert_eq!(outcomes(&record), [(Outcome::Timeout, 2)]);
+}

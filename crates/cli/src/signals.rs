@@ -12,12 +12,11 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
 /// Calls `on` for each of those signals, on a thread of its own, with the number of signals so far.
 ///
-/// One that was ignored when prony began stays ignored: `nohup` and shells mean it.
+/// A SIGHUP that was ignored when prony began stays ignored: `nohup` means it.
 pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
-        for (signal, count) in signals.forever().zip(1..) {
-            let _ = signal;
+        for (_, count) in signals.forever().zip(1..) {
             on(count);
         }
     });
@@ -31,7 +30,9 @@ pub(crate) fn wait() -> Result<(), Failure> {
 }
 
 fn watched() -> Result<Signals, Failure> {
-    let heeded = ENDING.into_iter().filter(|&signal| !is_ignored(signal));
+    let heeded = ENDING
+        .into_iter()
+        .filter(|&signal| signal != SIGHUP || !is_ignored(signal));
     Signals::new(heeded).map_err(|error| Failure::refused(format!("handling signals: {error}")))
 }
 

@@ -1,0 +1,263 @@
+//! `prony compare` and what surrounds it: `init`, `study`, `report`, `demo`.
+
+use serde_json::Value;
+
+use crate::running::{Origin, Room, Said, names};
+
+/// Two variants of the embedded origin, in trials of a fifth of a second.
+pub(crate) const TINY: &str = r#"
+name     = "tiny"
+question = "Which socket?"
+baseline = { socket = "unix" }
+
+[trials]
+blocks   = 3
+warmup   = "50ms"
+duration = "200ms"
+
+[factors]
+socket = ["tcp", "unix"]
+
+[service.origin]
+command = ["prony", "origin", "--listen", "{{ origin.address }}"]
+listen  = "{{ socket }}"
+
+[load]
+target      = "origin"
+connections = 2
+rate        = 200
+model       = "open"
+"#;
+
+/// The status that a verdict asks for: a machine that is busy with other tests may withhold it.
+fn expect_status_of(said: Said, verdict: &Value) -> Said {
+    let comparisons = verdict["comparisons"].as_array().unwrap();
+    let withheld = comparisons
+        .iter()
+        .any(|comparison| comparison["verdict"] == "withheld");
+    said.expect(i32::from(withheld))
+}
+
+#[test]
+fn a_plan_becomes_a_folder_and_a_verdict() {
+    let room = Room::new();
+    room.write("tiny.toml", TINY);
+    let said = room.run(&["compare", "tiny.toml", "--out", "r", "--seed", "7"]);
+    let verdict = room.json("r/verdict.json");
+    let said = expect_status_of(said, &verdict);
+    let expected = [
+        "environment.json",
+        "plan.toml",
+        "report.html",
+        "report.md",
+        "state.json",
+        "trials",
+        "verdict.json",
+    ];
+    assert_eq!(names(&room.path("r")), expected);
+    let trials = ["1-tcp", "1-unix", "2-tcp", "2-unix", "3-tcp", "3-unix"];
+    assert_eq!(names(&room.path("r/trials")), trials);
+    for file in ["record.json", "telemetry.csv", "origin.log"] {
+        assert!(room.path("r/trials/2-unix").join(file).is_file(), "{file}");
+    }
+    assert_eq!(verdict["schema"], "prony.verdict/1");
+    assert_eq!(
+        (&verdict["seed"], &verdict["blocks"]),
+        (&Value::from(7), &Value::from(3))
+    );
+    assert_eq!(verdict["comparisons"][0]["metric"], "p99_us");
+    // Beforehand what will be done and how long it takes; then each trial; the results alone on
+    // standard output.
+    assert!(
+        said.err.starts_with("tiny: Which socket?\n"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("3 blocks") && said.err.contains("about"),
+        "{}",
+        said.err
+    );
+    assert_eq!(
+        said.err
+            .lines()
+            .filter(|line| line.starts_with("block "))
+            .count(),
+        6
+    );
+    let sentence = verdict["comparisons"][0]["text"].as_str().unwrap();
+    let printed: Vec<&str> = said.out.split_whitespace().collect();
+    let wanted: Vec<&str> = sentence.split_whitespace().collect();
+    assert!(
+        printed.windows(wanted.len()).any(|words| words == wanted),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("report: r/report.html"), "{}", said.out);
+    assert_eq!(room.left_running(), Vec::<String>::new());
+
+    // Rendered again, it is the same.
+    let again = room
+        .run(&["report", "r", "--html", "again.html", "--json", "-"])
+        .expect(0);
+    assert_eq!(room.read("again.html"), room.read("r/report.html"));
+    assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), verdict);
+    let table = room.run(&["report", "r", "--csv", "-"]).expect(0);
+    assert!(
+        table.out.starts_with("variant,socket,metric,"),
+        "{}",
+        table.out
+    );
+    let printed = room.run(&["report", "r"]).expect(0);
+    assert!(
+        said.out.starts_with(printed.out.trim_end()),
+        "{}",
+        printed.out
+    );
+
+    // The folder is taken now.
+    let said = room.run(&["compare", "tiny.toml", "--out", "r"]).expect(2);
+    assert!(said.err.contains("--resume"), "{}", said.err);
+}
+
+#[test]
+fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
+    let room = Room::new();
+    room.write("tiny.toml", TINY);
+    let said = room
+        .run(&[
+            "compare",
+            "tiny.toml",
+            "--dry-run",
+            "--seed",
+            "7",
+            "--blocks",
+            "4",
+        ])
+        .expect(0);
+    for text in [
+        "4 blocks",
+        "by seed 7",
+        "block 4: ",
+        "--unix=/run/",
+        "--rate=200",
+        "origin --listen 127.0.0.1:",
+    ] {
+        assert!(said.out.contains(text), "{text}: {}", said.out);
+    }
+    let first: Vec<usize> = prony_experiment::schedule::order(7, 0, 2);
+    let first: Vec<&str> = first
+        .into_iter()
+        .map(|variant| ["tcp", "unix"][variant])
+        .collect();
+    assert!(
+        said.out
+            .contains(&format!("block 1: {}\n", first.join(", "))),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.err, "");
+    assert_eq!(room.names(), ["tiny.toml"]);
+}
+
+#[test]
+fn two_servers_are_compared_without_a_plan() {
+    let room = Room::new();
+    let (a, _b) = (
+        Origin::tcp(&room),
+        Origin::start(&room, &["--unix", "b.sock"]),
+    );
+    let unix = format!("unix:{}:/bytes/10", room.path("b.sock").display());
+    let a_url = a.url("/bytes/10");
+    let lengths = [
+        "-c", "2", "-d", "200ms", "--warmup", "0s", "-r", "100", "--blocks", "3",
+    ];
+    let args = [&["compare", &a_url, &unix, "--out", "r"][..], &lengths].concat();
+    let said = room.run(&args);
+    let verdict = room.json("r/verdict.json");
+    expect_status_of(said, &verdict);
+    let comparison = &verdict["comparisons"][0];
+    assert_eq!(comparison["levels"]["server"], Value::from(a_url.as_str()));
+    assert_eq!(verdict["baseline"]["server"], Value::from(unix.as_str()));
+    // The same server twice is a fair question, too; the results go where nobody said otherwise.
+    let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
+    let said = room.run(&args);
+    let runs = names(&room.path("prony-runs"));
+    assert_eq!(runs.len(), 1);
+    assert!(runs[0].ends_with("-two-servers"), "{runs:?}");
+    let verdict = room.json(&format!("prony-runs/{}/verdict.json", runs[0]));
+    let said = expect_status_of(said, &verdict);
+    assert!(
+        said.out.contains("(A)") && said.out.contains("(B)"),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
+fn servers_that_are_gone_are_3() {
+    let room = Room::new();
+    let url = crate::running::closed_url();
+    let said = room
+        .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
+        .expect(3);
+    assert!(said.err.contains("does not answer"), "{}", said.err);
+}
+
+#[test]
+fn options_of_a_load_belong_to_two_urls() {
+    let room = Room::new();
+    room.write("tiny.toml", TINY);
+    let said = room
+        .run(&["compare", "tiny.toml", "--connections", "3", "--dry-run"])
+        .expect(2);
+    assert!(said.err.contains("[load]"), "{}", said.err);
+}
+
+#[test]
+fn init_writes_a_plan_that_can_be_run() {
+    let room = Room::new();
+    room.run(&["init", "mine.toml"]).expect(0);
+    let said = room.run(&["compare", "mine.toml", "--dry-run"]).expect(0);
+    assert!(said.out.contains("origin --unix"), "{}", said.out);
+    let said = room.run(&["init", "mine.toml"]).expect(2);
+    assert!(said.err.contains("there already"), "{}", said.err);
+    assert_eq!(
+        room.run(&["init", "-"]).expect(0).out,
+        room.read("mine.toml")
+    );
+    room.run(&["init"]).expect(0);
+    assert_eq!(room.names(), ["mine.toml", "plan.toml"]);
+}
+
+#[test]
+fn studies_can_be_listed_shown_and_tried() {
+    let room = Room::new();
+    let listed = room.run(&["study", "list"]).expect(0).out;
+    assert!(listed.starts_with("gunicorn-sockets  What do "), "{listed}");
+    let shown = room
+        .run(&["study", "show", "gunicorn-sockets"])
+        .expect(0)
+        .out;
+    assert!(
+        shown.starts_with("# gunicorn-sockets\n") && shown.contains("[service.app]"),
+        "{shown}"
+    );
+    let said = room.run(&["study", "run", "gunicorn-sockets", "--dry-run"]);
+    let installed = |program| {
+        let here = std::path::Path::new("/");
+        prony_experiment::host::program::find(program, here, None).is_ok()
+    };
+    if installed("nginx") && installed("gunicorn") {
+        let said = said.expect(0);
+        assert!(
+            said.out.contains("namespace-unix") && said.out.contains("gunicorn shop.wsgi"),
+            "{}",
+            said.out
+        );
+    } else {
+        let said = said.expect(2);
+        assert!(said.err.contains("is not installed"), "{}", said.err);
+    }
+    assert_eq!(room.names(), Vec::<String>::new());
+}

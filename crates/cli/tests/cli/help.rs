@@ -1,0 +1,128 @@
+//! What each command says of itself. `UPDATE_GOLDEN=1 cargo test -p prony` rewrites the files.
+
+use std::path::Path;
+
+use crate::running::Room;
+
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["demo"],
+    &["load"],
+    &["compare"],
+    &["init"],
+    &["study"],
+    &["study", "list"],
+    &["study", "show"],
+    &["study", "run"],
+    &["report"],
+    &["origin"],
+    &["completions"],
+    &["man"],
+];
+
+#[test]
+fn the_help_of_each_command_is_what_was_agreed() {
+    let room = Room::new();
+    for command in COMMANDS {
+        let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
+        let said = room.run(&args).expect(0);
+        assert_eq!(said.err, "");
+        let name = ["prony"]
+            .iter()
+            .chain(*command)
+            .copied()
+            .collect::<Vec<_>>()
+            .join("-");
+        let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.txt"));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&golden, &said.out).unwrap();
+        }
+        let agreed = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert_eq!(said.out, agreed, "{}", golden.display());
+    }
+}
+
+#[test]
+fn the_short_flag_says_the_same_and_the_version_is_told() {
+    let room = Room::new();
+    assert_eq!(
+        room.run(&["load", "-h"]).out,
+        room.run(&["load", "--help"]).out
+    );
+    let version = room.run(&["--version"]).expect(0);
+    assert_eq!(
+        version.out,
+        format!("prony {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
+
+#[test]
+fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
+    let room = Room::new();
+    let unbuilt: &[(&str, &[&str])] = &[
+        ("prony doctor", &["doctor", "--json"]),
+        ("prony agent", &["agent"]),
+        ("prony fleet", &["fleet", "list"]),
+        ("prony hey", &["hey", "-n", "1", "http://localhost/"]),
+        ("prony wrk", &["wrk"]),
+        ("prony ab", &["ab"]),
+        ("prony siege", &["siege"]),
+        ("--pdf", &["report", "x", "--pdf", "y"]),
+        (
+            "--streams",
+            &["load", "--streams", "2", "http://localhost/"],
+        ),
+        (
+            "--source",
+            &["load", "--source=127.0.0.2", "http://localhost/"],
+        ),
+        ("--proxy", &["load", "--proxy", "h:1", "http://localhost/"]),
+        ("--follow", &["load", "--follow", "1", "http://localhost/"]),
+        ("--http 2", &["load", "--http", "2", "http://localhost/"]),
+        ("--http 3", &["compare", "--http=3", "a", "b"]),
+        (
+            "--io uring",
+            &["load", "--io", "uring", "http://localhost/"],
+        ),
+    ];
+    let mut help = String::new();
+    for command in COMMANDS {
+        let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
+        help += &room.run(&args).out;
+    }
+    for (name, args) in unbuilt {
+        let said = room.run(args).expect(2);
+        assert_eq!(
+            said.err,
+            format!("prony: {name} is not built yet; --help lists what is there in this version\n")
+        );
+        let word = name.trim_start_matches("prony ");
+        let mentioned = help.lines().any(|line| line.trim_start().starts_with(word));
+        assert!(!mentioned, "{name} is in a help");
+    }
+    for value in [" uring", "possible values: 1.0, 1.1, 2"] {
+        assert!(!help.contains(value), "{value}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_every_command() {
+    let room = Room::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = room.run(&["completions", shell]).expect(0).out;
+        for word in ["compare", "connections", "study"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let page = room.run(&["man"]).expect(0).out;
+    assert!(
+        page.starts_with(".ie") && page.contains(".TH prony 1"),
+        "{page}"
+    );
+    let page = room.run(&["man", "load"]).expect(0).out;
+    assert!(
+        page.contains("prony\\-load") && page.contains("fail\\-if"),
+        "{page}"
+    );
+    room.run(&["man", "nothing"]).expect(2);
+}

@@ -1,0 +1,156 @@
+//! Ctrl-C, SIGTERM and SIGKILL, and what comes after them.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use prony_experiment::host::state;
+use prony_experiment::schedule;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::compares::TINY;
+use crate::running::{Room, Running, names};
+
+/// The plan with so many blocks.
+fn tiny(room: &Room, blocks: u32) {
+    room.write(
+        "tiny.toml",
+        &TINY.replace("blocks   = 3", &format!("blocks   = {blocks}")),
+    );
+}
+
+/// Starts the plan and waits until both trials of block 1 have ended.
+fn into_block_2(room: &Room) -> Running {
+    let args = [
+        "compare",
+        "tiny.toml",
+        "--out",
+        "r",
+        "--seed",
+        "11",
+        "--progress",
+        "lines",
+    ];
+    let mut running = Running::start(room.command(&args));
+    running.wait_for("block 1, ");
+    running.wait_for("block 1, ");
+    running
+}
+
+fn order(blocks: usize) -> Value {
+    let names = |block| -> Vec<&str> {
+        schedule::order(11, block, 2)
+            .into_iter()
+            .map(|variant| ["tcp", "unix"][variant])
+            .collect()
+    };
+    serde_json::to_value((0..blocks).map(names).collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
+    let room = Room::new();
+    tiny(&room, 4);
+    for signal in [Signal::INT, Signal::TERM] {
+        let running = into_block_2(&room);
+        running.signal(signal);
+        let said = running.end().expect(130);
+        assert_eq!(room.left_running(), Vec::<String>::new());
+        assert!(said.err.contains("block 1 is stored"), "{}", said.err);
+        assert!(
+            said.err.contains("prony compare --resume r"),
+            "{}",
+            said.err
+        );
+        let verdict = room.json("r/verdict.json");
+        assert_eq!(
+            (&verdict["blocks"], &verdict["seed"]),
+            (&Value::from(1), &Value::from(11))
+        );
+        assert!(room.path("r/report.html").is_file() && !said.out.is_empty());
+        if signal == Signal::INT {
+            std::fs::remove_dir_all(room.path("r")).unwrap();
+        }
+    }
+    let said = room.run(&["compare", "--resume", "r"]);
+    assert!([0, 1].contains(&said.status), "{}", said.err);
+    assert!(said.err.contains("read back: 1 block"), "{}", said.err);
+    assert_eq!(
+        said.err
+            .lines()
+            .filter(|line| line.starts_with("block "))
+            .count(),
+        6
+    );
+    let verdict = room.json("r/verdict.json");
+    assert_eq!(
+        (&verdict["blocks"], &verdict["seed"]),
+        (&Value::from(4), &Value::from(11))
+    );
+    assert_eq!(verdict["order"], order(4));
+    // Another plan is not what was begun.
+    tiny(&room, 5);
+    let said = room
+        .run(&["compare", "tiny.toml", "--resume", "r"])
+        .expect(2);
+    assert!(
+        said.err.contains("is not what r was run with"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_second_interrupt_still_takes_everything_down() {
+    let room = Room::new();
+    tiny(&room, 4);
+    let running = into_block_2(&room);
+    for _ in 0..3 {
+        running.signal(Signal::INT);
+    }
+    running.end().expect(130);
+    assert_eq!(room.left_running(), Vec::<String>::new());
+}
+
+#[test]
+fn what_a_killed_run_left_is_gone_after_the_next_start() {
+    let room = Room::new();
+    tiny(&room, 4);
+    let running = into_block_2(&room);
+    let state_of_run = format!("{}-", running.id());
+    running.signal(Signal::KILL);
+    running.end();
+    // Its keepers end the services; whoever starts prony next removes the rest.
+    let said = room.run(&["compare", "--resume", "r", "--blocks", "3"]);
+    assert!([0, 1].contains(&said.status), "{}", said.err);
+    room.wait_until_quiet();
+    let left = names(&state::base().unwrap());
+    assert!(
+        !left.iter().any(|name| name.starts_with(&state_of_run)),
+        "{left:?}"
+    );
+    let verdict = room.json("r/verdict.json");
+    assert_eq!(verdict["blocks"], 3);
+    assert_eq!(verdict["order"], order(3));
+}
+
+#[test]
+fn an_interrupted_load_prints_what_it_has() {
+    let room = Room::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let args = ["load", "-d", "10m", "-c", "1", "--json", "r.json", &url];
+    let running = Running::start(room.command(&args));
+    let (mut peer, _) = listener.accept().unwrap();
+    let mut request = [0; 1024];
+    for _ in 0..3 {
+        assert!(peer.read(&mut request).unwrap() > 0);
+        peer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            .unwrap();
+    }
+    running.signal(Signal::INT);
+    let said = running.end().expect(130);
+    assert!(said.out.contains("3 ok"), "{}", said.out);
+    assert!(said.err.contains("interrupted"), "{}", said.err);
+    assert_eq!(room.json("r.json")["totals"]["ok"], 3);
+}

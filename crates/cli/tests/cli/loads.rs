@@ -1,0 +1,155 @@
+//! `prony load` and its files.
+
+use serde_json::Value;
+
+use crate::running::{Origin, Room};
+
+#[test]
+fn the_record_alone_goes_to_standard_output_and_adds_up() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let said = room
+        .run(&[
+            "load",
+            "-n",
+            "50",
+            "-c",
+            "3",
+            "--json",
+            "-",
+            &origin.url("/bytes/1K"),
+        ])
+        .expect(0);
+    let record: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(record["schema"], "prony.record/1");
+    assert_eq!(record["load"]["url"], Value::from(origin.url("/bytes/1K")));
+    let totals = &record["totals"];
+    let number = |key: &str| totals[key].as_u64().unwrap();
+    assert_eq!(
+        number("started"),
+        number("ok") + number("failed") + number("unfinished")
+    );
+    assert_eq!(number("ok"), 50);
+    assert_eq!(number("body_bytes_in"), 50 * 1024);
+    assert_eq!(record["status"]["200"], 50);
+    assert_eq!(said.err, "");
+}
+
+#[test]
+fn series_and_timeline_hold_every_success() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let files = [
+        "--json",
+        "r.json",
+        "--csv",
+        "r.csv",
+        "--timeline",
+        "t.json",
+        "--html",
+        "r.html",
+    ];
+    let args = [
+        &["load", "-d", "1200ms", "-c", "2", "-r", "200"][..],
+        &files,
+        &[&origin.url("/")],
+    ];
+    let said = room.run(&args.concat()).expect(0);
+    assert!(said.out.contains("req/s"), "{}", said.out);
+    let ok = room.json("r.json")["totals"]["ok"].as_u64().unwrap();
+    assert!(ok > 0);
+    let timeline = room.json("t.json");
+    let completions = timeline
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pair| pair[1].as_u64().unwrap());
+    assert_eq!(completions.sum::<u64>(), ok);
+    let csv = room.read("r.csv");
+    let mut lines = csv.lines();
+    assert!(lines.next().unwrap().starts_with("t_s,ok,"));
+    let column = lines.map(|line| line.split(',').nth(1).unwrap().parse::<u64>().unwrap());
+    assert_eq!(column.sum::<u64>(), ok);
+    assert!(
+        room.read("r.html").starts_with("<!doctype html>")
+            || room.read("r.html").starts_with("<!DOCTYPE html>")
+    );
+}
+
+#[test]
+fn csv_takes_the_place_of_the_summary() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let said = room
+        .run(&["load", "-n", "5", "-c", "1", "--csv", "-", &origin.url("/")])
+        .expect(0);
+    assert!(said.out.starts_with("t_s,ok,"), "{}", said.out);
+    assert_eq!(said.out.lines().count(), 2);
+}
+
+#[test]
+fn lists_of_urls_and_sockets_are_loaded() {
+    let room = Room::new();
+    let socket = room.path("o.sock");
+    let origin = Origin::start(
+        &room,
+        &["--listen", "0", "--unix", socket.to_str().unwrap()],
+    );
+    assert_eq!(origin.addresses[1], format!("unix:{}", socket.display()));
+    room.write("urls.txt", "# three\n/\n/bytes/10 \n/echo POST hello\n");
+    let said = room.run(&[
+        "load",
+        "-n",
+        "9",
+        "-c",
+        "1",
+        "--urls",
+        "urls.txt",
+        "--json",
+        "-",
+        &origin.addresses[0],
+    ]);
+    let record: Value = serde_json::from_str(&said.expect(0).out).unwrap();
+    assert_eq!(record["totals"]["body_bytes_in"], 3 * (13 + 10 + 5));
+    let unix = [
+        "load",
+        "-n",
+        "4",
+        "-c",
+        "1",
+        "--unix",
+        "o.sock",
+        "--json",
+        "-",
+        "http://localhost/",
+    ];
+    let record: Value = serde_json::from_str(&room.run(&unix).expect(0).out).unwrap();
+    assert_eq!(record["totals"]["ok"], 4);
+    assert_eq!(origin.stop(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn tls_is_verified_unless_told_otherwise() {
+    let room = Room::new();
+    let origin = Origin::start(&room, &["--listen", "0", "--tls"]);
+    assert!(
+        origin.addresses[0].starts_with("https://"),
+        "{:?}",
+        origin.addresses
+    );
+    let said = room
+        .run(&["load", "-n", "2", "-c", "1", &origin.addresses[0]])
+        .expect(1);
+    assert!(said.out.contains("tls"), "{}", said.out);
+    room.run(&[
+        "load",
+        "-n",
+        "2",
+        "-c",
+        "1",
+        "--insecure",
+        &origin.addresses[0],
+    ])
+    .expect(0);
+}

@@ -1,0 +1,10 @@
+//! The finished program, run as people run it: arguments in; status, streams and files out.
+
+mod compares;
+mod help;
+mod interrupts;
+mod loads;
+mod mistakes;
+mod running;
+mod statuses;
+mod terminals;

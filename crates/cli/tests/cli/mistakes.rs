@@ -1,0 +1,101 @@
+//! Plans that are wrong, and services that don't start.
+
+use crate::compares::TINY;
+use crate::running::{Room, names};
+
+#[test]
+fn a_wrong_plan_is_told_with_its_line_and_nothing_is_left_behind() {
+    let mistakes: &[(&str, &str, &str)] = &[
+        ("blocks   = 3", "blok   = 3", "blocks"),
+        ("[\"tcp\", \"unix\"]", "[\"unix\"]", "one level"),
+        ("socket = \"unix\" }", "socket = \"unic\" }", "unix"),
+        ("{{ origin.address }}", "{{ orign.address }}", "origin"),
+        ("{{ origin.address }}", "{{ origin.adress }}", "address"),
+        ("[\"prony\", ", "[\"no-such-server\", ", "not installed"),
+        (
+            "target      = \"origin\"",
+            "target      = \"web\"",
+            "origin",
+        ),
+        (
+            "duration = \"200ms\"",
+            "duration = \"200 parrots\"",
+            "parrots",
+        ),
+        ("rate        = 200", "rate        = \"fast\"", "rate"),
+        ("connections = 2", "conections = 2", "connections"),
+        (
+            "listen  = \"{{ socket }}\"",
+            "listen  = \"{{ socket\"",
+            "template",
+        ),
+        ("rate        = 200\n", "", "rate"),
+        (
+            "rate        = 200",
+            "rate        = 200\ncores = \"4000\"",
+            "core",
+        ),
+    ];
+    for (right, wrong, reason) in mistakes {
+        let room = Room::new();
+        let text = TINY.replacen(right, wrong, 1);
+        assert_ne!(text, TINY, "{right}");
+        room.write("plan.toml", &text);
+        let said = room.run(&["compare", "plan.toml"]);
+        assert_eq!(said.status, 2, "{wrong}: {}", said.err);
+        let named = said.err.lines().all(|line| {
+            let rest = line.strip_prefix("prony: plan.toml:").unwrap_or_default();
+            rest.starts_with(|c: char| c.is_ascii_digit())
+        });
+        assert!(named && said.err.contains(reason), "{wrong}: {}", said.err);
+        assert_eq!(said.out, "", "{wrong}");
+        assert_eq!(room.names(), ["plan.toml"], "{wrong}");
+    }
+}
+
+#[test]
+fn several_mistakes_are_told_at_once() {
+    let room = Room::new();
+    room.write(
+        "plan.toml",
+        &TINY
+            .replace("blocks ", "blok ")
+            .replace("warmup ", "warmpu "),
+    );
+    let said = room.run(&["compare", "plan.toml"]).expect(2);
+    assert!(
+        said.err.contains("blok") && said.err.contains("warmpu"),
+        "{}",
+        said.err
+    );
+    assert!(said.err.lines().count() >= 2, "{}", said.err);
+}
+
+#[test]
+fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
+    let room = Room::new();
+    let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
+    let ends = "command = [\"sh\", \"-c\", \"echo the reason is this >&2; exit 4\"]";
+    room.write("plan.toml", &TINY.replace(command, ends));
+    let said = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    assert!(said.err.contains("the reason is this"), "{}", said.err);
+    assert!(said.err.contains("exit status: 4"), "{}", said.err);
+    assert_eq!(room.left_running(), Vec::<String>::new());
+}
+
+#[test]
+fn a_service_that_fails_later_keeps_what_was_measured() {
+    let room = Room::new();
+    // The second start of a variant finds what the first one left, and gives up.
+    let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
+    let once = r#"command = ["sh", "-c", "mkdir once-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
+    let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));
+    room.write("plan.toml", &TINY.replace(command, &once));
+    let said = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    assert!(said.err.contains("exit status: 4"), "{}", said.err);
+    assert!(said.err.contains("block 1 is stored"), "{}", said.err);
+    assert_eq!(room.json("r/verdict.json")["blocks"], 1);
+    assert!(names(&room.path("r")).contains(&"report.html".to_owned()));
+    assert!(!said.out.is_empty());
+    assert_eq!(room.left_running(), Vec::<String>::new());
+}

@@ -1,0 +1,264 @@
+//! Runs the program, in a folder of its own and with a mark by which all that it starts is known.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Long enough for a busy machine; nothing waits that long unless it fails.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// The variable that everything which a test starts inherits.
+const MARK: &str = "PRONY_TEST_MARK";
+
+/// A folder and a mark.
+pub(crate) struct Room {
+    dir: tempfile::TempDir,
+    mark: String,
+}
+
+/// What a command came to.
+pub(crate) struct Said {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// Fails with everything that was said, unless the status is this one.
+    pub(crate) fn expect(self, status: i32) -> Said {
+        assert_eq!(
+            self.status, status,
+            "stdout:\n{}\nstderr:\n{}",
+            self.out, self.err
+        );
+        self
+    }
+}
+
+impl Room {
+    pub(crate) fn new() -> Room {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Room {
+            dir: tempfile::tempdir().unwrap(),
+            mark: format!("{}-{number}", std::process::id()),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    pub(crate) fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+
+    /// The names in the room's own folder, sorted.
+    pub(crate) fn names(&self) -> Vec<String> {
+        names(self.dir.path())
+    }
+
+    /// The command, not yet started.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env_remove("PRONY_PUBLIC")
+            .env_remove("NO_COLOR")
+            .env("COLUMNS", "100")
+            .env(MARK, &self.mark)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        let output = self.command(args).output().unwrap();
+        Said {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Processes that this room's commands started and that still live.
+    pub(crate) fn left_running(&self) -> Vec<String> {
+        let mark = format!("{MARK}={}", self.mark);
+        let mut left = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Ok(environ) = std::fs::read(entry.path().join("environ")) else {
+                continue;
+            };
+            if environ
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == mark.as_bytes())
+            {
+                let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                left.push(String::from_utf8_lossy(&words).replace('\0', " "));
+            }
+        }
+        left
+    }
+
+    /// Waits until nothing of this room runs any more.
+    pub(crate) fn wait_until_quiet(&self) {
+        let began = Instant::now();
+        while !self.left_running().is_empty() {
+            assert!(
+                began.elapsed() < SOON,
+                "still running: {:?}",
+                self.left_running()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// The names in a folder, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries =
+        std::fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+    let mut names: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// A command under way, whose standard error is read line by line. Dropping it kills it.
+pub(crate) struct Running {
+    child: Child,
+    err: BufReader<ChildStderr>,
+    heard: String,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Running {
+        let mut child = command.spawn().unwrap();
+        let err = BufReader::new(child.stderr.take().unwrap());
+        Running {
+            child,
+            err,
+            heard: String::new(),
+        }
+    }
+
+    /// Reads standard error until a line contains `text`.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        loop {
+            let mut line = String::new();
+            let read = self.err.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "ended without \"{text}\":\n{}", self.heard);
+            self.heard += &line;
+            if line.contains(text) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for its end; everything that it said.
+    pub(crate) fn end(mut self) -> Said {
+        let mut out = String::new();
+        if let Some(mut stdout) = self.child.stdout.take() {
+            stdout.read_to_string(&mut out).unwrap();
+        }
+        self.err.read_to_string(&mut self.heard).unwrap();
+        let status: ExitStatus = self.child.wait().unwrap();
+        Said {
+            status: status.code().unwrap_or(-1),
+            out,
+            err: std::mem::take(&mut self.heard),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `prony origin` on a free port.
+pub(crate) struct Origin {
+    child: Child,
+    /// The lines that it printed: its addresses.
+    pub(crate) addresses: Vec<String>,
+}
+
+impl Origin {
+    pub(crate) fn start(room: &Room, args: &[&str]) -> Origin {
+        let args: Vec<&str> = ["origin"].iter().chain(args).copied().collect();
+        let listeners = args
+            .iter()
+            .filter(|arg| ["--listen", "--unix"].contains(arg))
+            .count();
+        let mut child = room.command(&args).spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let addresses = (0..listeners)
+            .map(|_| {
+                let mut line = String::new();
+                out.read_line(&mut line).unwrap();
+                line.trim_end().to_owned()
+            })
+            .collect();
+        Origin { child, addresses }
+    }
+
+    /// On TCP alone.
+    pub(crate) fn tcp(room: &Room) -> Origin {
+        Origin::start(room, &["--listen", "127.0.0.1:0"])
+    }
+
+    /// Its first address with this path.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{}", self.addresses[0].trim_end_matches('/'), path)
+    }
+
+    /// Asks it to end, and says how it did.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        // It has ended already where the test stopped it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address that nobody listens on.
+pub(crate) fn closed_url() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}/", listener.local_addr().unwrap())
+}

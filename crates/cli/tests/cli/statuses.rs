@@ -1,0 +1,182 @@
+//! Each exit status, and which stream says what.
+
+use crate::running::{Origin, Room, closed_url};
+
+#[test]
+fn done_is_0_and_leaves_standard_error_alone() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let said = room
+        .run(&["load", "-n", "20", "-c", "2", &origin.url("/")])
+        .expect(0);
+    assert!(said.out.contains("20 requests: 20 ok"), "{}", said.out);
+    assert_eq!(said.err, "");
+    assert!(!said.out.contains('\x1b'), "{}", said.out);
+}
+
+#[test]
+fn a_load_without_a_success_is_1() {
+    let room = Room::new();
+    let said = room
+        .run(&["load", "-d", "200ms", "-c", "2", &closed_url()])
+        .expect(1);
+    assert!(said.out.contains("refused"), "{}", said.out);
+    assert!(
+        said.err.contains("prony: no request succeeded"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_condition_that_holds_is_1_and_one_that_does_not_is_0() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let missing = origin.url("/status/404");
+    let args = [
+        "load",
+        "-n",
+        "10",
+        "--fail-if",
+        "p99>1h",
+        "--fail-if",
+        "failed>0.1%",
+    ];
+    let said = room.run(&[&args[..], &[&missing]].concat()).expect(1);
+    assert!(said.err.contains("--fail-if failed>0.1%"), "{}", said.err);
+    assert!(!said.err.contains("p99>1h"), "{}", said.err);
+    room.run(&[&args[..], &[&origin.url("/")]].concat())
+        .expect(0);
+}
+
+#[test]
+fn wrong_arguments_are_2_before_anything_is_run() {
+    let room = Room::new();
+    let refused: &[(&[&str], &str)] = &[
+        (&["load"], "URL"),
+        (&["load", "-c", "0", "http://localhost/"], "--connections"),
+        (
+            &["load", "--conections", "1", "http://localhost/"],
+            "--connections",
+        ),
+        (&["load", "ftp://localhost/"], "http or https"),
+        (&["load", "http://8.8.8.8/"], "--public"),
+        (
+            &["load", "--fail-if", "p99", "http://localhost/"],
+            "--fail-if",
+        ),
+        (
+            &["load", "--fail-if", "p42>1ms", "http://localhost/"],
+            "--fail-if",
+        ),
+        (
+            &["load", "--json", "-", "--csv", "-", "http://localhost/"],
+            "standard output",
+        ),
+        (
+            &["load", "--json", "nowhere/x", "http://localhost/"],
+            "--json nowhere/x",
+        ),
+        (&["load", "--html", "-", "http://localhost/"], "--html"),
+        (
+            &["load", "--urls", "nowhere", "http://localhost/"],
+            "nowhere",
+        ),
+        (
+            &[
+                "load",
+                "--body",
+                "a",
+                "--body-file",
+                "b",
+                "http://localhost/",
+            ],
+            "--body",
+        ),
+        (&["compare"], "prony init"),
+        (&["compare", "nowhere.toml"], "nowhere.toml"),
+        (&["compare", "http://localhost/"], "one URL"),
+        (&["compare", "--resume", "nowhere"], "no experiment"),
+        (&["compare", "--resume", "a", "--out", "b"], "--out"),
+        (
+            &["compare", "http://8.8.8.8/", "http://localhost/"],
+            "--public",
+        ),
+        (&["compare", "a", "b", "--unix", "/x"], "--unix"),
+        (&["study", "show", "nothing"], "gunicorn-sockets"),
+        (&["report", "nowhere"], "verdict.json"),
+        (&["origin", "--work", "much"], "--work"),
+        (&["origin", "--listen", "here"], "--listen"),
+        (&["nonsense"], "nonsense"),
+        (&[], "Usage"),
+    ];
+    for (args, reason) in refused {
+        let said = room.run(args);
+        assert_eq!(said.status, 2, "{args:?}: {}", said.err);
+        assert!(said.err.contains(reason), "{args:?}: {}", said.err);
+        assert_eq!(said.out, "", "{args:?}");
+    }
+    assert_eq!(room.names(), Vec::<String>::new());
+}
+
+#[test]
+fn the_environment_that_refuses_is_3() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let taken = origin.addresses[0]
+        .trim_start_matches("http://")
+        .trim_end_matches('/');
+    let said = room.run(&["origin", "--listen", taken]).expect(3);
+    assert!(
+        said.err
+            .starts_with(&format!("prony: can't listen on {taken}")),
+        "{}",
+        said.err
+    );
+    let said = room
+        .run(&[
+            "load",
+            "-n",
+            "1",
+            "-c",
+            "1",
+            "--cores",
+            "1023",
+            &origin.url("/"),
+        ])
+        .expect(3);
+    assert!(said.err.contains("core 1023"), "{}", said.err);
+}
+
+#[test]
+fn public_targets_are_allowed_by_flag_and_by_environment() {
+    let room = Room::new();
+    // The plan that is refused later names no reason that has to do with the address.
+    for (flag, variable, allowed) in [
+        (true, None, true),
+        (false, Some("1"), true),
+        (false, Some("0"), false),
+        (false, None, false),
+    ] {
+        let mut args = vec!["load", "--json", "nowhere/x", "http://192.0.2.1/"];
+        args.extend(flag.then_some("--public"));
+        let mut command = room.command(&args);
+        if let Some(value) = variable {
+            command.env("PRONY_PUBLIC", value);
+        }
+        let output = command.output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(
+            !err.contains("--public"),
+            allowed,
+            "{flag} {variable:?}: {err}"
+        );
+        // Nothing is sent: what it would write to can't be opened.
+        assert_eq!(
+            err.contains("nowhere/x"),
+            allowed,
+            "{flag} {variable:?}: {err}"
+        );
+    }
+}

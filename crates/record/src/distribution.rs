@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
 use crate::Nanos;
@@ -169,6 +169,16 @@ impl Distribution {
             .ok()?;
         Some(BASE64.encode(bytes))
     }
+
+    /// Reads what [`Distribution::encode`] wrote; lower bounds come back as whole values. `None`
+    /// where it is nothing of the kind.
+    pub fn decode(encoded: &str) -> Option<Distribution> {
+        let bytes = BASE64.decode(encoded).ok()?;
+        let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).ok()?;
+        let mut all = Distribution::new();
+        all.known.add(read).ok()?;
+        Some(all)
+    }
 }
 
 fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
@@ -234,6 +244,17 @@ mod tests {
         let few = of(&[1_000_000; 10_000], &[1_000; 3]);
         assert!(!few.quantile(0.5).1);
         assert!(few.quantile(0.9999).1);
+    }
+
+    #[test]
+    fn what_was_encoded_is_read_again() {
+        let all = of(&[10, 2_000, 30_000, 2_000], &[400]);
+        let read = Distribution::decode(&all.encode().unwrap()).unwrap();
+        assert_eq!((read.count(), read.censored()), (5, 0));
+        assert_eq!(read.encode(), all.encode());
+        for bad in ["", "!", "aGVsbG8="] {
+            assert!(Distribution::decode(bad).is_none(), "{bad}");
+        }
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Enters: one call for every request that starts and one for every request that ends, from a
 //! worker that owns its [`Recorder`] alone. Leaves: the merged [`Record`] (`prony.record/1`), of
 //! which every output is a pure transform. Nothing here reads a clock, opens a socket or formats a
-//! sentence for people; a [`Finding`]'s text is carried, not composed.
+//! report for people; a [`Finding`]'s text is carried, not composed, and a [`Condition`] only names
+//! what it saw.
 
+pub mod condition;
 mod distribution;
 mod document;
 mod finding;
@@ -13,6 +15,7 @@ mod recorder;
 mod series;
 mod units;
 
+pub use condition::Condition;
 pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Totals,

@@ -437,7 +437,7 @@ mod tests {
             ("p99.99>99ms", "p99.99 is 1"),
             ("response.p99>50ms", "response.p99 is 99"),
             ("max>0.05s", "max is 100 ms"),
-            ("min<2ms", "min is 1 ms"),
+            ("min<2ms", "min is 999"),
             ("mean<=51ms", "mean is 50."),
             ("service.p99>2500us", "service.p99 is 3 ms"),
             ("failed>0.1%", "failed is 0.5% (50 of 10000)"),

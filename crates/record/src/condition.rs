@@ -447,7 +447,7 @@ mod tests {
             ("reset>0.3%", "reset is 0.4% (40 of 10000)"),
             ("ok<99.9%", "ok is 99.5% (9950 of 10000)"),
             ("unstarted>0", "unstarted is 498"),
-            ("unstarted>4%", "unstarted is 4.74% (498 of 10500)"),
+            ("unstarted>4%", "unstarted is 4.743% (498 of 10500)"),
             ("unfinished<=2", "unfinished is 2"),
             ("retried>4", "retried is 5"),
             ("started>10000", "started is 10002"),

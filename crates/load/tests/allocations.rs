@@ -1,0 +1,116 @@
+//! In the steady state a worker allocates nothing for a request. Alone in its binary, because it
+//! replaces the allocator; the origin runs in the same process, so threads are told by their names.
+#![cfg(target_os = "linux")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Parser;
+use prony_load::{Control, LoadOptions, LoadSpec, run};
+use prony_origin::{Config, Origin, Tls};
+use prony_record::Record;
+
+/// Allocations of threads whose name begins with `load-`.
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+fn count() {
+    let mut name = [0u8; 16];
+    // SAFETY: the buffer has the 16 bytes that the call asks for (prctl(2)).
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    if name.starts_with(b"load-") {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: as above; `memory` comes from the system's allocator.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[derive(Parser)]
+struct Typed {
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+/// Runs a load; gives its record and its workers' allocations.
+fn load(url: &str, words: &str) -> (Record, u64) {
+    let words = words.split_whitespace();
+    let options = Typed::parse_from(std::iter::once("prony").chain(words)).load;
+    let spec = LoadSpec::resolve(Some(url), &options).unwrap();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    let record = run(&spec, &Control::new(2)).unwrap();
+    assert_eq!(record.totals.failed, 0, "{:?}", record.outcomes);
+    (record, ALLOCATIONS.load(Ordering::Relaxed) - before)
+}
+
+/// Allocations that 10,000 requests cost beyond those of 2,000, and how many half seconds went by:
+/// the recorder may allocate when one ends.
+fn more_for_more(url: &str, words: &str) -> (u64, u64) {
+    let (_, few) = load(url, &format!("-n 2000 {words}"));
+    let (record, many) = load(url, &format!("-n 10000 {words}"));
+    assert!(few > 0, "the counter counts");
+    (many.saturating_sub(few), record.series.len() as u64)
+}
+
+/// What the end of a half second may cost: a list of buckets that grows by doubling.
+const FOR_EACH_SLICE: u64 = 24;
+
+fn origin(tls: Option<Tls>) -> Origin {
+    Origin::start(Config {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        tls,
+        ..Config::default()
+    })
+    .unwrap()
+}
+
+// One test, so that no other load runs beside it.
+#[test]
+fn requests_allocate_nothing() {
+    let clear = origin(None);
+    for (path, words) in [
+        ("/", "-c 8 -t 1"),
+        ("/", "-c 8 -t 2"),
+        ("/", "-c 8 -t 2 -X POST --body something"),
+        ("/", "-c 8 -t 1 -r 20000"),
+        ("/bytes/20K", "-c 8 -t 1"),
+        ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
+        // A connection for each request costs the kernel much, and the worker no memory.
+        ("/", "-c 8 -t 1 --no-keepalive"),
+    ] {
+        let url = format!("http://{}{path}", clear.addresses()[0]);
+        let (more, slices) = more_for_more(&url, words);
+        assert!(
+            more <= FOR_EACH_SLICE * slices,
+            "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
+        );
+    }
+    // TLS: the library allocates for each record, on both ways. So it is bounded, not none.
+    let secured = origin(Some(Tls::Generated));
+    let url = format!("https://{}/", secured.addresses()[0]);
+    let (more, slices) = more_for_more(&url, "-c 8 -t 1 --insecure");
+    let each = (more - (FOR_EACH_SLICE * slices).min(more)) as f64 / 8000.0;
+    assert!(each < 4.0, "{each} allocations for a request over TLS");
+    println!("TLS: {each:.2} allocations for a request");
+}

@@ -101,7 +101,12 @@ Examples:
   prony load --json - http://localhost/ | jq .rate.ok_per_s
   prony load --fail-if 'p99>50ms' --fail-if 'failed>0.1%' http://localhost/
 
-TIME is like 500ms, 30s or 5m; a size like 512 or 1K (1,024 bytes)."
+TIME is like 500ms, 30s or 5m; a size like 512 or 1K (1,024 bytes).
+
+EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count, or a share like 0.1%.
+Metrics: min, mean, max, p50, p99.9 or any pN of response times (others with service., first_byte.,
+connect., tls. or late. before them), rate, started, ok, failed, the name of an outcome, unfinished,
+unstarted, retried, busy."
 )]
 pub(crate) struct LoadArgs {
     /// What to request; with --urls, where its paths start
@@ -124,7 +129,8 @@ pub(crate) struct LoadArgs {
     /// How to show what goes on, on standard error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Output")]
     pub(crate) progress: ProgressFlag,
-    /// End with status 1 if this holds, such as 'p99>50ms' or 'failed>0.1%'; repeatable
+    /// End with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
+    /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
 }

@@ -95,7 +95,7 @@ pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Resul
         stop.stop();
     })?;
     let watch = Watch::new(&progress, plan, forecast(plan, settings));
-    let mut reports = Reports {
+    let reports = Reports {
         out: &settings.out,
         progress: &progress,
     };
@@ -117,7 +117,7 @@ pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Resul
         RunnerError::Folder(FolderError::File { .. }) => Failure::refused(error),
         RunnerError::Folder(_) | RunnerError::Design(_) => Failure::wrong(error),
     })?;
-    conclude(&finished, &mut reports)
+    Ok(conclude(&finished, settings, &reports))
 }
 
 /// Removes what killed runs left, and says so.
@@ -146,39 +146,47 @@ fn sweep_up(progress: &Progress) {
 }
 
 /// Prints the results and says how it ended.
-fn conclude(finished: &Finished, reports: &mut Reports<'_>) -> Result<Ending, Failure> {
-    let out = reports.out.display();
+fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> Ending {
     let document = finished.document.as_ref();
+    let blocks = document.map_or(0, |document| document.blocks);
     if let Some(document) = document {
         let page = reports.write();
-        terminal::print(&text::verdict(
-            document,
-            page.as_deref(),
-            terminal::colours(),
-        ));
+        if blocks > 0 {
+            terminal::print(&text::verdict(
+                document,
+                page.as_deref(),
+                terminal::colours(),
+            ));
+        }
     }
     if let Some(error) = &finished.failed {
         terminal::say(&format!("prony: {error}"));
     }
     if finished.failed.is_some() || finished.interrupted {
-        terminal::say(&format!("prony: {}; {out} has it all", stored(document)));
-        terminal::say(&format!("prony: to go on: prony compare --resume {out}"));
+        terminal::say(&format!("prony: {}", how_to_go_on(blocks, settings)));
     }
-    Ok(match (finished.interrupted, &finished.failed) {
+    match (finished.interrupted, &finished.failed) {
         (true, _) => Ending::Interrupted,
         (false, Some(_)) => Ending::CutShort,
         (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,
         (false, None) => Ending::Done,
-    })
+    }
 }
 
-/// How much of the experiment there is.
-fn stored(document: Option<&VerdictDocument>) -> String {
-    match document.map_or(0, |document| document.blocks) {
+/// How much of an experiment there is, and how to get the rest.
+fn how_to_go_on(blocks: u32, settings: &Settings) -> String {
+    let out = settings.out.display();
+    let stored = match blocks {
         0 => "no block was completed".to_owned(),
-        1 => "block 1 is stored".to_owned(),
-        blocks => format!("blocks 1 to {blocks} are stored"),
-    }
+        1 => format!("block 1 is stored in {out}"),
+        blocks => format!("blocks 1 to {blocks} are stored in {out}"),
+    };
+    // The folder has the plan, but not what was typed beside it.
+    let typed = settings
+        .blocks
+        .map(|blocks| format!(" --blocks {blocks}"))
+        .unwrap_or_default();
+    format!("{stored}; to go on: prony compare --resume {out}{typed}")
 }
 
 fn is_withheld(document: &VerdictDocument) -> bool {
@@ -196,7 +204,7 @@ struct Reports<'a> {
 
 impl Reports<'_> {
     /// Writes both; the page's path, if that could be written.
-    fn write(&mut self) -> Option<PathBuf> {
+    fn write(&self) -> Option<PathBuf> {
         let experiment = match folder::read(self.out) {
             Ok(experiment) => experiment,
             Err(error) => {

@@ -6,9 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::condition::Condition;
 use prony_load::{Control, LoadSpec, SpecError};
-use prony_record::Record;
+use prony_record::{Condition, Record};
 use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod compare;
-mod condition;
 mod demo;
 mod ending;
 mod experiment;

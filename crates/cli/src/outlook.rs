@@ -63,6 +63,7 @@ pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanEr
     let seed = settings.seed.or(plan.trials.seed);
     text += &match seed {
         Some(seed) => format!("\norder, by seed {seed}:\n"),
+        None if settings.resume => "\norder: by the seed that the folder has\n".to_owned(),
         None => "\norder: every block shuffles the variants anew, by a seed that is drawn at the \
                  start and stored (--seed N fixes it)\n"
             .to_owned(),

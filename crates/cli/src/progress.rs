@@ -101,9 +101,25 @@ fn write(text: &str) {
 /// A span for people, in whole seconds from ten seconds on: a countdown has no use for more.
 pub(crate) fn rounded(span: Duration) -> String {
     let seconds = span.as_secs_f64();
-    prony_report::number::span(if seconds < 10.0 {
-        (seconds * 10.0).round() / 10.0
-    } else {
-        seconds.round()
-    })
+    match seconds {
+        under_ten if under_ten < 9.95 => format!("{under_ten:.1} s"),
+        longer => prony_report::number::span(longer.round()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_countdown_is_coarse() {
+        for (ms, text) in [
+            (0, "0.0 s"),
+            (740, "0.7 s"),
+            (9_960, "10 s"),
+            (65_400, "1 min 5 s"),
+        ] {
+            assert_eq!(rounded(Duration::from_millis(ms)), text);
+        }
+    }
 }

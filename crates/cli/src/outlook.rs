@@ -41,10 +41,9 @@ pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
             false => format!("{}: {}", plan.name, plan.question),
         },
         format!(
-            "{}, each once in each of {blocks}; a trial measures {} after {} of warm-up; {time}",
+            "{}, each once in each of {blocks}; a trial {}; {time}",
             number::plural(forecast.variants as u64, "variant", "variants"),
-            span(plan.trials.duration),
-            span(plan.trials.warmup),
+            length(plan)
         ),
         format!(
             "baseline: {}; decided by {}; margin {}",
@@ -55,6 +54,23 @@ pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
     ];
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));
     lines.join("\n")
+}
+
+/// How long a trial loads. Where the plan's own load says something else, that counts.
+fn length(plan: &Plan) -> String {
+    let first = plan
+        .allocations(0)
+        .and_then(|wanted| plan.resolve(0, &made_up(&wanted)));
+    let flags = first.as_ref().ok().map(|resolved| &resolved.load.flags);
+    let warmup = span(flags.map_or(plan.trials.warmup, |flags| flags.warmup));
+    let requests = flags.and_then(|flags| flags.requests).map(number::count);
+    let duration = flags.map_or(Some(plan.trials.duration), |flags| flags.duration);
+    let measures = match (requests, duration.map(span)) {
+        (Some(requests), Some(most)) => format!("measures {requests} requests, {most} at most,"),
+        (Some(requests), None) => format!("measures {requests} requests"),
+        (None, duration) => format!("measures {}", duration.unwrap_or_default()),
+    };
+    format!("{measures} after {warmup} of warm-up")
 }
 
 /// The order of trials and what each of them starts.

@@ -77,10 +77,7 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
         }
         None => (None, typed.to_owned()),
     };
-    let name = match typed.len() <= LONGEST_NAME {
-        true => typed.to_owned(),
-        false => typed.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
-    };
+    let name = name(typed);
     let alone = LoadOptions {
         urls: None,
         ..options.clone()
@@ -111,6 +108,15 @@ fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
     })
 }
 
+/// What results call a server: its URL, unless that is long. Braces would make it a template.
+fn name(url: &str) -> String {
+    let plain = url.replace('{', "(").replace('}', ")");
+    match plain.chars().count() <= LONGEST_NAME {
+        true => plain,
+        false => plain.chars().take(LONGEST_NAME - 1).chain(['…']).collect(),
+    }
+}
+
 /// Gives two servers of the same name different ones: an A/A experiment is a fair question.
 fn tell_apart(servers: &mut [Server; 2]) {
     if servers[0].name == servers[1].name {
@@ -122,18 +128,12 @@ fn tell_apart(servers: &mut [Server; 2]) {
 fn text(servers: &[Server; 2], typed: &[TypedOption]) -> String {
     let [a, b] = servers;
     let level = |server: &Server| {
-        let mut level = Table::new();
-        for (key, value) in [
-            ("name", &server.name),
-            ("remote", &server.remote),
-            ("scheme", &server.scheme),
-            ("path", &server.path),
-        ] {
-            level.insert(key.to_owned(), Value::String(verbatim(value)));
-        }
-        // Names are no templates.
-        level.insert("name".to_owned(), Value::String(server.name.clone()));
-        Value::Table(level)
+        Value::Table(table([
+            ("name", Value::from(server.name.clone())),
+            ("remote", Value::from(verbatim(&server.remote))),
+            ("scheme", Value::from(server.scheme.clone())),
+            ("path", Value::from(verbatim(&server.path))),
+        ]))
     };
     let mut load = table([
         ("target", Value::from("target")),
@@ -206,6 +206,7 @@ mod tests {
     use super::*;
     use crate::arguments::TypedOption;
     use clap::FromArgMatches;
+    use std::collections::BTreeMap;
 
     fn options() -> LoadOptions {
         let command = <LoadOptions as clap::Args>::augment_args(clap::Command::new("load"));
@@ -234,13 +235,13 @@ mod tests {
         let plan = plan(urls, &options(), &typed).unwrap();
         assert_eq!(plan.baseline.get("server"), Some("127.0.0.1"));
         assert_eq!(plan.trials.duration.as_secs(), 1);
-        let resolved = plan.resolve(0, &Default::default()).unwrap();
+        let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://127.0.0.1:8001/a");
         assert_eq!(resolved.load.flags.connections, 7);
         assert_eq!(resolved.load.flags.header, ["A: {{ b }}"]);
         assert!(resolved.load.flags.no_keepalive);
         assert_eq!(
-            plan.resolve(1, &Default::default()).unwrap().load.url,
+            plan.resolve(1, &BTreeMap::new()).unwrap().load.url,
             "http://127.0.0.1:80/"
         );
     }
@@ -250,12 +251,20 @@ mod tests {
         let same = plan(["http://127.0.0.1/", "http://127.0.0.1/"], &options(), &[]).unwrap();
         assert_eq!(same.variants.len(), 2);
         let socket = plan(["unix:/tmp/a.sock:/x", "unix:/tmp/b.sock"], &options(), &[]).unwrap();
-        let resolved = socket.resolve(0, &Default::default()).unwrap();
+        let resolved = socket.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://localhost/x");
         assert_eq!(
             resolved.load.flags.unix.as_deref(),
             Some(Path::new("/tmp/a.sock"))
         );
+    }
+
+    #[test]
+    fn braces_in_an_url_stay_what_they_are() {
+        let urls = ["http://127.0.0.1/a?{{b}}", "http://127.0.0.1/a?{{c}}"];
+        let plan = plan(urls, &options(), &[]).unwrap();
+        let url = plan.resolve(0, &BTreeMap::new()).unwrap().load.url;
+        assert_eq!(url, "http://127.0.0.1:80/a?{{b}}");
     }
 
     #[test]

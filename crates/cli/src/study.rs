@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, DirEntry, include_dir};
 use prony_experiment::plan::Plan;
+use prony_experiment::runner::FolderError;
 
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
@@ -56,38 +57,22 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
             false => experiment::run(&plan, &settings, typed.run.progress),
         };
     }
+    // Tried in a folder that goes away, so that a study which can't be run here leaves nothing.
+    let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
+    let scratch = scratch.map_err(Failure::refused)?;
+    let plan = unpacked(study, scratch.path())?;
     if typed.run.dry_run {
-        let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
-        let scratch = scratch.map_err(Failure::refused)?;
-        let plan = unpacked(study, scratch.path())?;
         let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
         return experiment::dry_run(&plan, &settings);
     }
-    let out = typed
-        .run
-        .out
-        .clone()
-        .unwrap_or_else(|| experiment::default_out(name_of(study)));
+    let out = typed.run.out.clone();
+    let out = out.unwrap_or_else(|| experiment::default_out(name_of(study)));
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
-        return Err(Failure::wrong(
-            prony_experiment::runner::FolderError::NotEmpty(out),
-        ));
+        return Err(Failure::wrong(FolderError::NotEmpty(out)));
     }
-    let plan = match unpacked(study, &out.join(FOLDER)) {
-        Ok(plan) => plan,
-        Err(failure) => {
-            remove(&out);
-            return Err(failure);
-        }
-    };
+    let plan = unpacked(study, &out.join(FOLDER))?;
     let settings = experiment::settings(&typed.run, typed.seed, out);
     experiment::run(&plan, &settings, typed.run.progress)
-}
-
-/// Removes an experiment's folder in which nothing but the study was put.
-fn remove(out: &Path) {
-    // A folder that can't be removed is no reason to hide why the study can't be run.
-    let _ = fs::remove_dir_all(out.join(FOLDER)).and_then(|()| fs::remove_dir(out));
 }
 
 /// Writes a study's files to a folder and reads its plan there.

@@ -1,17 +1,12 @@
 //! The command line as it may be typed.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
-use clap::{
-    Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
-};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_load::{LoadOptions, quantity};
 
-use crate::{origin, terminal, unbuilt};
+use crate::origin;
 
 /// A load generator, and an experiment lab that says which server set-up is faster, by how much,
 /// and whether the measurement can carry it.
@@ -34,9 +29,10 @@ Exit status: 0 done; 1 done, but a --fail-if held, no request succeeded or a ver
 2 the arguments or the plan are wrong, nothing was run; 3 the environment refused; 130 interrupted,
 results so far are printed and stored."
 )]
-struct Cli {
+pub(crate) struct Cli {
+    /// What to do.
     #[command(subcommand)]
-    command: Command,
+    pub(crate) command: Command,
 }
 
 /// What to do.
@@ -307,165 +303,4 @@ pub(crate) struct CompletionsArgs {
 pub(crate) struct ManArgs {
     /// A command, such as load [default: prony itself]
     pub(crate) command: Option<String>,
-}
-
-/// The whole command line, for parsing, completion and the manual.
-pub(crate) fn command() -> clap::Command {
-    let command = Cli::command().mut_subcommand("compare", |compare| {
-        let length = "How long each trial measures, such as 500ms, 30s, 5m [default: 10s]";
-        let warmup = "How long each trial loads before it measures [default: 2s]";
-        let seed = "The seed that shuffles the order within blocks [default: drawn, and stored]";
-        compare
-            .mut_arg("duration", |arg| arg.help(length))
-            .mut_arg("warmup", |arg| arg.help(warmup).hide_default_value(true))
-            .mut_arg("seed", |arg| {
-                arg.help(seed)
-                    .help_heading("Experiment")
-                    .hide_default_value(true)
-                    .conflicts_with("resume")
-            })
-    });
-    with_brief_help(command)
-}
-
-/// One help, with an option a line: the long form spreads this many options over several screens.
-fn with_brief_help(command: clap::Command) -> clap::Command {
-    let help = Arg::new("help").short('h').long("help").help("Print help");
-    command
-        .disable_help_flag(true)
-        .arg(help.action(ArgAction::HelpShort))
-        .mut_subcommands(with_brief_help)
-}
-
-/// Reads the command line; help, version and mistakes are printed, and give the exit status.
-pub(crate) fn parse() -> Result<Command, ExitCode> {
-    let parsed = command().try_get_matches().and_then(|matches| {
-        let mut command = Cli::from_arg_matches(&matches)?.command;
-        if let (Command::Compare(compare), Some(matches)) =
-            (&mut command, matches.subcommand_matches("compare"))
-        {
-            (compare.typed, compare.seed) = (typed(matches), typed_seed(matches));
-        }
-        Ok(command)
-    });
-    parsed.map_err(|error| refuse(&error))
-}
-
-/// The options of a load that were typed, or set in the environment.
-fn typed(matches: &ArgMatches) -> Vec<TypedOption> {
-    let load = LoadOptions::augment_args(clap::Command::new("load"));
-    let options = load.get_arguments().filter_map(|arg| {
-        let id = arg.get_id().as_str();
-        let source = matches.value_source(id)?;
-        if source == ValueSource::DefaultValue || id == "seed" {
-            return None;
-        }
-        let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-        if is_flag && !matches.get_flag(id) {
-            return None;
-        }
-        let values = match is_flag {
-            true => Vec::new(),
-            false => matches
-                .get_raw(id)?
-                .map(|v| v.to_string_lossy().into_owned())
-                .collect(),
-        };
-        Some(TypedOption {
-            name: arg.get_long().unwrap_or(id).to_owned(),
-            values,
-            repeatable: matches!(arg.get_action(), ArgAction::Append),
-        })
-    });
-    options.collect()
-}
-
-fn typed_seed(matches: &ArgMatches) -> Option<u64> {
-    let is_typed = matches.value_source("seed") != Some(ValueSource::DefaultValue);
-    is_typed.then(|| matches.get_one("seed").copied()).flatten()
-}
-
-fn refuse(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
-        // The reader may have left; that is no failure.
-        let _ = error.print();
-        return ExitCode::SUCCESS;
-    }
-    if let Some(sentence) = not_built(error) {
-        terminal::say(&format!("prony: {sentence}"));
-    } else {
-        let text = error.render().to_string();
-        let text = text.trim_end();
-        terminal::say(&match text.strip_prefix("error: ") {
-            Some(rest) => format!("prony: {rest}"),
-            None => text.to_owned(),
-        });
-    }
-    ExitCode::from(2)
-}
-
-/// The sentence about something that prony is to have and has not yet, if that is what was typed.
-fn not_built(error: &clap::Error) -> Option<String> {
-    let text = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.as_str(),
-        _ => "",
-    };
-    let option = text(ContextKind::InvalidArg);
-    match error.kind() {
-        ErrorKind::InvalidSubcommand => unbuilt::command(text(ContextKind::InvalidSubcommand)),
-        ErrorKind::UnknownArgument => unbuilt::option(option),
-        ErrorKind::InvalidValue => unbuilt::value(option, text(ContextKind::InvalidValue)),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        command().debug_assert();
-    }
-
-    #[test]
-    fn every_option_of_every_command_says_what_it_is_for() {
-        fn check(command: &clap::Command) {
-            for arg in command.get_arguments() {
-                assert!(
-                    arg.get_help().is_some(),
-                    "{} {}",
-                    command.get_name(),
-                    arg.get_id()
-                );
-            }
-            command.get_subcommands().for_each(check);
-        }
-        check(&command());
-    }
-
-    #[test]
-    fn what_is_typed_is_told_from_what_is_not() {
-        let words = [
-            "prony", "compare", "a", "b", "-c", "7", "-H", "A: 1", "-H", "B: 2", "--seed", "3",
-        ];
-        let matches = command().try_get_matches_from(words).unwrap();
-        let matches = matches.subcommand_matches("compare").unwrap();
-        let names: Vec<_> = typed(matches)
-            .into_iter()
-            .map(|o| (o.name, o.values))
-            .collect();
-        let expected = [("connections", vec!["7"]), ("header", vec!["A: 1", "B: 2"])];
-        let expected = expected.map(|(name, values)| {
-            (
-                name.to_owned(),
-                values.into_iter().map(str::to_owned).collect::<Vec<_>>(),
-            )
-        });
-        assert_eq!(names, expected);
-        assert_eq!(typed_seed(matches), Some(3));
-    }
 }

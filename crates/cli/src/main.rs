@@ -16,6 +16,7 @@ mod outlook;
 mod output;
 mod pages;
 mod pair;
+mod parsing;
 mod progress;
 mod report;
 mod signals;
@@ -30,7 +31,7 @@ use arguments::Command;
 use ending::{Ending, Failure};
 
 fn main() -> ExitCode {
-    let command = match arguments::parse() {
+    let command = match parsing::parse() {
         Ok(command) => command,
         Err(status) => return status,
     };

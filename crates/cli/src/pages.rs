@@ -1,7 +1,8 @@
 //! Completion scripts and manual pages, made from the command line's own description.
 
-use crate::arguments::{CompletionsArgs, ManArgs, command};
+use crate::arguments::{CompletionsArgs, ManArgs};
 use crate::ending::{Ending, Failure};
+use crate::parsing::command;
 use crate::terminal;
 
 /// Prints a completion script.

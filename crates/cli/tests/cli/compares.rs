@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room, Said, names};
+use crate::running::{Origin, Room, Said, check_schema, names};
 
 /// Two variants of the embedded origin, in trials of a fifth of a second.
 pub(crate) const TINY: &str = r#"
@@ -60,6 +60,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
     for file in ["record.json", "telemetry.csv", "origin.log"] {
         assert!(room.path("r/trials/2-unix").join(file).is_file(), "{file}");
     }
+    check_schema("prony.verdict-1.schema.json", &verdict);
     assert_eq!(verdict["schema"], "prony.verdict/1");
     assert_eq!(
         (&verdict["seed"], &verdict["blocks"]),

@@ -101,6 +101,30 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
 }
 
 #[test]
+fn the_demo_is_an_experiment_like_any_other() {
+    let room = Room::new();
+    let mut running = Running::start(room.command(&["demo", "--out", "d"]));
+    running.wait_for("demo: What does TCP cost");
+    running.wait_for("block 1, ");
+    running.signal(Signal::INT);
+    let said = running.end().expect(130);
+    assert_eq!(room.left_running(), Vec::<String>::new());
+    assert!(
+        said.err.contains("prony compare --resume d"),
+        "{}",
+        said.err
+    );
+    let said = room
+        .run(&["compare", "--resume", "d", "--dry-run"])
+        .expect(0);
+    assert!(
+        said.out.contains("5 to 12 blocks") && said.out.contains("50 s at most"),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
 fn a_second_interrupt_still_takes_everything_down() {
     let room = Room::new();
     tiny(&room, 4);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::running::{Origin, Room};
+use crate::running::{Origin, Room, check_schema};
 
 #[test]
 fn the_record_alone_goes_to_standard_output_and_adds_up() {
@@ -21,6 +21,7 @@ fn the_record_alone_goes_to_standard_output_and_adds_up() {
         ])
         .expect(0);
     let record: Value = serde_json::from_str(&said.out).unwrap();
+    check_schema("prony.record-1.schema.json", &record);
     assert_eq!(record["schema"], "prony.record/1");
     assert_eq!(record["load"]["url"], Value::from(origin.url("/bytes/1K")));
     let totals = &record["totals"];

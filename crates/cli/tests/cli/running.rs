@@ -257,6 +257,20 @@ impl Drop for Origin {
     }
 }
 
+/// Fails unless a document is as a schema in `schema/` says.
+pub(crate) fn check_schema(name: &str, document: &serde_json::Value) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../schema")
+        .join(name);
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let complaints: Vec<String> = validator
+        .iter_errors(document)
+        .map(|e| format!("{}: {e}", e.instance_path()))
+        .collect();
+    assert_eq!(complaints, Vec::<String>::new());
+}
+
 /// An address that nobody listens on.
 pub(crate) fn closed_url() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -89,6 +89,11 @@ impl Slot {
         }
     }
 
+    /// It never had a connection.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.generation == 0
+    }
+
     pub(crate) fn key(&self, slot: u32) -> Key {
         Key {
             slot,

@@ -33,6 +33,10 @@ use crate::spec::{LoadSpec, Model};
 const LONGEST_WAIT: Nanos = Nanos::from_millis(50);
 /// Completions worked off before timers and the interrupt have their turn again.
 const LONGEST_TURN: u32 = 4096;
+/// Requests started before sockets have their turn again.
+const MOST_STARTS: u32 = 64;
+/// And after each completion, which as a rule frees one slot.
+const MOST_STARTS_IN_A_TURN: u32 = 4;
 
 /// What one worker brings home.
 pub(crate) struct Worked {
@@ -138,7 +142,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return Ok(now.min(self.end));
             }
             self.run_timers(now);
-            self.start_due(now);
+            self.start_due(now, MOST_STARTS);
             if self.is_done() {
                 return Ok(now);
             }
@@ -170,7 +174,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             answers += u32::from(matches!(completion, Completion::Received(_)));
             self.on_completion(completion, now);
-            self.start_due(now);
+            self.start_due(now, MOST_STARTS_IN_A_TURN);
         }
         answers
     }
@@ -184,6 +188,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn wake_at(&self, now: Nanos) -> Nanos {
+        if self.is_any_due(now) {
+            return now;
+        }
         let due = match &self.pace {
             Pace::Open(schedule) if !self.free.is_empty() => schedule.peek().unwrap_or(Nanos::MAX),
             _ => Nanos::MAX,

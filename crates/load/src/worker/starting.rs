@@ -7,10 +7,21 @@ use crate::slot::{Pending, State};
 use crate::socket::{Close, Outgoing, Sockets};
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Starts every request that is due and finds a free slot.
+    /// Starts requests that are due and find a free slot, `most` of them at a time: a connect can
+    /// take the system a millisecond where local ports grow scarce, and thousands of them may be
+    /// due at once.
     #[inline]
-    pub(super) fn start_due(&mut self, now: Nanos) {
-        while !self.free.is_empty() {
+    pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) {
+        for started in 0..most {
+            if self.free.is_empty() {
+                return;
+            }
+            if started > 0 {
+                now = self.sockets.now();
+                if now >= self.end {
+                    return;
+                }
+            }
             let due = match &mut self.pace {
                 Pace::Closed { left: 0 } => return,
                 Pace::Closed { .. } => None,
@@ -26,7 +37,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let Some(index) = self.take_slot(request) else {
                 return;
             };
-            let intended = due.unwrap_or(self.slots[index as usize].free_since);
+            let intended = due.unwrap_or(self.free_since(index, now));
             if let Pace::Closed { left } = &mut self.pace
                 && self.spec.limit.is_some()
                 && intended >= self.spec.warmup
@@ -36,6 +47,25 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.start(index, request, intended, now);
         }
+    }
+
+    /// Since when a slot has been free. One that was never used is taken up as it comes: that the
+    /// worker can't begin thousands of connections at once is not the server's doing.
+    fn free_since(&self, index: u32, now: Nanos) -> Nanos {
+        let slot = &self.slots[index as usize];
+        match slot.is_fresh() {
+            true => now,
+            false => slot.free_since,
+        }
+    }
+
+    /// Whether a request could start at once.
+    pub(super) fn is_any_due(&self, now: Nanos) -> bool {
+        !self.free.is_empty()
+            && match &self.pace {
+                Pace::Closed { left } => *left > 0,
+                Pace::Open(schedule) => schedule.peek().is_some_and(|due| due <= now),
+            }
     }
 
     /// The free slot that suits a request best: of several targets each keeps its connections.

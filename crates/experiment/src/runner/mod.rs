@@ -34,7 +34,7 @@ pub use trial::{TrialError, TrialResult};
 
 /// How long a trial takes beside its load: starting, checking and stopping services. A guess until
 /// the first trial has shown it.
-const BESIDE_LOAD: Duration = Duration::from_millis(1500);
+const BESIDE_LOAD: Duration = Duration::from_millis(500);
 
 /// What the command line adds to a plan.
 #[derive(Debug, Clone)]

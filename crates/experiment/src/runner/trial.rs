@@ -62,9 +62,11 @@ pub struct TrialResult {
 pub struct Watched {
     /// CPU of all services, percent of one core.
     pub services_percent: f64,
-    /// Cores that the services may use in all.
+    /// Cores that the services may use in all; 1 if any of them may use every core, 0 if none of
+    /// them was started here.
     pub services_cores: usize,
-    /// CPU of processes that are none of the experiment's, percent of one core.
+    /// CPU of processes that are none of the experiment's, percent of one core; 0 where a server of
+    /// the experiment was started by somebody else, as it may be one of them.
     pub foreign_percent: f64,
     /// CPU that other guests of the hypervisor took, percent of one core.
     pub steal_percent: f64,
@@ -315,7 +317,6 @@ fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
     let Some(summary) = summary else {
         return Watched::default();
     };
-    let services = summary.services.values();
     let mut cores: Vec<usize> = resolved
         .services
         .iter()
@@ -327,22 +328,28 @@ fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
         .any(|service| service.spec.cores.is_empty());
     cores.sort_unstable();
     cores.dedup();
+    let services = summary.services.values();
+    // A server that somebody else has started may run on this machine, a stranger by all signs.
+    let remote = resolved
+        .services
+        .iter()
+        .any(|service| service.remote.is_some());
+    let host = &summary.host;
+    let top_foreign = host.top_foreign.as_ref().filter(|_| !remote);
     Watched {
         services_percent: services
             .map(|s| s.cpu_user_percent + s.cpu_system_percent)
             .sum(),
-        services_cores: if free {
-            summary.host.cores
-        } else {
-            cores.len()
+        // How many cores a server would use that may use all of them is its own secret; one at
+        // least.
+        services_cores: match (summary.services.is_empty(), free) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => cores.len(),
         },
-        foreign_percent: summary.host.foreign_percent,
-        steal_percent: summary.host.steal_percent,
-        top_foreign: summary
-            .host
-            .top_foreign
-            .as_ref()
-            .map(|process| process.name.clone()),
+        foreign_percent: if remote { 0.0 } else { host.foreign_percent },
+        steal_percent: host.steal_percent,
+        top_foreign: top_foreign.map(|process| process.name.clone()),
     }
 }
 

@@ -277,13 +277,11 @@ impl Connection {
         match self.parser.eof() {
             Eof::Idle => Progress::Lost,
             Eof::Complete if orderly => self.answered(false, expected),
-            Eof::Complete | Eof::Truncated => {
-                let reason = format!(
-                    "the connection closed after {} bytes of body",
-                    self.body.length()
-                );
-                Progress::Broken(Outcome::Truncated, Reason::Text(reason))
+            Eof::Complete => truncated("the connection closed without TLS's close_notify"),
+            Eof::Truncated if self.status.is_none() => {
+                truncated("the connection closed within the answer's head")
             }
+            Eof::Truncated => truncated("the connection closed within the answer's body"),
         }
     }
 
@@ -296,6 +294,10 @@ impl Connection {
 
 fn broken(violation: Violation) -> Progress {
     Progress::Broken(Outcome::Protocol, Reason::Violation(violation))
+}
+
+fn truncated(reason: &str) -> Progress {
+    Progress::Broken(Outcome::Truncated, Reason::Text(reason.to_owned()))
 }
 
 fn text(error: &rustls::Error) -> Reason {

@@ -18,6 +18,8 @@ const LATE_US: f64 = 1_000.0;
 const LATE_SHARE: f64 = 0.1;
 /// The share of requests that may fail before it is a warning, and before it is an error.
 const FAILED: (f64, f64) = (0.001, 0.05);
+/// Reasons of failures that are spelled out, the most frequent first.
+const NAMED_REASONS: usize = 5;
 /// The share of requests that may go unstarted before it is a warning.
 const UNSTARTED: f64 = 0.001;
 
@@ -157,8 +159,16 @@ fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding
         share * 100.0,
         kinds.join(", ")
     );
-    for (outcome, reason, count) in reasons.iter().take(5) {
+    let (named, others) = reasons.split_at(reasons.len().min(NAMED_REASONS));
+    for (outcome, reason, count) in named {
         text.push_str(&format!(" {}: {reason} ({count}×).", outcome.name()));
+    }
+    if !others.is_empty() {
+        let count: u64 = others.iter().map(|(.., count)| count).sum();
+        text.push_str(&format!(
+            " {count} more for {} further reasons.",
+            others.len()
+        ));
     }
     Some(Finding::new("errors", severity, text))
 }

@@ -4,15 +4,15 @@ use prony_record::Outcome;
 
 use crate::connection::Reason;
 
-/// Different reasons that are told apart; further ones are counted together.
+/// Different reasons that are told apart; further ones are counted together, by outcome.
 const MOST: usize = 32;
+/// What those are called.
+const OTHERS: &str = "other reasons";
 
 /// Counts of (outcome, reason). Only failures come here, never the hot path.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reasons {
     seen: Vec<(Outcome, Reason, u64)>,
-    /// Failures whose reason found no room.
-    pub(crate) others: u64,
 }
 
 impl Reasons {
@@ -24,7 +24,8 @@ impl Reasons {
     }
 
     fn add_many(&mut self, outcome: Outcome, reason: Reason, count: u64) {
-        let room = self.seen.len() < MOST;
+        let others = Reason::Text(OTHERS.to_owned());
+        let room = self.seen.len() < MOST || reason == others;
         let known = self
             .seen
             .iter_mut()
@@ -32,7 +33,7 @@ impl Reasons {
         match known {
             Some((.., seen)) => *seen += count,
             None if room => self.seen.push((outcome, reason, count)),
-            None => self.others += count,
+            None => self.add_many(outcome, others, count),
         }
     }
 
@@ -41,7 +42,6 @@ impl Reasons {
         for (outcome, reason, count) in other.seen {
             self.add_many(outcome, reason, count);
         }
-        self.others += other.others;
     }
 
     /// The reasons, the most frequent first.
@@ -53,5 +53,29 @@ impl Reasons {
             .collect();
         all.sort_by_key(|(.., n)| std::cmp::Reverse(*n));
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_failure_is_lost_however_many_reasons_there_are() {
+        let mut all = Reasons::default();
+        for worker in 0..3 {
+            let mut one = Reasons::default();
+            for n in 0..1000u64 {
+                let outcome = [Outcome::Tls, Outcome::Reset][n as usize % 2];
+                let reason = Reason::Text(format!("reason {} of worker {worker}", n % 100));
+                one.add(outcome, Some(reason));
+                one.add(outcome, None);
+            }
+            all.merge(one);
+        }
+        let by_count = all.by_count();
+        assert!(by_count.len() <= MOST + 2);
+        assert_eq!(by_count.iter().map(|(.., n)| n).sum::<u64>(), 3000);
+        assert_eq!(by_count[0].1, OTHERS);
     }
 }

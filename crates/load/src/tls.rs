@@ -277,3 +277,79 @@ impl ServerCertVerifier for AcceptAny {
         self.0.signature_verification_algorithms.supported_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::{HandshakeKind, ServerConfig, ServerConnection};
+
+    fn server() -> Arc<ServerConfig> {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let certificate = parameters.self_signed(&key).unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key.into())
+            .unwrap();
+        Arc::new(config)
+    }
+
+    /// One handshake and one request, in memory; tells whether a session was resumed.
+    fn exchange(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> HandshakeKind {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut tls = Tls::new(client.clone(), name).unwrap();
+        let mut peer = ServerConnection::new(server.clone()).unwrap();
+        let mut asked = false;
+        for _ in 0..10 {
+            let mut out = Vec::new();
+            tls.take_out(&mut out);
+            peer.read_tls(&mut &out[..]).unwrap();
+            peer.process_new_packets().unwrap();
+            let mut back = Vec::new();
+            while peer.wants_write() {
+                peer.write_tls(&mut back).unwrap();
+            }
+            let mut rest = &back[..];
+            while !rest.is_empty() {
+                rest = tls.take_in(rest).unwrap();
+                tls.drain_plain(|_| {});
+            }
+            if !tls.is_handshaking() && !asked {
+                asked = true;
+                tls.write(b"GET / HTTP/1.1\r\n\r\n");
+            }
+        }
+        assert!(asked && !peer.is_handshaking());
+        tls.connection.handshake_kind().unwrap()
+    }
+
+    #[test]
+    fn sessions_are_resumed_unless_told_otherwise() {
+        for version in ["1.2", "1.3"] {
+            let server = server();
+            let words = format!("--insecure --tls-min {version} --tls-max {version}");
+            let client = client_config(&LoadOptions::typed(&words)).unwrap();
+            assert_eq!(exchange(&client, &server), HandshakeKind::Full);
+            assert_eq!(
+                exchange(&client, &server),
+                HandshakeKind::Resumed,
+                "{version}"
+            );
+            let words = format!("{words} --no-resumption");
+            let client = client_config(&LoadOptions::typed(&words)).unwrap();
+            assert_eq!(exchange(&client, &server), HandshakeKind::Full);
+            assert_eq!(exchange(&client, &server), HandshakeKind::Full, "{version}");
+        }
+    }
+
+    #[test]
+    fn suites_are_known_by_their_iana_names() {
+        for suite in aws_lc_rs::ALL_CIPHER_SUITES {
+            let name = suite_name(*suite);
+            assert!(name.starts_with("TLS_"), "{name}");
+            assert_eq!(chosen_suites(&[name]).unwrap(), [*suite]);
+        }
+    }
+}

@@ -116,7 +116,7 @@ pub struct Totals {
     pub bytes_in: u64,
     /// Bodies among them.
     pub body_bytes_in: u64,
-    /// HTTP bytes sent, above TLS.
+    /// HTTP bytes sent, above TLS; a request whose sending was cut off counts whole.
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,

@@ -2,7 +2,8 @@
 //!
 //! A request belongs to the measured part of an open-loop load if it was *due* in it, and to that of
 //! a closed-loop load if it *ended* (or was still running) in it: so a rate counts what the server
-//! completed within the window, and a percentile never mixes in a backlog of the warm-up.
+//! completed within the window, and a percentile never mixes in a backlog of the warm-up. Where a
+//! count ends a closed loop, too, those belong that were due after the warm-up: exactly so many.
 
 use crate::series::SliceCounts;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
@@ -10,9 +11,9 @@ use crate::{Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 /// Which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measured {
-    /// Open loop: those whose intended start is not before this moment.
+    /// Open loop, or a count of requests: those whose intended start is not before this moment.
     DueFrom(Nanos),
-    /// Closed loop: those that end not before this moment.
+    /// Closed loop by time: those that end not before this moment.
     EndedFrom(Nanos),
 }
 

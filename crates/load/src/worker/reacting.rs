@@ -130,13 +130,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             Progress::Lost => self.lost(index, now),
             Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
-            Progress::Unasked | Progress::Idle => {
-                self.unasked += u64::from(progress == Progress::Unasked);
-                // A slot that drains is on its way to a close already.
-                if slot.state == State::Open {
-                    self.close(index, Close::Orderly);
-                }
+            Progress::Unasked => {
+                self.unasked += 1;
+                self.close_idle(index, Close::Abort);
             }
+            Progress::Idle => self.close_idle(index, Close::Orderly),
+        }
+    }
+
+    /// Ends a connection between requests; one that drains is on its way to a close already.
+    fn close_idle(&mut self, index: u32, how: Close) {
+        if self.slots[index as usize].state == State::Open {
+            self.close(index, how);
         }
     }
 

@@ -110,7 +110,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.state == State::Open && slot.target == target {
             self.send_request(index, now);
         } else {
-            self.close(index, Close::Orderly);
+            // A connection to another target: aborted, as otherwise its port stays in TIME_WAIT.
+            self.close(index, Close::Abort);
             self.slots[index as usize].target = target;
             self.connect(index, now);
         }

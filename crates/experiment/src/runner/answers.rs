@@ -7,6 +7,8 @@ use std::time::Duration;
 use prony_load::{Answer, LoadSpec, probe};
 use serde::{Deserialize, Serialize};
 
+use super::Interrupt;
+
 /// Requests of a list that are checked at most, spread evenly over it.
 const MOST_CHECKED: usize = 64;
 /// How long one answer may take.
@@ -33,16 +35,20 @@ pub struct Digest {
     pub sha256: Option<String>,
 }
 
-/// Asks for every request of the load that is safe to ask for, twice.
+/// Asks for every request of the load that is safe to ask for, twice; for none further once somebody
+/// has interrupted.
 ///
 /// # Errors
 ///
 /// The first request that gets no whole answer, and why.
-pub(crate) fn collect(spec: &LoadSpec) -> Result<Answers, String> {
+pub(crate) fn collect(spec: &LoadSpec, interrupt: &Interrupt) -> Result<Answers, String> {
     let safe = spec.safe_requests();
     let step = safe.len().div_ceil(MOST_CHECKED).max(1);
     let mut answers = Answers::default();
     for &index in safe.iter().step_by(step) {
+        if interrupt.is_stopped() {
+            break;
+        }
         let name = spec.request_name(index).to_owned();
         let ask = || probe(spec, index, PATIENCE).map_err(|why| format!("{name}: {why}"));
         let digest = digest(&ask()?, &ask()?);

@@ -198,10 +198,11 @@ impl Trial<'_> {
         keep_files(&resolved, &dir)?;
         self.start(&resolved, &allocated, &dir)?;
         let spec = self.load_spec(&resolved.load, place.block)?;
-        let answers = answers::collect(&spec).map_err(|why| TrialError::Target {
-            why,
-            log: self.host.log_tail(&resolved.load.service, 15),
-        })?;
+        let answers =
+            answers::collect(&spec, self.interrupt).map_err(|why| TrialError::Target {
+                why,
+                log: self.host.log_tail(&resolved.load.service, 15),
+            })?;
         if place.block == 1 {
             let environment = self.host.environment();
             self.stored

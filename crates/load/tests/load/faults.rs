@@ -169,7 +169,8 @@ fn a_unix_socket_whose_backlog_stays_full_is_a_connect_timeout() {
 
 #[test]
 fn a_port_without_a_server_is_refused_and_not_hammered() {
-    let url = format!("http://127.0.0.1:{}/", vacant_port());
+    let (port, _bound) = vacant_port();
+    let url = format!("http://127.0.0.1:{port}/");
     let record = load(&url, "-n 8 -c 4");
     assert_eq!(outcomes(&record), [(ConnectRefused, 8)]);
     assert!(

@@ -223,8 +223,12 @@ pub(crate) fn until_gone(stream: &mut TcpStream) {
     while let Ok(1..) = stream.read(&mut dropped) {}
 }
 
-/// A port of the loopback on which nobody listens.
-pub(crate) fn vacant_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+/// A port of the loopback on which nobody listens, nor can while the socket lives: it is bound.
+pub(crate) fn vacant_port() -> (u16, socket2::Socket) {
+    use socket2::{Domain, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    socket.bind(&any.into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (address.port(), socket)
 }

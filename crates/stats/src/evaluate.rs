@@ -51,11 +51,14 @@ impl Evaluation {
         self.planned_next.filter(|_| !self.decided())
     }
 
-    /// Withholds the verdicts of the comparisons that `distorted` picks.
+    /// Withholds the verdicts of the comparisons that `distorted` picks, and leaves out the effects
+    /// of factors on their metrics: those average over all variants, the distorted ones among them.
     pub fn withhold(&mut self, distorted: impl Fn(&Comparison) -> bool, reason: &str) {
         for comparison in &mut self.comparisons {
             if distorted(comparison) {
                 comparison.withhold(reason);
+                let metric = comparison.metric;
+                self.effects.retain(|effect| effect.metric != metric);
             }
         }
     }

@@ -153,6 +153,18 @@ fn an_effect_that_depends_on_another_factor_names_both() {
 }
 
 #[test]
+fn no_effect_is_told_from_what_is_withheld() {
+    let design = places(&[("place", "native"), ("socket", "unix")]);
+    let mut evaluation = run(&design, &[950.0, 1000.0, 874.0, 920.0]);
+    let told = evaluation.effects.clone();
+    assert!(!told.is_empty());
+    evaluation.withhold(|_| false, "nothing");
+    assert_eq!(evaluation.effects, told);
+    evaluation.withhold(|comparison| comparison.name == "jail, tcp", "bytes-differ");
+    assert_eq!(evaluation.effects, []);
+}
+
+#[test]
 fn a_part_of_a_product_has_no_effects() {
     let mut design = places(&[("place", "native")]);
     design.variants.pop();

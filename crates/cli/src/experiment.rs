@@ -10,7 +10,8 @@ use std::time::SystemTime;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, PlanErrors};
 use prony_experiment::runner::{
-    Event, Finished, FolderError, Interrupt, RunnerError, Settings, forecast, run as run_blocks,
+    Event, Finished, FolderError, Interrupt, RunnerError, Settings, TrialError, forecast,
+    run as run_blocks,
 };
 use prony_experiment::sweep;
 use prony_report::{folder, html, markdown, text};
@@ -162,11 +163,19 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
     if let Some(error) = &finished.failed {
         terminal::say(&format!("prony: {error}"));
     }
-    if finished.failed.is_some() || finished.interrupted {
+    // To go on would only repeat the plan as it was, mistakes included.
+    let hopeless = match &finished.failed {
+        Some(TrialError::NothingSucceeded(_)) => true,
+        failed => blocks == 0 && failed.is_some(),
+    };
+    if hopeless {
+        terminal::say("prony: mend that and start anew");
+    } else if finished.failed.is_some() || finished.interrupted {
         terminal::say(&format!("prony: {}", how_to_go_on(blocks, settings)));
     }
     match (finished.interrupted, &finished.failed) {
         (true, _) => Ending::Interrupted,
+        (false, Some(TrialError::NothingSucceeded(_))) => Ending::Doubtful,
         (false, Some(_)) => Ending::CutShort,
         (false, None) if document.is_none_or(is_withheld) => Ending::Doubtful,
         (false, None) => Ending::Done,

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Err(status) => return status,
     };
     match run(command) {
+        Ok(Ending::Done) if terminal::lost_output() => Ending::CutShort.into(),
         Ok(ending) => ending.into(),
         Err(failure) => {
             terminal::say(&format!("prony: {failure}"));

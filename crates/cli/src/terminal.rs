@@ -2,6 +2,15 @@
 //! reason to panic.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a result could not be printed.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether standard output refused a result, for another reason than that nobody reads on.
+pub(crate) fn lost_output() -> bool {
+    LOST.load(Ordering::Relaxed)
+}
 
 /// Prints a result to standard output.
 pub(crate) fn print(text: &str) {
@@ -11,6 +20,7 @@ pub(crate) fn print(text: &str) {
         .and_then(|()| stdout.flush());
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            LOST.store(true, Ordering::Relaxed);
             say(&format!("prony: standard output: {error}"));
         }
         _ => {}

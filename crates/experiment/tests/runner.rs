@@ -181,6 +181,75 @@ fn other_bytes_withhold_the_verdict() {
 }
 
 #[test]
+fn a_service_that_dies_under_load_withholds_the_verdict() {
+    let mut lab = Lab::new();
+    let state = lab.folder.path().join("state");
+    let mut of_other = false;
+    let finished = lab.run(
+        &plan(&nginx_plan("Hello", "")),
+        false,
+        &mut |_, event| match event {
+            Event::TrialBegan { id, .. } => of_other = *id == "other",
+            Event::Loading { .. } if of_other => kill_nginx(&state),
+            _ => {}
+        },
+    );
+    let document = finished.document.unwrap();
+    assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
+    let found = document
+        .findings
+        .iter()
+        .find(|finding| finding.id == "service-ended")
+        .unwrap();
+    assert!(
+        found
+            .text
+            .starts_with("other, block 1: Service \"web\" ended"),
+        "{}",
+        found.text
+    );
+}
+
+/// Kills the nginx whose pid file lies somewhere below `state`.
+fn kill_nginx(state: &Path) {
+    let mut folders = vec![state.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            match entry.file_name().to_str() {
+                Some("nginx.pid") => {
+                    let pid = std::fs::read_to_string(entry.path()).unwrap();
+                    let kill = std::process::Command::new("kill")
+                        .args(["-9", pid.trim()])
+                        .status();
+                    assert!(kill.unwrap().success());
+                    return;
+                }
+                _ if entry.file_type().unwrap().is_dir() => folders.push(entry.path()),
+                _ => {}
+            }
+        }
+    }
+    panic!("no nginx runs");
+}
+
+#[test]
+fn where_nothing_succeeds_one_block_is_enough() {
+    let mut lab = Lab::new();
+    let text = nginx_plan("Hello", "").replace("return 200", "return 503");
+    let finished = lab.run(&plan(&text), false, &mut quiet);
+    let failure = finished
+        .failed
+        .expect("there is nothing to compare")
+        .to_string();
+    assert!(
+        failure.contains("no request of any variant succeeded"),
+        "{failure}"
+    );
+    assert!(failure.contains("unexpected_status"), "{failure}");
+    assert_eq!(finished.document.unwrap().blocks, 1);
+}
+
+#[test]
 fn a_service_that_does_not_start_ends_the_experiment_with_its_log() {
     let mut lab = Lab::new();
     let finished = lab.run(

@@ -20,6 +20,14 @@ const LATE_SHARE: f64 = 0.1;
 const FAILED: (f64, f64) = (0.001, 0.05);
 /// Reasons of failures that are spelled out, the most frequent first.
 const NAMED_REASONS: usize = 5;
+/// The share of the time without any success, where there were failures, that is an error: a load
+/// backs off where it is refused, so that a dead server makes few failures.
+const DEAD: f64 = 0.1;
+/// The share of requests that may be lost by reused connections before it is noted, and before it is
+/// a warning.
+const RETRIED: (f64, f64) = (0.001, 0.05);
+/// Fewer requests have no percentile to speak of.
+const FEW: u64 = 100;
 /// The share of requests that may go unstarted before it is a warning.
 const UNSTARTED: f64 = 0.001;
 
@@ -36,6 +44,7 @@ pub(crate) fn of(
         errors(record, reasons),
         port_exhaustion(record),
         connections_not_reused(record),
+        requests_retried(record),
         unasked_bytes(unasked),
     ]
     .into_iter()
@@ -100,7 +109,7 @@ fn schedule_missed(record: &Record) -> Option<Finding> {
     let totals = &record.totals;
     let late = &record.generator.late_us;
     if late.p99 > LATE_US {
-        let distorts = late.p99 > LATE_SHARE * record.response_time_us.p99;
+        let distorts = totals.started >= FEW && late.p99 > LATE_SHARE * record.response_time_us.p99;
         let severity = if distorts {
             Severity::Error
         } else {
@@ -142,7 +151,7 @@ fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding
     }
     let share = totals.failed as f64 / (totals.ok + totals.failed) as f64;
     let severity = match share {
-        s if s > FAILED.1 => Severity::Error,
+        s if s > FAILED.1 || dead_share(record) > DEAD => Severity::Error,
         s if s > FAILED.0 => Severity::Warning,
         _ => Severity::Note,
     };
@@ -171,6 +180,37 @@ fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding
         ));
     }
     Some(Finding::new("errors", severity, text))
+}
+
+/// The share of the slices in which requests failed and none succeeded.
+fn dead_share(record: &Record) -> f64 {
+    let slices = &record.series;
+    let dead = slices
+        .iter()
+        .filter(|slice| slice.ok == 0 && slice.failed > 0);
+    dead.count() as f64 / slices.len().max(1) as f64
+}
+
+fn requests_retried(record: &Record) -> Option<Finding> {
+    let totals = &record.totals;
+    let share = totals.retried as f64 / totals.started.max(1) as f64;
+    let severity = match share {
+        s if s > RETRIED.1 => Severity::Warning,
+        s if s > RETRIED.0 => Severity::Note,
+        _ => return None,
+    };
+    Some(Finding::new(
+        "requests-retried",
+        severity,
+        format!(
+            "{} of {} requests ({:.2}%) were lost by a connection that the server closed although \
+             it had said that it would keep it, and were sent once more. Their response times hold \
+             both tries.",
+            totals.retried,
+            totals.started,
+            share * 100.0
+        ),
+    ))
 }
 
 fn port_exhaustion(record: &Record) -> Option<Finding> {
@@ -337,6 +377,31 @@ mod tests {
                 findings[0].text
             );
         }
+    }
+
+    #[test]
+    fn a_dead_server_is_an_error_however_few_requests_it_fails() {
+        let mut record = quiet();
+        record.totals.failed = 5;
+        let slice = |ok, failed| prony_record::Slice {
+            t_s: 0.5,
+            ok,
+            failed,
+            bytes_in: 0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+        };
+        record.series = vec![slice(1000, 0), slice(1000, 0), slice(0, 5)];
+        assert_eq!(found(&record), one("errors", Severity::Error));
+    }
+
+    #[test]
+    fn requests_that_reused_connections_lost_are_noted() {
+        let mut record = quiet();
+        record.totals.retried = 100;
+        assert_eq!(found(&record), one("requests-retried", Severity::Note));
+        record.totals.retried = 1_000;
+        assert_eq!(found(&record), one("requests-retried", Severity::Warning));
     }
 
     #[test]

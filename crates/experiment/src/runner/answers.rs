@@ -14,25 +14,31 @@ const MOST_CHECKED: usize = 64;
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a variant answered, by request: a digest for each, none where its answers differ from one
-/// time to the next.
+/// What a variant answered before a trial, or before all of them, by the request's number.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answers {
-    /// Status, length and hash of each answer, by the request's number in the list.
+    /// One for each request that was asked for.
     pub digests: BTreeMap<usize, Digest>,
 }
 
-/// One answer in short.
+/// The answers to one request in short; what differs from one time to the next is left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Digest {
-    /// The path asked for.
+    /// Method and path.
     pub request: String,
     /// The status.
-    pub status: u16,
-    /// Length of the body in bytes.
+    pub status: Option<u16>,
+    /// The body.
+    pub body: Option<BodyDigest>,
+}
+
+/// A body in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BodyDigest {
+    /// Its length in bytes.
     pub length: u64,
-    /// SHA-256 of the body in hexadecimal; none where two answers in a row differ.
-    pub sha256: Option<String>,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
 }
 
 /// Asks for every request of the load that is safe to ask for, twice; for none further once somebody
@@ -51,24 +57,49 @@ pub(crate) fn collect(spec: &LoadSpec, interrupt: &Interrupt) -> Result<Answers,
         }
         let name = spec.request_name(index).to_owned();
         let ask = || probe(spec, index, PATIENCE).map_err(|why| format!("{name}: {why}"));
-        let digest = digest(&ask()?, &ask()?);
+        let digest = digest(&ask()?).agreed(&digest(&ask()?));
         answers.digests.insert(index, digest);
     }
     Ok(answers)
 }
 
-fn digest(first: &Answer, second: &Answer) -> Digest {
-    let same = first.sha256 == second.sha256;
+/// What a variant answers whenever it is asked: the part that all its trials agree on.
+pub(crate) fn over_trials<'a>(trials: impl Iterator<Item = &'a Answers>) -> Answers {
+    let mut all = Answers::default();
+    for trial in trials {
+        for (&index, digest) in &trial.digests {
+            let agreed = match all.digests.get(&index) {
+                Some(before) => before.agreed(digest),
+                None => digest.clone(),
+            };
+            all.digests.insert(index, agreed);
+        }
+    }
+    all
+}
+
+impl Digest {
+    /// What two answers to the same request have in common.
+    fn agreed(&self, other: &Digest) -> Digest {
+        Digest {
+            request: self.request.clone(),
+            status: self.status.filter(|_| self.status == other.status),
+            body: self.body.clone().filter(|_| self.body == other.body),
+        }
+    }
+}
+
+fn digest(answer: &Answer) -> Digest {
     Digest {
-        request: path_of(&first.request),
-        status: first.status,
-        length: first.length,
-        sha256: same.then(|| {
-            first
+        request: path_of(&answer.request),
+        status: Some(answer.status),
+        body: Some(BodyDigest {
+            length: answer.length,
+            sha256: answer
                 .sha256
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
-                .collect()
+                .collect(),
         }),
     }
 }
@@ -86,27 +117,27 @@ fn path_of(request: &str) -> String {
 pub(crate) fn difference(one: &Answers, other: &Answers) -> Option<String> {
     one.digests.iter().find_map(|(index, a)| {
         let b = other.digests.get(index)?;
-        if a.status != b.status {
-            return Some(format!(
-                "{}: status {} against {}",
-                a.request, a.status, b.status
-            ));
+        let request = &a.request;
+        if let (Some(status_a), Some(status_b)) = (a.status, b.status)
+            && status_a != status_b
+        {
+            return Some(format!("{request}: status {status_a} against {status_b}"));
         }
-        let (Some(hash_a), Some(hash_b)) = (&a.sha256, &b.sha256) else {
-            return None;
-        };
-        if a.length != b.length {
-            return Some(format!(
-                "{}: {} bytes against {}",
-                a.request, a.length, b.length
-            ));
+        match (&a.body, &b.body) {
+            (None, None) => None,
+            (None, Some(_)) => Some(format!(
+                "{request}: other bytes each time against always the same"
+            )),
+            (Some(_), None) => Some(format!(
+                "{request}: always the same bytes against others each time"
+            )),
+            (Some(a), Some(b)) if a.length != b.length => Some(format!(
+                "{request}: {} bytes against {}",
+                a.length, b.length
+            )),
+            (Some(a), Some(b)) => (a.sha256 != b.sha256)
+                .then(|| format!("{request}: {} bytes each, but not the same ones", a.length)),
         }
-        (hash_a != hash_b).then(|| {
-            format!(
-                "{}: {} bytes each, but not the same ones",
-                a.request, a.length
-            )
-        })
     })
 }
 
@@ -115,7 +146,7 @@ pub(crate) fn unstable(answers: &Answers) -> Vec<&str> {
     let changing = answers
         .digests
         .values()
-        .filter(|digest| digest.sha256.is_none());
+        .filter(|digest| digest.body.is_none());
     changing.map(|digest| digest.request.as_str()).collect()
 }
 
@@ -123,13 +154,15 @@ pub(crate) fn unstable(answers: &Answers) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn answers(status: u16, length: u64, hash: Option<&str>) -> Answers {
-        let request = "GET /".to_owned();
-        let digest = Digest {
-            request,
-            status,
+    fn answers(status: u16, body: Option<(u64, &str)>) -> Answers {
+        let body = body.map(|(length, sha256)| BodyDigest {
             length,
-            sha256: hash.map(str::to_owned),
+            sha256: sha256.to_owned(),
+        });
+        let digest = Digest {
+            request: "GET /".to_owned(),
+            status: Some(status),
+            body,
         };
         Answers {
             digests: [(0, digest)].into(),
@@ -138,25 +171,41 @@ mod tests {
 
     #[test]
     fn what_differs_is_named() {
-        let plain = answers(200, 13, Some("aa"));
+        let plain = answers(200, Some((13, "aa")));
         assert_eq!(difference(&plain, &plain), None);
         let says = |other: &Answers| difference(&plain, other).unwrap();
         assert_eq!(
-            says(&answers(404, 13, Some("aa"))),
+            says(&answers(404, Some((13, "aa")))),
             "GET /: status 200 against 404"
         );
         assert_eq!(
-            says(&answers(200, 14, Some("bb"))),
+            says(&answers(200, Some((14, "bb")))),
             "GET /: 13 bytes against 14"
         );
-        assert!(says(&answers(200, 13, Some("bb"))).contains("not the same"));
+        assert!(says(&answers(200, Some((13, "bb")))).contains("not the same"));
     }
 
     #[test]
-    fn what_changes_by_itself_is_not_held_against_a_variant() {
-        let changing = answers(200, 13, None);
-        assert_eq!(difference(&changing, &answers(200, 20, Some("bb"))), None);
+    fn what_changes_in_both_is_not_compared_and_what_changes_in_one_differs() {
+        let (changing, plain) = (answers(200, None), answers(200, Some((20, "bb"))));
+        assert_eq!(difference(&changing, &changing), None);
+        assert!(difference(&changing, &plain).is_some());
+        assert!(difference(&plain, &changing).is_some());
         assert_eq!(unstable(&changing), ["GET /"]);
+    }
+
+    #[test]
+    fn what_changes_between_trials_changes_by_itself() {
+        let trials = [
+            answers(200, Some((13, "aa"))),
+            answers(500, Some((13, "bb"))),
+        ];
+        let all = over_trials(trials.iter());
+        assert_eq!(
+            (all.digests[&0].status, all.digests[&0].body.clone()),
+            (None, None)
+        );
+        assert_eq!(over_trials(trials[..1].iter()), trials[0]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use prony_record::{Finding, Record, Severity};
 use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, critical};
 
-use super::answers;
+use super::answers::{self, Answers};
 use super::trial::TrialResult;
 use crate::plan::Plan;
 
@@ -46,7 +46,13 @@ pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: 
     let name = |variant: usize| design.name_of(variant);
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
-    found.extend(bytes_differ(results, &baseline, &name));
+    found.extend(bytes_differ(
+        results,
+        design.variants.len(),
+        &baseline,
+        &name,
+    ));
+    found.extend(services(results, &name));
     found.extend(negotiation_differs(results, &baseline, &name));
     found.extend(server_idle(results, design.variants.len(), &name));
     found.extend(not_stationary(results, design.variants.len(), &name));
@@ -57,20 +63,19 @@ pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: 
     found
 }
 
-/// The findings of the loads: one for each name and variant, as heavy as in half of its trials.
+/// The findings of the loads: one for each name and weight, as heavy as in half of a variant's
+/// trials.
 fn of_loads(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
 ) -> Vec<Found> {
-    let mut found = Vec::new();
+    let mut groups: BTreeMap<(Severity, &str, usize), Group> = BTreeMap::new();
     for variant in 0..variants {
         let trials = of_variant(results, variant);
         let mut seen: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
-        for record in &trials {
-            for finding in &record.findings {
-                seen.entry(&finding.id).or_default().push(finding);
-            }
+        for finding in trials.iter().flat_map(|record| &record.findings) {
+            seen.entry(&finding.id).or_default().push(finding);
         }
         for (id, mut findings) in seen {
             findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -78,23 +83,44 @@ fn of_loads(
             let usual = findings
                 .get((trials.len() - 1) / 2)
                 .map(|finding| finding.severity);
-            let worst = findings[0].severity;
-            let severity = usual.unwrap_or(worst.min(Severity::Warning));
-            let text = format!(
-                "{}, in {} of {} trials: {}",
-                name(variant),
-                findings.len(),
-                trials.len(),
-                findings[0].text
-            );
-            let finding = Finding::new(id, severity, text);
-            found.push(Found {
-                finding,
-                variants: vec![variant],
-            });
+            let severity = usual.unwrap_or(findings[0].severity.min(Severity::Warning));
+            // What failed, and why, is each variant's own; the rest is said once.
+            let own = if id == "errors" { variant } else { 0 };
+            let group = groups.entry((severity, id, own)).or_default();
+            group.variants.push(variant);
+            group.seen += findings.len();
+            group.trials += trials.len();
+            group.text.get_or_insert_with(|| findings[0].text.clone());
         }
     }
-    found
+    let found = groups.into_iter().map(|((severity, id, _), group)| {
+        let names: Vec<String> = group
+            .variants
+            .iter()
+            .map(|&variant| name(variant))
+            .collect();
+        let text = format!(
+            "{}, in {} of {} trials: {}",
+            names.join("; "),
+            group.seen,
+            group.trials,
+            group.text.unwrap_or_default()
+        );
+        Found {
+            finding: Finding::new(id, severity, text),
+            variants: group.variants,
+        }
+    });
+    found.collect()
+}
+
+/// Variants of which the same is to be said.
+#[derive(Default)]
+struct Group {
+    variants: Vec<usize>,
+    seen: usize,
+    trials: usize,
+    text: Option<String>,
 }
 
 fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
@@ -104,43 +130,69 @@ fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
 
 fn bytes_differ(
     results: &[TrialResult],
+    variants: usize,
     baseline: &dyn Fn(usize) -> usize,
     name: &dyn Fn(usize) -> String,
 ) -> Vec<Found> {
+    let answers: Vec<Answers> = (0..variants)
+        .map(|variant| {
+            let trials = results.iter().filter(|result| result.variant == variant);
+            answers::over_trials(trials.map(|result| &result.answers))
+        })
+        .collect();
     let mut found: Vec<Found> = Vec::new();
-    for result in results {
-        if found.iter().any(|found| found.variants == [result.variant]) {
+    for variant in 0..variants {
+        let reference = baseline(variant);
+        let difference = answers::difference(&answers[variant], &answers[reference]);
+        let Some(difference) = difference else {
             continue;
-        }
-        let reference = results
-            .iter()
-            .find(|other| other.variant == baseline(result.variant));
-        let Some(reference) = reference else { continue };
-        if let Some(difference) = answers::difference(&result.answers, &reference.answers) {
-            let text = format!(
-                "{} does not return what {} returns: {difference}. They do different work, so \
-                 their speeds can't be compared; make the answers equal.",
-                name(result.variant),
-                name(reference.variant)
-            );
-            let finding = Finding::new("bytes-differ", Severity::Error, text);
-            found.push(Found {
-                finding,
-                variants: vec![result.variant],
-            });
-        }
-    }
-    let changing = results
-        .first()
-        .map(|first| answers::unstable(&first.answers));
-    if let Some(changing) = changing.filter(|changing| !changing.is_empty()) {
+        };
         let text = format!(
-            "{} of the requests are answered with other bytes each time (such as {}), so that only \
-             their status was compared.",
-            changing.len(),
-            changing[0]
+            "{} does not return what {} returns: {difference}. They do different work, so their \
+             speeds can't be compared; make the answers equal.",
+            name(variant),
+            name(reference)
+        );
+        found.push(Found {
+            finding: Finding::new("bytes-differ", Severity::Error, text),
+            variants: vec![variant],
+        });
+    }
+    let mut changing: Vec<&str> = answers.iter().flat_map(answers::unstable).collect();
+    changing.sort_unstable();
+    changing.dedup();
+    if let (Some(first), count) = (changing.first(), changing.len()) {
+        let text = format!(
+            "Some requests are answered with other bytes each time ({count}, such as {first}), so \
+             that only their status was compared."
         );
         found.push(Found::of_all("bytes-differ", Severity::Note, text));
+    }
+    found
+}
+
+/// What services did that they should not have: said once for each service and variant.
+fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    for result in results {
+        for finding in &result.findings {
+            let variants = vec![result.variant];
+            let known =
+                |found: &Found| found.finding.id == finding.id && found.variants == variants;
+            if found.iter().any(known) {
+                continue;
+            }
+            let text = format!(
+                "{}, block {}: {}",
+                name(result.variant),
+                result.block,
+                finding.text
+            );
+            found.push(Found {
+                finding: Finding::new(&finding.id, finding.severity, text),
+                variants,
+            });
+        }
     }
     found
 }
@@ -197,36 +249,37 @@ fn server_idle(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
-    let mut found = Vec::new();
+) -> Option<Found> {
+    let mut idle = Vec::new();
+    let mut shares = Vec::new();
     for variant in 0..variants {
-        let trials: Vec<_> = results
+        let trials = results
             .iter()
             .filter(|result| result.variant == variant && result.telemetry.services_cores > 0)
             .filter(|result| result.record.as_ref().is_some_and(is_closed))
-            .filter(|result| lost_percent(result) < CROWDED_PERCENT)
-            .collect();
-        let shares = trials.iter().map(|result| {
+            .filter(|result| lost_percent(result) < CROWDED_PERCENT);
+        let used = trials.map(|result| {
             result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
         });
-        let share = median(shares.collect());
-        let Some(share) = share.filter(|&share| share < IDLE_SHARE) else {
-            continue;
-        };
-        let text = format!(
-            "{}: the services used {:.0}% of their cores, although the load waits for nothing else. \
-             Something other than their CPU sets the rate (a lock, a disk, a backend, too few \
-             connections or workers, or the generator); what is compared is that.",
-            name(variant),
-            share * 100.0
-        );
-        let finding = Finding::new("server-idle", Severity::Warning, text);
-        found.push(Found {
-            finding,
-            variants: vec![variant],
-        });
+        if let Some(share) = median(used.collect()).filter(|&share| share < IDLE_SHARE) {
+            idle.push(variant);
+            shares.push(format!("{} {:.0}%", name(variant), share * 100.0));
+        }
     }
-    found
+    if idle.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "The services used little of their cores ({}), although the load waits for nothing else. \
+         Something other than their CPU sets the rate (a lock, a disk, a backend, too few \
+         connections or workers, or the generator); what is compared is that.",
+        shares.join("; ")
+    );
+    let finding = Finding::new("server-idle", Severity::Warning, text);
+    Some(Found {
+        finding,
+        variants: idle,
+    })
 }
 
 fn is_closed(record: &Record) -> bool {

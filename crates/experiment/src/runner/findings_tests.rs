@@ -4,7 +4,7 @@ use prony_record::{Finding, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
-use crate::runner::answers::{Answers, Digest};
+use crate::runner::answers::{Answers, BodyDigest, Digest};
 use crate::runner::trial::Watched;
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
@@ -29,12 +29,13 @@ fn record(findings: Vec<Finding>) -> Record {
 }
 
 fn answers(body: &str) -> Answers {
-    let request = "GET /".to_owned();
     let digest = Digest {
-        request,
-        status: 200,
-        length: 13,
-        sha256: Some(body.to_owned()),
+        request: "GET /".to_owned(),
+        status: Some(200),
+        body: Some(BodyDigest {
+            length: 13,
+            sha256: body.to_owned(),
+        }),
     };
     Answers {
         digests: [(0, digest)].into(),
@@ -53,6 +54,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
             ..Watched::default()
         },
         answers: answers("aa"),
+        findings: Vec::new(),
         record: Some(record(Vec::new())),
     }
 }
@@ -76,9 +78,9 @@ fn noise(block: u32, variant: usize) -> f64 {
 fn nothing_is_found_where_nothing_is_the_matter() {
     let results = trials(6, |block, variant, _| 1000.0 * noise(block, variant));
     assert!(of_loads(&results, 2, &name).is_empty());
-    assert!(bytes_differ(&results, &baseline, &name).is_empty());
+    assert!(bytes_differ(&results, 2, &baseline, &name).is_empty());
     assert!(negotiation_differs(&results, &baseline, &name).is_empty());
-    assert!(server_idle(&results, 2, &name).is_empty());
+    assert_eq!(server_idle(&results, 2, &name), None);
     assert!(not_stationary(&results, 2, &name).is_empty());
     assert_eq!(noisy_machine(&results), None);
     assert_eq!(order_effect(&results, 2), None);
@@ -116,7 +118,7 @@ fn bytes_that_differ_are_an_error_of_their_variant() {
     for result in results.iter_mut().filter(|result| result.variant == 0) {
         result.answers = answers("bb");
     }
-    let found = bytes_differ(&results, &baseline, &name);
+    let found = bytes_differ(&results, 2, &baseline, &name);
     assert_eq!(found.len(), 1);
     assert_eq!(
         (found[0].finding.severity, &found[0].variants[..]),
@@ -128,6 +130,57 @@ fn bytes_that_differ_are_an_error_of_their_variant() {
             .text
             .contains("tcp does not return what unix returns: GET /")
     );
+}
+
+#[test]
+fn answers_that_change_by_themselves_are_held_against_neither_or_against_the_one() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    let change = |results: &mut Vec<TrialResult>, variant: usize| {
+        for result in results
+            .iter_mut()
+            .filter(|result| result.variant == variant)
+        {
+            result.answers = answers(&format!("block {}", result.block));
+        }
+    };
+    change(&mut results, 0);
+    let one = bytes_differ(&results, 2, &baseline, &name);
+    assert_eq!(
+        one[0].finding.severity,
+        Severity::Error,
+        "only tcp's change"
+    );
+    change(&mut results, 1);
+    let both = bytes_differ(&results, 2, &baseline, &name);
+    assert_eq!(both.len(), 1);
+    assert_eq!(both[0].finding.severity, Severity::Note);
+}
+
+#[test]
+fn what_a_service_did_is_said_once_for_each_variant() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for result in results.iter_mut().filter(|result| result.variant == 0) {
+        result.findings = vec![Finding::new("service-ended", Severity::Error, "It died.")];
+    }
+    let found = services(&results, &name);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].finding.text, "tcp, block 1: It died.");
+}
+
+#[test]
+fn the_same_of_several_variants_is_said_once() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    let starved = Finding::new("generator-starved", Severity::Warning, "No core.");
+    results
+        .iter_mut()
+        .for_each(|result| result.record = Some(record(vec![starved.clone()])));
+    let found = of_loads(&results, 2, &name);
+    assert_eq!(found.len(), 1);
+    assert_eq!(
+        found[0].finding.text,
+        "tcp; unix, in 6 of 6 trials: No core."
+    );
+    assert_eq!(found[0].variants, [0, 1]);
 }
 
 #[test]
@@ -164,21 +217,14 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     for result in results.iter_mut().filter(|result| result.variant == 1) {
         result.telemetry.services_percent = 40.0;
     }
-    let found = server_idle(&results, 2, &name);
-    assert_eq!(found.len(), 1);
-    assert!(
-        found[0]
-            .finding
-            .text
-            .starts_with("unix: the services used 40% of their cores")
-    );
+    let found = server_idle(&results, 2, &name).unwrap();
+    assert_eq!(found.variants, [1]);
+    assert!(found.finding.text.contains("(unix 40%)"));
     results
         .iter_mut()
         .for_each(|result| result.telemetry.foreign_percent = 60.0);
-    assert!(
-        server_idle(&results, 2, &name).is_empty(),
-        "they were not let run"
-    );
+    let crowded = server_idle(&results, 2, &name);
+    assert_eq!(crowded, None, "they were not let run");
     results
         .iter_mut()
         .for_each(|result| result.telemetry.foreign_percent = 0.0);
@@ -188,7 +234,7 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     {
         record.load.rate_per_s = Some(100.0);
     }
-    assert!(server_idle(&results, 2, &name).is_empty());
+    assert_eq!(server_idle(&results, 2, &name), None);
 }
 
 #[test]

@@ -264,18 +264,25 @@ impl Experiment<'_> {
             match self.block(block, host, interrupt) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(BlockError::Trial(error)) => {
+                Err(error) => {
                     failed = Some(error);
                     break;
                 }
-                Err(BlockError::Folder(error)) => return Err(error.into()),
+            }
+            failed = self.nothing_succeeded(block);
+            if failed.is_some() {
+                break;
             }
             if block == next_look {
                 next_look = self.look()?.unwrap_or(0);
             }
             block += 1;
         }
-        let document = self.conclude()?;
+        let document = match self.conclude() {
+            // What stopped the trial, a full disk say, may stop this as well; it is said once.
+            Err(RunnerError::Folder(_)) if failed.is_some() => None,
+            document => document?,
+        };
         Ok(Finished {
             document,
             interrupted: interrupt.is_stopped(),
@@ -318,7 +325,7 @@ impl Experiment<'_> {
         block: u32,
         host: &mut dyn Host,
         interrupt: &Interrupt,
-    ) -> Result<bool, BlockError> {
+    ) -> Result<bool, TrialError> {
         let variants = self.plan.variants.len();
         let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
         for (position, &variant) in order.iter().enumerate() {
@@ -341,15 +348,43 @@ impl Experiment<'_> {
                 stored: &mut self.stored,
                 on: &mut *self.on,
             };
-            let Some(result) = trial.run(place).map_err(BlockError::Trial)? else {
+            let Some(result) = trial.run(place)? else {
                 return Ok(false);
             };
-            self.stored.keep(result).map_err(BlockError::Folder)?;
+            let kept = self.stored.keep(result);
+            kept.map_err(|error| TrialError::File(error.to_string()))?;
             let result = self.stored.last();
             (self.on)(Event::TrialEnded { id, result });
         }
         self.stored.block_ended();
         Ok(true)
+    }
+
+    /// Whether all of a block's requests failed in every variant, as they then will in all others.
+    fn nothing_succeeded(&self, block: u32) -> Option<TrialError> {
+        let mut of_block = self
+            .stored
+            .results()
+            .iter()
+            .filter(|result| result.block == block);
+        let records: Vec<_> = of_block
+            .clone()
+            .filter_map(|result| result.record.as_ref())
+            .collect();
+        if of_block.any(|result| {
+            result
+                .record
+                .as_ref()
+                .is_none_or(|record| record.totals.ok > 0)
+        }) {
+            return None;
+        }
+        let findings = records.iter().flat_map(|record| &record.findings);
+        let why = findings
+            .filter(|finding| finding.id == "errors")
+            .map(|f| f.text.clone())
+            .next();
+        Some(TrialError::NothingSucceeded(why.unwrap_or_default()))
     }
 
     fn evaluate(&mut self) -> Result<Evaluation, RunnerError> {
@@ -412,9 +447,4 @@ impl Experiment<'_> {
         let findings = all.into_iter().map(|found| found.finding).collect();
         VerdictDocument::new(about, &self.design, evaluation, findings)
     }
-}
-
-enum BlockError {
-    Trial(TrialError),
-    Folder(FolderError),
 }

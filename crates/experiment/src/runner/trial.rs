@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec, RunError, SpecError, run as run_load};
-use prony_record::Record;
+use prony_record::{Finding, Record, Severity};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,9 @@ pub struct TrialResult {
     pub telemetry: Watched,
     /// What the variant answered before the load.
     pub answers: Answers,
+    /// What its services did that they should not have.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// The load's record; stored beside as `record.json`.
     #[serde(skip)]
     pub record: Option<Record>,
@@ -101,6 +104,8 @@ pub enum TrialError {
     },
     /// A file of the trial can't be written.
     File(String),
+    /// In a whole block no request of any variant succeeded; there is nothing to compare.
+    NothingSucceeded(String),
 }
 
 impl fmt::Display for TrialError {
@@ -132,6 +137,17 @@ impl fmt::Display for TrialError {
                 write_log(f, "target", log)
             }
             TrialError::File(text) => f.write_str(text),
+            TrialError::NothingSucceeded(text) => {
+                write!(
+                    f,
+                    "no request of any variant succeeded, so that nothing can be compared"
+                )?;
+                if text.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, ": {text}")
+                }
+            }
         }
     }
 }
@@ -215,6 +231,8 @@ impl Trial<'_> {
         let planned = spec.planned().map_or(Duration::ZERO, Duration::from);
         (self.on)(Event::Loading { planned });
         let (record, samples) = self.measure(&spec, &resolved.load)?;
+        let mut findings = self.ended(&resolved);
+        findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;
         let values = values::values(&record, summary.as_ref(), &resolved.load.service);
@@ -225,8 +243,50 @@ impl Trial<'_> {
             values,
             telemetry: watched(summary.as_ref(), &resolved),
             answers,
+            findings,
             record: Some(record),
         }))
+    }
+
+    /// Services that did not outlive their load.
+    fn ended(&mut self, resolved: &Resolved) -> Vec<Finding> {
+        let own = resolved
+            .services
+            .iter()
+            .filter(|service| service.remote.is_none());
+        let dead = own.filter_map(|service| {
+            let name = &service.spec.name;
+            let exited = self.host.alive(name).err()?;
+            let last = exited.log_tail.lines().last().unwrap_or("empty").to_owned();
+            let text = format!(
+                "Service \"{name}\" ended while it was loaded ({}); the last line of its log: \
+                 {last}. What was measured is not its speed; mend that first.",
+                exited.status
+            );
+            Some(Finding::new("service-ended", Severity::Error, text))
+        });
+        dead.collect()
+    }
+
+    /// Stops the services in reverse, and notes those that had to be killed.
+    fn stop(&mut self, resolved: &Resolved) -> Result<Vec<Finding>, TrialError> {
+        let mut findings = Vec::new();
+        for service in resolved.services.iter().rev() {
+            if service.remote.is_some() {
+                continue;
+            }
+            let name = &service.spec.name;
+            let stopped = self.host.stop(name)?;
+            if stopped.killed {
+                let text = format!(
+                    "Service \"{name}\" ignored its stop signal for {:.0} s and was killed. If it \
+                     ends at another one, name that: stop = \"SIGQUIT\".",
+                    stopped.took.as_secs_f64()
+                );
+                findings.push(Finding::new("service-killed", Severity::Note, text));
+            }
+        }
+        Ok(findings)
     }
 
     fn start(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use prony_stats::{Direction, Metric};
+use prony_stats::{Direction, MOST_BLOCKS, Metric};
 
 use super::error::{Fault, did_you_mean};
 use super::node::{Node, Value};
@@ -11,9 +11,6 @@ use super::units;
 
 /// The keys of `[trials]`.
 const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
-
-/// The most blocks that a plan may ask for.
-const MOST_BLOCKS: u64 = 10_000;
 
 /// The margin within which two variants count as equivalent, where the plan names none.
 const MARGIN: f64 = 0.02;
@@ -85,7 +82,7 @@ pub(crate) fn read_trials(node: Option<&Node>, reader: &mut Reader<'_>) -> Trial
 
 fn read_blocks(node: &Node, trials: &mut Trials, reader: &mut Reader<'_>) {
     let count = |node: &Node, what: &str, reader: &mut Reader<'_>| {
-        let number = reader.whole(node, what, 1..=MOST_BLOCKS)?;
+        let number = reader.whole(node, what, 1..=u64::from(MOST_BLOCKS))?;
         usize::try_from(number).ok()
     };
     let Value::Table(table) = &node.value else {

@@ -70,7 +70,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "blocks   = { min = 5, max = 15 }",
         "blocks   = 0",
-        "@: blocks is 0, not a whole number from 1 to 10000",
+        "@: blocks is 0, not a whole number from 1 to 1000",
     ),
     (
         "warmup   = \"3s\"",

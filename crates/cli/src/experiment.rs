@@ -116,7 +116,9 @@ pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Resul
     progress.end();
     let finished = finished.map_err(|error| match error {
         RunnerError::Folder(FolderError::File { .. }) => Failure::refused(error),
-        RunnerError::Folder(_) | RunnerError::Design(_) => Failure::wrong(error),
+        RunnerError::Folder(_) | RunnerError::Design(_) | RunnerError::Spent(_) => {
+            Failure::wrong(error)
+        }
     })?;
     Ok(conclude(&finished, settings, &reports))
 }

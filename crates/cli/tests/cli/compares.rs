@@ -199,6 +199,35 @@ fn two_servers_are_compared_without_a_plan() {
 }
 
 #[test]
+fn an_experiment_that_ended_undecided_is_not_made_longer() {
+    let room = Room::new();
+    room.write("tiny.toml", TINY);
+    room.run(&["compare", "tiny.toml", "--out", "r"]);
+    // Values that no verdict can be told from, whatever this machine is busy with.
+    let p99s_us = [
+        ("1-tcp", 100.0),
+        ("1-unix", 900.0),
+        ("2-tcp", 900.0),
+        ("2-unix", 100.0),
+        ("3-tcp", 100.0),
+        ("3-unix", 100.0),
+    ];
+    for (trial, p99_us) in p99s_us {
+        let path = format!("r/trials/{trial}/trial.json");
+        let mut result = room.json(&path);
+        result["values"]["p99_us"] = p99_us.into();
+        room.write(&path, &result.to_string());
+    }
+    let before = room.read("r/verdict.json");
+    let said = room
+        .run(&["compare", "--resume", "r", "--blocks", "4"])
+        .expect(2);
+    assert!(said.err.contains("after block 3"), "{}", said.err);
+    assert_eq!(room.read("r/verdict.json"), before);
+    assert_eq!(names(&room.path("r/trials")).len(), 6);
+}
+
+#[test]
 fn servers_that_are_gone_are_3() {
     let room = Room::new();
     let url = crate::running::closed_url();

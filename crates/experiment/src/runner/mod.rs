@@ -69,6 +69,9 @@ pub enum RunnerError {
     Design(prony_stats::DesignError),
     /// The experiment's folder can't be used.
     Folder(FolderError),
+    /// The experiment to go on with has spent its whole error rate on so many blocks, so that no
+    /// further one could change a verdict.
+    Spent(u32),
 }
 
 impl fmt::Display for RunnerError {
@@ -76,6 +79,12 @@ impl fmt::Display for RunnerError {
         match self {
             RunnerError::Design(error) => error.fmt(f),
             RunnerError::Folder(error) => error.fmt(f),
+            RunnerError::Spent(blocks) => write!(
+                f,
+                "verdicts were sought for the last time after block {blocks}; sought again after \
+                 more blocks, they would be wrong too often (run it anew with more --blocks; prony \
+                 report prints what it said)"
+            ),
         }
     }
 }
@@ -251,6 +260,7 @@ impl Experiment<'_> {
         let done = self.stored.complete_blocks(self.plan.variants.len());
         let mut next_look = self.planned_look(done);
         if done > 0 {
+            self.refuse_if_spent(done)?;
             (self.on)(Event::Resumed { blocks: done });
             // A look at a number of blocks that nobody had planned would cost error rate.
             if self.looks.last().is_some_and(|look| look.blocks == done)
@@ -288,6 +298,17 @@ impl Experiment<'_> {
             interrupted: interrupt.is_stopped(),
             failed,
         })
+    }
+
+    /// Whoever asks for more blocks than an experiment was begun with would wait for them in vain.
+    fn refuse_if_spent(&mut self, done: u32) -> Result<(), RunnerError> {
+        // What was stored as text may differ in its last digit.
+        let is_spent = |look: &Look| look.blocks <= done && look.spent_share > 1.0 - 1e-9;
+        let asks_for_more = self.design.blocks_max > done;
+        if asks_for_more && self.looks.last().is_some_and(is_spent) && !self.evaluate()?.decided() {
+            return Err(RunnerError::Spent(done));
+        }
+        Ok(())
     }
 
     /// The first planned look after so many blocks; too few blocks for any end the experiment

@@ -216,10 +216,17 @@ impl Connection {
                 _ => Progress::Secured,
             };
         }
-        if progress == Progress::Waiting && tls.peer_has_closed() {
-            return self.ended(tls.is_handshaking(), true, expected);
+        match progress {
+            Progress::Waiting if tls.peer_has_closed() => {
+                self.ended(tls.is_handshaking(), true, expected)
+            }
+            // The socket may stay open long after, but nobody would answer on it.
+            Progress::Answered { outcome, .. } if tls.peer_has_closed() => Progress::Answered {
+                outcome,
+                reusable: false,
+            },
+            progress => progress,
         }
-        progress
     }
 
     fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {

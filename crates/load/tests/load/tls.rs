@@ -241,8 +241,7 @@ fn broken_tls_is_a_tls_outcome_with_a_reason() {
     );
 }
 
-#[test]
-fn a_record_that_was_tampered_with_is_no_answer() {
+fn self_signed() -> Arc<ServerConfig> {
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let key = KeyPair::generate().unwrap();
     let certificate = params.self_signed(&key).unwrap();
@@ -253,7 +252,39 @@ fn a_record_that_was_tampered_with_is_no_answer() {
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())
         .unwrap();
-    let config = Arc::new(config);
+    Arc::new(config)
+}
+
+#[test]
+fn a_goodbye_right_behind_an_answer_ends_the_connection() {
+    let config = self_signed();
+    let raw = Raw::new(move |mut stream| {
+        let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+        if std::io::Read::read(&mut tls, &mut [0; 4096]).is_err() {
+            return;
+        }
+        let mut plain = connection.writer();
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        std::io::Write::write_all(&mut plain, answer).unwrap();
+        connection.send_close_notify();
+        // Both in one write, and the socket stays open.
+        let mut both = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut both).unwrap();
+        }
+        let _ = std::io::Write::write_all(&mut stream, &both);
+        until_gone(&mut stream);
+    });
+    let record = load(&raw.tls_url(), "-n 4 -c 1 --insecure --timeout 5s");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
+    assert_eq!(record.totals.connections_opened, 4);
+    assert_eq!(record.totals.retried, 0);
+}
+
+#[test]
+fn a_record_that_was_tampered_with_is_no_answer() {
+    let config = self_signed();
     let raw = Raw::new(move |mut stream| {
         let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
         while connection.is_handshaking() {

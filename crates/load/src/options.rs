@@ -13,7 +13,7 @@ use crate::quantity::{self, StatusSet};
 /// The order in which a list of URLs is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Order {
-    /// One after another, each worker from the start of the list.
+    /// One after another, as one client would, however many workers share the list.
     Sequence,
     /// Each drawn at random with equal chance, repeatable by the seed.
     Random,

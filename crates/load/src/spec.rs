@@ -433,9 +433,16 @@ fn written(
     headers: &[(String, String)],
     options: &LoadOptions,
 ) -> Result<Request, SpecError> {
+    let method = wanted.method.as_str();
+    if method == "CONNECT" {
+        return Err(SpecError::Arguments(format!(
+            "{}--method CONNECT: tunnels are not loaded; name the server itself",
+            wanted.place
+        )));
+    }
     let host = wanted.url.host_header();
     let bytes = h1::encode_request(&h1::RequestSpec {
-        method: &wanted.method,
+        method,
         target: &wanted.url.path,
         version: match options.http {
             HttpFlag::Http10 => Version::Http10,
@@ -447,13 +454,6 @@ fn written(
         keep_alive: !options.no_keepalive,
     })
     .map_err(|error| SpecError::Arguments(format!("{}{error}", wanted.place)))?;
-    let method = wanted.method.as_str();
-    if method == "CONNECT" {
-        return Err(SpecError::Arguments(format!(
-            "{}--method CONNECT: tunnels are not loaded; name the server itself",
-            wanted.place
-        )));
-    }
     Ok(Request {
         bytes,
         expects: if method == "HEAD" {

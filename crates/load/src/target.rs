@@ -32,7 +32,7 @@ impl Url {
                 ..base.clone()
             });
         }
-        let whole = if typed.contains("://") {
+        let whole = if has_scheme(typed) {
             typed.to_owned()
         } else {
             format!("http://{typed}")
@@ -100,6 +100,14 @@ impl Url {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
+}
+
+/// Whether it begins with a scheme (RFC 3986 §3.1); another URL may stand in a query.
+fn has_scheme(typed: &str) -> bool {
+    let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    typed
+        .split_once("://")
+        .is_some_and(|(scheme, _)| scheme.bytes().all(in_scheme))
 }
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
@@ -227,6 +235,9 @@ mod tests {
         assert_eq!(url.text(), "https://[::1]:8443/a?b=c");
         let url = Url::parse("localhost:8080", None).unwrap();
         assert_eq!((url.port, url.path.as_str()), (8080, "/"));
+        let url = Url::parse("localhost/?to=http://h/", None).unwrap();
+        assert_eq!(url.text(), "http://localhost/?to=http://h/");
+        let url = Url::parse("localhost:8080", None).unwrap();
         let page = Url::parse("/page?x", Some(&url)).unwrap();
         assert_eq!(page.text(), "http://localhost:8080/page?x");
         assert_eq!(Url::parse("http://a", None).unwrap().host_header(), "a");

@@ -89,7 +89,9 @@ pub(crate) fn open_files_limit() -> u64 {
 ///
 /// Where this process may not run on that core.
 pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
-    if core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
+    // The crate would index its mask with a core beyond the mask's end.
+    let nameable = core < libc::CPU_SETSIZE as usize;
+    if nameable && core_affinity::set_for_current(core_affinity::CoreId { id: core }) {
         return Ok(());
     }
     Err(format!("--cores: this process may not run on core {core}"))

@@ -76,10 +76,23 @@ fn more_than_this_process_may_have_is_refused_with_the_mend() {
 #[test]
 fn a_core_that_is_not_there_is_an_error_of_the_environment() {
     let served = Served::clear();
-    let words = ["-c", "2", "-t", "2", "--cores", "0,1023", "-n", "2"];
-    let spec = resolve(&served.url("/"), &words).unwrap();
-    let error = run(&spec, &Control::new(2)).unwrap_err().to_string();
-    assert!(error.contains("core 1023"), "{error}");
+    // The last is beyond what the system's masks can name.
+    for core in ["1023", "4095"] {
+        let cores = format!("0,{core}");
+        let words = ["-c", "2", "-t", "2", "--cores", &cores, "-n", "2"];
+        let spec = resolve(&served.url("/"), &words).unwrap();
+        let error = run(&spec, &Control::new(2)).unwrap_err().to_string();
+        assert!(error.contains(&format!("core {core}")), "{error}");
+    }
+}
+
+#[test]
+fn a_tunnel_is_refused_by_its_name() {
+    let served = Served::clear();
+    let Err(SpecError::Arguments(error)) = resolve(&served.url("/"), &["-X", "CONNECT"]) else {
+        panic!("CONNECT was accepted");
+    };
+    assert!(error.contains("--method CONNECT"), "{error}");
 }
 
 #[test]

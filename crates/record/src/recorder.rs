@@ -167,15 +167,16 @@ impl Recorder {
         }
     }
 
-    /// A request ended. Requests that had started are told apart from unstarted ones by `outcome`.
+    /// A request ended; tells whether it belongs to the measured part. Requests that had started
+    /// are told apart from unstarted ones by `outcome`.
     #[inline]
-    pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) {
+    pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
         while exchange.ended >= self.slice_end {
             self.end_slice();
         }
         if !self.measured.includes(exchange) {
             self.unmeasured += u64::from(outcome != Outcome::Unstarted);
-            return;
+            return false;
         }
         self.outcomes.add(outcome);
         self.bytes_in += exchange.bytes_in;
@@ -203,6 +204,7 @@ impl Recorder {
                 }
             }
         }
+        true
     }
 
     #[inline]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::{Alarm, Pace, Worked, Worker};
+use crate::connection::Reason;
 use crate::slot::State;
 use crate::socket::{Close, Sockets};
 
@@ -69,11 +70,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Writes down how the slot's request ended.
-    pub(super) fn record(&mut self, index: u32, outcome: Outcome, now: Nanos) {
+    /// Writes down how the slot's request ended; tells whether it is one of those measured.
+    pub(super) fn record(&mut self, index: u32, outcome: Outcome, now: Nanos) -> bool {
         let slot = &mut self.slots[index as usize];
         let Some(pending) = slot.pending.take() else {
-            return;
+            return false;
         };
         self.in_flight -= 1;
         self.request_deadlines.clear(index);
@@ -91,7 +92,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             body_bytes_in,
             bytes_out: pending.bytes_out,
         };
-        self.recorder.ended(&exchange, outcome);
+        self.recorder.ended(&exchange, outcome)
+    }
+
+    /// Writes down a failure, and its reason where the failure counts.
+    pub(super) fn record_failure(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
+        if self.record(index, outcome, now) {
+            self.reasons.add(outcome, reason);
+        }
     }
 
     /// The load is over at `ended`: what runs is unfinished, what is due and not begun unstarted.

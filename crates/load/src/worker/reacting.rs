@@ -228,8 +228,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        self.reasons.add(outcome, reason);
-        self.record(index, outcome, now);
+        self.record_failure(index, outcome, reason, now);
         self.close(index, Close::Abort);
         let slot = &mut self.slots[index as usize];
         let rest = Nanos(slot.backoff.0 * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
@@ -250,8 +249,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.state == State::Draining {
             self.drained(index, Close::Abort, now);
         } else if slot.pending.is_some() {
-            self.reasons.add(outcome, reason);
-            self.record(index, outcome, now);
+            self.record_failure(index, outcome, reason, now);
             self.close(index, Close::Abort);
             self.set_free(index, now);
         } else {

@@ -202,3 +202,13 @@ fn a_load_stopped_in_its_warm_up_is_a_record_of_zeros() {
         assert!(record.findings.is_empty(), "{:?}", record.findings);
     }
 }
+
+#[test]
+fn reasons_are_counted_where_failures_are() {
+    let spec = spec("-d 100ms -c 1 --warmup 45ms");
+    let outcomes = simulate(&spec, vec![steady(ms(10), b"SSH-2.0\r\n")]);
+    assert_eq!(outcomes.count(Outcome::Protocol), 10);
+    let findings = &outcomes.record.findings;
+    let errors = findings.iter().find(|f| f.id == "errors").unwrap();
+    assert!(errors.text.contains("(10×)"), "{}", errors.text);
+}

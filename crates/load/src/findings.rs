@@ -228,7 +228,8 @@ fn port_exhaustion(record: &Record) -> Option<Finding> {
 
 fn connections_not_reused(record: &Record) -> Option<Finding> {
     let totals = &record.totals;
-    let expected = u64::from(record.load.connections) + totals.started / 20;
+    // A failure as a rule costs a connection, which is not the server's unwillingness to keep it.
+    let expected = u64::from(record.load.connections) + totals.started / 20 + totals.failed;
     if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
         return None;
     }
@@ -421,6 +422,10 @@ mod tests {
         );
         record.load.keepalive = false;
         assert_eq!(found(&record), [], "nobody asked for reuse");
+        record.load.keepalive = true;
+        (record.totals.ok, record.totals.failed) = (9_000, 1_000);
+        let found = found(&record);
+        assert!(found.iter().all(|(id, _)| id == "errors"), "{found:?}");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::reader::Reader;
 use super::shape::Shape;
 use super::template::Context;
 use super::units;
+use crate::place;
 use crate::service::{PlaceKind, ServiceSpec};
 
 /// The keys of a service.
@@ -338,6 +339,9 @@ fn check_place(shape: &Shape, owner: &str, around: &Surroundings<'_>, reader: &m
         );
         let mend = format!("the nearest thing here is \"{instead}\"");
         reader.refuse_with(Fault::Machine, shape.place_line, what, mend);
+    } else if let Err(lacking) = place::check(shape.place) {
+        let what = format!("{owner} can't have a {name} here: {lacking}");
+        reader.refuse(Fault::Machine, shape.place_line, what);
     }
 }
 

@@ -239,7 +239,7 @@ fn generator(record: &Record) -> String {
         per_request(generator.cpu_user_s + generator.cpu_system_s),
         per_request(generator.cpu_user_s),
         per_request(generator.cpu_system_s),
-        number::share(generator.busy_share),
+        format!("{:.0}%", generator.busy_share * 100.0),
         number::bytes(generator.max_rss_bytes as f64)
     )
 }

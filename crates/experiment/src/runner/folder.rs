@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use prony_record::Record;
@@ -151,16 +151,21 @@ impl Stored {
     fn read_blocks(&mut self) -> Result<(), FolderError> {
         for block in 1.. {
             let mut results = Vec::new();
-            for id in &self.state.variants {
+            for (variant, id) in self.state.variants.iter().enumerate() {
                 let dir = self.dir.join("trials").join(format!("{block}-{id}"));
                 let (trial, record) = (dir.join("trial.json"), dir.join("record.json"));
                 if !trial.is_file() || !record.is_file() {
                     return Ok(());
                 }
-                let mut result: TrialResult = read_json(&trial)?;
-                result.record = Some(read_json::<Record>(&record)?);
-                results.push(result);
+                results.push(TrialResult {
+                    // Where it lies says which trial it is.
+                    block,
+                    variant,
+                    record: Some(read_json::<Record>(&record)?),
+                    ..read_json(&trial)?
+                });
             }
+            results.sort_by_key(|result| result.position);
             self.results.append(&mut results);
         }
         Ok(())
@@ -226,7 +231,7 @@ impl Stored {
             .join(format!("{}-{id}", result.block));
         if let Some(record) = &result.record {
             let path = dir.join("record.json");
-            fs::write(&path, record.to_json()).map_err(|error| failed(&path, &error))?;
+            write_whole(&path, &record.to_json())?;
         }
         write_json(&dir.join("trial.json"), &result)?;
         self.results.push(result);
@@ -265,17 +270,26 @@ fn failed(path: &Path, error: &io::Error) -> FolderError {
     }
 }
 
-/// Writes the whole file or nothing: it may be read while it is replaced.
 fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FolderError> {
     let mut json = serde_json::to_string_pretty(value).map_err(|error| FolderError::File {
         path: path.to_owned(),
         error: error.to_string(),
     })?;
     json.push('\n');
+    write_whole(path, &json)
+}
+
+/// Writes the whole file or nothing: it may be read while it is replaced, and the machine may lose
+/// its power.
+fn write_whole(path: &Path, text: &str) -> Result<(), FolderError> {
     let draft = path.with_extension("json.new");
-    fs::write(&draft, json)
-        .and_then(|()| fs::rename(&draft, path))
-        .map_err(|error| failed(path, &error))
+    let write = || {
+        let mut file = fs::File::create(&draft)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(|error| failed(path, &error))
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, FolderError> {

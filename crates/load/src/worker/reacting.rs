@@ -15,8 +15,10 @@ const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
 const LAST_BACKOFF: Nanos = Nanos::from_millis(500);
 /// How long the peer is given to close first.
 const DRAIN: Nanos = Nanos::from_millis(10);
-/// The pause between tries to connect to a UNIX socket whose backlog is full.
-const CONNECT_AGAIN: Nanos = Nanos::from_millis(1);
+/// The pause between tries to connect to a UNIX socket whose backlog is full, at first and at most:
+/// a quarter of the time waited so far lies between. A thousand slots that each tried again every
+/// millisecond would take a whole core, and perhaps the server's.
+const CONNECT_AGAIN: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn is_current(&self, key: Key) -> bool {
@@ -213,7 +215,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn connect_failed(&mut self, index: u32, error: &io::Error, now: Nanos) {
         if system::connect_would_block(error) {
-            self.set_alarm(index, now + CONNECT_AGAIN, Alarm::ConnectAgain);
+            let waited = now.since(self.slots[index as usize].connect_began);
+            let rest = Nanos(waited.0 / 4).clamp(CONNECT_AGAIN.0, CONNECT_AGAIN.1);
+            self.set_alarm(index, now + rest, Alarm::ConnectAgain);
             return;
         }
         let outcome = system::connect_outcome(error);

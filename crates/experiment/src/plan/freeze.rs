@@ -15,19 +15,14 @@ use super::folder::{Folder, INCLUDES, copy_name};
 
 /// A file that a plan names, and where its copy belongs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FrozenFile {
+pub(super) struct FrozenFile {
     /// Where it lies, absolute.
-    pub from: PathBuf,
+    from: PathBuf,
     /// Where its copy belongs, relative to the experiment's folder.
-    pub to: PathBuf,
+    to: PathBuf,
 }
 
 impl Plan {
-    /// The files that the plan names, in any variant.
-    pub fn frozen_files(&self) -> &[FrozenFile] {
-        &self.frozen
-    }
-
     /// The plan's text for an experiment's folder, whose copies of the files it then uses.
     pub fn frozen_text(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
@@ -62,7 +57,7 @@ impl Plan {
 }
 
 /// The copies that `references`, paths as a plan writes them, come to.
-pub(crate) fn files(references: &BTreeSet<String>, folder: &Folder) -> Vec<FrozenFile> {
+pub(super) fn files(references: &BTreeSet<String>, folder: &Folder) -> Vec<FrozenFile> {
     let mut frozen = BTreeSet::new();
     for reference in references {
         let file = FrozenFile {

@@ -37,7 +37,6 @@ use shape::RawService;
 
 pub use error::{Fault, PlanError, PlanErrors};
 pub use factors::{Factor, Level, Levels, MOST_VARIANTS, Variant};
-pub use freeze::FrozenFile;
 pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
 pub use machine::Machine;
 pub use services::{Ready, ResolvedService};
@@ -88,7 +87,7 @@ pub struct Plan {
     services: Vec<RawService>,
     load: Table,
     trial_keys: Vec<String>,
-    frozen: Vec<FrozenFile>,
+    frozen: Vec<freeze::FrozenFile>,
     /// The lines, from 1, that the frozen copy replaces.
     replaced_lines: Vec<usize>,
 }

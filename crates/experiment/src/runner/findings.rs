@@ -8,6 +8,7 @@ use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, criti
 
 use super::answers::{self, Answers};
 use super::trial::TrialResult;
+use super::values::LEAST_WATCHED_S;
 use crate::plan::Plan;
 
 /// Services that use less than this share of their cores are not what limits a closed loop.
@@ -256,7 +257,7 @@ fn server_idle(
         let trials = results
             .iter()
             .filter(|result| result.variant == variant && result.telemetry.services_cores > 0)
-            .filter(|result| result.record.as_ref().is_some_and(is_closed))
+            .filter(|result| result.record.as_ref().is_some_and(tells_of_idleness))
             .filter(|result| lost_percent(result) < CROWDED_PERCENT);
         let used = trials.map(|result| {
             result.telemetry.services_percent / 100.0 / result.telemetry.services_cores as f64
@@ -280,6 +281,11 @@ fn server_idle(
         finding,
         variants: idle,
     })
+}
+
+/// Whether the load waited for nothing but the server, and for long enough.
+fn tells_of_idleness(record: &Record) -> bool {
+    is_closed(record) && record.totals.elapsed_s >= LEAST_WATCHED_S
 }
 
 fn is_closed(record: &Record) -> bool {

@@ -23,6 +23,7 @@ fn record(findings: Vec<Finding>) -> Record {
         findings,
         ..Record::default()
     };
+    record.totals.elapsed_s = 10.0;
     record.load.http = "1.1".to_owned();
     record.negotiated.http = Some("1.1".to_owned());
     record
@@ -228,13 +229,17 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     results
         .iter_mut()
         .for_each(|result| result.telemetry.foreign_percent = 0.0);
-    for record in results
-        .iter_mut()
-        .filter_map(|result| result.record.as_mut())
-    {
-        record.load.rate_per_s = Some(100.0);
-    }
-    assert_eq!(server_idle(&results, 2, &name), None);
+    let with = |change: fn(&mut Record)| {
+        let mut results = results.clone();
+        let records = results
+            .iter_mut()
+            .filter_map(|result| result.record.as_mut());
+        records.for_each(change);
+        server_idle(&results, 2, &name)
+    };
+    assert!(with(|_| {}).is_some());
+    assert_eq!(with(|record| record.load.rate_per_s = Some(100.0)), None);
+    assert_eq!(with(|record| record.totals.elapsed_s = 0.003), None);
 }
 
 #[test]

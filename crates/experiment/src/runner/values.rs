@@ -5,6 +5,10 @@ use prony_stats::{Metric, Values};
 
 use crate::telemetry::Summary;
 
+/// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
+/// the services used.
+pub(crate) const LEAST_WATCHED_S: f64 = 0.1;
+
 /// The values of every metric that could be measured. `target` is the service that was loaded.
 pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str) -> Values {
     let mut values = Values::new();
@@ -37,17 +41,48 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
         .map(|service| service.cpu_system_percent)
         .sum();
     let memory: f64 = services.map(|service| service.memory_mean_bytes).sum();
-    values.insert(Metric::ServerCpuUserPercent, user);
-    values.insert(Metric::ServerCpuSystemPercent, system);
     values.insert(Metric::ServerMemoryBytes, memory);
-    if ended > 0 && record.totals.elapsed_s > 0.0 {
-        // Both are rates over nearly, but not exactly, the same window.
-        let requests_per_s = ended as f64 / record.totals.elapsed_s;
-        let cpu_us_per_s = (user + system) / 100.0 * 1e6;
-        values.insert(Metric::ServerCpuUsPerRequest, cpu_us_per_s / requests_per_s);
+    if record.totals.elapsed_s >= LEAST_WATCHED_S {
+        values.insert(Metric::ServerCpuUserPercent, user);
+        values.insert(Metric::ServerCpuSystemPercent, system);
+        if ended > 0 {
+            // Both are rates over nearly, but not exactly, the same window.
+            let requests_per_s = ended as f64 / record.totals.elapsed_s;
+            let cpu_us_per_s = (user + system) / 100.0 * 1e6;
+            values.insert(Metric::ServerCpuUsPerRequest, cpu_us_per_s / requests_per_s);
+        }
     }
     if let Some(service) = telemetry.services.get(target) {
         values.insert(Metric::NetworkOutBitsPerS, service.network_sent_bits_per_s);
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::ServiceSummary;
+
+    #[test]
+    fn a_load_of_a_few_ticks_tells_nothing_of_the_cpu() {
+        let service = ServiceSummary {
+            cpu_user_percent: 30.0,
+            cpu_system_percent: 20.0,
+            ..ServiceSummary::default()
+        };
+        let summary = Summary {
+            services: [("web".to_owned(), service)].into(),
+            ..Summary::default()
+        };
+        let mut record = Record::default();
+        (record.totals.started, record.totals.ok) = (1_000, 1_000);
+        let cpu_us = |record: &Record| {
+            let values = values(record, Some(&summary), "web");
+            values.get(&Metric::ServerCpuUsPerRequest).copied()
+        };
+        record.totals.elapsed_s = 2.0;
+        assert_eq!(cpu_us(&record), Some(1_000.0));
+        record.totals.elapsed_s = 0.003;
+        assert_eq!(cpu_us(&record), None);
+    }
 }

@@ -51,6 +51,13 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     let study = find(&typed.name)?;
     if let Some(dir) = &typed.run.resume {
         let plan = experiment::stored_plan(dir)?;
+        if !dir.join(FOLDER).is_dir() || plan.question != question(study) {
+            return Err(Failure::wrong(format!(
+                "{} holds another experiment than study {}; prony compare --resume goes on with it",
+                dir.display(),
+                typed.name
+            )));
+        }
         let settings = experiment::settings(&typed.run, typed.seed, dir.clone());
         return match typed.run.dry_run {
             true => experiment::dry_run(&plan, &settings),

@@ -227,6 +227,18 @@ fn an_experiment_that_ended_undecided_is_not_made_longer() {
     assert!(said.err.contains("after block 3"), "{}", said.err);
     assert_eq!(room.read("r/verdict.json"), before);
     assert_eq!(names(&room.path("r/trials")).len(), 6);
+    let study = ["study", "run", "gunicorn-sockets", "--resume", "r"];
+    let said = room.run(&study).expect(2);
+    assert!(said.err.contains("another experiment"), "{}", said.err);
+}
+
+#[test]
+fn the_first_block_is_foretold_whatever_the_budget_is() {
+    let room = Room::new();
+    room.write("tiny.toml", TINY);
+    let args = ["compare", "tiny.toml", "--dry-run", "--budget", "1ms"];
+    let said = room.run(&args).expect(0);
+    assert!(said.out.contains("warm-up; about 2 s\n"), "{}", said.out);
 }
 
 #[test]

@@ -149,7 +149,9 @@ pub fn forecast(plan: &Plan, settings: &Settings) -> Forecast {
         .budget
         .or(plan.trials.budget)
         .unwrap_or(Duration::MAX);
-    let time = (time(blocks.0).min(budget), time(blocks.1).min(budget));
+    // The first block runs whatever the budget is.
+    let within = |blocks| time(blocks).min(budget.max(time(1)));
+    let time = (within(blocks.0), within(blocks.1));
     Forecast {
         variants: plan.variants.len(),
         blocks,

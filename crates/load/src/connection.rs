@@ -308,5 +308,14 @@ fn truncated(reason: &str) -> Progress {
 }
 
 fn text(error: &rustls::Error) -> Reason {
-    Reason::Text(error.to_string())
+    use rustls::Error::{InvalidCertificate, InvalidMessage};
+    let mend = match error {
+        InvalidCertificate(_) => {
+            "; name the authority that signed the certificate with --ca, or accept any with \
+             --insecure, as for one that signed itself"
+        }
+        InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
+        _ => "",
+    };
+    Reason::Text(format!("{error}{mend}"))
 }

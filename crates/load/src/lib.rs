@@ -31,7 +31,7 @@ pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, Sha256, TlsVersion,
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
-pub use probe::{Answer, probe};
+pub use probe::{Answer, probe, probe_until};
 pub use progress::Control;
 pub use run::{RunError, run};
 pub use spec::{LoadSpec, Model, SpecError};

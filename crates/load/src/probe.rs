@@ -11,6 +11,9 @@ use crate::connection::{Connection, Progress};
 use crate::socket::Peer;
 use crate::spec::{LoadSpec, Request};
 
+/// How soon a probe notices that it is to stop.
+const NOTICE: Duration = Duration::from_millis(100);
+
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -33,11 +36,25 @@ pub struct Answer {
 ///
 /// In words why there is no whole answer within `timeout`, or no such request.
 pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer, String> {
+    probe_until(spec, index, timeout, &|| false)
+}
+
+/// [`probe`], given up soon after `is_stopped` says so.
+///
+/// # Errors
+///
+/// As [`probe`]; whoever stopped it knows why there is no answer.
+pub fn probe_until(
+    spec: &LoadSpec,
+    index: usize,
+    timeout: Duration,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Answer, String> {
     let Some(request) = spec.requests.get(index) else {
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
-    let mut line = Line::connect(&target.peer, timeout)?;
+    let mut line = Line::connect(&target.peer, timeout, is_stopped)?;
     let mut connection = Connection::new();
     connection.hash_bodies();
     match (&target.tls, &spec.tls) {
@@ -83,14 +100,19 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer,
 }
 
 /// A blocking socket with one deadline for all that is done on it.
-struct Line {
+struct Line<'a> {
     socket: Socket,
     timeout: Duration,
     until: Instant,
+    is_stopped: &'a dyn Fn() -> bool,
 }
 
-impl Line {
-    fn connect(peer: &Peer, timeout: Duration) -> Result<Line, String> {
+impl<'a> Line<'a> {
+    fn connect(
+        peer: &Peer,
+        timeout: Duration,
+        is_stopped: &'a dyn Fn() -> bool,
+    ) -> Result<Self, String> {
         let until = Instant::now() + timeout;
         let connected = match peer {
             Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
@@ -115,25 +137,16 @@ impl Line {
             socket,
             timeout,
             until,
+            is_stopped,
         })
     }
 
-    /// What is left of the time.
+    /// How long to wait at a stretch, of the time that is left.
     fn left(&self) -> Result<Option<Duration>, String> {
         match self.until.saturating_duration_since(Instant::now()) {
-            Duration::ZERO => Err(self.too_late()),
-            left => Ok(Some(left)),
-        }
-    }
-
-    fn too_late(&self) -> String {
-        format!("no whole answer within {:?}", self.timeout)
-    }
-
-    fn failed(&self, doing: &str, error: &io::Error) -> String {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => self.too_late(),
-            _ => format!("{doing}: {error}"),
+            Duration::ZERO => Err(format!("no whole answer within {:?}", self.timeout)),
+            _ if (self.is_stopped)() => Err("stopped".to_owned()),
+            left => Ok(Some(left.min(NOTICE))),
         }
     }
 
@@ -147,7 +160,7 @@ impl Line {
                 .and_then(|()| self.socket.write(rest));
             match sent {
                 Ok(length) => rest = &rest[length..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if is_passing(&error) => {}
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -156,7 +169,7 @@ impl Line {
                 {
                     return Ok(());
                 }
-                Err(error) => return Err(self.failed("sending the request", &error)),
+                Err(error) => return Err(format!("sending the request: {error}")),
             }
         }
         Ok(())
@@ -184,9 +197,15 @@ impl Line {
                 .and_then(|()| self.socket.read(buffer));
             match received {
                 Ok(length) => return Ok(length),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.failed("reading the answer", &error)),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(format!("reading the answer: {error}")),
             }
         }
     }
+}
+
+/// Whether nothing is the matter but that nothing has happened yet.
+fn is_passing(error: &io::Error) -> bool {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prony_load::{Answer, LoadSpec, probe};
+use prony_load::{Answer, LoadSpec, probe_until};
 use serde::{Deserialize, Serialize};
 
 use super::Interrupt;
@@ -52,12 +52,15 @@ pub(crate) fn collect(spec: &LoadSpec, interrupt: &Interrupt) -> Result<Answers,
     let step = safe.len().div_ceil(MOST_CHECKED).max(1);
     let mut answers = Answers::default();
     for &index in safe.iter().step_by(step) {
+        let ask = || probe_until(spec, index, PATIENCE, &|| interrupt.is_stopped());
+        let asked = ask().and_then(|first| Ok((first, ask()?)));
+        // Whatever came of it, nobody waits for it any more.
         if interrupt.is_stopped() {
             break;
         }
-        let name = spec.request_name(index).to_owned();
-        let ask = || probe(spec, index, PATIENCE).map_err(|why| format!("{name}: {why}"));
-        let digest = digest(&ask()?).agreed(&digest(&ask()?));
+        let (first, second) =
+            asked.map_err(|why| format!("{}: {why}", spec.request_name(index)))?;
+        let digest = digest(&first).agreed(&digest(&second));
         answers.digests.insert(index, digest);
     }
     Ok(answers)

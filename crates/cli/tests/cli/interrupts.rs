@@ -181,3 +181,18 @@ fn an_interrupted_load_prints_what_it_has() {
     assert!(said.err.contains("interrupted"), "{}", said.err);
     assert_eq!(room.json("r.json")["totals"]["ok"], 3);
 }
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_server_that_never_answers() {
+    let room = Room::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let args = ["compare", &url, &url, "-d", "1s", "--out", "r"];
+    let running = Running::start(room.command(&args));
+    let (mut peer, _) = listener.accept().unwrap();
+    assert!(peer.read(&mut [0; 1024]).unwrap() > 0);
+    running.signal(Signal::INT);
+    let said = running.end().expect(130);
+    // It was the user who had enough, and no fault of the server's yet.
+    assert!(!said.err.contains("does not answer"), "{}", said.err);
+}

@@ -97,6 +97,8 @@ pub enum TrialError {
     },
     /// The target is up, but does not answer.
     Target {
+        /// The service that is loaded.
+        service: String,
         /// Which request got which failure.
         why: String,
         /// The end of the target's log.
@@ -132,9 +134,9 @@ impl fmt::Display for TrialError {
                 }
                 NotReady::Interrupted => f.write_str("interrupted"),
             },
-            TrialError::Target { why, log } => {
+            TrialError::Target { service, why, log } => {
                 write!(f, "the target does not answer: {why}")?;
-                write_log(f, "target", log)
+                write_log(f, service, log)
             }
             TrialError::File(text) => f.write_str(text),
             TrialError::NothingSucceeded(text) => {
@@ -216,6 +218,7 @@ impl Trial<'_> {
         let spec = self.load_spec(&resolved.load, place.block)?;
         let answers =
             answers::collect(&spec, self.interrupt).map_err(|why| TrialError::Target {
+                service: resolved.load.service.clone(),
                 why,
                 log: self.host.log_tail(&resolved.load.service, 15),
             })?;

@@ -235,11 +235,11 @@ fn generator(record: &Record) -> String {
     let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
     let per_request = |seconds: f64| number::time(seconds * 1e6 / ended);
     format!(
-        "{} of CPU a request ({} user, {} system), busiest worker {} busy, {}",
+        "{} of CPU a request ({} user, {} system), busiest worker {:.0}% busy, {}",
         per_request(generator.cpu_user_s + generator.cpu_system_s),
         per_request(generator.cpu_user_s),
         per_request(generator.cpu_system_s),
-        format!("{:.0}%", generator.busy_share * 100.0),
+        generator.busy_share * 100.0,
         number::bytes(generator.max_rss_bytes as f64)
     )
 }

@@ -13,7 +13,9 @@
 //! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
 //!    receiving has begun: it is never asked for.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
-//!    `Failed`. One send a connection is under way at a time, and none follows one that failed.
+//!    `Failed`. One send a connection is under way at a time, and none follows one that failed. A
+//!    send's `Sent` comes before the `Received` that answers it: an answer that is reaped while its
+//!    request is still under way counts as early, and costs the connection.
 //! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
 //!    [`Sockets::next`]. They come in order. `Closed` means the peer's orderly end; nothing is
 //!    received after it, but a send may still go out.

@@ -272,6 +272,37 @@ fn a_service_that_does_not_start_ends_the_experiment_with_its_log() {
 }
 
 #[test]
+fn a_mended_plan_runs_into_the_folder_of_one_that_never_measured() {
+    let mut lab = Lab::new();
+    let good = nginx_plan("Hello", "");
+    let bad = good.replace("access_log off;", "no_such_directive on;");
+    assert!(lab.run(&plan(&bad), false, &mut quiet).failed.is_some());
+    std::fs::write(lab.out().join("notes.txt"), "mine").unwrap();
+    let settings = |out| Settings {
+        out,
+        seed: None,
+        blocks: None,
+        budget: None,
+        resume: false,
+    };
+    let occupied = settings(lab.out());
+    let refused = run(
+        &plan(&good),
+        &mut lab.host,
+        &occupied,
+        &lab.interrupt,
+        &mut |_| {},
+    );
+    assert!(
+        refused.is_err(),
+        "there is something of somebody else's in it"
+    );
+    std::fs::remove_file(lab.out().join("notes.txt")).unwrap();
+    let finished = lab.run(&plan(&good), false, &mut quiet);
+    assert_eq!(finished.document.unwrap().blocks, 3);
+}
+
+#[test]
 fn an_interrupted_experiment_keeps_whole_blocks_and_can_be_resumed() {
     let mut lab = Lab::new();
     let plan = plan(&nginx_plan("Hello", ""));

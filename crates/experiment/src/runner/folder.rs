@@ -90,6 +90,7 @@ pub struct Stored {
 impl Stored {
     /// A new folder with the plan as it is run.
     pub(crate) fn create(plan: &Plan, dir: &Path, seed: u64) -> Result<Stored, FolderError> {
+        clear_unused(plan, dir).map_err(|error| failed(dir, &error))?;
         // The files of a ready-made study are put there before it begins.
         let occupied = fs::read_dir(dir)
             .is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != STUDY)));
@@ -254,6 +255,43 @@ impl Stored {
     pub(crate) fn write_verdict(&mut self, document: &VerdictDocument) -> Result<(), FolderError> {
         write_json(&self.dir.join("verdict.json"), document)
     }
+}
+
+/// What an experiment's folder may hold before its first trial has ended.
+const UNUSED: [&str; 7] = [
+    "state.json",
+    "plan.toml",
+    "environment.json",
+    "verdict.json",
+    "report.html",
+    "report.md",
+    "includes",
+];
+
+/// Clears the folder of an experiment of which no trial ever ended, so that a mended plan can be run
+/// into it. Whatever is not prony's own stays.
+fn clear_unused(plan: &Plan, dir: &Path) -> io::Result<()> {
+    let trials = dir.join("trials");
+    let within = |path: &Path| fs::canonicalize(path).ok().zip(fs::canonicalize(dir).ok());
+    let runs_itself = within(plan.origin()).is_some_and(|(plan, dir)| plan.starts_with(dir));
+    if !dir.join("state.json").is_file() || runs_itself {
+        return Ok(());
+    }
+    for trial in fs::read_dir(&trials)? {
+        if trial?.path().join("trial.json").exists() {
+            return Ok(());
+        }
+    }
+    fs::remove_dir_all(trials)?;
+    for name in UNUSED {
+        let path = dir.join(name);
+        match path.is_dir() {
+            true => fs::remove_dir_all(path)?,
+            false if path.exists() => fs::remove_file(path)?,
+            false => {}
+        }
+    }
+    Ok(())
 }
 
 fn ids(plan: &Plan) -> Vec<String> {

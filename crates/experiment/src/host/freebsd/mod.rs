@@ -1,8 +1,8 @@
 //! FreeBSD: what its own commands tell.
 //!
 //! **Not yet run on FreeBSD.** The readings of what the commands print ([`parse`]) are pure
-//! functions, compiled and tested on every system with outputs in the form that the manual pages
-//! describe; what starts the commands compiles for FreeBSD, but nobody has seen it work.
+//! functions, compiled and tested on every system with outputs written from memory: compare them with
+//! real ones first. What starts the commands compiles for FreeBSD, but nobody has seen it work.
 
 pub mod parse;
 #[cfg(target_os = "freebsd")]

@@ -89,6 +89,9 @@ pub(crate) struct Target {
     pub(crate) peer: Peer,
     /// The server's name for TLS; none in clear.
     pub(crate) tls: Option<ServerName<'static>>,
+    /// See [`Route::sends_in_a_row`](crate::socket::Route): TLS says much by itself, and a long
+    /// request has a last segment that would wait for the others' acknowledgement.
+    pub(crate) sends_in_a_row: bool,
 }
 
 /// A load, ready to run. [`crate::run`] takes it.
@@ -115,6 +118,8 @@ pub struct LoadSpec {
 
 /// Files that the process needs beside its connections: standard streams, libraries, results.
 const FILES_BESIDE: u64 = 48;
+/// Bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
+const ONE_SEGMENT: usize = 536;
 /// Files that a worker needs beside its connections: its poller's.
 const FILES_A_WORKER: u64 = 4;
 
@@ -325,7 +330,7 @@ fn requests(
     };
     let headers = headers(options)?;
     let mut indices: HashMap<(String, u16, bool), u32> = HashMap::new();
-    let mut targets = Vec::new();
+    let mut targets: Vec<Target> = Vec::new();
     let mut requests = Vec::new();
     for wanted in wanted(url, options)? {
         let address = (wanted.url.host.clone(), wanted.url.port, wanted.url.tls);
@@ -338,7 +343,9 @@ fn requests(
                 index
             }
         };
-        requests.push(written(&wanted, target, &headers, options)?);
+        let request = written(&wanted, target, &headers, options)?;
+        targets[target as usize].sends_in_a_row |= request.bytes.len() > ONE_SEGMENT;
+        requests.push(request);
     }
     Ok((requests, targets))
 }
@@ -396,7 +403,12 @@ fn target(url: &Url, options: &LoadOptions, resolver: &Resolver) -> Result<Targe
         .then(|| ServerName::try_from(name.clone()))
         .transpose()
         .map_err(|_| SpecError::Arguments(format!("\"{name}\" can't be a server's name in TLS")))?;
-    Ok(Target { peer, tls })
+    let sends_in_a_row = tls.is_some();
+    Ok(Target {
+        peer,
+        tls,
+        sends_in_a_row,
+    })
 }
 
 fn unix_peer(path: &Path) -> Result<Peer, SpecError> {

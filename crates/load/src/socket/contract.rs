@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, PollSockets, Sockets};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, PollSockets, Route, Sockets};
 
 /// Beyond this a completion is taken for lost. No promise depends on it.
 const HANG: Duration = Duration::from_secs(30);
@@ -81,6 +81,14 @@ fn key(slot: u32, generation: u32) -> Key {
     Key { slot, generation }
 }
 
+fn to(peer: &Peer) -> Route<'_> {
+    Route {
+        peer,
+        source: None,
+        sends_in_a_row: true,
+    }
+}
+
 /// A completion with its bytes.
 #[derive(Debug, PartialEq)]
 enum Seen {
@@ -139,7 +147,7 @@ fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Seen) {
 }
 
 fn connected<S: Sockets<'static>>(sockets: &mut S, listener: &Listener, key: Key) -> Socket {
-    sockets.connect(key, &listener.peer);
+    sockets.connect(key, to(&listener.peer), None);
     assert_eq!(reap(sockets), Seen::Connected(key));
     listener.accept()
 }
@@ -167,12 +175,12 @@ fn slots_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets: 
 
 fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
-    sockets.connect(key(0, 1), &listener.peer);
+    sockets.connect(key(0, 1), to(&listener.peer), None);
     assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
     assert_eq!(rest(&mut sockets), []);
     sockets.close(key(0, 1), Close::Abort);
     let (peer, _bound) = nobody(via);
-    sockets.connect(key(0, 2), &peer);
+    sockets.connect(key(0, 2), to(&peer), None);
     let errno = match via {
         Via::Unix => libc::ENOENT,
         _ => libc::ECONNREFUSED,
@@ -184,7 +192,7 @@ fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
 
 fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
-    sockets.connect(key(0, 1), &listener.peer);
+    sockets.connect(key(0, 1), to(&listener.peer), None);
     listener.accept().write_all(b"first").unwrap();
     assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
     let (bytes, end) = receive_all(&mut sockets);
@@ -336,7 +344,7 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
         sockets.close(key(slot, 1), Close::Orderly);
     }
     // One of the slots has a new connection, which must not get the old one's news.
-    sockets.connect(key(1, 2), &listener.peer);
+    sockets.connect(key(1, 2), to(&listener.peer), None);
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));
     seen.sort_by_key(|seen| !matches!(seen, Seen::Connected(_)));
@@ -381,7 +389,7 @@ fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
 
 fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
     let long = Peer::Unix(PathBuf::from("/".to_owned() + &"x".repeat(200)));
-    sockets.connect(key(0, 1), &long);
+    sockets.connect(key(0, 1), to(&long), None);
     let seen = reap(&mut sockets);
     assert!(
         matches!(seen, Seen::Failed(_, Operation::Connect, _)),
@@ -397,7 +405,7 @@ fn a_full_backlog_is_told<S: Sockets<'static>>(mut sockets: S) {
     socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
     socket.listen(1).unwrap();
     for slot in 0..8 {
-        sockets.connect(key(slot, 1), &Peer::Unix(path.clone()));
+        sockets.connect(key(slot, 1), to(&Peer::Unix(path.clone())), None);
         match reap(&mut sockets) {
             Seen::Connected(_) => {}
             Seen::Failed(_, Operation::Connect, Some(libc::EAGAIN)) => return,

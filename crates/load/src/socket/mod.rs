@@ -11,7 +11,8 @@
 //! 1. A connection lives under a [`Key`] of the worker's choice: a slot that is free, and a
 //!    generation that this slot has not had before.
 //! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
-//!    receiving has begun: it is never asked for.
+//!    receiving has begun: it is never asked for. Bytes that were given along are on their way then,
+//!    as if the worker had sent them on seeing `Connected`.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
 //!    `Failed`. One send a connection is under way at a time, and none follows one that failed. A
 //!    send's `Sent` comes before the `Received` that answers it: an answer that is reaped while its
@@ -33,7 +34,7 @@ pub(crate) mod simulated;
 pub(crate) mod system;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use prony_record::Nanos;
@@ -56,6 +57,17 @@ pub(crate) enum Peer {
     Tcp(SocketAddr),
     /// A path of a UNIX stream socket.
     Unix(PathBuf),
+}
+
+/// A way to a peer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route<'a> {
+    pub(crate) peer: &'a Peer,
+    /// The local address to come from; the system's choice where there is none.
+    pub(crate) source: Option<IpAddr>,
+    /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
+    /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
+    pub(crate) sends_in_a_row: bool,
 }
 
 /// Bytes to send.
@@ -129,8 +141,8 @@ pub(crate) trait Sockets<'run> {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// Begins a connection to `peer`.
-    fn connect(&mut self, key: Key, peer: &Peer);
+    /// Begins a connection, and sends `first` on it as soon as it stands.
+    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>);
 
     /// Begins to send.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>);

@@ -13,7 +13,7 @@ use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Sockets};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, system};
 
 /// Large enough that a body of 100 KiB comes in one read where the kernel has it.
 const RECEIVE_BUFFER: usize = 256 * 1024;
@@ -38,6 +38,8 @@ struct Connection<'run> {
     socket: Socket,
     key: Key,
     stage: Stage,
+    /// What is sent as soon as the connection stands.
+    first: Option<&'run [u8]>,
     /// Bytes under way, and how many of them were taken over.
     sending: Option<(Outgoing<'run>, usize)>,
     /// What the poller was last told to report.
@@ -96,8 +98,8 @@ impl<'run> PollSockets<'run> {
         self.epoch = epoch;
     }
 
-    fn open(&mut self, key: Key, peer: &Peer) -> io::Result<()> {
-        let (domain, protocol, address) = match peer {
+    fn open(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) -> io::Result<()> {
+        let (domain, protocol, address) = match route.peer {
             Peer::Tcp(address) => (
                 Domain::for_address(*address),
                 Some(Protocol::TCP),
@@ -106,8 +108,11 @@ impl<'run> PollSockets<'run> {
             Peer::Unix(path) => (Domain::UNIX, None, SockAddr::unix(path)?),
         };
         let socket = Socket::new(domain, Type::STREAM.nonblocking(), protocol)?;
-        if matches!(peer, Peer::Tcp(_)) {
+        if route.sends_in_a_row && protocol.is_some() {
             socket.set_tcp_nodelay(true)?;
+        }
+        if let Some(source) = route.source {
+            system::bind_source(&socket, source)?;
         }
         let stage = match socket.connect(&address) {
             Ok(()) => Stage::Open,
@@ -118,13 +123,15 @@ impl<'run> PollSockets<'run> {
             socket,
             key,
             stage,
+            first,
             sending: None,
             interest: Interest::NONE,
         };
-        connection.update_interest(&self.poller)?;
         if stage == Stage::Open {
             self.ready.push_back(Completion::Connected(key));
+            self.ready.extend(connection.send_first());
         }
+        connection.update_interest(&self.poller)?;
         self.connections[key.slot as usize] = Some(connection);
         Ok(())
     }
@@ -137,7 +144,11 @@ impl<'run> PollSockets<'run> {
             return None;
         }
         let completion = match connection.stage {
-            Stage::Connecting if event.writable => Some(connection.connected()),
+            Stage::Connecting if event.writable => {
+                let completion = connection.connected();
+                self.ready.extend(connection.send_first());
+                Some(completion)
+            }
             Stage::Connecting | Stage::Failed => None,
             Stage::Open | Stage::HalfClosed => {
                 let written = match event.writable {
@@ -190,6 +201,13 @@ impl Connection<'_> {
             }
             Ok(Some(error)) | Err(error) => self.failed(Operation::Connect, error),
         }
+    }
+
+    /// Sends what was given along with the connect, once the connection stands.
+    fn send_first(&mut self) -> Option<Completion> {
+        let first = self.first.take_if(|_| self.stage == Stage::Open)?;
+        self.sending = Some((Outgoing::Shared(first), 0));
+        self.write()
     }
 
     /// Reads once; gives how many bytes of the buffer are now the completion's.
@@ -288,9 +306,9 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
-    fn connect(&mut self, key: Key, peer: &Peer) {
+    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
         self.live[key.slot as usize] = Some(key);
-        if let Err(error) = self.open(key, peer) {
+        if let Err(error) = self.open(key, route, first) {
             self.ready
                 .push_back(Completion::Failed(key, Operation::Connect, error));
         }

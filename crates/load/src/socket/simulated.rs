@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use prony_record::Nanos;
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Sockets};
+use super::{Close, Completion, Key, Operation, Outgoing, Route, Sockets};
 
 /// More waits than any test needs: the worker spins.
 const MOST_WAITS: u64 = 5_000_000;
@@ -112,6 +112,7 @@ struct Link<'run> {
     /// The peer's side is closed, or the connection has failed.
     over: bool,
     send_failed: bool,
+    first: Option<&'run [u8]>,
     sending: Option<Outgoing<'run>>,
 }
 
@@ -190,6 +191,9 @@ impl<'run> SimulatedSockets<'run> {
         match due.what {
             What::Connected => {
                 link.connected = true;
+                if let Some(first) = link.first.take() {
+                    self.send(key, Outgoing::Shared(first));
+                }
                 Some(Completion::Connected(key))
             }
             What::ConnectFailed(errno) => {
@@ -228,7 +232,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.clock
     }
 
-    fn connect(&mut self, key: Key, _peer: &Peer) {
+    fn connect(&mut self, key: Key, _route: Route<'_>, first: Option<&'run [u8]>) {
         assert!(self.used.insert(key), "{key:?} was used before");
         let place = &mut self.links[key.slot as usize];
         let over = place.as_ref().is_none_or(|link| link.over);
@@ -240,6 +244,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             connected: false,
             over: false,
             send_failed: false,
+            first,
             sending: None,
         });
         self.connections += 1;

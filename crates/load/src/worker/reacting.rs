@@ -93,9 +93,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(name), Some(config)) = (&target.tls, &self.spec.tls) else {
             slot.connection.open();
             slot.state = State::Open;
+            // The request went along with the connect.
+            slot.sending = true;
             self.recorder
                 .connection_opened(now, now.since(slot.connect_began), None);
-            self.send_request(index, now);
+            self.begin_request(index, now);
             return;
         };
         slot.tls_began = now;

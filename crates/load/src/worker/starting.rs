@@ -4,7 +4,8 @@ use prony_record::Nanos;
 
 use super::{Pace, Worker};
 use crate::slot::{Pending, State};
-use crate::socket::{Close, Outgoing, Sockets};
+use crate::socket::{Close, Outgoing, Route, Sockets};
+use crate::spec::Request;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Starts requests that are due and find a free slot, `most` of them at a time: a connect can
@@ -132,19 +133,25 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.served = 0;
         slot.sending = false;
         slot.send_failed = false;
-        let peer = &self.spec.targets[slot.target as usize].peer;
-        self.sockets.connect(slot.key(index), peer);
+        let target = &self.spec.targets[slot.target as usize];
+        // In clear the request goes along with the connect; over TLS the handshake comes first.
+        let first = match (&slot.pending, &target.tls) {
+            (Some(pending), None) => Some(&self.spec.requests[pending.request as usize].bytes[..]),
+            _ => None,
+        };
+        let route = Route {
+            peer: &target.peer,
+            source: None,
+            sends_in_a_row: target.sends_in_a_row,
+        };
+        self.sockets.connect(slot.key(index), route, first);
     }
 
     pub(super) fn send_request(&mut self, index: u32, now: Nanos) {
-        let slot = &mut self.slots[index as usize];
-        let Some(pending) = &mut slot.pending else {
+        let Some(request) = self.begin_request(index, now) else {
             return;
         };
-        let request = &self.spec.requests[pending.request as usize];
-        pending.sent.get_or_insert(now);
-        pending.bytes_out += request.bytes.len() as u64;
-        slot.connection.begin(request, &self.spec.expect);
+        let slot = &mut self.slots[index as usize];
         if slot.connection.is_tls() {
             self.send_ciphertext(index);
         } else {
@@ -152,6 +159,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let key = slot.key(index);
             self.sockets.send(key, Outgoing::Shared(&request.bytes));
         }
+    }
+
+    /// Notes that the slot's request goes out now.
+    pub(super) fn begin_request(&mut self, index: u32, now: Nanos) -> Option<&'run Request> {
+        let slot = &mut self.slots[index as usize];
+        let pending = slot.pending.as_mut()?;
+        let request = &self.spec.requests[pending.request as usize];
+        pending.sent.get_or_insert(now);
+        pending.bytes_out += request.bytes.len() as u64;
+        slot.connection.begin(request, &self.spec.expect);
+        Some(request)
     }
 
     /// Sends what TLS has to say, and then the next piece of the request.

@@ -1,0 +1,109 @@
+//! The command line.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Shown when the arguments make no sense.
+pub(crate) const USAGE: &str = "\
+usage: prony-floor ADDRESS PORT [--connections N] [--seconds N] [--path PATH] [--host NAME] [--close]";
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Job {
+    /// Where the server listens.
+    pub(crate) server: SocketAddrV4,
+    /// Connections at a time, at least 1.
+    pub(crate) connections: usize,
+    /// How long, in seconds, at least 1.
+    pub(crate) seconds: u32,
+    /// The request's target.
+    pub(crate) path: String,
+    /// The request's Host; the address by default.
+    pub(crate) host: String,
+    /// A connection for each request.
+    pub(crate) close: bool,
+}
+
+impl Job {
+    /// The request, serialised once.
+    pub(crate) fn request(&self) -> Vec<u8> {
+        let close = if self.close {
+            "Connection: close\r\n"
+        } else {
+            ""
+        };
+        let (path, host) = (&self.path, &self.host);
+        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{close}\r\n").into_bytes()
+    }
+}
+
+/// Reads the arguments; an error is a sentence.
+pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
+    let [address, port, rest @ ..] = words else {
+        return Err("where to?".to_string());
+    };
+    let address: Ipv4Addr = number("address", address)?;
+    let server = SocketAddrV4::new(address, number("port", port)?);
+    let mut job = Job {
+        server,
+        connections: 64,
+        seconds: 6,
+        path: "/".to_string(),
+        host: server.to_string(),
+        close: false,
+    };
+    let mut rest = rest.iter();
+    while let Some(flag) = rest.next() {
+        let mut value = || rest.next().ok_or_else(|| format!("{flag} wants a value"));
+        match flag.as_str() {
+            "--connections" => job.connections = number(flag, value()?)?,
+            "--seconds" => job.seconds = number(flag, value()?)?,
+            "--path" => job.path = value()?.clone(),
+            "--host" => job.host = value()?.clone(),
+            "--close" => job.close = true,
+            _ => return Err(format!("unknown argument: {flag}")),
+        }
+    }
+    if job.connections == 0 || job.seconds == 0 {
+        return Err("nothing to do: no connections, or no time".to_string());
+    }
+    Ok(job)
+}
+
+fn number<T: std::str::FromStr>(what: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{what}: not {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Job, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+        parse(&words)
+    }
+
+    #[test]
+    fn the_request_is_what_was_asked_for() {
+        let job = parsed("127.0.0.2 8080 --path /1k --connections 10 --seconds 2").unwrap();
+        assert_eq!((job.connections, job.seconds), (10, 2));
+        let keep = "GET /1k HTTP/1.1\r\nHost: 127.0.0.2:8080\r\n\r\n";
+        assert_eq!(job.request(), keep.as_bytes());
+        let job = parsed("127.0.0.1 80 --host a.test --close").unwrap();
+        let close = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n";
+        assert_eq!(job.request(), close.as_bytes());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "",
+            "127.0.0.1",
+            "localhost 80",
+            "127.0.0.1 80 --connections 0",
+            "127.0.0.1 80 --seconds",
+            "127.0.0.1 80 --fast",
+        ] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The system calls, each as itself: nothing is added and nothing is kept.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// Something to watch a socket for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Watch {
+    /// Bytes, or the end of the stream.
+    Answer,
+    /// The end of a connect.
+    Connect,
+}
+
+/// What a wait found about a socket.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ready {
+    /// The key that the socket was added with.
+    pub(crate) key: u64,
+    /// The peer has sent all that it will send.
+    pub(crate) ended: bool,
+}
+
+/// An epoll instance with room for what a wait finds.
+pub(crate) struct Epoll {
+    fd: OwnedFd,
+    events: Vec<libc::epoll_event>,
+}
+
+impl Epoll {
+    /// One that reports at most `room` sockets a wait.
+    pub(crate) fn new(room: usize) -> io::Result<Epoll> {
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; room];
+        Ok(Epoll { fd, events })
+    }
+
+    /// Adds a socket, level-triggered.
+    pub(crate) fn add(&self, fd: RawFd, key: u64, watch: Watch) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, key, watch)
+    }
+
+    /// Watches a socket that was added for something else.
+    pub(crate) fn change(&self, fd: RawFd, key: u64, watch: Watch) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, key, watch)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, key: u64, watch: Watch) -> io::Result<()> {
+        let events = match watch {
+            Watch::Answer => libc::EPOLLIN | libc::EPOLLRDHUP,
+            Watch::Connect => libc::EPOLLOUT,
+        };
+        let mut event = libc::epoll_event {
+            events: events as u32,
+            u64: key,
+        };
+        // SAFETY: `event` lives through the call, which copies it.
+        checked(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) })
+    }
+
+    /// Waits for at least one socket; returns how many [`Epoll::ready`] has.
+    pub(crate) fn wait(&mut self) -> io::Result<usize> {
+        let room = self.events.len() as i32;
+        // SAFETY: the kernel writes at most `room` events into the vector, which has as many.
+        let found =
+            unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), room, -1) };
+        usize::try_from(found).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// What the last wait found at `index`.
+    pub(crate) fn ready(&self, index: usize) -> Ready {
+        let event = self.events[index];
+        Ready {
+            key: event.u64,
+            ended: event.events & libc::EPOLLRDHUP as u32 != 0,
+        }
+    }
+}
+
+/// A timer that becomes readable once, after `seconds`.
+pub(crate) fn timer(seconds: u32) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+    let never = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let once = libc::itimerspec {
+        it_interval: never,
+        it_value: libc::timespec {
+            tv_sec: libc::time_t::from(seconds),
+            tv_nsec: 0,
+        },
+    };
+    // SAFETY: `once` lives through the call; the old value is not asked for.
+    checked(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &once, std::ptr::null_mut()) })?;
+    Ok(fd)
+}
+
+/// A non-blocking socket whose connect to `server` has begun.
+pub(crate) fn connect(server: &libc::sockaddr_in) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = owned(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
+    let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+    // SAFETY: the address is a whole sockaddr_in of the length that is named.
+    let result = unsafe { libc::connect(fd.as_raw_fd(), (&raw const *server).cast(), length) };
+    match checked(result) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(fd),
+        result => result.map(|()| fd),
+    }
+}
+
+/// An address as the kernel wants it.
+pub(crate) fn address(server: SocketAddrV4) -> libc::sockaddr_in {
+    libc::sockaddr_in {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: server.port().to_be(),
+        sin_addr: libc::in_addr {
+            s_addr: u32::from_ne_bytes(server.ip().octets()),
+        },
+        sin_zero: [0; 8],
+    }
+}
+
+/// Sends without waiting.
+pub(crate) fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and the length are those of one slice.
+    let sent = unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+}
+
+/// Receives what is there; 0 is the end of the stream.
+pub(crate) fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and the length are those of one slice, which is ours to write.
+    let got = unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    checked(fd)?;
+    // SAFETY: the kernel has just handed out this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}

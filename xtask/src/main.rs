@@ -1,9 +1,11 @@
-//! The project's own tasks: `cargo xtask test | tidy | verify | docs`.
+//! The project's own tasks: `cargo xtask test | tidy | verify | bench | docs`.
 //!
 //! Enters: the name of a task and its flags. Leaves: lines for people, and an exit status: 0 all is
 //! well, 1 something is not, 2 the arguments are wrong, 3 the machine lacks something that could
 //! not be installed. It depends on none of prony's crates: what it runs is the finished program.
 
+#[cfg(target_os = "linux")]
+mod bench;
 mod cargo;
 mod docs;
 mod test;
@@ -20,6 +22,8 @@ cargo xtask TASK
                                       (steps: install, fmt, clippy, tidy, docs, test)
   tidy                                the rules that a compiler doesn't know: layers, sizes, words
   verify [CHECK...] [--list]          compare what prony says with what is true, in real time
+  bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
+                                      measure prony beside its peers (bench --help tells more)
   docs [--check]                      rewrite (or compare) the generated parts of the documents
 
 Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something is missing here.
@@ -56,6 +60,10 @@ fn main() -> ExitCode {
         Some((&"test", rest)) => test::Options::parse(rest).map(|o| test::run(&o)),
         Some((&"tidy", [])) => Ok(tidy::run()),
         Some((&"verify", rest)) => verify::run(rest),
+        #[cfg(target_os = "linux")]
+        Some((&"bench", rest)) => bench::run(rest),
+        #[cfg(not(target_os = "linux"))]
+        Some((&"bench", _)) => Err("the benchmark pins and counts as Linux does".to_string()),
         Some((&"docs", [])) => Ok(docs::run(docs::Mode::Write)),
         Some((&"docs", ["--check"])) => Ok(docs::run(docs::Mode::Check)),
         Some((&("help" | "--help" | "-h"), _)) => {

@@ -1,4 +1,4 @@
-//! Looks for what the tests need and installs what is missing.
+//! Looks for what the tests and the benchmark need and installs what is missing.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,7 +62,7 @@ fn complete_toolchain() -> Ending {
 fn complete_machine() -> Ending {
     let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
     let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let selection = packages::select(manager, &os_release, is_met);
+    let selection = packages::select(packages::NEEDS, manager, &os_release, is_met);
     if selection == Selection::default() {
         println!("everything that the tests need is installed; nothing to do");
         return Ending::Well;
@@ -81,6 +81,26 @@ fn complete_machine() -> Ending {
         );
     }
     ending
+}
+
+/// Installs what is missing of `needs`, and goes on without what can't be had: what that is it says.
+pub(crate) fn bring(needs: &[&'static Need]) {
+    let manager = Manager::detect(std::env::consts::OS, |p| find_program(p).is_some());
+    let os_release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let selection = packages::select(needs.iter().copied(), manager, &os_release, is_met);
+    for (need, reason) in &selection.unavailable {
+        println!("missing: {} ({}): {reason}", need.name, need.why);
+    }
+    let Some(manager) = manager.filter(|_| !selection.install.is_empty()) else {
+        return;
+    };
+    if install(manager, &selection.install) == Ending::Well || selection.install.len() == 1 {
+        return;
+    }
+    // One that the system doesn't know keeps the others out.
+    for need in selection.install.iter().filter(|n| !is_met(n)) {
+        let _ = install(manager, &[need]);
+    }
 }
 
 fn install(manager: Manager, needs: &[&Need]) -> Ending {
@@ -214,7 +234,8 @@ fn interpreter(script: &str) -> Option<PathBuf> {
         .then_some(path)
 }
 
-fn find_program(name: &str) -> Option<PathBuf> {
+/// Where a program is, on the path or where servers and tools of administration are.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(MORE_PATH.iter().map(PathBuf::from))

@@ -4,8 +4,8 @@
 //! a log tells how it went. A step that fails does not keep the later ones from running: one run
 //! shows all that is wrong.
 
-mod install;
-mod packages;
+pub(crate) mod install;
+pub(crate) mod packages;
 #[cfg(test)]
 mod policy;
 mod totals;

@@ -1,5 +1,5 @@
-//! What the tests need on the machine, and what each system's packages call it. Pure: looking and
-//! installing are `install`'s.
+//! What the tests and the benchmark need on the machine, and what each system's packages call it.
+//! Pure: looking and installing are `install`'s.
 
 /// A system's package manager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Manager {
     }
 }
 
-/// Something that the tests need.
+/// Something that the tests or the benchmark need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Need {
     /// What to call it in a message.
@@ -141,6 +141,53 @@ pub(crate) const NEEDS: &[Need] = &[
     },
 ];
 
+const PEER: &str = "a peer in the benchmark";
+
+/// The generators that the benchmark sets prony beside and that systems have packages of. None is
+/// for FreeBSD: the benchmark pins and counts as Linux does.
+pub(crate) const PEERS: &[Need] = &[
+    Need {
+        name: "wrk",
+        why: PEER,
+        probe: Probe::Program(&["wrk"]),
+        apt: "wrk",
+        dnf: "wrk",
+        pacman: "wrk",
+        apk: "wrk",
+        pkg: "",
+    },
+    Need {
+        name: "ab",
+        why: PEER,
+        probe: Probe::Program(&["ab"]),
+        apt: "apache2-utils",
+        dnf: "httpd-tools",
+        pacman: "apache",
+        apk: "apache2-utils",
+        pkg: "",
+    },
+    Need {
+        name: "siege",
+        why: PEER,
+        probe: Probe::Program(&["siege"]),
+        apt: "siege",
+        dnf: "siege",
+        pacman: "siege",
+        apk: "siege",
+        pkg: "",
+    },
+    Need {
+        name: "h2load",
+        why: PEER,
+        probe: Probe::Program(&["h2load"]),
+        apt: "nghttp2-client",
+        dnf: "nghttp2",
+        pacman: "nghttp2",
+        apk: "nghttp2",
+        pkg: "",
+    },
+];
+
 impl Need {
     /// The package that brings it, empty where none is needed.
     pub(crate) fn package(&self, manager: Manager) -> &'static str {
@@ -157,21 +204,22 @@ impl Need {
 /// What to do about the needs that a machine does not meet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selection {
-    /// To be installed, in the order of [`NEEDS`].
+    /// To be installed, in the order in which they were given.
     pub(crate) install: Vec<&'static Need>,
     /// Not to be had from this system's packages, with the reason and the way out.
     pub(crate) unavailable: Vec<(&'static Need, &'static str)>,
 }
 
-/// Chooses what to install: `os_release` is the text of `/etc/os-release`, `met` tells whether a
-/// need is met.
+/// Chooses what of `needs` to install: `os_release` is the text of `/etc/os-release`, `met` tells
+/// whether a need is met.
 pub(crate) fn select(
+    needs: impl IntoIterator<Item = &'static Need>,
     manager: Option<Manager>,
     os_release: &str,
     met: impl Fn(&Need) -> bool,
 ) -> Selection {
     let mut selection = Selection::default();
-    for need in NEEDS {
+    for need in needs {
         if manager.is_some_and(|m| need.package(m).is_empty()) || met(need) {
             continue;
         }
@@ -227,15 +275,15 @@ mod tests {
     #[test]
     fn nothing_missing_selects_nothing() {
         assert_eq!(
-            select(Some(Manager::Apt), DEBIAN, |_| true),
+            select(NEEDS, Some(Manager::Apt), DEBIAN, |_| true),
             Selection::default()
         );
-        assert_eq!(select(None, "", |_| true), Selection::default());
+        assert_eq!(select(NEEDS, None, "", |_| true), Selection::default());
     }
 
     #[test]
     fn debian_gets_every_missing_package_by_its_name() {
-        let selection = select(Some(Manager::Apt), DEBIAN, |n| n.name == "openssl");
+        let selection = select(NEEDS, Some(Manager::Apt), DEBIAN, |n| n.name == "openssl");
         let expected = [
             "nginx",
             "gunicorn",
@@ -250,7 +298,7 @@ mod tests {
     #[test]
     fn ubuntu_has_no_browser_package_and_says_the_way_out() {
         for os_release in [UBUNTU, MINT] {
-            let selection = select(Some(Manager::Apt), os_release, |n| n.name == "nginx");
+            let selection = select(NEEDS, Some(Manager::Apt), os_release, |n| n.name == "nginx");
             assert!(!names(&selection, Manager::Apt).contains(&"chromium"));
             let [(need, reason)] = selection.unavailable[..] else {
                 panic!("{selection:?}")
@@ -262,14 +310,27 @@ mod tests {
 
     #[test]
     fn freebsd_asks_for_nothing_that_its_base_has() {
-        let selection = select(Some(Manager::Pkg), "", |_| false);
+        let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
         assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
         assert_eq!(selection.install.len(), 4);
     }
 
     #[test]
+    fn peers_are_packages_everywhere_but_on_freebsd() {
+        let debian = select(PEERS, Some(Manager::Apt), DEBIAN, |n| n.name == "wrk");
+        assert_eq!(
+            names(&debian, Manager::Apt),
+            ["apache2-utils", "siege", "nghttp2-client"]
+        );
+        let freebsd = select(PEERS, Some(Manager::Pkg), "", |_| false);
+        assert_eq!(freebsd, Selection::default());
+    }
+
+    #[test]
     fn an_unknown_system_lists_every_missing_program() {
-        let selection = select(None, "", |n| n.name != "nginx" && n.name != "openssl");
+        let selection = select(NEEDS, None, "", |n| {
+            n.name != "nginx" && n.name != "openssl"
+        });
         let missing: Vec<_> = selection.unavailable.iter().map(|(n, _)| n.name).collect();
         assert_eq!(missing, ["nginx", "openssl"]);
     }

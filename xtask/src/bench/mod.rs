@@ -1,0 +1,174 @@
+//! `cargo xtask bench`: prony beside its peers, in one rotation.
+//!
+//! Enters: which rows and peers, how often and how long. Leaves: tables of ratios to a reference
+//! that ran in the same rotation, with their spread, in the terminal and in docs/performance.md;
+//! never an absolute time, which would say more of the machine than of a tool.
+//!
+//! The server is nginx with one worker on one core, the generator has another. What a generator
+//! costs is the user and system time that the kernel counted for it, over the requests that the
+//! server counted.
+
+mod document;
+mod options;
+mod process;
+mod programs;
+mod ratios;
+mod rotation;
+mod rows;
+mod server;
+mod tables;
+mod tools;
+
+use std::path::Path;
+
+use crate::Ending;
+use crate::cargo::workspace_root;
+use options::Options;
+use programs::Programs;
+use ratios::Numbers;
+use rotation::{Arena, Outcome};
+use rows::Row;
+use server::{Folder, Nginx};
+use tools::Tool;
+
+const DOCUMENT: &str = "docs/performance.md";
+
+const HELP: &str = "\
+cargo xtask bench [--quick] [FLAG...]
+
+  --quick            four rows, the best peer of each, 3 rotations of 3 s; writes nothing
+  --rows LIST        these rows only, such as ka-1k,close-1k; writes nothing
+  --peers LIST       these peers only, such as wrk,ab, or none; writes nothing
+  --rotations N      how often each tool runs in each row (5)
+  --seconds S        how long each run is (6)
+  --seed N           the seed of the order within the rotations (1)
+  --cores S,G        the server's core and the generator's (0,1)
+  --prony PATH       a prony that is built already
+  --no-install       do without what is missing
+  --write            write the tables into docs/performance.md whatever was left out
+  --check            end with status 1 where a target is missed
+";
+
+/// Runs the benchmark; an error is a sentence about the arguments.
+pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
+    if args.iter().any(|a| matches!(*a, "--help" | "-h")) {
+        print!("{HELP}\nrows:\n");
+        for row in rows::ROWS {
+            println!("  {:<12} {}", row.id, row.title);
+        }
+        return Ok(Ending::Well);
+    }
+    let options = Options::parse(args)?;
+    Ok(bench(&options).unwrap_or_else(|problem| {
+        println!("{}", problem.trim_end());
+        Ending::Missing
+    }))
+}
+
+fn bench(options: &Options) -> Result<Ending, String> {
+    let root = workspace_root();
+    let own = root.join("target/bench");
+    let prony = options.prony.as_deref();
+    let peers: Vec<Tool> = tools::PEERS
+        .iter()
+        .copied()
+        .filter(|t| {
+            options
+                .rows
+                .iter()
+                .any(|r| tools_of(r, options).contains(t))
+        })
+        .collect();
+    let programs = programs::gather(&peers, prony, &own, options.install)?;
+    let versions = programs::versions(&programs);
+    println!("{versions}\nseed {}", options.seed);
+    let outcomes = measure(options, &programs, &own)?;
+    let tables = tables::render(&outcomes);
+    println!("\n{tables}");
+    for outcome in &outcomes {
+        for (tool, problem) in &outcome.failures {
+            println!("{}: {} failed: {problem}", outcome.row.id, tool.name());
+        }
+    }
+    if options.write {
+        let text = preface(options, &versions) + &tables;
+        document::write(&root.join(DOCUMENT), &text)?;
+        println!("written to {DOCUMENT}");
+    }
+    if options.check && !tables::all_met(&outcomes) {
+        return Ok(Ending::Failed);
+    }
+    Ok(Ending::Well)
+}
+
+fn measure(options: &Options, programs: &Programs, own: &Path) -> Result<Vec<Outcome>, String> {
+    let (server_core, generator_core) = options.cores;
+    let here = |e: std::io::Error| format!("{}: {e}", own.display());
+    let folder = Folder::new(own).map_err(here)?;
+    rotation::configure_siege(folder.path()).map_err(here)?;
+    process::stay_on(server_core).map_err(|e| format!("core {server_core}: {e}"))?;
+    let mut arena = Arena {
+        nginx: Nginx::start(&programs.nginx, folder.path(), server_core)?,
+        folder: folder.path(),
+        programs: &programs.tools,
+        core: generator_core,
+        seconds: options.seconds,
+        runs: 0,
+    };
+    let mut numbers = Numbers(options.seed);
+    let mut outcomes = Vec::new();
+    for row in &options.rows {
+        let tools: Vec<Tool> = tools_of(row, options)
+            .into_iter()
+            .filter(|t| programs.tools.contains_key(t))
+            .collect();
+        outcomes.push(arena.measure(row, &tools, options.rotations, &mut numbers)?);
+    }
+    Ok(outcomes)
+}
+
+/// The tools of a row: its reference and prony whatever was asked for, and the peers that can do it.
+fn tools_of(row: &Row, options: &Options) -> Vec<Tool> {
+    let wanted = |tool: &Tool| match tool {
+        Tool::Floor | Tool::Prony => true,
+        _ if row.references[0] == *tool => true,
+        _ if options.best_only => row.quick == Some(*tool),
+        _ => options.peers.contains(tool),
+    };
+    let all = [Tool::Floor, Tool::Prony].into_iter();
+    all.chain(tools::PEERS.iter().copied())
+        .filter(|t| wanted(t) && t.unfit(row).is_none())
+        .collect()
+}
+
+fn preface(options: &Options, versions: &str) -> String {
+    let (rotations, seconds) = (options.rotations, options.seconds);
+    format!(
+        "{rotations} rotations of {seconds} s runs in random order (seed {}); {versions}.\n\n",
+        options.seed
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_always_has_its_reference_and_prony() {
+        let options = Options::parse(&["--peers", "none"]).unwrap();
+        let of = |id: &str| {
+            let row = rows::ROWS.iter().find(|r| r.id == id).unwrap();
+            tools_of(row, &options)
+        };
+        assert_eq!(of("ka-1k"), [Tool::Floor, Tool::Prony]);
+        assert_eq!(of("tls-1k"), [Tool::Prony, Tool::Wrk]);
+    }
+
+    #[test]
+    fn the_quick_one_has_the_best_peer_only() {
+        let options = Options::parse(&["--quick"]).unwrap();
+        let tools: Vec<Vec<Tool>> = options.rows.iter().map(|r| tools_of(r, &options)).collect();
+        assert_eq!(tools[0], [Tool::Floor, Tool::Prony, Tool::Ab]);
+        assert!(tools.iter().all(|t| (2..=3).contains(&t.len())));
+    }
+}

@@ -1,0 +1,194 @@
+//! The flags of `cargo xtask bench`.
+
+use std::path::PathBuf;
+
+use super::rows::{ROWS, Row};
+use super::tools::{PEERS, Tool};
+
+/// What to measure, and how often.
+#[derive(Debug, PartialEq)]
+pub(super) struct Options {
+    pub(super) rows: Vec<&'static Row>,
+    pub(super) peers: Vec<Tool>,
+    /// Only the best peer of each row.
+    pub(super) best_only: bool,
+    /// At least 1.
+    pub(super) rotations: usize,
+    /// The length of a run; at least 1.
+    pub(super) seconds: u32,
+    pub(super) seed: u64,
+    /// A prony that is built already.
+    pub(super) prony: Option<PathBuf>,
+    /// Cores of the server and of the generator.
+    pub(super) cores: (usize, usize),
+    /// Whether to install what is missing.
+    pub(super) install: bool,
+    /// Whether to write the tables into the document.
+    pub(super) write: bool,
+    /// Whether a target that is missed is a failure.
+    pub(super) check: bool,
+}
+
+impl Options {
+    /// Reads the flags; an error is a sentence for the user.
+    pub(super) fn parse(args: &[&str]) -> Result<Options, String> {
+        let quick = args.contains(&"--quick");
+        let is_part = args.iter().any(|a| matches!(*a, "--rows" | "--peers"));
+        let mut options = Options {
+            rows: ROWS
+                .iter()
+                .filter(|r| !quick || r.quick.is_some())
+                .collect(),
+            peers: PEERS.to_vec(),
+            best_only: quick,
+            rotations: if quick { 3 } else { 5 },
+            seconds: if quick { 3 } else { 6 },
+            seed: 1,
+            prony: None,
+            cores: (0, 1),
+            install: true,
+            write: !quick && !is_part,
+            check: false,
+        };
+        let mut args = args.iter();
+        while let Some(&flag) = args.next() {
+            let mut value = || {
+                let value = args.next().copied();
+                value.ok_or_else(|| format!("{flag} wants a value"))
+            };
+            match flag {
+                "--quick" => {}
+                "--no-install" => options.install = false,
+                "--write" => options.write = true,
+                "--check" => options.check = true,
+                "--rotations" => options.rotations = at_least_one(flag, value()?)?,
+                "--seconds" => options.seconds = at_least_one(flag, value()?)? as u32,
+                "--seed" => options.seed = number(flag, value()?)?,
+                "--prony" => options.prony = Some(PathBuf::from(value()?)),
+                "--rows" => options.rows = rows(value()?)?,
+                "--peers" => {
+                    options.peers = peers(value()?)?;
+                    options.best_only = false;
+                }
+                "--cores" => options.cores = cores(value()?)?,
+                other => return Err(format!("cargo xtask bench does not know {other}")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn number(flag: &str, text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("{flag} wants a number, not {text}"))
+}
+
+fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
+    match number(flag, text)? {
+        number @ 1..=3600 => Ok(number as usize),
+        _ => Err(format!("{flag} is between 1 and 3600")),
+    }
+}
+
+fn rows(list: &str) -> Result<Vec<&'static Row>, String> {
+    let find = |id: &str| {
+        ROWS.iter().find(|r| r.id == id).ok_or_else(|| {
+            let ids: Vec<&str> = ROWS.iter().map(|r| r.id).collect();
+            format!("no row is called {id}; there are {}", ids.join(", "))
+        })
+    };
+    list.split(',').map(find).collect()
+}
+
+fn peers(list: &str) -> Result<Vec<Tool>, String> {
+    if list == "none" {
+        return Ok(Vec::new());
+    }
+    let find = |name: &str| {
+        PEERS
+            .iter()
+            .copied()
+            .find(|t| t.name() == name)
+            .ok_or_else(|| {
+                let names: Vec<&str> = PEERS.iter().map(|t| t.name()).collect();
+                format!(
+                    "no peer is called {name}; there are {}, or none",
+                    names.join(", ")
+                )
+            })
+    };
+    list.split(',').map(find).collect()
+}
+
+fn cores(list: &str) -> Result<(usize, usize), String> {
+    let parsed = list
+        .split_once(',')
+        .and_then(|(server, generator)| Some((server.parse().ok()?, generator.parse().ok()?)));
+    match parsed {
+        Some((server, generator)) if server != generator => Ok((server, generator)),
+        _ => Err(format!(
+            "--cores wants two, the server's and the generator's, not {list}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_whole_is_written_and_a_part_is_not() {
+        let whole = Options::parse(&[]).unwrap();
+        assert_eq!(
+            (whole.rows.len(), whole.rotations, whole.seconds),
+            (ROWS.len(), 5, 6)
+        );
+        assert!(whole.write && !whole.best_only);
+        let quick = Options::parse(&["--quick"]).unwrap();
+        assert_eq!(
+            (quick.rows.len(), quick.rotations, quick.seconds),
+            (4, 3, 3)
+        );
+        assert!(!quick.write && quick.best_only);
+        assert!(Options::parse(&["--quick", "--write"]).unwrap().write);
+        assert!(!Options::parse(&["--rows", "ka-1k"]).unwrap().write);
+    }
+
+    #[test]
+    fn rows_peers_and_cores_are_chosen() {
+        let args = [
+            "--rows",
+            "ka-1k,close-1k",
+            "--peers",
+            "ab",
+            "--cores",
+            "2,3",
+        ];
+        let options = Options::parse(&args).unwrap();
+        let ids: Vec<&str> = options.rows.iter().map(|r| r.id).collect();
+        assert_eq!(ids, ["ka-1k", "close-1k"]);
+        assert_eq!(options.peers, [Tool::Ab]);
+        assert_eq!(options.cores, (2, 3));
+        assert!(
+            Options::parse(&["--peers", "none"])
+                .unwrap()
+                .peers
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for args in [
+            &["--rows"][..],
+            &["--rows", "ka-2k"],
+            &["--peers", "curl"],
+            &["--rotations", "0"],
+            &["--seconds", "x"],
+            &["--cores", "1,1"],
+            &["--fast"],
+        ] {
+            assert!(Options::parse(args).is_err(), "{args:?}");
+        }
+    }
+}

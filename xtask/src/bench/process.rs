@@ -1,0 +1,177 @@
+//! Processes on a core of their own, and what they cost when they have ended.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a process that has ended did to the machine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    pub(super) status: ExitStatus,
+    /// From just before it was started until it had ended.
+    pub(super) wall: Duration,
+    /// User and system time of all its threads.
+    pub(super) cpu: Duration,
+    /// The most memory that it held at once. The kernel counts what it was forked from, so that it
+    /// is never less than this program's own few MiB.
+    pub(super) peak_bytes: u64,
+}
+
+/// Starts a command on a core, with as many descriptors as are allowed and `signal` for it when
+/// this program dies first, however it dies.
+pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::Result<Child> {
+    let cores = set_of(core);
+    let prepare = move || {
+        // SAFETY: these calls are async-signal-safe and get valid pointers to local values.
+        unsafe {
+            let mut limit: libc::rlimit = std::mem::zeroed();
+            if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+                limit.rlim_cur = limit.rlim_max;
+                libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+            }
+            checked(libc::prctl(libc::PR_SET_PDEATHSIG, signal))?;
+            checked(libc::sched_setaffinity(0, size_of_val(&cores), &cores))
+        }
+    };
+    // SAFETY: between fork and exec `prepare` makes system calls only.
+    unsafe { command.pre_exec(prepare) };
+    command.stdin(Stdio::null()).spawn()
+}
+
+/// Runs a command on a core to its end; kills it when it has not ended after `limit`.
+pub(super) fn run_on(core: usize, limit: Duration, command: &mut Command) -> io::Result<Usage> {
+    let started = Instant::now();
+    let child = start_on(core, libc::SIGKILL, command)?;
+    let pid = child.id() as libc::pid_t;
+    let ended = wait_until_ended(pid, limit);
+    let wall = started.elapsed();
+    if !matches!(ended, Ok(true)) {
+        // SAFETY: no pointers; the process has not been waited for, so the number is still its.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+    let mut status = 0;
+    // SAFETY: all zeroes is a valid value of this plain structure of numbers.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to local values; `child` is never waited for otherwise.
+    checked(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) })?;
+    if !ended? {
+        let text = format!("still running after {} s, killed", limit.as_secs());
+        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+    }
+    Ok(Usage {
+        status: ExitStatus::from_raw(status),
+        wall,
+        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+        peak_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+    })
+}
+
+/// Waits until a child has ended, without waiting *for* it; false when `limit` came first.
+fn wait_until_ended(pid: libc::pid_t, limit: Duration) -> io::Result<bool> {
+    // SAFETY: no pointers; the result is checked before it is owned.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as i32;
+    checked(fd)?;
+    // SAFETY: the kernel has just handed out this descriptor, and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let timeout_ms = limit.as_millis().try_into().unwrap_or(i32::MAX);
+    // SAFETY: the pointer is to one pollfd, as the count says.
+    let found = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
+    checked(found)?;
+    Ok(found > 0)
+}
+
+/// Asks a process that this program started to end.
+pub(super) fn terminate(child: &Child) {
+    // SAFETY: no pointers; the child has not been waited for, so the number is still its.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+}
+
+/// Keeps this program to one core from now on, and what it starts without another order.
+pub(super) fn stay_on(core: usize) -> io::Result<()> {
+    let cores = set_of(core);
+    // SAFETY: the pointer and the size are those of one local value.
+    checked(unsafe { libc::sched_setaffinity(0, size_of_val(&cores), &cores) })
+}
+
+/// The most descriptors that a process may have here.
+pub(super) fn descriptor_limit() -> u64 {
+    // SAFETY: all zeroes is a valid value, and the pointer is to it.
+    let (result, limit) = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        (libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), limit)
+    };
+    if result == 0 { limit.rlim_max } else { 1024 }
+}
+
+/// Whether this program may do everything.
+pub(super) fn is_root() -> bool {
+    // SAFETY: no pointers, and it can't fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Both outputs of a command into one file.
+pub(super) fn log_into(command: &mut Command, path: &Path) -> io::Result<()> {
+    let file = File::create(path)?;
+    command.stderr(file.try_clone()?).stdout(file);
+    Ok(())
+}
+
+fn set_of(core: usize) -> libc::cpu_set_t {
+    // SAFETY: all zeroes is the empty set; CPU_SET checks its range.
+    unsafe {
+        let mut cores: libc::cpu_set_t = std::mem::zeroed();
+        if core < libc::CPU_SETSIZE as usize {
+            libc::CPU_SET(core, &mut cores);
+        }
+        cores
+    }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let micros = u64::try_from(time.tv_usec).unwrap_or(0);
+    Duration::from_secs(seconds) + Duration::from_micros(micros)
+}
+
+fn checked(result: i32) -> io::Result<()> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn the_cost_is_that_of_the_process_on_its_core() {
+        let script = "grep -q '^Cpus_allowed_list:.0$' /proc/self/status || exit 3; \
+                      i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 7";
+        let usage = run_on(0, Duration::from_secs(60), &mut shell(script)).unwrap();
+        assert_eq!(usage.status.code(), Some(7));
+        assert!(usage.cpu > Duration::ZERO && usage.wall > Duration::ZERO);
+        assert!(usage.peak_bytes > 0);
+    }
+
+    #[test]
+    fn what_does_not_end_is_killed() {
+        let error = run_on(0, Duration::from_millis(50), &mut shell("exec sleep 60")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

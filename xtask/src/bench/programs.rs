@@ -1,0 +1,198 @@
+//! Where the tools are, how those that are missing are had, and which versions they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::tools::{PEERS, Tool};
+use crate::cargo::cargo;
+use crate::test::install::{bring, find_program};
+use crate::test::packages::{self, Need};
+
+/// The version of hey: the last that Go's proxy has.
+const HEY: &str = "github.com/rakyll/hey@v0.1.5";
+
+/// The last fortio that installs by its name alone.
+const FORTIO: &str = "fortio.org/fortio@v1.66.5";
+
+/// Everything that can be run.
+pub(super) struct Programs {
+    pub(super) nginx: PathBuf,
+    pub(super) tools: BTreeMap<Tool, PathBuf>,
+}
+
+/// Finds nginx and the tools, after installing what is missing if `install` says so. `folder` is
+/// the benchmark's own, below `target`.
+pub(super) fn gather(
+    peers: &[Tool],
+    prony: Option<&Path>,
+    folder: &Path,
+    install: bool,
+) -> Result<Programs, String> {
+    if install {
+        install_packages(peers);
+        for &tool in peers {
+            if find(tool, folder).is_none() {
+                install_from_source(tool, folder);
+            }
+        }
+    }
+    let nginx =
+        find_program("nginx").ok_or("nginx is not here, and everything is measured on it")?;
+    let mut tools = BTreeMap::new();
+    for &tool in peers {
+        match find(tool, folder) {
+            Some(path) => {
+                tools.insert(tool, path);
+            }
+            None => println!("{} is not here; its column is left out", tool.name()),
+        }
+    }
+    tools.insert(Tool::Floor, build("prony-floor")?);
+    let prony = match prony {
+        Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
+        None => build("prony")?,
+    };
+    tools.insert(Tool::Prony, prony);
+    Ok(Programs { nginx, tools })
+}
+
+fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {
+    let own = folder.join("bin").join(tool.name());
+    if own.is_file() {
+        return Some(own);
+    }
+    find_program(tool.name())
+}
+
+fn install_packages(peers: &[Tool]) {
+    let server = packages::NEEDS
+        .iter()
+        .filter(|n| matches!(n.name, "nginx" | "openssl"));
+    let wanted = packages::PEERS
+        .iter()
+        .filter(|n| peers.iter().any(|p| p.name() == n.name));
+    let needs: Vec<&'static Need> = server.chain(wanted).collect();
+    bring(&needs);
+}
+
+/// Builds a tool that no package brings, into the benchmark's own folder.
+fn install_from_source(tool: Tool, folder: &Path) {
+    let mut command = match tool {
+        Tool::Oha => {
+            let mut command = cargo(&["install", "--locked", "oha", "--root"]);
+            command.arg(folder);
+            command.env("CARGO_TARGET_DIR", folder.join("build"));
+            command
+        }
+        Tool::Hey => go(HEY, folder),
+        Tool::Fortio => go(FORTIO, folder),
+        _ => return,
+    };
+    println!("building {} (takes minutes)", tool.name());
+    match command.stdin(Stdio::null()).status() {
+        Ok(status) if status.success() => {}
+        Ok(status) => println!("{} can't be built: {status}", tool.name()),
+        Err(error) => {
+            let program = command.get_program().display();
+            println!("{} can't be built: {program}: {error}", tool.name());
+        }
+    }
+}
+
+fn go(package: &str, folder: &Path) -> Command {
+    let program = find_program("go")
+        .or_else(|| Some(PathBuf::from("/usr/local/go/bin/go")).filter(|p| p.is_file()))
+        .unwrap_or_else(|| PathBuf::from("go"));
+    let mut command = Command::new(program);
+    command.args(["install", package]);
+    command.env("GOBIN", folder.join("bin"));
+    command
+}
+
+/// Builds one of the workspace's own programs; returns where it lies.
+fn build(package: &str) -> Result<PathBuf, String> {
+    let arguments = ["build", "--release", "--quiet", "--package", package];
+    let output = cargo(&arguments)
+        .arg("--message-format=json")
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo build: {e}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo build --package {package}: {}",
+            output.status
+        ));
+    }
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|m| m.pointer("/target/name").is_some_and(|n| n == package))
+        .find_map(|m| Some(PathBuf::from(m.get("executable")?.as_str()?)))
+        .ok_or_else(|| format!("cargo build --package {package}: no executable"))
+}
+
+/// What everything calls its version, nginx and the kernel included, one sentence.
+pub(super) fn versions(programs: &Programs) -> String {
+    let mut parts = vec![format!("nginx {}", version(&programs.nginx, &["-v"]))];
+    for tool in [Tool::Prony].iter().chain(PEERS) {
+        let Some(path) = programs.tools.get(tool) else {
+            continue;
+        };
+        let version = match tool.version_arguments() {
+            Some(arguments) => version(path, arguments),
+            None => HEY.rsplit('v').next().unwrap_or_default().to_string(),
+        };
+        parts.push(format!("{} {version}", tool.name()));
+    }
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    parts.push(format!("Linux {}", kernel.trim()));
+    parts.join(", ")
+}
+
+fn version(program: &Path, arguments: &[&str]) -> String {
+    let Ok(output) = Command::new(program).args(arguments).output() else {
+        return "of an unknown version".to_string();
+    };
+    // Some print it as an error, and wrk even ends as one.
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    first_version(&text)
+        .unwrap_or("of an unknown version")
+        .to_string()
+}
+
+/// The first word that begins like a version: `nginx/1.22.1`, `debian/4.1.0-3`, `Version 2.3`.
+fn first_version(text: &str) -> Option<&str> {
+    text.split(|c: char| c.is_whitespace() || matches!(c, '/' | ',' | '(' | ')'))
+        .map(|word| word.strip_prefix('v').unwrap_or(word))
+        .find(|word| {
+            let begins = word.starts_with(|c: char| c.is_ascii_digit());
+            begins && word.contains('.')
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_found_in_what_tools_print() {
+        for (text, version) in [
+            ("nginx version: nginx/1.22.1\n", "1.22.1"),
+            (
+                "wrk debian/4.1.0-3+b2 [epoll] Copyright (C) 2012\nUsage:",
+                "4.1.0-3+b2",
+            ),
+            ("This is ApacheBench, Version 2.3 <$Revision$>", "2.3"),
+            ("h2load nghttp2/1.52.0", "1.52.0"),
+            ("1.66.5\n", "1.66.5"),
+            ("oha 1.16.0", "1.16.0"),
+            ("SIEGE 4.0.7\n\nCopyright (C) 2019", "4.0.7"),
+        ] {
+            assert_eq!(first_version(text), Some(version));
+        }
+        assert_eq!(first_version("no number"), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! From what single runs cost to ratios within each rotation, and their middle and spread.
+
+use std::collections::BTreeMap;
+
+use super::tools::Tool;
+
+/// One run of one tool.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Run {
+    /// The generator's user and system time for each request that the server counted, in
+    /// microseconds.
+    pub(super) cpu_us: f64,
+    /// Requests that the server counted, a second.
+    pub(super) rate_per_s: f64,
+    /// Peak memory of the generator, in MiB.
+    pub(super) memory_mib: f64,
+    /// 99th percentile of the lateness of starts in microseconds, where the tool says it.
+    pub(super) late_p99_us: Option<f64>,
+}
+
+/// What a table has a cell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// CPU time a request.
+    Cost,
+    /// Requests a second.
+    Rate,
+}
+
+impl Measure {
+    fn of(self, run: &Run) -> f64 {
+        match self {
+            Measure::Cost => run.cpu_us,
+            Measure::Rate => run.rate_per_s,
+        }
+    }
+}
+
+/// The runs of one rotation: each tool at most once, those that failed left out.
+pub(super) type Rotation = BTreeMap<Tool, Run>;
+
+/// Some values' middle and ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Spread {
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Spread {
+    /// None without values.
+    pub(super) fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
+        let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        let (&min, &max) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 {
+            values[middle]
+        } else {
+            (values[middle - 1] + values[middle]) / 2.0
+        };
+        Some(Spread { median, min, max })
+    }
+}
+
+/// A tool's measure as a ratio to the reference's, taken in each rotation that has both.
+pub(super) fn ratio(
+    rotations: &[Rotation],
+    measure: Measure,
+    tool: Tool,
+    reference: Tool,
+) -> Option<Spread> {
+    Spread::of(rotations.iter().filter_map(|rotation| {
+        let of = |t| rotation.get(&t).map(|run| measure.of(run));
+        Some(of(tool)? / of(reference)?)
+    }))
+}
+
+/// Any figure of a tool's runs.
+pub(super) fn figure(
+    rotations: &[Rotation],
+    tool: Tool,
+    of: impl Fn(&Run) -> Option<f64>,
+) -> Option<Spread> {
+    Spread::of(rotations.iter().filter_map(|r| of(r.get(&tool)?)))
+}
+
+/// An order of `items` that is as good as any other, the same for the same state of the numbers.
+pub(super) fn shuffle<T>(items: &mut [T], numbers: &mut Numbers) {
+    for last in (1..items.len()).rev() {
+        let other = numbers.next() % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}
+
+/// Pseudo-random numbers from a seed: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), good enough
+/// to order a dozen runs.
+pub(super) struct Numbers(pub(super) u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn run(cpu_us: f64) -> Run {
+        Run {
+            cpu_us,
+            rate_per_s: 1e6 / cpu_us,
+            memory_mib: 5.0,
+            late_p99_us: None,
+        }
+    }
+
+    fn rotation(runs: &[(Tool, f64)]) -> Rotation {
+        runs.iter().map(|&(tool, cpu)| (tool, run(cpu))).collect()
+    }
+
+    #[test]
+    fn a_drift_that_both_share_is_not_in_the_ratio() {
+        let rotations = [
+            rotation(&[(Tool::Floor, 10.0), (Tool::Wrk, 12.0)]),
+            rotation(&[(Tool::Floor, 16.0), (Tool::Wrk, 17.6)]),
+            rotation(&[(Tool::Floor, 8.0), (Tool::Wrk, 10.4)]),
+        ];
+        let cost = ratio(&rotations, Measure::Cost, Tool::Wrk, Tool::Floor).unwrap();
+        for (value, expected) in [(cost.median, 1.2), (cost.min, 1.1), (cost.max, 1.3)] {
+            assert!((value - expected).abs() < 1e-9, "{cost:?}");
+        }
+        let rate = ratio(&rotations, Measure::Rate, Tool::Wrk, Tool::Floor).unwrap();
+        assert!((rate.median - 1.0 / 1.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_rotation_without_one_of_the_two_gives_no_ratio() {
+        let rotations = [
+            rotation(&[(Tool::Floor, 10.0)]),
+            rotation(&[(Tool::Wrk, 10.0)]),
+            rotation(&[(Tool::Floor, 10.0), (Tool::Wrk, 15.0)]),
+        ];
+        let cost = ratio(&rotations, Measure::Cost, Tool::Wrk, Tool::Floor).unwrap();
+        assert_eq!((cost.min, cost.max), (1.5, 1.5));
+        assert_eq!(
+            ratio(&rotations, Measure::Cost, Tool::Ab, Tool::Floor),
+            None
+        );
+    }
+
+    #[test]
+    fn the_middle_of_an_even_number_lies_between_two() {
+        let spread = Spread::of([4.0, 1.0, 2.0, 3.0]).unwrap();
+        assert_eq!((spread.min, spread.median, spread.max), (1.0, 2.5, 4.0));
+        assert_eq!(Spread::of([f64::NAN]), None);
+    }
+
+    #[test]
+    fn orders_are_permutations_that_follow_the_seed() {
+        let order = |seed| {
+            let mut items: Vec<u32> = (0..10).collect();
+            shuffle(&mut items, &mut Numbers(seed));
+            items
+        };
+        assert_eq!(order(1), order(1));
+        assert_ne!(order(1), order(2));
+        let mut sorted = order(3);
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..10).collect::<Vec<u32>>());
+        let firsts: std::collections::BTreeSet<u32> = (0..200).map(|s| order(s)[0]).collect();
+        assert_eq!(firsts.len(), 10);
+    }
+}

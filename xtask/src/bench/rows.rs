@@ -1,0 +1,159 @@
+//! What is measured: the rows, what each is measured against, and what prony must reach there.
+
+use super::tools::Tool;
+
+/// How a row's connections are used.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Shape {
+    /// Request after request on the same connections, as fast as they are answered.
+    KeepAlive,
+    /// A connection for each request.
+    Close,
+    /// Requests on the same connections at this many a second.
+    Paced(u32),
+}
+
+/// How a row's connections are protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Security {
+    /// Not at all.
+    Clear,
+    /// TLS from a server that offers resumption.
+    Resumable,
+    /// TLS from a server that offers none, so that each handshake is a full one.
+    Full,
+}
+
+/// What prony must reach in a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Target {
+    /// Cost as a ratio to the row's reference, at most.
+    pub(super) cost: f64,
+    /// Whether prony must also cost less than every peer.
+    pub(super) ahead: bool,
+    /// Peak memory in MiB, at most.
+    pub(super) memory_mib: Option<f64>,
+    /// 99th percentile of the lateness of starts in microseconds, at most.
+    pub(super) late_p99_us: Option<f64>,
+}
+
+/// One row of the tables.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Row {
+    /// Names it on the command line.
+    pub(super) id: &'static str,
+    /// Names it in the tables.
+    pub(super) title: &'static str,
+    pub(super) shape: Shape,
+    pub(super) security: Security,
+    pub(super) connections: u32,
+    /// What is asked for; the server has it (see `server`).
+    pub(super) path: &'static str,
+    /// What the others are measured against: the first of these that is there.
+    pub(super) references: &'static [Tool],
+    /// The best peer known, the only one that `--quick` runs; none where `--quick` leaves the row
+    /// out.
+    pub(super) quick: Option<Tool>,
+    pub(super) target: Target,
+}
+
+const fn at_most(cost: f64) -> Target {
+    Target {
+        cost,
+        ahead: false,
+        memory_mib: None,
+        late_p99_us: None,
+    }
+}
+
+const fn ahead(cost: f64) -> Target {
+    Target {
+        ahead: true,
+        ..at_most(cost)
+    }
+}
+
+const fn keep_alive(
+    id: &'static str,
+    title: &'static str,
+    path: &'static str,
+    quick: Option<Tool>,
+) -> Row {
+    Row {
+        id,
+        title,
+        shape: Shape::KeepAlive,
+        security: Security::Clear,
+        connections: 64,
+        path,
+        references: &[Tool::Floor],
+        quick,
+        target: ahead(1.08),
+    }
+}
+
+/// Every row, in the tables' order.
+pub(super) const ROWS: &[Row] = &[
+    keep_alive("ka-13", "keep-alive, 64, 13 bytes", "/13", None),
+    keep_alive("ka-1k", "keep-alive, 64, 1K", "/1k", Some(Tool::Ab)),
+    keep_alive("ka-10k", "keep-alive, 64, 10K", "/10k", None),
+    keep_alive("ka-100k", "keep-alive, 64, 100K", "/100k", None),
+    Row {
+        shape: Shape::Close,
+        connections: 192,
+        target: ahead(1.06),
+        ..keep_alive(
+            "close-1k",
+            "connection per request, 192, 1K",
+            "/1k",
+            Some(Tool::H2load),
+        )
+    },
+    Row {
+        connections: 10_000,
+        target: Target {
+            memory_mib: Some(25.0),
+            ..at_most(1.10)
+        },
+        ..keep_alive("many-1k", "keep-alive, 10,000, 1K", "/1k", None)
+    },
+    Row {
+        security: Security::Resumable,
+        references: &[Tool::Wrk, Tool::H2load, Tool::Prony],
+        target: at_most(0.90),
+        ..keep_alive("tls-1k", "TLS keep-alive, 64, 1K", "/1k", Some(Tool::Wrk))
+    },
+    Row {
+        shape: Shape::Close,
+        security: Security::Resumable,
+        references: &[Tool::Oha, Tool::Wrk, Tool::Prony],
+        target: at_most(0.95),
+        ..keep_alive(
+            "tls-resumed",
+            "TLS handshake each, 64, resumed",
+            "/13",
+            None,
+        )
+    },
+    Row {
+        shape: Shape::Close,
+        security: Security::Full,
+        references: &[Tool::Fortio, Tool::Wrk, Tool::Prony],
+        target: at_most(0.90),
+        ..keep_alive("tls-full", "TLS handshake each, 64, full", "/13", None)
+    },
+    Row {
+        shape: Shape::Paced(20_000),
+        references: &[Tool::H2load, Tool::Wrk2, Tool::Prony],
+        target: Target {
+            late_p99_us: Some(200.0),
+            ..at_most(1.0)
+        },
+        ..keep_alive(
+            "open-1k",
+            "open loop, 20,000/s, 64, 1K",
+            "/1k",
+            Some(Tool::H2load),
+        )
+    },
+];

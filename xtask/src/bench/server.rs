@@ -1,0 +1,326 @@
+//! The server that every tool loads: nginx with one worker on a core, its own configuration in a
+//! folder of its own, and nothing written while it serves.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use super::process;
+use super::rows::Security;
+
+/// Bodies by their path, in bytes; `/13` is in the configuration itself.
+const FILES: &[(&str, usize)] = &[("1k", 1024), ("10k", 10 * 1024), ("100k", 100 * 1024)];
+
+/// How long nginx may take to listen, or to let go of the connections of the last run.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where nginx listens: each port on every loopback address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ports {
+    clear: u16,
+    resumable: u16,
+    full: u16,
+    status: u16,
+}
+
+/// A running nginx, ended when dropped.
+pub(super) struct Nginx {
+    child: Child,
+    ports: Ports,
+    /// How often its status page was asked for.
+    questions: u64,
+}
+
+/// What nginx says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Status {
+    /// Connections open now, that of the question included.
+    active: u64,
+    /// Requests since the start, the question included.
+    requests: u64,
+}
+
+impl Nginx {
+    /// Starts it on a core with everything that it needs in `folder`.
+    pub(super) fn start(program: &Path, folder: &Path, core: usize) -> Result<Nginx, String> {
+        let ports = free_ports().map_err(|e| format!("no free ports: {e}"))?;
+        let text = |e: std::io::Error| format!("{}: {e}", folder.display());
+        let files = folder.join("files");
+        std::fs::create_dir_all(&files).map_err(text)?;
+        for (name, bytes) in FILES {
+            std::fs::write(files.join(name), "0123456\n".repeat(bytes / 8)).map_err(text)?;
+        }
+        certificate(folder)?;
+        let path = folder.join("nginx.conf");
+        std::fs::write(&path, configuration(folder, ports)).map_err(text)?;
+        let mut command = Command::new(program);
+        command.arg("-p").arg(folder).arg("-c").arg(&path);
+        command.args(["-e", "error.log"]);
+        process::log_into(&mut command, &folder.join("nginx.out")).map_err(text)?;
+        let child = process::start_on(core, libc::SIGTERM, &mut command)
+            .map_err(|e| format!("{}: {e}", program.display()))?;
+        let mut nginx = Nginx {
+            child,
+            ports,
+            questions: 0,
+        };
+        nginx.wait_until_it_listens(folder)?;
+        Ok(nginx)
+    }
+
+    /// The port for connections that are protected so.
+    pub(super) fn port(&self, security: Security) -> u16 {
+        match security {
+            Security::Clear => self.ports.clear,
+            Security::Resumable => self.ports.resumable,
+            Security::Full => self.ports.full,
+        }
+    }
+
+    /// How many requests it has counted since the start, those for its status left out.
+    pub(super) fn requests(&mut self) -> Result<u64, String> {
+        let status = self.status()?;
+        Ok(status.requests.saturating_sub(self.questions))
+    }
+
+    /// Waits until the last run's connections are gone.
+    pub(super) fn settle(&mut self) -> Result<(), String> {
+        let started = Instant::now();
+        while self.status()?.active > 1 {
+            if started.elapsed() > PATIENCE {
+                return Err("nginx does not let go of the last run's connections".to_string());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn status(&mut self) -> Result<Status, String> {
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.ports.status);
+        let page = ask(address).map_err(|e| format!("nginx's status page: {e}"))?;
+        self.questions += 1;
+        Status::parse(&page).ok_or_else(|| format!("nginx's status page says:\n{page}"))
+    }
+
+    fn wait_until_it_listens(&mut self, folder: &Path) -> Result<(), String> {
+        let started = Instant::now();
+        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.ports.status);
+        // Connected to, never asked: the page counts its own questions.
+        while TcpStream::connect(address).is_err() {
+            let ended = self.child.try_wait().ok().flatten();
+            if ended.is_some() || started.elapsed() > PATIENCE {
+                let said: String = ["nginx.out", "error.log"]
+                    .iter()
+                    .filter_map(|name| std::fs::read_to_string(folder.join(name)).ok())
+                    .collect();
+                return Err(format!("nginx does not listen:\n{said}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        process::terminate(&self.child);
+        let _ = self.child.wait();
+    }
+}
+
+impl Status {
+    /// Reads the page of nginx's `stub_status`.
+    fn parse(page: &str) -> Option<Status> {
+        let mut lines = page.lines().skip_while(|l| !l.starts_with("Active"));
+        let active = lines.next()?.split_whitespace().last()?.parse().ok()?;
+        let requests = lines.nth(1)?.split_whitespace().nth(2)?.parse().ok()?;
+        Some(Status { active, requests })
+    }
+}
+
+fn ask(address: SocketAddrV4) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut page = String::new();
+    stream.read_to_string(&mut page)?;
+    Ok(page)
+}
+
+/// Four ports that nobody listens on at this moment, on any address.
+fn free_ports() -> std::io::Result<Ports> {
+    let listeners = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
+    let mut ports = [0; 4];
+    for (port, listener) in ports.iter_mut().zip(listeners) {
+        *port = listener?.local_addr()?.port();
+    }
+    let [clear, resumable, full, status] = ports;
+    Ok(Ports {
+        clear,
+        resumable,
+        full,
+        status,
+    })
+}
+
+/// A certificate with a P-256 key that signs itself.
+fn certificate(folder: &Path) -> Result<(), String> {
+    let mut command = Command::new("openssl");
+    command
+        .args(["req", "-x509", "-nodes", "-newkey", "ec"])
+        .args(["-pkeyopt", "ec_paramgen_curve:prime256v1"])
+        .args(["-subj", "/CN=localhost", "-days", "30"])
+        .args(["-keyout", "key.pem", "-out", "cert.pem"])
+        .current_dir(folder);
+    let output = command.output().map_err(|e| format!("openssl: {e}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("openssl: {}\n{said}", output.status));
+    }
+    Ok(())
+}
+
+fn configuration(folder: &Path, ports: Ports) -> String {
+    let Ports {
+        clear,
+        resumable,
+        full,
+        status,
+    } = ports;
+    // Each connection of a generator takes one descriptor; a few are nginx's own.
+    let descriptors = process::descriptor_limit();
+    let connections = descriptors.saturating_sub(100).max(128);
+    let user = if process::is_root() { "user root;" } else { "" };
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|name| format!("    {name}_temp_path temporary_{name};\n"))
+        .collect();
+    let server = |listen: String, more: &str| {
+        format!(
+            "    server {{\n        listen 0.0.0.0:{listen} backlog=16384;\n{more}        \
+             location = /13 {{ return 200 \"Hello, world!\"; }}\n    }}\n"
+        )
+    };
+    let resumption = "        ssl_session_tickets on;\n        ssl_session_cache shared:s:10m;\n        \
+                      ssl_session_timeout 1d;\n";
+    let none = "        ssl_session_tickets off;\n        ssl_session_cache off;\n";
+    let servers = [
+        server(format!("{clear}"), ""),
+        server(format!("{resumable} ssl"), resumption),
+        server(format!("{full} ssl"), none),
+    ]
+    .concat();
+    let root = folder.join("files");
+    let root = root.display();
+    format!(
+        "{user}
+daemon off;
+worker_processes 1;
+worker_rlimit_nofile {descriptors};
+pid nginx.pid;
+error_log error.log error;
+events {{ worker_connections {connections}; }}
+http {{
+    access_log off;
+    default_type text/plain;
+    root \"{root}\";
+    sendfile on;
+    tcp_nopush on;
+    open_file_cache max=100;
+    open_file_cache_valid 1h;
+    keepalive_requests 4000000000;
+    keepalive_timeout 1h;
+    ssl_certificate cert.pem;
+    ssl_certificate_key key.pem;
+    ssl_protocols TLSv1.2 TLSv1.3;
+{temporary}{servers}    server {{
+        listen 127.0.0.1:{status};
+        location / {{ stub_status; }}
+    }}
+}}
+"
+    )
+}
+
+/// A folder for one run of the benchmark, removed when dropped. Those of runs that were killed are
+/// swept first.
+pub(super) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Makes one below `parent`.
+    pub(super) fn new(parent: &Path) -> std::io::Result<Folder> {
+        for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|n| n.strip_prefix("run-"));
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                std::fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let path = parent.join(format!("run-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Folder { path })
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_page_is_read() {
+        let page = "HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nActive connections: 65 \nserver \
+                    accepts handled requests\n 66 66 12345 \nReading: 0 Writing: 1 Waiting: 64 \n";
+        let status = Status::parse(page).unwrap();
+        assert_eq!((status.active, status.requests), (65, 12_345));
+        assert_eq!(Status::parse("HTTP/1.1 404 Not Found\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn each_kind_of_connection_has_its_own_server() {
+        let ports = Ports {
+            clear: 1001,
+            resumable: 1002,
+            full: 1003,
+            status: 1004,
+        };
+        let text = configuration(Path::new("/srv/bench"), ports);
+        for part in [
+            "listen 0.0.0.0:1001 backlog",
+            "listen 0.0.0.0:1002 ssl",
+            "listen 0.0.0.0:1003 ssl",
+            "listen 127.0.0.1:1004;",
+            "ssl_session_tickets off",
+            "root \"/srv/bench/files\"",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+
+    #[test]
+    fn folders_of_runs_that_are_gone_are_swept() {
+        let parent = std::env::temp_dir().join(format!("xtask-bench-{}", std::process::id()));
+        let stale = parent.join("run-999999999");
+        std::fs::create_dir_all(&stale).unwrap();
+        let folder = Folder::new(&parent).unwrap();
+        assert!(folder.path().is_dir() && !stale.exists());
+        drop(folder);
+        assert_eq!(std::fs::read_dir(&parent).unwrap().count(), 0);
+        std::fs::remove_dir(&parent).unwrap();
+    }
+}

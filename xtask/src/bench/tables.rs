@@ -1,0 +1,269 @@
+//! The outcome as tables: for a terminal and for the document alike. Pure.
+
+use super::ratios::{Measure, Rotation, Run, Spread, figure, ratio};
+use super::rotation::Outcome;
+use super::rows::Row;
+use super::tools::{PEERS, Tool};
+
+/// What stands where there is nothing to tell.
+const NONE: &str = "–";
+
+/// Everything that the benchmark found, as Markdown.
+pub(super) fn render(outcomes: &[Outcome]) -> String {
+    let columns = columns(outcomes);
+    let cost = table(outcomes, &columns, |o, t| {
+        Some(ratios(&compare(o, Measure::Cost, t)?))
+    });
+    let rate = table(outcomes, &columns, |o, t| {
+        Some(ratios(&compare(o, Measure::Rate, t)?))
+    });
+    let memory = table(outcomes, &columns, |o, t| {
+        let memory = figure(&o.rotations, t, |run| Some(run.memory_mib))?;
+        Some(format!("{:.0}", memory.median))
+    });
+    format!(
+        "Processor time a request, × the row's reference (less is better): the median of the \
+         rotations, and the least and the most.\n\n{cost}\nRequests a second, × the row's reference \
+         (more is better; an open loop's is set).\n\n{rate}\nPeak memory in MiB, the median.\n\n\
+         {memory}\nWhat prony must reach:\n\n{}",
+        targets(outcomes)
+    )
+}
+
+/// Whether every target of every row is met.
+pub(super) fn all_met(outcomes: &[Outcome]) -> bool {
+    outcomes.iter().all(|o| {
+        let judged = judge(o);
+        !judged.is_empty() && judged.iter().all(|j| j.met)
+    })
+}
+
+/// What the others are measured against in this row: the first reference that has a run.
+pub(super) fn reference(row: &Row, rotations: &[Rotation]) -> Option<Tool> {
+    let ran = |tool: &&Tool| rotations.iter().any(|r| r.contains_key(tool));
+    row.references.iter().find(ran).copied()
+}
+
+fn compare(outcome: &Outcome, measure: Measure, tool: Tool) -> Option<Spread> {
+    let reference = reference(outcome.row, &outcome.rotations)?;
+    ratio(&outcome.rotations, measure, tool, reference)
+}
+
+/// The tools that have a run anywhere: the floor, prony, then the peers.
+fn columns(outcomes: &[Outcome]) -> Vec<Tool> {
+    let ran = |tool: &Tool| {
+        let mut rotations = outcomes.iter().flat_map(|o| &o.rotations);
+        rotations.any(|r| r.contains_key(tool))
+    };
+    let all = [Tool::Floor, Tool::Prony].into_iter();
+    all.chain(PEERS.iter().copied()).filter(ran).collect()
+}
+
+fn table(
+    outcomes: &[Outcome],
+    columns: &[Tool],
+    cell: impl Fn(&Outcome, Tool) -> Option<String>,
+) -> String {
+    let names: Vec<&str> = columns.iter().map(|t| t.name()).collect();
+    let mut text = format!("| row | × | {} |\n", names.join(" | "));
+    text.push_str(&format!("|---|---|{}\n", "---|".repeat(columns.len())));
+    for outcome in outcomes {
+        let reference = reference(outcome.row, &outcome.rotations);
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|&tool| cell(outcome, tool).unwrap_or_else(|| NONE.to_string()))
+            .collect();
+        let reference = reference.map_or(NONE, Tool::name);
+        let title = outcome.row.title;
+        text.push_str(&format!(
+            "| {title} | {reference} | {} |\n",
+            cells.join(" | ")
+        ));
+    }
+    text
+}
+
+/// `1.14 (1.10–1.19)`; what can't differ has no spread.
+fn ratios(spread: &Spread) -> String {
+    let Spread { median, min, max } = *spread;
+    if min == max {
+        return format!("{median:.2}");
+    }
+    format!("{median:.2} ({min:.2}–{max:.2})")
+}
+
+/// One target of a row, and what came of it.
+#[derive(Debug, PartialEq)]
+struct Judged {
+    wanted: String,
+    reached: String,
+    met: bool,
+}
+
+fn targets(outcomes: &[Outcome]) -> String {
+    let mut text = "| row | target | prony | met |\n|---|---|---|---|\n".to_string();
+    for outcome in outcomes {
+        for judged in judge(outcome) {
+            let met = if judged.met { "yes" } else { "no" };
+            let Judged {
+                wanted, reached, ..
+            } = judged;
+            let title = outcome.row.title;
+            text.push_str(&format!("| {title} | {wanted} | {reached} | {met} |\n"));
+        }
+    }
+    text
+}
+
+/// Every target of a row that can be judged from what ran.
+fn judge(outcome: &Outcome) -> Vec<Judged> {
+    let rotations = &outcome.rotations;
+    let target = outcome.row.target;
+    let mut judged = Vec::new();
+    // A ratio to a stand-in is no answer to a target that is set against another tool.
+    let wanted = outcome.row.references[0];
+    if let Some(cost) = ratio(rotations, Measure::Cost, Tool::Prony, wanted) {
+        judged.push(Judged {
+            wanted: format!("cost ≤ {:.2} × {}", target.cost, wanted.name()),
+            reached: ratios(&cost),
+            met: cost.median <= target.cost,
+        });
+    }
+    if let Some(ahead) = ahead(outcome).filter(|_| target.ahead) {
+        judged.push(ahead);
+    }
+    let prony = |of: fn(&Run) -> Option<f64>| figure(rotations, Tool::Prony, of);
+    let limits = [
+        (
+            target.memory_mib,
+            "memory",
+            "MiB",
+            prony(|r| Some(r.memory_mib)),
+        ),
+        (
+            target.late_p99_us,
+            "p99 of lateness",
+            "µs",
+            prony(|r| r.late_p99_us),
+        ),
+    ];
+    for (limit, what, unit, reached) in limits {
+        let (Some(limit), Some(reached)) = (limit, reached) else {
+            continue;
+        };
+        let Spread { median, min, max } = reached;
+        judged.push(Judged {
+            wanted: format!("{what} ≤ {limit:.0} {unit}"),
+            reached: format!("{median:.0} ({min:.0}–{max:.0}) {unit}"),
+            met: median <= limit,
+        });
+    }
+    judged
+}
+
+/// Whether prony costs less than the cheapest peer.
+fn ahead(outcome: &Outcome) -> Option<Judged> {
+    let to_peer = |peer: &Tool| {
+        let spread = ratio(&outcome.rotations, Measure::Cost, Tool::Prony, *peer)?;
+        Some((*peer, spread))
+    };
+    let (peer, nearest) = PEERS
+        .iter()
+        .filter_map(to_peer)
+        .max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median))?;
+    Some(Judged {
+        wanted: "ahead of every peer".to_string(),
+        reached: format!("{} × {}", ratios(&nearest), peer.name()),
+        met: nearest.median < 1.0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::rows::ROWS;
+    use super::*;
+
+    fn run(cpu_us: f64) -> Run {
+        Run {
+            cpu_us,
+            rate_per_s: 1e6 / cpu_us,
+            memory_mib: 8.4,
+            late_p99_us: Some(90.0),
+        }
+    }
+
+    fn outcome(id: &str, costs: &[&[(Tool, f64)]]) -> Outcome {
+        Outcome {
+            row: ROWS.iter().find(|r| r.id == id).unwrap(),
+            rotations: costs
+                .iter()
+                .map(|r| r.iter().map(|&(tool, cpu)| (tool, run(cpu))).collect())
+                .collect(),
+            failures: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn rows_by_tools_with_the_spread() {
+        let outcomes = [
+            outcome(
+                "ka-1k",
+                &[
+                    &[(Tool::Floor, 10.0), (Tool::Prony, 10.5), (Tool::Wrk, 12.0)],
+                    &[(Tool::Floor, 20.0), (Tool::Prony, 22.0), (Tool::Wrk, 23.0)],
+                    &[(Tool::Floor, 10.0), (Tool::Prony, 10.7), (Tool::Wrk, 11.0)],
+                ],
+            ),
+            outcome("tls-1k", &[&[(Tool::Wrk, 20.0), (Tool::Prony, 19.0)]]),
+        ];
+        let text = render(&outcomes);
+        let row = "| keep-alive, 64, 1K | floor | 1.00 | 1.07 (1.05–1.10) | 1.15 (1.10–1.20) |\n";
+        assert!(text.contains("| row | × | floor | prony | wrk |\n|---|---|---|---|---|\n"));
+        assert!(text.contains(row), "{text}");
+        assert!(text.contains("| TLS keep-alive, 64, 1K | wrk | – | 0.95 | 1.00 |\n"));
+        assert!(text.contains("| keep-alive, 64, 1K | floor | 8 | 8 | 8 |\n"));
+    }
+
+    #[test]
+    fn targets_are_judged_by_the_median_and_against_every_peer() {
+        let good = outcome(
+            "ka-1k",
+            &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.5), (Tool::Ab, 11.0)]],
+        );
+        assert!(all_met(&[good]));
+        let behind = outcome(
+            "ka-1k",
+            &[&[
+                (Tool::Floor, 10.0),
+                (Tool::Prony, 10.5),
+                (Tool::Ab, 10.4),
+                (Tool::Wrk, 12.0),
+            ]],
+        );
+        let judged = judge(&behind);
+        assert!(judged[0].met && !judged[1].met);
+        assert_eq!(judged[1].reached, "1.01 × ab");
+        let dear = outcome("ka-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
+        assert_eq!(judge(&dear)[0].wanted, "cost ≤ 1.08 × floor");
+        assert!(!all_met(&[dear]));
+    }
+
+    #[test]
+    fn memory_and_lateness_have_limits_of_their_own() {
+        let many = outcome("many-1k", &[&[(Tool::Floor, 10.0), (Tool::Prony, 10.9)]]);
+        let reached: Vec<String> = judge(&many).into_iter().map(|j| j.reached).collect();
+        assert_eq!(reached, ["1.09", "8 (8–8) MiB"]);
+        let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
+        assert_eq!(judge(&open)[1].wanted, "p99 of lateness ≤ 200 µs");
+    }
+
+    #[test]
+    fn a_stand_in_is_a_reference_and_judges_nothing() {
+        let row = outcome("tls-resumed", &[&[(Tool::Wrk, 100.0), (Tool::Prony, 80.0)]]);
+        assert_eq!(reference(row.row, &row.rotations), Some(Tool::Wrk));
+        assert!(judge(&row).is_empty());
+        assert!(!all_met(&[row]));
+    }
+}

@@ -1,0 +1,273 @@
+//! The tools, and the command line with which each does a row. Pure: starting them is
+//! `rotation`'s.
+
+use super::rows::{Row, Security, Shape};
+
+/// A generator of load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Tool {
+    Floor,
+    Prony,
+    Wrk,
+    Ab,
+    H2load,
+    Fortio,
+    Oha,
+    Hey,
+    Siege,
+    Wrk2,
+}
+
+/// Every peer, in the order of the tables' columns.
+pub(super) const PEERS: &[Tool] = &[
+    Tool::Wrk,
+    Tool::Ab,
+    Tool::H2load,
+    Tool::Fortio,
+    Tool::Oha,
+    Tool::Hey,
+    Tool::Siege,
+    Tool::Wrk2,
+];
+
+/// Where a run goes, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Errand<'a> {
+    /// The whole URL.
+    pub(super) url: &'a str,
+    /// Its address and port.
+    pub(super) address: &'a str,
+    pub(super) port: u16,
+    pub(super) seconds: u32,
+    /// Where prony puts its record.
+    pub(super) record: &'a str,
+    /// A configuration for siege that keeps connections, and one that doesn't.
+    pub(super) siege_keeps: &'a str,
+    pub(super) siege_closes: &'a str,
+}
+
+impl Tool {
+    /// The program's name, and the column's.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Tool::Floor => "floor",
+            Tool::Prony => "prony",
+            Tool::Wrk => "wrk",
+            Tool::Ab => "ab",
+            Tool::H2load => "h2load",
+            Tool::Fortio => "fortio",
+            Tool::Oha => "oha",
+            Tool::Hey => "hey",
+            Tool::Siege => "siege",
+            Tool::Wrk2 => "wrk2",
+        }
+    }
+
+    /// What makes the program print its version; none where it can't.
+    pub(super) fn version_arguments(self) -> Option<&'static [&'static str]> {
+        Some(match self {
+            Tool::Floor | Tool::Hey => return None,
+            Tool::Prony | Tool::H2load | Tool::Oha | Tool::Siege => &["--version"],
+            Tool::Wrk | Tool::Wrk2 => &["-v"],
+            Tool::Ab => &["-V"],
+            Tool::Fortio => &["version"],
+        })
+    }
+
+    /// Why a row has no cell for this tool, if it has none.
+    pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
+        let resumed = row.shape == Shape::Close && row.security == Security::Resumable;
+        let paced = matches!(row.shape, Shape::Paced(_));
+        match self {
+            Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
+            Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
+            Tool::Wrk2 if !paced => Some("keeps a rate and does nothing else"),
+            Tool::Ab | Tool::Fortio | Tool::Hey | Tool::Siege if resumed => {
+                Some("resumes no TLS session")
+            }
+            Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
+            _ => None,
+        }
+    }
+
+    /// The arguments for a row, in the tool's own idiom: one thread, certificates not verified.
+    pub(super) fn arguments(self, row: &Row, errand: &Errand) -> Vec<String> {
+        let Errand { url, seconds, .. } = *errand;
+        let connections = row.connections;
+        let closes = row.shape == Shape::Close;
+        let secure = row.security != Security::Clear;
+        let rate = match row.shape {
+            Shape::Paced(rate) => Some(rate),
+            Shape::KeepAlive | Shape::Close => None,
+        };
+        let each = rate.map(|r| f64::from(r) / f64::from(connections));
+        let close_header = if closes { "-H 'Connection: close'" } else { "" };
+        let if_closes = |flag| if closes { flag } else { "" };
+        let if_secure = |flag| if secure { flag } else { "" };
+        let line = match self {
+            Tool::Floor => {
+                let Errand { address, port, .. } = *errand;
+                let path = row.path;
+                let close = if_closes("--close");
+                format!(
+                    "{address} {port} --connections {connections} --seconds {seconds} --path \
+                     {path} {close}"
+                )
+            }
+            Tool::Prony => prony(row, errand, rate),
+            Tool::Wrk => format!("-t1 -c{connections} -d{seconds}s {close_header} {url}"),
+            Tool::Wrk2 => {
+                let rate = rate.unwrap_or_default();
+                format!("-t1 -c{connections} -d{seconds}s -R{rate} --latency {url}")
+            }
+            Tool::Ab => {
+                // -t sets a limit of 50,000 requests, so the real one comes after it.
+                let keep = if closes { "" } else { "-k" };
+                format!("-q -r {keep} -c {connections} -t {seconds} -n 20000000 {url}")
+            }
+            Tool::H2load => {
+                let pace = each.map(|e| format!("--rps {e}")).unwrap_or_default();
+                format!("--h1 -t1 -c{connections} -D{seconds} {pace} {close_header} {url}")
+            }
+            Tool::Fortio => {
+                let rate = rate.unwrap_or(0);
+                let close = if_closes("-keepalive=false");
+                let insecure = if_secure("-k");
+                format!(
+                    "load -quiet -loglevel Critical -allow-initial-errors -qps {rate} -c \
+                     {connections} -t {seconds}s {close} {insecure} {url}"
+                )
+            }
+            Tool::Oha => {
+                let pace = rate
+                    .map(|r| format!("-q {r} --latency-correction"))
+                    .unwrap_or_default();
+                let close = if_closes("--disable-keepalive");
+                let insecure = if_secure("--insecure");
+                format!(
+                    "--no-tui --worker-threads 1 -c {connections} -z {seconds}s {pace} {close} \
+                     {insecure} {url}"
+                )
+            }
+            Tool::Hey => {
+                let pace = each.map(|e| format!("-q {e}")).unwrap_or_default();
+                let close = if_closes("-disable-keepalive");
+                format!("-cpus 1 -c {connections} -z {seconds}s {pace} {close} {url}")
+            }
+            Tool::Siege => {
+                let settings = if closes {
+                    errand.siege_closes
+                } else {
+                    errand.siege_keeps
+                };
+                format!("-q -b -R {settings} -c {connections} -t {seconds}S {url}")
+            }
+        };
+        words(&line)
+    }
+}
+
+fn prony(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
+    let mut line = format!(
+        "load --progress none -t 1 -c {} -d {}s --json {}",
+        row.connections, errand.seconds, errand.record
+    );
+    if let Some(rate) = rate {
+        line.push_str(&format!(" -r {rate}"));
+    }
+    if row.shape == Shape::Close {
+        line.push_str(" --no-keepalive");
+    }
+    if row.security != Security::Clear {
+        line.push_str(" --insecure");
+    }
+    if row.security == Security::Full {
+        line.push_str(" --no-resumption");
+    }
+    line.push(' ');
+    line.push_str(errand.url);
+    line
+}
+
+/// The words of a line, in which only a part between single quotes holds blanks.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (index, part) in line.split('\'').enumerate() {
+        if index % 2 == 1 {
+            words.push(part.to_string());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_string));
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+
+    const ERRAND: Errand = Errand {
+        url: "http://127.1.0.1:80/1k",
+        address: "127.1.0.1",
+        port: 80,
+        seconds: 6,
+        record: "r.json",
+        siege_keeps: "keep.rc",
+        siege_closes: "close.rc",
+    };
+
+    fn row(id: &str) -> &'static Row {
+        ROWS.iter().find(|r| r.id == id).unwrap()
+    }
+
+    fn line(tool: Tool, id: &str) -> String {
+        tool.arguments(row(id), &ERRAND).join(" ")
+    }
+
+    #[test]
+    fn each_shape_has_its_flags() {
+        let url = ERRAND.url;
+        assert_eq!(line(Tool::Wrk, "ka-1k"), format!("-t1 -c64 -d6s {url}"));
+        assert_eq!(
+            Tool::Wrk.arguments(row("close-1k"), &ERRAND)[3..5],
+            ["-H", "Connection: close"]
+        );
+        assert_eq!(
+            line(Tool::Floor, "close-1k"),
+            "127.1.0.1 80 --connections 192 --seconds 6 --path /1k --close"
+        );
+        assert_eq!(
+            line(Tool::Ab, "close-1k"),
+            format!("-q -r -c 192 -t 6 -n 20000000 {url}")
+        );
+        assert_eq!(
+            line(Tool::H2load, "open-1k"),
+            format!("--h1 -t1 -c64 -D6 --rps 312.5 {url}")
+        );
+        assert!(line(Tool::Oha, "tls-resumed").contains("--disable-keepalive --insecure"));
+        assert!(line(Tool::Siege, "ka-1k").contains("-R keep.rc"));
+    }
+
+    #[test]
+    fn prony_resumes_only_where_the_row_says_so() {
+        assert!(line(Tool::Prony, "tls-full").contains("--no-resumption"));
+        let resumed = line(Tool::Prony, "tls-resumed");
+        assert!(resumed.contains("--no-keepalive --insecure") && !resumed.contains("resumption"));
+        assert!(line(Tool::Prony, "open-1k").contains("-r 20000"));
+    }
+
+    #[test]
+    fn what_a_tool_can_not_do_it_is_not_asked_for() {
+        assert!(Tool::Floor.unfit(row("tls-1k")).is_some());
+        assert!(Tool::Wrk.unfit(row("open-1k")).is_some());
+        assert!(Tool::Fortio.unfit(row("tls-resumed")).is_some());
+        assert!(Tool::Fortio.unfit(row("tls-full")).is_none());
+        assert!(Tool::Wrk2.unfit(row("ka-1k")).is_some());
+        for row in ROWS {
+            assert!(Tool::Prony.unfit(row).is_none(), "{}", row.id);
+            assert!(row.references[0].unfit(row).is_none(), "{}", row.id);
+            assert!(row.quick.is_none_or(|t| t.unfit(row).is_none()));
+        }
+    }
+}

@@ -83,6 +83,14 @@ impl Distribution {
             .map_or(0, |histogram| histogram.len())
     }
 
+    /// Standard deviation over mean, lower bounds left out; zero where there was nothing.
+    pub fn variation(&self) -> f64 {
+        match self.known.mean() {
+            mean if mean > 0.0 => self.known.stdev() / mean,
+            _ => 0.0,
+        }
+    }
+
     /// Each bucket that is not empty, as the highest value that it stands for and its count; lower
     /// bounds are left out.
     pub fn buckets(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, Summary};
+use crate::{Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, StartGaps, Summary};
 
 /// The schema's name, the first field of every record.
 pub const RECORD_SCHEMA: &str = "prony.record/1";
@@ -157,6 +157,9 @@ pub struct Rate {
     pub ok_per_s: f64,
     /// Requests that the schedule held, a second; open loop only.
     pub offered_per_s: Option<f64>,
+    /// Those of them that were started, a second; open loop only.
+    #[serde(default)]
+    pub started_per_s: Option<f64>,
     /// HTTP bytes received a second.
     pub bytes_in_per_s: f64,
 }
@@ -180,6 +183,9 @@ pub struct Generator {
     pub starved_share: f64,
     /// How late starts were that were due and had a connection; open loop only.
     pub late_us: Summary,
+    /// How far apart each worker's starts were; open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_gaps: Option<StartGaps>,
     /// The process's peak resident memory.
     pub max_rss_bytes: u64,
 }
@@ -243,6 +249,7 @@ impl Record {
             rate: Rate {
                 ok_per_s: per_s(totals.ok),
                 offered_per_s: offered.map(per_s),
+                started_per_s: offered.map(|_| per_s(totals.started)),
                 bytes_in_per_s: per_s(totals.bytes_in),
             },
             totals,
@@ -255,7 +262,8 @@ impl Record {
             first_byte_us: recorder.first_byte().summary(),
             series: series(recorder, elapsed),
             generator: Generator {
-                late_us: recorder.late.summary(),
+                late_us: recorder.starts.late.summary(),
+                start_gaps: recorder.starts.gaps(),
                 ..Generator::default()
             },
             negotiated: Negotiated::default(),

@@ -13,6 +13,7 @@ mod finding;
 mod outcome;
 mod recorder;
 mod series;
+mod starts;
 mod units;
 
 pub use condition::Condition;
@@ -24,4 +25,5 @@ pub use finding::{Finding, Severity};
 pub use outcome::{Outcome, OutcomeCounts, Party};
 pub use recorder::{Exchange, Measured, Recorder};
 pub use series::{SLICE, Slice};
+pub use starts::{Gaps, StartGaps};
 pub use units::Nanos;

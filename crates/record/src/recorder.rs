@@ -6,6 +6,7 @@
 //! count ends a closed loop, too, those belong that were due after the warm-up: exactly so many.
 
 use crate::series::SliceCounts;
+use crate::starts::Starts;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
 /// Which requests belong to the measured part.
@@ -71,7 +72,7 @@ pub struct Recorder {
     times: Times,
     pub(crate) connect: Distribution,
     pub(crate) tls: Distribution,
-    pub(crate) late: Distribution,
+    pub(crate) starts: Starts,
     slice_end: Nanos,
     slice: SliceCounts,
     pub(crate) slices: Vec<SliceCounts>,
@@ -127,7 +128,7 @@ impl Recorder {
             times: Times::default(),
             connect: Distribution::new(),
             tls: Distribution::new(),
-            late: Distribution::new(),
+            starts: Starts::default(),
             slice_end: measured.start() + SLICE,
             slice: SliceCounts::default(),
             slices: Vec::new(),
@@ -140,11 +141,14 @@ impl Recorder {
         self.started += 1;
     }
 
-    /// The generator was `late` in starting a request that was due and had a connection.
+    /// Open loop: a request that was due at `intended` was started at `actual`, in the order of the
+    /// schedule. It was possible from `free_since` on, when its connection was free: what the request
+    /// had to wait for a connection is not the generator's lateness.
     #[inline]
-    pub fn late(&mut self, intended: Nanos, late: Nanos) {
+    pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
-            self.late.record(late);
+            let late = actual.since(intended.max(free_since));
+            self.starts.record(intended, actual, late);
         }
     }
 
@@ -259,7 +263,7 @@ impl Recorder {
             .merge(&other.times.first_byte_total);
         self.connect.merge(&other.connect);
         self.tls.merge(&other.tls);
-        self.late.merge(&other.late);
+        self.starts.merge(&other.starts);
         let longest = self.slices.len().max(other.slices.len());
         self.slices.resize_with(longest, SliceCounts::default);
         for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {

@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::{
-    Finding, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate, Record, Severity,
-    Slice, Summary, Totals,
+    Finding, Gaps, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate, Record, Severity,
+    Slice, StartGaps, Summary, Totals,
 };
 use prony_stats::{
     About, Design, Factor, Levels, Metric, Trials, Values, VerdictDocument, evaluate,
@@ -449,6 +449,27 @@ fn times(p50: f64, p99: f64) -> Summary {
     }
 }
 
+/// Gaps of one worker's starts at a constant rate.
+fn start_gaps(rate_per_s: f64) -> StartGaps {
+    let gap = (1e6 / rate_per_s).round();
+    StartGaps {
+        intended: Gaps {
+            mean_us: gap,
+            variation: 0.0,
+            p50_us: gap,
+            p99_us: gap,
+            max_us: gap,
+        },
+        actual: Gaps {
+            mean_us: gap,
+            variation: 0.02,
+            p50_us: gap - 1.0,
+            p99_us: gap + 35.0,
+            max_us: gap + 110.0,
+        },
+    }
+}
+
 /// A load of a steady rate with a little noise in each half second.
 fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> Record {
     let duration_s = load.duration_s.unwrap_or(10.0);
@@ -495,6 +516,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         rate: Rate {
             ok_per_s: ok as f64 / duration_s,
             offered_per_s: load.rate_per_s,
+            started_per_s: load.rate_per_s.map(|_| (ok + failed) as f64 / duration_s),
             bytes_in_per_s: (ok * 1_213) as f64 / duration_s,
         },
         response_time_us: times(p50, p99),
@@ -512,6 +534,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             } else {
                 Summary::default()
             },
+            start_gaps: load.rate_per_s.map(start_gaps),
             max_rss_bytes: 12 << 20,
             ..Generator::default()
         },

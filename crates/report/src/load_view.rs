@@ -215,19 +215,40 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     }
     facts.push(("connections", connections));
     facts.push(("generator", generator(record)));
-    if is_measured(&record.generator.late_us) {
-        let late = &record.generator.late_us;
-        facts.push((
-            "starts late by",
-            format!(
-                "p50 {}, p99 {}, max {}",
-                number::time(late.p50),
-                number::time(late.p99),
-                number::time(late.max)
-            ),
-        ));
-    }
+    facts.extend(starts(record).map(|starts| ("starts", starts)));
     facts
+}
+
+/// What an open loop's schedule asked for and what became of it; nothing for a closed loop.
+fn starts(record: &Record) -> Option<String> {
+    let offered = record.rate.offered_per_s?;
+    let due = record.totals.started + record.totals.unstarted;
+    let late = &record.generator.late_us;
+    let mut starts = format!(
+        "{} offered, {} made; late by p50 {}, p99 {}, max {}",
+        number::rate(offered),
+        number::share(record.totals.started as f64 / due.max(1) as f64),
+        number::time(late.p50),
+        number::time(late.p99),
+        number::time(late.max)
+    );
+    if let Some(gaps) = &record.generator.start_gaps {
+        let (seen, asked) = (&gaps.actual, &gaps.intended);
+        starts += &format!(
+            "; {} p50 {}, p99 {}, max {} (intended {}, {} and {})",
+            match record.load.threads {
+                1 => "gaps",
+                _ => "each worker's gaps",
+            },
+            number::time(seen.p50_us),
+            number::time(seen.p99_us),
+            number::time(seen.max_us),
+            number::time(asked.p50_us),
+            number::time(asked.p99_us),
+            number::time(asked.max_us),
+        );
+    }
+    Some(starts)
 }
 
 fn generator(record: &Record) -> String {

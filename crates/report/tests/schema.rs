@@ -89,7 +89,7 @@ fn real_record() -> Record {
         if outcome != Outcome::Unstarted {
             recorder.started();
         }
-        recorder.late(due, Nanos(1_000));
+        recorder.started_by_schedule(due, due, due + Nanos(1_000));
         recorder.ended(
             &Exchange {
                 intended: due,

@@ -102,7 +102,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.recorder.started();
         if let Pace::Open(_) = self.pace {
             self.recorder
-                .late(intended, now.since(intended.max(slot.free_since)));
+                .started_by_schedule(intended, slot.free_since, now);
         }
         if let Some(timeout) = self.spec.timeout {
             self.request_deadlines.set(index, now + timeout);

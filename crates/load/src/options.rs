@@ -55,6 +55,8 @@ pub enum TlsVersion {
 pub enum IoFlag {
     /// The best that this system allows.
     Auto,
+    /// Completions: io_uring, on Linux 6.1 and later.
+    Uring,
     /// Readiness: epoll on Linux, kqueue on FreeBSD.
     Poll,
 }
@@ -285,6 +287,7 @@ mod tests {
             "--timeout 0s",
             "--connect-timeout 1s",
             "--io poll",
+            "--io uring",
             "--expect-status 200,404",
             "--expect-size 1K",
             "--insecure",
@@ -313,7 +316,7 @@ mod tests {
             "--cores a",
             "--seed x",
             "--http 2",
-            "--io uring",
+            "--io epoll",
             "--order upside",
             "--connect-timeout 0s",
             "--expect-status 20",

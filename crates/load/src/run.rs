@@ -1,16 +1,19 @@
 //! Threads around workers: a load spec in, a record out.
 
 use std::fmt;
+use std::io;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
 
-use prony_record::{Nanos, Record, RecordError};
+use prony_record::{Finding, Nanos, Record, RecordError, Severity};
 
 use crate::findings;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
-use crate::socket::{PollSockets, system};
+#[cfg(target_os = "linux")]
+use crate::socket::UringSockets;
+use crate::socket::{Backend, PollSockets, Sockets, system};
 use crate::spec::LoadSpec;
 use crate::worker::{Worked, Worker};
 
@@ -94,21 +97,55 @@ fn one_worker(
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
         system::pin_thread(core).map_err(RunError::Environment)?;
     }
-    let no_poller = |error| RunError::Environment(format!("waiting for sockets: {error}"));
-    let mut sockets = PollSockets::new(spec.slots(share) as usize).map_err(no_poller)?;
-    // The receiver waits for all workers, and this one's gate opens or closes after it.
-    let _ = ready.send(());
-    drop(ready);
-    let Ok(epoch) = gate.recv() else {
-        return Ok(None);
-    };
-    sockets.start_clock(epoch);
-    let unwatched = Counter::default();
-    let counter = control.counter(worker as usize).unwrap_or(&unwatched);
-    Worker::new(spec, share, sockets)
-        .run(control, counter)
-        .map(Some)
-        .map_err(no_poller)
+    let slots = spec.slots(share) as usize;
+    let start = Start { share, gate, ready };
+    match spec.backend {
+        #[cfg(target_os = "linux")]
+        Backend::Uring => {
+            let set_clock = UringSockets::start_clock;
+            start.run(spec, control, UringSockets::new(slots), set_clock)
+        }
+        Backend::Poll => {
+            let set_clock = PollSockets::start_clock;
+            start.run(spec, control, PollSockets::new(slots), set_clock)
+        }
+    }
+}
+
+/// What a thread needs to begin together with the others.
+struct Start<'a> {
+    share: Share,
+    gate: &'a mpsc::Receiver<Instant>,
+    ready: mpsc::Sender<()>,
+}
+
+impl Start<'_> {
+    /// See [`one_worker`].
+    fn run<'run, S: Sockets<'run>>(
+        self,
+        spec: &'run LoadSpec,
+        control: &Control,
+        sockets: io::Result<S>,
+        set_clock: fn(&mut S, Instant),
+    ) -> Result<Option<Worked>, RunError> {
+        let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
+        let mut sockets = sockets.map_err(waiting)?;
+        // The receiver waits for all workers, and this one's gate opens or closes after it.
+        let _ = self.ready.send(());
+        drop(self.ready);
+        let Ok(epoch) = self.gate.recv() else {
+            return Ok(None);
+        };
+        set_clock(&mut sockets, epoch);
+        let unwatched = Counter::default();
+        let counter = control
+            .counter(self.share.worker as usize)
+            .unwrap_or(&unwatched);
+        Worker::new(spec, self.share, sockets)
+            .run(control, counter)
+            .map(Some)
+            .map_err(waiting)
+    }
 }
 
 /// One record out of what the workers brought home.
@@ -149,5 +186,9 @@ pub(crate) fn merge(
     record.generator.starved_share = (whole.starved_share * 1e4).round() / 1e4;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
+    if let Some(reason) = &spec.fallback {
+        let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
+        record.findings.push(note);
+    }
     Ok(record)
 }

@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order};
 use crate::pacing::{Arrivals, Share};
-use crate::socket::{Peer, system};
+use crate::socket::{Backend, Peer, system};
 use crate::target::{Resolve, Resolver, Url};
 use crate::{tls, urls};
 
@@ -113,6 +113,9 @@ pub struct LoadSpec {
     pub(crate) timeout: Option<Nanos>,
     pub(crate) connect_timeout: Nanos,
     pub(crate) expect: Expectations,
+    pub(crate) backend: Backend,
+    /// Why the backend is not the best one, where the choice was free.
+    pub(crate) fallback: Option<String>,
     pub(crate) info: LoadInfo,
 }
 
@@ -154,6 +157,7 @@ impl LoadSpec {
             None
         };
         let nanos = |time: std::time::Duration| Nanos::from(time);
+        let (backend, fallback) = Backend::choose(options.io).map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
             requests,
             targets,
@@ -175,6 +179,8 @@ impl LoadSpec {
             timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
             connect_timeout: nanos(options.connect_timeout),
             expect: Expectations::new(options),
+            backend,
+            fallback,
             info: LoadInfo::default(),
         };
         spec.info = spec.describe(url, options);
@@ -246,7 +252,7 @@ impl LoadSpec {
             keepalive: self.keepalive,
             tls: self.tls.as_ref().map(|_| describe_tls(options)),
             threads: self.threads,
-            io: "poll".to_owned(),
+            io: self.backend.name().to_owned(),
             urls: self.requests.len() as u32,
             timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
         }

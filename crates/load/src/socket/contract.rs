@@ -4,7 +4,7 @@
 //! backend and each kind of socket.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -190,9 +190,66 @@ fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
     assert_eq!(rest(&mut sockets), []);
 }
 
+fn bytes_go_along_with_a_connect<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let bytes: &'static [u8] = Vec::leak(pattern(100_000));
+    sockets.connect(key(0, 1), to(&listener.peer), Some(bytes));
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    let mut peer = listener.accept();
+    let reader = std::thread::spawn(move || {
+        let mut came = vec![0; 100_000];
+        peer.read_exact(&mut came).unwrap();
+        peer.write_all(b"heard").unwrap();
+        came
+    });
+    assert_eq!(reap(&mut sockets), Seen::Sent(key(0, 1), None));
+    let heard = Seen::Received(key(0, 1), b"heard".to_vec());
+    assert_eq!(reap(&mut sockets), heard);
+    assert_eq!(reader.join().unwrap(), bytes);
+    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    // Where nobody listens nothing is said of them.
+    let (peer, _bound) = nobody(via);
+    sockets.connect(key(1, 1), to(&peer), Some(bytes));
+    let failed = reap(&mut sockets);
+    assert!(
+        matches!(failed, Seen::Failed(_, Operation::Connect, _)),
+        "{failed:?}"
+    );
+    assert_eq!(rest(&mut sockets), []);
+}
+
+fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
+    mut sockets: S,
+    via: Via,
+) {
+    let source: IpAddr = match via {
+        Via::V4 => "127.0.0.77".parse().unwrap(),
+        Via::V6 => "::1".parse().unwrap(),
+        Via::Unix => return,
+    };
+    let listener = Listener::new(via);
+    let route = |source| Route {
+        source: Some(source),
+        ..to(&listener.peer)
+    };
+    sockets.connect(key(0, 1), route(source), None);
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    let (_peer, from) = listener.socket.accept().unwrap();
+    assert_eq!(from.as_socket().unwrap().ip(), source);
+    // 192.0.2.1 is nobody's (RFC 5737), and so not this machine's.
+    let foreign = "192.0.2.1".parse().unwrap();
+    sockets.connect(key(1, 1), route(foreign), None);
+    let failed = reap(&mut sockets);
+    assert!(
+        matches!(failed, Seen::Failed(_, Operation::Connect, _)),
+        "{failed:?}"
+    );
+}
+
 fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     sockets.connect(key(0, 1), to(&listener.peer), None);
+    sockets.wait(sockets.now()).unwrap();
     listener.accept().write_all(b"first").unwrap();
     assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
     let (bytes, end) = receive_all(&mut sockets);
@@ -291,6 +348,7 @@ fn what_was_said_before_a_send_failed_is_received<S: Sockets<'static>>(mut socke
     peer.write_all(b"enough").unwrap();
     // More than any socket's buffers take, so that a part of it meets the closed socket.
     sockets.send(key(0, 1), Outgoing::Owned(vec![7; 64 << 20]));
+    sockets.wait(sockets.now()).unwrap();
     let mut some = [0; 10];
     peer.read_exact(&mut some).unwrap();
     // Unread bytes make it a reset.
@@ -423,6 +481,8 @@ macro_rules! contract {
             contract! { @each $make;
                 slots_are_used_again_under_new_generations,
                 a_connect_is_answered_once,
+                bytes_go_along_with_a_connect,
+                connections_come_from_the_source_that_was_asked_for,
                 receiving_begins_with_the_connection,
                 a_send_is_answered_once_however_large,
                 both_directions_go_at_once,
@@ -469,3 +529,5 @@ macro_rules! contract {
 }
 
 contract!(poll, PollSockets::new(8).unwrap());
+#[cfg(target_os = "linux")]
+contract!(uring, crate::socket::UringSockets::new(8).unwrap());

@@ -24,14 +24,18 @@
 //!    had said is still received, up to its end. In each case the worker calls [`Sockets::close`].
 //! 6. After `close` no completion bears that key; the slot is free again. Bytes of a send that was
 //!    under way may be lost.
-//! 7. Time is the backend's: [`Sockets::now`] never goes back.
+//! 7. What is asked for is begun by the next [`Sockets::wait`] at the latest.
+//! 8. Time is the backend's: [`Sockets::now`] never goes back.
 
+mod backend;
 #[cfg(test)]
 mod contract;
 mod poll;
 #[cfg(test)]
 pub(crate) mod simulated;
 pub(crate) mod system;
+#[cfg(target_os = "linux")]
+mod uring;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +43,10 @@ use std::path::PathBuf;
 
 use prony_record::Nanos;
 
+pub(crate) use backend::Backend;
 pub(crate) use poll::PollSockets;
+#[cfg(target_os = "linux")]
+pub(crate) use uring::UringSockets;
 
 /// Names one connection for as long as it lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,6 +2,8 @@
 //! backends, that knows.
 
 use std::io;
+#[cfg(target_os = "linux")]
+use std::net::Shutdown;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
@@ -55,6 +57,28 @@ pub(crate) fn bind_source(socket: &Socket, source: IpAddr) -> io::Result<()> {
         }
     }
     socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))
+}
+
+/// Takes a connection down at once: what is unsent or unread is dropped, TCP sends RST, and no
+/// TIME_WAIT stays. Whoever waits for the socket is woken.
+#[cfg(target_os = "linux")]
+pub(crate) fn abort(socket: &Socket) {
+    // SAFETY: an address is plain numbers, for which zero is a value.
+    let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
+    nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
+    // Connecting to no family dissolves the association (connect(2)).
+    // SAFETY: the pointer is to a whole address of ours, whose size is told.
+    let dissolved = unsafe {
+        libc::connect(
+            socket.as_raw_fd(),
+            &raw const nowhere,
+            size_of_val(&nowhere) as libc::socklen_t,
+        )
+    };
+    if dissolved != 0 {
+        // A UNIX socket has no such thing, nor unsent bytes. Failing means that it is gone already.
+        let _ = socket.shutdown(Shutdown::Both);
+    }
 }
 
 /// CPU time of the calling thread so far, in user mode and in the kernel.

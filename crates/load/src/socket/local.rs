@@ -1,0 +1,268 @@
+//! The local end of a connection: which address it leaves from, and which ports there are.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+
+use socket2::{Domain, SockAddr, Socket, Type};
+
+/// What the system calls the range that ports are chosen from.
+#[cfg(target_os = "linux")]
+pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
+/// What the system calls the range that ports are chosen from.
+#[cfg(not(target_os = "linux"))]
+pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
+
+/// What the system would choose by itself where nothing is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Source {
+    /// The address to leave from.
+    pub(crate) address: Option<IpAddr>,
+    /// The ports to choose from.
+    pub(crate) ports: Option<LocalPorts>,
+}
+
+/// A range of local ports, both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalPorts {
+    low: u16,
+    high: u16,
+}
+
+impl LocalPorts {
+    /// How many there are.
+    pub(crate) fn count(self) -> u64 {
+        u64::from(self.high.saturating_sub(self.low)) + 1
+    }
+}
+
+/// Ports that others hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Held {
+    /// How many.
+    pub(crate) count: u64,
+    /// Those of them in TIME_WAIT.
+    pub(crate) waiting: u64,
+}
+
+/// Tells a socket where to leave from, before it connects.
+///
+/// A bind leaves the port to the connect, which can then share one between destinations
+/// (IP_BIND_ADDRESS_NO_PORT, ip(7)). Naming the ports that the system has anyway makes Linux 6.8
+/// take them one after another; by itself it looks through all of one parity before it takes one of
+/// the other, which costs a connect half a millisecond once half of them are taken.
+///
+/// # Errors
+///
+/// Where the address is not this machine's.
+pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if let Some(LocalPorts { low, high }) = source.ports {
+        // IP_LOCAL_PORT_RANGE of ip(7), Linux 6.3; it is refused before, which changes nothing.
+        set_ip_option(socket, 51, u32::from(high) << 16 | u32::from(low));
+    }
+    let Some(address) = source.address else {
+        return Ok(());
+    };
+    // Where that is refused the bind takes a port of its own.
+    #[cfg(target_os = "linux")]
+    set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+    socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
+}
+
+#[cfg(target_os = "linux")]
+fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
+    // SAFETY: the pointer is to an integer of ours, whose size is told.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_IP,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        );
+    }
+}
+
+/// Tries whether connections can leave from an address.
+///
+/// # Errors
+///
+/// The system's reason why not.
+pub(crate) fn try_source(address: IpAddr) -> io::Result<()> {
+    let domain = Domain::for_address(SocketAddr::new(address, 0));
+    let source = Source {
+        address: Some(address),
+        ports: None,
+    };
+    leave_from(&Socket::new(domain, Type::STREAM, None)?, source)
+}
+
+/// The range that ports are chosen from; none where the system doesn't tell.
+pub(crate) fn local_ports() -> Option<LocalPorts> {
+    #[cfg(target_os = "linux")]
+    return port_range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?);
+    #[cfg(not(target_os = "linux"))]
+    None
+}
+
+/// How many TCP sockets this machine, or this network namespace, has at present in all states.
+pub(crate) fn sockets_in_use() -> u64 {
+    // proc(5) tells of Linux alone; elsewhere nothing is read.
+    let read = |name| std::fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
+    count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
+}
+
+/// The ports that others hold towards these destinations, from addresses of which `is_source` is
+/// true. It reads the list of all connections, which takes some 100 ms for 100,000 of them.
+pub(crate) fn held_ports(
+    destinations: &BTreeSet<SocketAddr>,
+    is_source: impl Fn(IpAddr) -> bool,
+) -> Held {
+    let reuse = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
+    let mut held = Held::default();
+    for name in ["tcp", "tcp6"] {
+        let connections = std::fs::read_to_string(format!("/proc/self/net/{name}"));
+        for line in connections.unwrap_or_default().lines().skip(1) {
+            let Some(seen) = connection(line) else {
+                continue;
+            };
+            if !destinations.contains(&seen.remote) || !is_source(seen.local.ip()) {
+                continue;
+            }
+            if seen.is_waiting {
+                if is_reused(reuse.trim(), seen.remote.ip()) {
+                    continue;
+                }
+                held.waiting += 1;
+            }
+            held.count += 1;
+        }
+    }
+    held
+}
+
+/// Whether the system gives a port in TIME_WAIT to a new connection (net.ipv4.tcp_tw_reuse in
+/// ip-sysctl.txt: 1 always, 2 within the loopback).
+fn is_reused(setting: &str, remote: IpAddr) -> bool {
+    match setting {
+        "1" => true,
+        "2" => remote.is_loopback(),
+        _ => false,
+    }
+}
+
+fn port_range(text: &str) -> Option<LocalPorts> {
+    let mut ends = text.split_whitespace().map(str::parse);
+    match (ends.next(), ends.next()) {
+        (Some(Ok(low)), Some(Ok(high))) if low <= high => Some(LocalPorts { low, high }),
+        _ => None,
+    }
+}
+
+/// The sum of TCP sockets in use and in TIME_WAIT in the format of /proc/net/sockstat.
+fn count_sockets(text: &str) -> u64 {
+    let line = text.lines().find_map(|line| {
+        line.strip_prefix("TCP: ")
+            .or_else(|| line.strip_prefix("TCP6: "))
+    });
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    words
+        .chunks_exact(2)
+        .filter(|pair| matches!(pair[0], "inuse" | "tw"))
+        .filter_map(|pair| pair[1].parse::<u64>().ok())
+        .sum()
+}
+
+/// A line of /proc/net/tcp or tcp6 (proc(5)).
+struct Seen {
+    local: SocketAddr,
+    remote: SocketAddr,
+    is_waiting: bool,
+}
+
+fn connection(line: &str) -> Option<Seen> {
+    let mut words = line.split_ascii_whitespace().skip(1);
+    Some(Seen {
+        local: endpoint(words.next()?)?,
+        remote: endpoint(words.next()?)?,
+        is_waiting: words.next()? == "06",
+    })
+}
+
+/// `0100007F:1F90`: words of four bytes, each written as this machine's number, and the port.
+fn endpoint(text: &str) -> Option<SocketAddr> {
+    let (address, port) = text.split_once(':')?;
+    let word = |index: usize| {
+        let digits = address.get(index * 8..index * 8 + 8)?;
+        u32::from_str_radix(digits, 16).ok().map(u32::to_ne_bytes)
+    };
+    let ip: IpAddr = match address.len() {
+        8 => word(0)?.into(),
+        32 => {
+            let words = [word(0)?, word(1)?, word(2)?, word(3)?];
+            let bytes: [u8; 16] = words.concat().try_into().ok()?;
+            IpAddr::from(bytes).to_canonical()
+        }
+        _ => return None,
+    };
+    Some(SocketAddr::new(ip, u16::from_str_radix(port, 16).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_linux_tells_is_read() {
+        let ports = port_range("32768\t60999\n").unwrap();
+        assert_eq!(ports.count(), 28_232);
+        assert_eq!(port_range("9 5"), None);
+        assert_eq!(port_range("x"), None);
+        let sockstat = "sockets: used 225\nTCP: inuse 17 orphan 2 tw 30 alloc 40 mem 5\nUDP: inuse 3 mem 1\n";
+        assert_eq!(count_sockets(sockstat), 47);
+        assert_eq!(count_sockets("TCP6: inuse 4\nUDP6: inuse 3\n"), 4);
+        assert_eq!(count_sockets(""), 0);
+    }
+
+    #[cfg(target_endian = "little")]
+    #[test]
+    fn lines_of_the_list_of_connections_are_read() {
+        let line = "   3: 0100007F:9C40 0200007F:1F90 06 00000000:00000000 03:00001770 00000000";
+        let seen = connection(line).unwrap();
+        assert_eq!(seen.local, "127.0.0.1:40000".parse().unwrap());
+        assert_eq!(seen.remote, "127.0.0.2:8080".parse().unwrap());
+        assert!(seen.is_waiting);
+        let v6 = "00000000000000000000000001000000:0050";
+        assert_eq!(endpoint(v6), Some("[::1]:80".parse().unwrap()));
+        let mapped = "0000000000000000FFFF00000100007F:0050";
+        assert_eq!(endpoint(mapped), Some("127.0.0.1:80".parse().unwrap()));
+        for bad in ["", "x:y", "0100007F", "01:1F90", "0100007F:XX"] {
+            assert_eq!(endpoint(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn ports_in_time_wait_count_where_they_are_not_given_again() {
+        let [near, far] = ["127.0.0.1", "10.0.0.1"].map(|ip| ip.parse().unwrap());
+        assert!(is_reused("2", near) && !is_reused("2", far));
+        assert!(is_reused("1", far) && !is_reused("0", near));
+    }
+
+    #[test]
+    fn a_connection_of_ours_holds_a_port() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        let _client = std::net::TcpStream::connect(address).unwrap();
+        let destinations = [address].into();
+        if cfg!(target_os = "linux") {
+            let held = held_ports(&destinations, |_| true);
+            assert_eq!((held.count, held.waiting), (1, 0));
+            assert_eq!(held_ports(&destinations, |_| false).count, 0);
+            assert!(sockets_in_use() >= 2);
+            assert!(local_ports().is_some());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Memory that the kernel receives into: a ring of buffers from which it picks the next one itself
+//! (io_uring_register_buf_ring(3)).
+//!
+//! Where the kernel can (Linux 6.12), a buffer is used up piece by piece, so that small answers lie
+//! side by side and large ones come in one go. Elsewhere each receive takes a whole buffer.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use io_uring::types::BufRingEntry;
+use io_uring::{IoUring, cqueue};
+
+/// The only group of buffers in a ring.
+pub(super) const GROUP: u16 = 0;
+/// The kernel wants the ring of buffers on a page of its own.
+const PAGE: usize = 4096;
+/// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are used up piece by piece.
+const INCREMENTAL: u16 = 2;
+
+/// How many buffers there are, a power of two, and how many bytes each has.
+#[derive(Clone, Copy)]
+struct Shape {
+    count: u16,
+    bytes: u32,
+}
+
+/// Few enough to stay in a core's cache, large enough that a body of 100 KiB comes in one piece.
+const PIECEWISE: Shape = Shape {
+    count: 4,
+    bytes: 256 * 1024,
+};
+/// Each receive takes one of these, however little came.
+const WHOLE: Shape = Shape {
+    count: 64,
+    bytes: 32 * 1024,
+};
+
+/// The ring and its buffers. They must outlive the `IoUring` that they are registered with.
+pub(super) struct Buffers {
+    shape: Shape,
+    memory: Memory,
+    entries: Memory,
+    /// How much of each buffer the kernel has used up.
+    used: Vec<u32>,
+    tail: u16,
+}
+
+impl Buffers {
+    /// Buffers that are registered with `ring`, all of them the kernel's to fill.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel knows no ring of buffers (before Linux 5.19).
+    pub(super) fn register(ring: &IoUring) -> io::Result<Buffers> {
+        match Buffers::shaped(ring, PIECEWISE, INCREMENTAL) {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Buffers::shaped(ring, WHOLE, 0)
+            }
+            result => result,
+        }
+    }
+
+    fn shaped(ring: &IoUring, shape: Shape, flags: u16) -> io::Result<Buffers> {
+        let count = usize::from(shape.count);
+        let entries = Memory::zeroed(count * size_of::<BufRingEntry>());
+        let address = entries.start.as_ptr() as u64;
+        // SAFETY: the memory is as large as so many entries, and the caller drops the ring first.
+        unsafe {
+            ring.submitter()
+                .register_buf_ring_with_flags(address, shape.count, GROUP, flags)?;
+        }
+        let mut buffers = Buffers {
+            shape,
+            memory: Memory::zeroed(count * shape.bytes as usize),
+            entries,
+            used: vec![0; count],
+            tail: 0,
+        };
+        for buffer in 0..shape.count {
+            buffers.give_back(buffer);
+        }
+        Ok(buffers)
+    }
+
+    /// Where the bytes of a receive lie, and whether its buffer is used up and is to be given back
+    /// after they were read. None for a completion without a buffer.
+    pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
+        let buffer = cqueue::buffer_select(flags)?;
+        let used = self.used.get_mut(usize::from(buffer))?;
+        let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
+        *used += length;
+        let done = !cqueue::buffer_more(flags);
+        Some((start..start + length as usize, done.then_some(buffer)))
+    }
+
+    /// The bytes at a place that [`Buffers::taken`] gave.
+    pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        debug_assert!(range.end <= self.memory.layout.size());
+        // SAFETY: the range lies within the memory, and the kernel writes there again only once
+        // the buffer was given back, for which this must be borrowed mutably.
+        unsafe {
+            std::slice::from_raw_parts(self.memory.start.as_ptr().add(range.start), range.len())
+        }
+    }
+
+    /// A buffer is the kernel's again.
+    pub(super) fn give_back(&mut self, buffer: u16) {
+        let ring = self.entries.start.cast::<BufRingEntry>().as_ptr();
+        let place = usize::from(self.tail & (self.shape.count - 1));
+        let start = usize::from(buffer) * self.shape.bytes as usize;
+        self.used[usize::from(buffer)] = 0;
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the place lies within the ring, and the kernel looks at it only up to the tail,
+        // which is published after it. The tail shares memory with a reserved part of the first
+        // entry, which `set_*` don't touch.
+        unsafe {
+            let entry = &mut *ring.add(place);
+            entry.set_addr(self.memory.start.as_ptr().add(start) as u64);
+            entry.set_len(self.shape.bytes);
+            entry.set_bid(buffer);
+            let tail = BufRingEntry::tail(ring).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+}
+
+/// Zeroed memory on whole pages; what is never touched costs nothing.
+struct Memory {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Memory {
+    fn zeroed(bytes: usize) -> Memory {
+        let layout = Layout::from_size_align(bytes.max(PAGE), PAGE)
+            .expect("sizes here are constants, far below the limit");
+        // SAFETY: the layout has a size.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout);
+        };
+        Memory { start, layout }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}

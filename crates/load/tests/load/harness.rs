@@ -19,11 +19,23 @@ struct Typed {
     load: LoadOptions,
 }
 
+/// The backend that this crate of tests is about, as `--io` names it.
+pub(crate) fn io() -> &'static str {
+    match env!("CARGO_CRATE_NAME") {
+        "load_poll" => "poll",
+        _ if cfg!(target_os = "linux") => "uring",
+        _ => "auto",
+    }
+}
+
 /// The flags of these words, with one worker where they name no number.
 pub(crate) fn options(words: &[&str]) -> LoadOptions {
     let mut typed = vec!["prony"];
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
+    }
+    if !words.contains(&"--io") {
+        typed.extend(["--io", io()]);
     }
     typed.extend(words);
     Typed::try_parse_from(typed).unwrap().load

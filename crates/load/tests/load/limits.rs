@@ -5,7 +5,7 @@ use std::time::Duration;
 use prony_load::{Control, SpecError, run};
 use prony_record::{Outcome, Record};
 
-use crate::harness::{Served, Via, load, outcomes, resolve};
+use crate::harness::{Served, Via, io, load, outcomes, resolve};
 
 #[test]
 fn fewer_requests_than_connections() {
@@ -160,7 +160,7 @@ fn the_record_says_what_was_asked_for() {
     assert_eq!(info.arrivals.as_deref(), Some("constant"));
     assert_eq!(
         (record.seed, info.keepalive, info.io.as_str()),
-        (5, true, "poll")
+        (5, true, io())
     );
     assert!(record.generator.busy_share > 0.0 && record.generator.busy_share <= 1.0);
     assert!(record.generator.max_rss_bytes > 0);

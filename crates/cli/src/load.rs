@@ -36,6 +36,9 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let spec = resolve(typed.url.as_deref(), &typed.load)?;
     let outputs = Outputs::open(typed)?;
     let progress = Progress::new(typed.progress);
+    for finding in spec.forecast() {
+        progress.warn(&format!("prony: {}", finding.text));
+    }
     let control = Arc::new(Control::new(spec.info().threads));
     let stop = control.clone();
     signals::listen(move |_| stop.stop())?;

@@ -2,6 +2,8 @@
 
 use prony_record::{Finding, Outcome, Record, Severity};
 
+use crate::ports;
+
 /// A worker that is busy for less than this share of the time has reserves.
 const BUSY: f64 = 0.85;
 /// A closed loop with this share of its connections at the generator waits for the generator.
@@ -219,9 +221,10 @@ fn port_exhaustion(record: &Record) -> Option<Finding> {
         "port-exhaustion",
         Severity::Error,
         format!(
-            "{lost} requests found no free local port: ports of closed connections stay in TIME_WAIT \
-             for a minute. Keep connections alive, load more slowly, or widen \
-             net.ipv4.ip_local_port_range."
+            "{lost} requests found no free local port: {}. Who closes a connection first holds its \
+             port for a minute more, which this load never does, but another may have done. Let \
+             connections come from more addresses (--source), or use fewer at a time.",
+            ports::described()
         ),
     ))
 }

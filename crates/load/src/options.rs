@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::quantity::{self, StatusSet};
+use crate::source::SourceRange;
 
 /// The order in which a list of URLs is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -125,6 +126,14 @@ pub struct LoadOptions {
     /// Connect to this UNIX socket; the URL then only names host and path
     #[arg(long, value_name = "PATH", help_heading = "Connection")]
     pub unix: Option<PathBuf>,
+    /// Connect from these addresses of this machine in turn; repeatable
+    #[arg(
+        long,
+        value_name = "ADDR|CIDR|FIRST-LAST",
+        conflicts_with = "unix",
+        help_heading = "Connection"
+    )]
+    pub source: Vec<SourceRange>,
     /// Use ADDR for HOST:PORT in place of asking the resolver; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
     pub resolve: Vec<String>,
@@ -284,6 +293,8 @@ mod tests {
             "--urls f",
             "--order random",
             "--unix /s",
+            "--source 127.0.0.2",
+            "--source 127.0.0.0/30 --source ::1-::9",
             "--timeout 0s",
             "--connect-timeout 1s",
             "--io poll",
@@ -325,6 +336,8 @@ mod tests {
             "--tls-min 1.1",
             "--cert f",
             "--arrivals poisson",
+            "--source 127.0.0.0/33",
+            "--source 127.0.0.2 --unix /s",
             "--body x --body-file f",
             "--streams 2",
         ];

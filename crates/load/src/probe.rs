@@ -9,6 +9,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::connection::{Connection, Progress};
 use crate::socket::Peer;
+use crate::socket::local::{Source, leave_from};
 use crate::spec::{LoadSpec, Request};
 
 /// How soon a probe notices that it is to stop.
@@ -54,7 +55,8 @@ pub fn probe_until(
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
-    let mut line = Line::connect(&target.peer, timeout, is_stopped)?;
+    let source = spec.sources.in_turn(&target.peer, 0);
+    let mut line = Line::connect(&target.peer, source, timeout, is_stopped)?;
     let mut connection = Connection::new();
     connection.hash_bodies();
     match (&target.tls, &spec.tls) {
@@ -110,6 +112,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn connect(
         peer: &Peer,
+        source: Option<Source>,
         timeout: Duration,
         is_stopped: &'a dyn Fn() -> bool,
     ) -> Result<Self, String> {
@@ -117,6 +120,9 @@ impl<'a> Line<'a> {
         let connected = match peer {
             Peer::Tcp(address) => Socket::new(Domain::for_address(*address), Type::STREAM, None)
                 .and_then(|socket| {
+                    if let Some(source) = source {
+                        leave_from(&socket, source)?;
+                    }
                     socket.connect_timeout(&SockAddr::from(*address), timeout)?;
                     Ok(socket)
                 }),

@@ -186,6 +186,7 @@ pub(crate) fn merge(
     record.generator.starved_share = (whole.starved_share * 1e4).round() / 1e4;
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
+    record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
         record.findings.push(note);

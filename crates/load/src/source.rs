@@ -6,8 +6,8 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use crate::socket::local::{self, LocalPorts, Source};
 use crate::socket::Peer;
+use crate::socket::local::{self, LocalPorts, Source};
 use crate::spec::{SpecError, Target};
 
 /// No load has more connections at a time; of a larger range the rest stays unused.

@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, Version};
-use prony_record::{LoadInfo, Nanos};
+use prony_record::{Finding, LoadInfo, Nanos};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order};
 use crate::pacing::{Arrivals, Share};
+use crate::ports;
 use crate::socket::{Backend, Peer, system};
+use crate::source::Sources;
 use crate::target::{Resolve, Resolver, Url};
 use crate::{tls, urls};
 
@@ -100,6 +102,9 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
     pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) sources: Sources,
+    /// What may go wrong, as far as it can be told before the load.
+    pub(crate) forecast: Vec<Finding>,
     pub(crate) order: Order,
     pub(crate) seed: u64,
     pub(crate) model: Model,
@@ -135,10 +140,13 @@ impl LoadSpec {
     ///
     /// See [`SpecError`]; the text names the flag.
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
-        let (requests, targets) = requests(url, options)?;
+        let mut sources = Sources::new(&options.source)?;
+        let (requests, targets) = requests(url, options, &sources)?;
+        sources.check(&targets)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
         let threads = threads(options, connections)?;
         check_open_files(connections, threads)?;
+        let scarce = ports::foresee(connections, &mut sources, &targets)?;
         let model = match options.rate {
             None => Model::Closed,
             Some(rate_per_s) => Model::Open {
@@ -162,6 +170,8 @@ impl LoadSpec {
             requests,
             targets,
             tls,
+            sources,
+            forecast: scarce.into_iter().collect(),
             order: options.order,
             seed: options.seed,
             model,
@@ -190,6 +200,11 @@ impl LoadSpec {
     /// What was asked for, as the record will say it.
     pub fn info(&self) -> &LoadInfo {
         &self.info
+    }
+
+    /// What may go wrong, as far as it can be told before the load; the record will have it, too.
+    pub fn forecast(&self) -> &[Finding] {
+        &self.forecast
     }
 
     /// How many distinct requests it makes.
@@ -255,6 +270,7 @@ impl LoadSpec {
             io: self.backend.name().to_owned(),
             urls: self.requests.len() as u32,
             timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
+            sources: self.sources.count(),
         }
     }
 }
@@ -323,6 +339,7 @@ struct Wanted {
 fn requests(
     url: Option<&str>,
     options: &LoadOptions,
+    sources: &Sources,
 ) -> Result<(Vec<Request>, Vec<Target>), SpecError> {
     let fixed = options
         .resolve
@@ -332,6 +349,7 @@ fn requests(
         .map_err(SpecError::Arguments)?;
     let resolver = Resolver {
         fixed: &fixed,
+        sources,
         public: options.public,
     };
     let headers = headers(options)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use http::Uri;
 
 use crate::socket::Peer;
+use crate::source::Sources;
 use crate::spec::SpecError;
 
 /// An URL taken apart.
@@ -150,6 +151,8 @@ impl Resolve {
 /// What turns hosts into addresses before the run.
 pub(crate) struct Resolver<'a> {
     pub(crate) fixed: &'a [Resolve],
+    /// Where connections come from: of a name's addresses those of the same family count.
+    pub(crate) sources: &'a Sources,
     /// Whether addresses of strangers are allowed.
     pub(crate) public: bool,
 }
@@ -183,12 +186,19 @@ impl Resolver<'_> {
                  yours to load, say so with --public"
             )));
         }
-        let reachable = match &addresses[..] {
-            [_, _, ..] => addresses.iter().find(|a| accepts(a)),
+        let suited: Vec<SocketAddr> = match addresses.iter().any(|a| self.sources.suit(a.ip())) {
+            true => addresses
+                .into_iter()
+                .filter(|a| self.sources.suit(a.ip()))
+                .collect(),
+            false => addresses,
+        };
+        let reachable = match &suited[..] {
+            [_, _, ..] => suited.iter().find(|a| accepts(a)),
             _ => None,
         };
         reachable
-            .or(addresses.first())
+            .or(suited.first())
             .map(|&address| Peer::Tcp(address))
             .ok_or_else(|| SpecError::Name {
                 host: url.host.clone(),
@@ -292,6 +302,7 @@ mod tests {
         let fixed = [Resolve::parse("example.test:80:127.0.0.9").unwrap()];
         let resolver = Resolver {
             fixed: &fixed,
+            sources: &Sources::default(),
             public: false,
         };
         let url = Url::parse("http://example.test/", None).unwrap();

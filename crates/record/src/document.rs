@@ -87,6 +87,9 @@ pub struct LoadInfo {
     pub threads: u32,
     /// The socket backend: `poll` or `uring`.
     pub io: String,
+    /// Local addresses that connections come from in turn; 0 where the system chooses.
+    #[serde(default)]
+    pub sources: u64,
     /// Distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::local::{Source, local_ports};
 use super::{Close, Completion, Key, Operation, Outgoing, Peer, PollSockets, Route, Sockets};
 
 /// Beyond this a completion is taken for lost. No promise depends on it.
@@ -229,7 +230,10 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
     };
     let listener = Listener::new(via);
     let route = |source| Route {
-        source: Some(source),
+        source: Some(Source {
+            address: Some(source),
+            ports: local_ports(),
+        }),
         ..to(&listener.peer)
     };
     sockets.connect(key(0, 1), route(source), None);

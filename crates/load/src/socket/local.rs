@@ -221,7 +221,8 @@ mod tests {
         assert_eq!(ports.count(), 28_232);
         assert_eq!(port_range("9 5"), None);
         assert_eq!(port_range("x"), None);
-        let sockstat = "sockets: used 225\nTCP: inuse 17 orphan 2 tw 30 alloc 40 mem 5\nUDP: inuse 3 mem 1\n";
+        let sockstat =
+            "sockets: used 225\nTCP: inuse 17 orphan 2 tw 30 alloc 40 mem 5\nUDP: inuse 3 mem 1\n";
         assert_eq!(count_sockets(sockstat), 47);
         assert_eq!(count_sockets("TCP6: inuse 4\nUDP6: inuse 3\n"), 4);
         assert_eq!(count_sockets(""), 0);

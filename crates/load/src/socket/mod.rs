@@ -30,6 +30,7 @@
 mod backend;
 #[cfg(test)]
 mod contract;
+pub(crate) mod local;
 mod poll;
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -38,7 +39,7 @@ pub(crate) mod system;
 mod uring;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use prony_record::Nanos;
@@ -70,8 +71,8 @@ pub(crate) enum Peer {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
-    /// The local address to come from; the system's choice where there is none.
-    pub(crate) source: Option<IpAddr>,
+    /// Where to come from; the system's choice where nothing is said.
+    pub(crate) source: Option<local::Source>,
     /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
     /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
     pub(crate) sends_in_a_row: bool,

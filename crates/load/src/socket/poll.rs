@@ -13,7 +13,7 @@ use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, system};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, local};
 
 /// Large enough that a body of 100 KiB comes in one read where the kernel has it.
 const RECEIVE_BUFFER: usize = 256 * 1024;
@@ -112,7 +112,7 @@ impl<'run> PollSockets<'run> {
             socket.set_tcp_nodelay(true)?;
         }
         if let Some(source) = route.source {
-            system::bind_source(&socket, source)?;
+            local::leave_from(&socket, source)?;
         }
         let stage = match socket.connect(&address) {
             Ok(()) => Stage::Open,

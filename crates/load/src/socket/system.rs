@@ -4,12 +4,12 @@
 use std::io;
 #[cfg(target_os = "linux")]
 use std::net::Shutdown;
-use std::net::{IpAddr, SocketAddr};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 
 use prony_record::{Nanos, Outcome};
-use socket2::{SockAddr, Socket};
+#[cfg(target_os = "linux")]
+use socket2::Socket;
 
 /// The outcome of a request whose connect failed so.
 pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
@@ -32,31 +32,6 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
 /// socket is full (connect(2)).
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
-}
-
-/// Binds a socket to a local address and leaves the port to the connect, which can then share a
-/// port between peers (IP_BIND_ADDRESS_NO_PORT, ip(7)).
-///
-/// # Errors
-///
-/// Where the address is not this machine's.
-pub(crate) fn bind_source(socket: &Socket, source: IpAddr) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        let on: libc::c_int = 1;
-        // SAFETY: the pointer is to an integer of ours, whose size is told. Failure is harmless:
-        // without the option the bind takes a port of its own.
-        unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_IP,
-                libc::IP_BIND_ADDRESS_NO_PORT,
-                (&raw const on).cast(),
-                size_of_val(&on) as libc::socklen_t,
-            );
-        }
-    }
-    socket.bind(&SockAddr::from(SocketAddr::new(source, 0)))
 }
 
 /// Takes a connection down at once: what is unsent or unread is dropped, TCP sends RST, and no

@@ -77,6 +77,8 @@ pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
     sockets: S,
     slots: Vec<Slot>,
+    /// How many slots the workers before this one have.
+    slots_before: u64,
     /// Slots without a request, the one that is free for longest first.
     free: VecDeque<u32>,
     pace: Pace,
@@ -104,6 +106,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             spec,
             sockets,
             slots: (0..slots).map(|_| Slot::new()).collect(),
+            slots_before: share.parts_before(u64::from(spec.connections)),
             free: (0..slots).collect(),
             pace,
             sequence: Sequence::new(spec, share),

@@ -21,7 +21,7 @@ use io_uring::{IoUring, Probe, cqueue, opcode};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, system};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, local, system};
 use buffers::Buffers;
 
 /// Operations that wait for being handed over, at most.
@@ -209,7 +209,7 @@ impl<'run> UringSockets<'run> {
                     socket.set_tcp_nodelay(true)?;
                 }
                 if let Some(source) = route.source {
-                    system::bind_source(&socket, source)?;
+                    local::leave_from(&socket, source)?;
                 }
                 self.connect_tcp(key, socket, *address, first);
             }

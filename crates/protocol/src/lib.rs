@@ -19,3 +19,4 @@
 
 mod field;
 pub mod h1;
+pub mod h2;

@@ -1,0 +1,357 @@
+//! Blocks of fields, read (RFC 7541 §3.2 and §6).
+
+use std::fmt;
+
+use super::fields::{Field, FieldFault, Fields, Name};
+use super::huffman::{self, HuffmanError};
+use super::integer::{self, IntegerError};
+use super::memo::Memo;
+use super::table::Table;
+use super::{DEFAULT_TABLE_BYTES, static_table};
+
+/// Why a block can't be decoded. Sender and receiver don't agree any more on the dynamic table, so
+/// that the connection is of no use (COMPRESSION_ERROR, RFC 9113 §4.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HpackError {
+    /// The block ends within a field.
+    Truncated,
+    /// An integer beyond 32 bits or of too many bytes (RFC 7541 §5.1).
+    Integer,
+    /// Index 0, or one beyond both tables (RFC 7541 §2.3.3).
+    Index,
+    /// A string that is not coded as it must be (RFC 7541 §5.2).
+    Huffman(HuffmanError),
+    /// A size of the dynamic table above the limit (RFC 7541 §6.3).
+    TableTooLarge,
+    /// A change of the dynamic table's size behind a field (RFC 7541 §4.2).
+    ResizeLate,
+    /// No change of the dynamic table's size at the start of the first block after the limit was
+    /// lowered (RFC 9113 §4.3.1).
+    ResizeMissing,
+}
+
+impl From<IntegerError> for HpackError {
+    fn from(error: IntegerError) -> HpackError {
+        match error {
+            IntegerError::Truncated => HpackError::Truncated,
+            IntegerError::TooLarge => HpackError::Integer,
+        }
+    }
+}
+
+impl fmt::Display for HpackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HpackError::Truncated => "it ends within a header",
+            HpackError::Integer => "an integer is too large",
+            HpackError::Index => "an index is not in the tables",
+            HpackError::Huffman(HuffmanError::EndOfString) => "a Huffman-coded string holds EOS",
+            HpackError::Huffman(HuffmanError::Padding) => {
+                "a Huffman-coded string is padded with other than up to 7 ones"
+            }
+            HpackError::TableTooLarge => "it makes the dynamic table larger than allowed",
+            HpackError::ResizeLate => "it resizes the dynamic table behind a header",
+            HpackError::ResizeMissing => {
+                "it does not begin by resizing the dynamic table, whose limit was lowered"
+            }
+        })
+    }
+}
+
+/// Decodes the blocks of one connection.
+#[derive(Debug)]
+pub struct Decoder {
+    table: Table,
+    /// The largest table that the peer may choose, in bytes.
+    table_limit_bytes: u32,
+    /// The limit was lowered below the table's size, and the peer has yet to say that it knows.
+    resize_due: bool,
+    /// The longest list of fields, in bytes as RFC 9113 §6.5.2 counts them.
+    list_limit_bytes: u32,
+    static_entries: &'static [Field; static_table::ENTRIES],
+    memo: Memo,
+    /// A Huffman-coded string, decoded. At most 8/5 of a block, as no code is shorter than 5 bits.
+    text: Vec<u8>,
+}
+
+impl Decoder {
+    /// A decoder for a new connection, with a dynamic table of [`DEFAULT_TABLE_BYTES`]. Longer
+    /// lists than the limit are decoded as others, and have a fault.
+    #[must_use]
+    pub fn new(list_limit_bytes: u32) -> Decoder {
+        Decoder {
+            table: Table::new(),
+            table_limit_bytes: DEFAULT_TABLE_BYTES,
+            resize_due: false,
+            list_limit_bytes,
+            static_entries: static_table::entries(),
+            memo: Memo::default(),
+            text: Vec::new(),
+        }
+    }
+
+    /// Starts anew for another connection. Its memory is kept, and so are the blocks that it knows,
+    /// unless they refer to the dynamic table.
+    pub fn restart(&mut self) {
+        self.table.restart();
+        self.table_limit_bytes = DEFAULT_TABLE_BYTES;
+        self.resize_due = false;
+    }
+
+    /// The peer has acknowledged this SETTINGS_HEADER_TABLE_SIZE, in bytes. It must shrink a larger
+    /// table at the start of its next block.
+    pub fn limit_table(&mut self, limit_bytes: u32) {
+        self.table_limit_bytes = limit_bytes;
+        self.resize_due = self.table.most_bytes() > limit_bytes;
+    }
+
+    /// Decodes a whole block.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that can't be decoded. Nothing that this decoder says later is of use then.
+    pub fn decode(&mut self, block: &[u8]) -> Result<Fields, HpackError> {
+        if !self.resize_due
+            && let Some(fields) = self.memo.recall(block, &mut self.table)
+        {
+            return Ok(fields);
+        }
+        self.memo.begin();
+        let mut rest = block;
+        self.resizes(&mut rest)?;
+        let generation = self.table.generation();
+        let mut fields = Fields::default();
+        while let Some(&first) = rest.first() {
+            // The first bits say what it is (RFC 7541 §6).
+            let field = match first {
+                0x80.. => {
+                    let index = integer::decode(7, &mut rest)?;
+                    *self.entry(index, generation)?
+                }
+                0x40.. => {
+                    let field = self.literal(6, &mut rest, generation)?;
+                    self.table.insert(field);
+                    self.memo.note_insertion(field);
+                    field
+                }
+                0x20.. => return Err(HpackError::ResizeLate),
+                _ => self.literal(4, &mut rest, generation)?,
+            };
+            fields.add(&field);
+        }
+        if fields.list_bytes > u64::from(self.list_limit_bytes) {
+            let limit_bytes = self.list_limit_bytes;
+            fields.blame(FieldFault::ListTooLong { limit_bytes });
+        }
+        self.memo.end(block, fields);
+        Ok(fields)
+    }
+
+    /// Changes of the table's size, which stand at the start of a block (RFC 7541 §4.2).
+    fn resizes(&mut self, rest: &mut &[u8]) -> Result<(), HpackError> {
+        while let Some(0x20..=0x3f) = rest.first() {
+            let most_bytes = integer::decode(5, rest)?;
+            if most_bytes > self.table_limit_bytes {
+                return Err(HpackError::TableTooLarge);
+            }
+            self.table.resize(most_bytes);
+            self.memo.note_resize();
+            self.resize_due = false;
+        }
+        if self.resize_due {
+            return Err(HpackError::ResizeMissing);
+        }
+        Ok(())
+    }
+
+    /// The entry of an index into both tables (RFC 7541 §2.3.3).
+    #[inline]
+    fn entry(&mut self, index: u32, generation: u64) -> Result<&Field, HpackError> {
+        let at = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;
+        if let Some(field) = self.static_entries.get(at) {
+            return Ok(field);
+        }
+        self.memo.note_reference(generation);
+        self.table
+            .get(at - static_table::ENTRIES)
+            .ok_or(HpackError::Index)
+    }
+
+    /// A field whose name is given by an index of so many bits, or spelled out behind index 0; its
+    /// value is spelled out (RFC 7541 §6.2).
+    #[inline]
+    fn literal(
+        &mut self,
+        bits: u32,
+        rest: &mut &[u8],
+        generation: u64,
+    ) -> Result<Field, HpackError> {
+        let name = match integer::decode(bits, rest)? {
+            0 => Name::read(string(rest, &mut self.text)?),
+            index => self.entry(index, generation)?.name,
+        };
+        let value = string(rest, &mut self.text)?;
+        Ok(Field::read(name, value))
+    }
+}
+
+/// Takes a string from the front (RFC 7541 §5.2). One that is coded is decoded into `text`.
+#[inline]
+fn string<'t, 'b: 't>(rest: &mut &'b [u8], text: &'t mut Vec<u8>) -> Result<&'t [u8], HpackError> {
+    let coded = rest.first().is_some_and(|first| first & 0x80 != 0);
+    let bytes = integer::decode(7, rest)? as usize;
+    let (bytes, behind) = rest.split_at_checked(bytes).ok_or(HpackError::Truncated)?;
+    *rest = behind;
+    if !coded {
+        return Ok(bytes);
+    }
+    text.clear();
+    huffman::decode(bytes, text).map_err(HpackError::Huffman)?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u32 = 1_000;
+
+    fn decoder() -> Decoder {
+        Decoder::new(LIMIT)
+    }
+
+    /// RFC 7541 §C.5 and §C.6: the answers of its examples, with a table of 256 bytes.
+    #[test]
+    fn the_examples_of_the_rfc() {
+        let plain: [&[u8]; 3] = [
+            b"\x48\x03302\x58\x07private\x61\x1dMon, 21 Oct 2013 20:13:21 GMT\
+              \x6e\x17https://www.example.com",
+            b"\x48\x03307\xc1\xc0\xbf",
+            b"\x88\xc1\x61\x1dMon, 21 Oct 2013 20:13:22 GMT\xc0\x5a\x04gzip\x77\x38\
+              foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1",
+        ];
+        let coded: [&[u8]; 3] = [
+            b"\x48\x82\x64\x02\x58\x85\xae\xc3\x77\x1a\x4b\x61\x96\xd0\x7a\xbe\x94\x10\x54\xd4\x44\
+              \xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff\x6e\x91\x9d\x29\xad\x17\x18\
+              \x63\xc7\x8f\x0b\x97\xc8\xe9\xae\x82\xae\x43\xd3",
+            b"\x48\x83\x64\x0e\xff\xc1\xc0\xbf",
+            b"\x88\xc1\x61\x96\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\
+              \x84\xa6\x2d\x1b\xff\xc0\x5a\x83\x9b\xd9\xab\x77\xad\x94\xe7\x82\x1d\xd7\xf2\xe6\xc7\
+              \xb3\x35\xdf\xdf\xcd\x5b\x39\x60\xd5\xaf\x27\x08\x7f\x36\x72\xc1\xab\x27\x0f\xb5\x29\
+              \x1f\x95\x87\x31\x60\x65\xc0\x03\xed\x4e\xe5\xb1\x06\x3d\x50\x07",
+        ];
+        for blocks in [plain, coded] {
+            let mut decoder = decoder();
+            decoder.limit_table(256);
+            let mut resized = b"\x3f\xe1\x01".to_vec();
+            resized.extend_from_slice(blocks[0]);
+            let blocks = [resized.as_slice(), blocks[1], blocks[2]];
+            for (block, status, table_bytes) in [
+                (blocks[0], 302, 222),
+                (blocks[1], 307, 222),
+                (blocks[2], 200, 215),
+            ] {
+                let fields = decoder.decode(block).expect("a valid block");
+                assert_eq!(fields.head_status(), Ok(status));
+                assert_eq!(decoder.table.bytes(), table_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_decoded() {
+        let rows: [(&[u8], HpackError); 14] = [
+            (b"\x80", HpackError::Index),
+            (b"\xbe", HpackError::Index),
+            (b"\xff\x00", HpackError::Index),
+            (b"\x7f\x00\x01a", HpackError::Index),
+            (b"\xff", HpackError::Truncated),
+            (b"\x40", HpackError::Truncated),
+            (b"\x40\x01", HpackError::Truncated),
+            (b"\x40\x01a\x05bcde", HpackError::Truncated),
+            (b"\xff\xff\xff\xff\xff\x7f", HpackError::Integer),
+            (b"\x00\x7f\xff\xff\xff\xff\x7f", HpackError::Integer),
+            (
+                b"\x00\x81\x1e\x00",
+                HpackError::Huffman(HuffmanError::Padding),
+            ),
+            (
+                b"\x00\x84\xff\xff\xff\xff\x00",
+                HpackError::Huffman(HuffmanError::EndOfString),
+            ),
+            (b"\x3f\xe2\x1f", HpackError::TableTooLarge),
+            (b"\x88\x20", HpackError::ResizeLate),
+        ];
+        for (block, error) in rows {
+            assert_eq!(
+                decoder().decode(block),
+                Err(error),
+                "{}",
+                block.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn a_lowered_limit_is_answered_at_the_start_of_the_next_block() {
+        let mut kept = decoder();
+        kept.limit_table(DEFAULT_TABLE_BYTES);
+        assert!(kept.decode(b"\x88").is_ok());
+        for block in [b"\x88".as_slice(), b""] {
+            let mut lowered = decoder();
+            // It would be known, but must be looked at.
+            assert!(lowered.decode(block).is_ok());
+            lowered.limit_table(0);
+            assert_eq!(lowered.decode(block), Err(HpackError::ResizeMissing));
+        }
+        let mut lowered = decoder();
+        lowered.limit_table(100);
+        assert!(lowered.decode(b"\x20\x3f\x45\x88").is_ok());
+        assert_eq!(lowered.table.most_bytes(), 100);
+        assert!(lowered.decode(b"\x88").is_ok());
+        assert_eq!(lowered.decode(b"\x3f\x46"), Err(HpackError::TableTooLarge));
+    }
+
+    #[test]
+    fn known_blocks_mean_what_they_meant_and_do_what_they_did() {
+        let inserts = b"\x88\x40\x01a\x01b";
+        let refers = b"\xbe\x88";
+        let mut decoder = decoder();
+        let first = decoder.decode(inserts).expect("valid");
+        for round in 2..200 {
+            assert_eq!(decoder.decode(inserts), Ok(first));
+            let bytes = (34 * round).min(DEFAULT_TABLE_BYTES / 34 * 34);
+            assert_eq!(decoder.table.bytes(), bytes);
+        }
+        // The entry in front is a, which a status may not follow, until it is another one.
+        let fault = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.fault);
+        for _ in 0..3 {
+            assert_eq!(
+                fault(decoder.decode(refers)),
+                Ok(Some(FieldFault::PseudoHeaderLate))
+            );
+        }
+        assert_eq!(fault(decoder.decode(b"\x48\x03404")), Ok(None));
+        for _ in 0..3 {
+            assert_eq!(
+                fault(decoder.decode(refers)),
+                Ok(Some(FieldFault::StatusTwice))
+            );
+        }
+        decoder.restart();
+        assert_eq!(decoder.decode(refers), Err(HpackError::Index));
+    }
+
+    #[test]
+    fn a_list_beyond_the_limit_has_a_fault_and_little_memory() {
+        let mut decoder = decoder();
+        let entry = [b"\x40\x01a\x7f\x94\x0e".as_slice(), &[b'v'; 1939]].concat();
+        let fault = Some(FieldFault::ListTooLong { limit_bytes: LIMIT });
+        assert_eq!(decoder.decode(&entry).expect("valid").fault, fault);
+        let bomb = vec![0xbe; 16_384];
+        let fields = decoder.decode(&bomb).expect("valid");
+        assert_eq!(fields.fault, fault);
+        assert_eq!(fields.list_bytes, 16_384 * (1 + 1_939 + 32));
+        assert_eq!(decoder.text.capacity(), 0);
+    }
+}

@@ -1,0 +1,354 @@
+//! The Huffman code of HPACK (RFC 7541 §5.2 and Appendix B).
+//!
+//! The code is canonical: codes of the same length are consecutive numbers in the order of their
+//! symbols, and shorter codes come first. So the lengths say everything, and all tables are made
+//! from them when this is compiled.
+
+/// Why bytes are not a Huffman-coded string. Each is a decoding error (RFC 7541 §5.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HuffmanError {
+    /// The symbol EOS within a string.
+    EndOfString,
+    /// What follows the last symbol is longer than 7 bits or not all ones.
+    Padding,
+}
+
+/// The number of symbols: all bytes, and EOS.
+const SYMBOLS: usize = 257;
+/// The symbol that marks the end, and is never sent.
+const EOS: u16 = 256;
+/// The shortest code, in bits.
+const SHORTEST: usize = 5;
+/// The longest code, in bits.
+const LONGEST: u32 = 30;
+/// Codes of up to so many bits are found by a single look at a table; there are 74 of them, among
+/// them all letters and digits and most of what stands between them. There are none of 9 bits.
+const SHORT: u32 = 8;
+
+/// The length of each symbol's code, in bits (RFC 7541 Appendix B).
+#[rustfmt::skip]
+const LENGTHS: [u8; SYMBOLS] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6,
+    5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10,
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7,
+    7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6,
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5,
+    6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+    30,
+];
+
+/// All codes in their order.
+struct Canon {
+    /// For each length: the first code.
+    first: [u32; LONGEST as usize + 1],
+    /// For each length: how many codes there are.
+    count: [u32; LONGEST as usize + 1],
+    /// For each length: where its symbols begin in `symbols`.
+    offset: [u16; LONGEST as usize + 1],
+    /// The symbols in the order of their codes.
+    symbols: [u16; SYMBOLS],
+    /// For each symbol: its code.
+    codes: [u32; SYMBOLS],
+}
+
+static CANON: Canon = canon();
+
+const fn canon() -> Canon {
+    let mut canon = Canon {
+        first: [0; LONGEST as usize + 1],
+        count: [0; LONGEST as usize + 1],
+        offset: [0; LONGEST as usize + 1],
+        symbols: [0; SYMBOLS],
+        codes: [0; SYMBOLS],
+    };
+    let mut next_code = 0u32;
+    let mut placed = 0;
+    let mut length = 1;
+    while length <= LONGEST as usize {
+        next_code <<= 1;
+        canon.first[length] = next_code;
+        canon.offset[length] = placed as u16;
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            if LENGTHS[symbol] as usize == length {
+                canon.symbols[placed] = symbol as u16;
+                canon.codes[symbol] = next_code;
+                canon.count[length] += 1;
+                placed += 1;
+                next_code += 1;
+            }
+            symbol += 1;
+        }
+        length += 1;
+    }
+    canon
+}
+
+/// A symbol and the length of its code, in bits.
+#[derive(Clone, Copy)]
+struct Code {
+    symbol: u8,
+    /// 0 where the code is longer than [`SHORT`].
+    bits: u8,
+}
+
+/// For each 8 bits: the symbol whose code they begin with.
+static SHORT_CODES: [Code; 1 << SHORT] = short_codes();
+
+const fn short_codes() -> [Code; 1 << SHORT] {
+    let mut table = [Code { symbol: 0, bits: 0 }; 1 << SHORT];
+    let canon = canon();
+    let mut symbol = 0;
+    while symbol < EOS as usize {
+        let bits = LENGTHS[symbol] as u32;
+        if bits <= SHORT {
+            let from = canon.codes[symbol] << (SHORT - bits);
+            let mut at = 0;
+            while at < 1 << (SHORT - bits) {
+                table[(from + at) as usize] = Code {
+                    symbol: symbol as u8,
+                    bits: bits as u8,
+                };
+                at += 1;
+            }
+        }
+        symbol += 1;
+    }
+    table
+}
+
+/// Appends a string, decoded.
+///
+/// # Errors
+///
+/// The string is not coded as it must be; some of it may have been appended by then.
+pub(super) fn decode(mut coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
+    out.reserve(coded.len() * 8 / SHORTEST);
+    // The next bits, the first of them highest, and how many of them there are. Whatever stands
+    // below them is what comes next, or zeros.
+    let mut window = 0u64;
+    let mut have = 0u32;
+    loop {
+        if let Some(word) = coded.first_chunk() {
+            window |= u64::from_be_bytes(*word) >> have;
+            let bytes = (63 - have) / 8;
+            coded = &coded[bytes as usize..];
+            have += bytes * 8;
+        } else {
+            while let ([byte, rest @ ..], true) = (coded, have <= 56) {
+                window |= u64::from(*byte) << (56 - have);
+                coded = rest;
+                have += 8;
+            }
+            if coded.is_empty() {
+                break;
+            }
+        }
+        while have >= LONGEST {
+            let (symbol, bits) = first_symbol(window)?;
+            window <<= bits;
+            have -= bits;
+            out.push(symbol);
+        }
+    }
+    // The end, where ones stand behind the last bit as they do in the padding.
+    while have > 0 {
+        let filled = window | (u64::MAX >> have);
+        match first_symbol(filled) {
+            Ok((symbol, bits)) if bits <= have => {
+                window <<= bits;
+                have -= bits;
+                out.push(symbol);
+            }
+            Err(error) if have >= LONGEST => return Err(error),
+            _ if filled == u64::MAX && have < 8 => break,
+            _ => return Err(HuffmanError::Padding),
+        }
+    }
+    Ok(())
+}
+
+/// The symbol that the highest bits of the window stand for, and the length of its code in bits.
+#[inline]
+fn first_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
+    let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
+    if code.bits > 0 {
+        return Ok((code.symbol, u32::from(code.bits)));
+    }
+    long_symbol(window)
+}
+
+/// The same for codes of more than [`SHORT`] bits: few strings have any.
+#[inline(never)]
+fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
+    let lengths = SHORT as usize + 1..=LONGEST as usize;
+    for length in lengths {
+        let code = (window >> (64 - length)) as u32;
+        let rank = code.wrapping_sub(CANON.first[length]);
+        if rank < CANON.count[length] {
+            let symbol = CANON.symbols[usize::from(CANON.offset[length]) + rank as usize];
+            return match u8::try_from(symbol) {
+                Ok(symbol) => Ok((symbol, length as u32)),
+                Err(_) => Err(HuffmanError::EndOfString),
+            };
+        }
+    }
+    // The code is complete: EOS is the last one of its longest codes.
+    Err(HuffmanError::EndOfString)
+}
+
+/// How many bytes a string takes when it is coded.
+pub(super) fn coded_bytes(text: &[u8]) -> usize {
+    let bits: usize = text
+        .iter()
+        .map(|&byte| usize::from(LENGTHS[usize::from(byte)]))
+        .sum();
+    bits.div_ceil(8)
+}
+
+/// Appends a string, coded, with the padding behind it.
+pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
+    let mut window = 0u64;
+    let mut have = 0;
+    for &byte in text {
+        let bits = u32::from(LENGTHS[usize::from(byte)]);
+        window = window << bits | u64::from(CANON.codes[usize::from(byte)]);
+        have += bits;
+        while have >= 8 {
+            have -= 8;
+            out.push((window >> have) as u8);
+        }
+    }
+    if have > 0 {
+        let padding = 0xff >> have;
+        out.push((window << (8 - have)) as u8 | padding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn coded(text: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(text, &mut out);
+        assert_eq!(out.len(), coded_bytes(text));
+        out
+    }
+
+    fn decoded(coded: &[u8]) -> Result<Vec<u8>, HuffmanError> {
+        let mut out = Vec::new();
+        decode(coded, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn the_code_is_complete() {
+        let kraft: u64 = LENGTHS
+            .iter()
+            .map(|&bits| 1 << (LONGEST - u32::from(bits)))
+            .sum();
+        assert_eq!(kraft, 1 << LONGEST);
+        assert_eq!(CANON.codes[usize::from(EOS)], (1 << LONGEST) - 1);
+        assert!(!LENGTHS.contains(&9));
+        let short = LENGTHS
+            .iter()
+            .filter(|&&bits| u32::from(bits) <= SHORT)
+            .count();
+        assert_eq!(short, 74);
+    }
+
+    #[test]
+    fn codes_are_those_of_the_appendix() {
+        let rows: [(u8, u32, u8); 8] = [
+            (b'0', 0x0, 5),
+            (b'a', 0x3, 5),
+            (b'A', 0x21, 6),
+            (b'Z', 0xfd, 8),
+            (b'{', 0x7ffe, 15),
+            (0, 0x1ff8, 13),
+            (0x7f, 0xfff_fffc, 28),
+            (0xff, 0x3ff_ffee, 26),
+        ];
+        for (symbol, code, bits) in rows {
+            assert_eq!(CANON.codes[usize::from(symbol)], code, "{symbol:#x}");
+            assert_eq!(LENGTHS[usize::from(symbol)], bits, "{symbol:#x}");
+        }
+    }
+
+    /// RFC 7541 §C.4 and §C.6.
+    #[test]
+    fn the_examples_of_the_rfc() {
+        let rows: [(&[u8], &[u8]); 3] = [
+            (
+                b"www.example.com",
+                b"\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff",
+            ),
+            (b"no-cache", b"\xa8\xeb\x10\x64\x9c\xbf"),
+            (b"302", b"\x64\x02"),
+        ];
+        for (text, bytes) in rows {
+            assert_eq!(coded(text), bytes);
+            assert_eq!(decoded(bytes).as_deref(), Ok(text));
+        }
+    }
+
+    #[test]
+    fn each_byte_survives_at_each_place() {
+        for byte in 0..=255 {
+            for before in 0..9 {
+                for after in [0, 1, 9, 30] {
+                    let text = [vec![b'0'; before], vec![byte], vec![b'a'; after]].concat();
+                    assert_eq!(decoded(&coded(&text)).as_ref(), Ok(&text));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn another_implementation_agrees() {
+        for length in 0..=64usize {
+            for seed in 0..64usize {
+                let text: Vec<u8> = (0..length)
+                    .map(|at| (at * 37 + seed * 101 + at * at * seed) as u8)
+                    .collect();
+                let mut theirs = Vec::new();
+                httlib_huffman::encode(&text, &mut theirs).expect("all bytes can be coded");
+                assert_eq!(coded(&text), theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn padding_is_short_and_made_of_ones() {
+        assert_eq!(decoded(b""), Ok(Vec::new()));
+        // 'a' is 00011, and three ones are left.
+        assert_eq!(decoded(b"\x1f").as_deref(), Ok(b"a".as_slice()));
+        assert_eq!(decoded(b"\x1e"), Err(HuffmanError::Padding));
+        assert_eq!(decoded(b"\x1f\xff"), Err(HuffmanError::Padding));
+        assert_eq!(decoded(b"\xff"), Err(HuffmanError::Padding));
+        assert_eq!(decoded(b"\xff\xff\xff"), Err(HuffmanError::Padding));
+        // A long code that breaks off.
+        assert_eq!(decoded(b"\xff\xc0"), Err(HuffmanError::Padding));
+    }
+
+    #[test]
+    fn the_end_of_string_is_no_symbol() {
+        assert_eq!(decoded(b"\xff\xff\xff\xff"), Err(HuffmanError::EndOfString));
+        assert_eq!(
+            decoded(b"\x1f\xff\xff\xff\xff"),
+            Err(HuffmanError::EndOfString)
+        );
+        let long = [&[0; 20][..], &[0xff; 20]].concat();
+        assert_eq!(decoded(&long), Err(HuffmanError::EndOfString));
+    }
+}

@@ -1,0 +1,118 @@
+//! The static table (RFC 7541 Appendix A).
+
+use std::sync::LazyLock;
+
+use super::fields::{Field, Name};
+
+/// How many entries there are. The first one has index 1.
+pub(super) const ENTRIES: usize = 61;
+
+/// Names and values; the value is empty where an entry has none.
+pub(super) const TEXTS: [(&str, &str); ENTRIES] = [
+    (":authority", ""),
+    (":method", "GET"),
+    (":method", "POST"),
+    (":path", "/"),
+    (":path", "/index.html"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "200"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "304"),
+    (":status", "400"),
+    (":status", "404"),
+    (":status", "500"),
+    ("accept-charset", ""),
+    ("accept-encoding", "gzip, deflate"),
+    ("accept-language", ""),
+    ("accept-ranges", ""),
+    ("accept", ""),
+    ("access-control-allow-origin", ""),
+    ("age", ""),
+    ("allow", ""),
+    ("authorization", ""),
+    ("cache-control", ""),
+    ("content-disposition", ""),
+    ("content-encoding", ""),
+    ("content-language", ""),
+    ("content-length", ""),
+    ("content-location", ""),
+    ("content-range", ""),
+    ("content-type", ""),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("expect", ""),
+    ("expires", ""),
+    ("from", ""),
+    ("host", ""),
+    ("if-match", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("if-range", ""),
+    ("if-unmodified-since", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("max-forwards", ""),
+    ("proxy-authenticate", ""),
+    ("proxy-authorization", ""),
+    ("range", ""),
+    ("referer", ""),
+    ("refresh", ""),
+    ("retry-after", ""),
+    ("server", ""),
+    ("set-cookie", ""),
+    ("strict-transport-security", ""),
+    ("transfer-encoding", ""),
+    ("user-agent", ""),
+    ("vary", ""),
+    ("via", ""),
+    ("www-authenticate", ""),
+];
+
+/// What the entries mean to a client, made once for all connections.
+static FIELDS: LazyLock<[Field; ENTRIES]> = LazyLock::new(|| {
+    TEXTS.map(|(name, value)| Field::read(Name::read(name.as_bytes()), value.as_bytes()))
+});
+
+/// The entries, the first of which has index 1.
+pub(super) fn entries() -> &'static [Field; ENTRIES] {
+    &FIELDS
+}
+
+/// The index of an entry with this name, and whether that has this value, too.
+pub(super) fn find(name: &str, value: &str) -> Option<(usize, bool)> {
+    if let Some(at) = TEXTS.iter().position(|entry| *entry == (name, value)) {
+        // A name alone stands for itself with an empty value, which is a value like others.
+        return Some((at + 1, true));
+    }
+    let at = TEXTS.iter().position(|(own, _)| *own == name)?;
+    Some((at + 1, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h2::hpack::fields::Meaning;
+
+    #[test]
+    fn entries_mean_what_they_say() {
+        let statuses = [200, 204, 206, 304, 400, 404, 500];
+        for (at, status) in statuses.into_iter().enumerate() {
+            assert_eq!(entries()[7 + at].meaning, Meaning::Status(status));
+        }
+        assert_eq!(entries()[37].meaning, Meaning::Regular);
+        assert_eq!(entries()[15].bytes, 15 + 13 + 32);
+    }
+
+    #[test]
+    fn what_is_there_is_found() {
+        assert_eq!(find(":method", "GET"), Some((2, true)));
+        assert_eq!(find(":method", "PUT"), Some((2, false)));
+        assert_eq!(find("user-agent", "x"), Some((58, false)));
+        assert_eq!(find("www-authenticate", ""), Some((61, true)));
+        assert_eq!(find("x-own", ""), None);
+    }
+}

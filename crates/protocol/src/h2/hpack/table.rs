@@ -1,0 +1,155 @@
+//! The dynamic table (RFC 7541 §2.3.2 and §4), with meanings in place of texts.
+
+use std::collections::VecDeque;
+
+use super::DEFAULT_TABLE_BYTES;
+use super::fields::Field;
+
+/// The dynamic table of a decoder.
+///
+/// An entry takes the same few bytes of memory whatever its size is, and counts at least 32 towards
+/// the limit, so that the memory is bounded by the limit.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The newest first.
+    entries: VecDeque<Field>,
+    /// The sum of the entries' sizes, in bytes.
+    bytes: u32,
+    /// The most that `bytes` may be, which the encoder chose.
+    most_bytes: u32,
+    /// Grows with each change of what the indices stand for.
+    generation: u64,
+}
+
+impl Table {
+    pub(super) fn new() -> Table {
+        Table {
+            entries: VecDeque::new(),
+            bytes: 0,
+            most_bytes: DEFAULT_TABLE_BYTES,
+            generation: 0,
+        }
+    }
+
+    /// Forgets all, as on a new connection. The generation goes on.
+    pub(super) fn restart(&mut self) {
+        self.resize(0);
+        self.most_bytes = DEFAULT_TABLE_BYTES;
+    }
+
+    /// The entry at an index, which counts from 0.
+    #[inline]
+    pub(super) fn get(&self, index: usize) -> Option<&Field> {
+        self.entries.get(index)
+    }
+
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub(super) fn most_bytes(&self) -> u32 {
+        self.most_bytes
+    }
+
+    /// Puts an entry in front, for which others at the end give way; one that is larger than the
+    /// whole table empties it (RFC 7541 §4.4).
+    pub(super) fn insert(&mut self, field: Field) {
+        let fits = field.bytes <= self.most_bytes;
+        self.evict(if fits {
+            self.most_bytes - field.bytes
+        } else {
+            0
+        });
+        if fits {
+            self.bytes += field.bytes;
+            self.entries.push_front(field);
+            self.generation += 1;
+        }
+    }
+
+    /// Gives the table another size (RFC 7541 §4.3).
+    pub(super) fn resize(&mut self, most_bytes: u32) {
+        self.most_bytes = most_bytes;
+        self.evict(most_bytes);
+    }
+
+    /// Removes entries from the end until the others take no more than this.
+    fn evict(&mut self, most_bytes: u32) {
+        while self.bytes > most_bytes
+            && let Some(oldest) = self.entries.pop_back()
+        {
+            self.bytes -= oldest.bytes;
+            self.generation += 1;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fields::Name;
+    use super::*;
+
+    fn field(value_bytes: usize) -> Field {
+        Field::read(Name::read(b"a"), &vec![b'v'; value_bytes])
+    }
+
+    #[test]
+    fn the_newest_comes_first_and_the_oldest_goes_first() {
+        let mut table = Table::new();
+        table.resize(100);
+        table.insert(field(0));
+        table.insert(field(10));
+        assert_eq!(
+            (table.bytes(), table.get(0), table.get(1)),
+            (76, Some(&field(10)), Some(&field(0)))
+        );
+        table.insert(field(20));
+        assert_eq!(
+            (table.bytes(), table.get(0), table.get(1)),
+            (96, Some(&field(20)), Some(&field(10)))
+        );
+        assert_eq!(table.get(2), None);
+    }
+
+    #[test]
+    fn what_is_larger_than_the_table_empties_it() {
+        let mut table = Table::new();
+        table.resize(100);
+        table.insert(field(5));
+        let before = table.generation();
+        table.insert(field(68));
+        assert_eq!((table.bytes(), table.get(0)), (0, None));
+        assert_ne!(table.generation(), before);
+        table.insert(field(67));
+        assert_eq!(table.bytes(), 100);
+    }
+
+    #[test]
+    fn a_smaller_size_evicts_at_once() {
+        let mut table = Table::new();
+        for _ in 0..10 {
+            table.insert(field(0));
+        }
+        table.resize(70);
+        assert_eq!(table.bytes(), 66);
+        table.resize(0);
+        assert_eq!(table.bytes(), 0);
+        let before = table.generation();
+        table.insert(field(0));
+        assert_eq!((table.get(0), table.generation()), (None, before));
+    }
+
+    #[test]
+    fn entries_are_bounded_by_the_size() {
+        let mut table = Table::new();
+        for _ in 0..10_000 {
+            table.insert(Field::read(Name::read(b""), b""));
+        }
+        assert_eq!(table.entries.len(), 128);
+    }
+}

@@ -8,6 +8,10 @@
 //! - constant: t(k) = k / rate
 //! - Poisson: t(k) = t(k−1) + −ln(1 − u) / rate, u uniform in [0, 1)
 //!
+//! Both are rounded to the nanosecond. A float holds a moment to less than that for the first
+//! hundred days, and constant arrivals are computed from their number, not summed up: they don't
+//! drift. The schedule knows neither connections nor workers, so the start has no burst of them.
+//!
 //! In a closed loop nothing is scheduled: a request is due the moment its connection is free.
 
 use prony_record::Nanos;
@@ -36,17 +40,31 @@ impl Arrivals {
 /// One worker's part of an open loop's schedule, from its first arrival on.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    gap_ns: f64,
-    random: Option<ChaCha8Rng>,
-    /// Arrivals of the whole load that were passed, this worker's or not.
-    passed: u64,
-    /// Those of them that count towards `end.requests`.
+    spacing: Spacing,
+    /// The moment of this worker's next arrival.
+    at: Nanos,
+    /// Arrivals of the whole load before it that count towards `end.requests`.
     counted: u64,
-    /// The moment of arrival `passed`, in nanoseconds; a float loses less than a nanosecond in
-    /// the first hundred days.
-    at_ns: f64,
     share: Share,
     end: End,
+}
+
+/// What the moments of arrivals follow from.
+#[derive(Debug, Clone)]
+enum Spacing {
+    Constant {
+        rate_per_s: f64,
+        /// The next arrival's number in the whole load, from 0.
+        number: u64,
+        /// The first number that counts.
+        first_counted: u64,
+    },
+    Poisson {
+        mean_gap_ns: f64,
+        /// The moment of the next arrival in nanoseconds.
+        at_ns: f64,
+        random: Box<ChaCha8Rng>,
+    },
 }
 
 /// Which arrivals of the load are a worker's own.
@@ -84,61 +102,100 @@ pub struct End {
 impl Schedule {
     /// The part `share` of the schedule with `rate_per_s` arrivals a second in total.
     pub fn new(arrivals: Arrivals, rate_per_s: f64, seed: u64, share: Share, end: End) -> Schedule {
-        let random = match arrivals {
-            Arrivals::Constant => None,
-            Arrivals::Poisson => Some(ChaCha8Rng::seed_from_u64(seed)),
+        let (spacing, at) = match arrivals {
+            Arrivals::Constant => {
+                let spacing = Spacing::Constant {
+                    rate_per_s,
+                    number: 0,
+                    first_counted: first_from(end.counted_from, rate_per_s),
+                };
+                (spacing, Nanos::ZERO)
+            }
+            Arrivals::Poisson => {
+                let mean_gap_ns = 1e9 / rate_per_s;
+                let mut random = Box::new(ChaCha8Rng::seed_from_u64(seed));
+                let at_ns = exponential(&mut random, mean_gap_ns);
+                let spacing = Spacing::Poisson {
+                    mean_gap_ns,
+                    at_ns,
+                    random,
+                };
+                (spacing, rounded(at_ns))
+            }
         };
         let mut schedule = Schedule {
-            gap_ns: 1e9 / rate_per_s,
-            random,
-            passed: 0,
+            spacing,
+            at,
             counted: 0,
-            at_ns: 0.0,
             share,
             end,
         };
-        if schedule.random.is_some() {
-            schedule.at_ns = schedule.random_gap();
-        }
-        schedule.skip_to_own();
+        schedule.pass(share.worker);
         schedule
     }
 
     /// The moment of this worker's next arrival, if there is one.
     #[inline]
     pub fn peek(&self) -> Option<Nanos> {
-        let at = Nanos(self.at_ns as u64);
-        (self.counted < self.end.requests && at < self.end.at).then_some(at)
+        (self.counted < self.end.requests && self.at < self.end.at).then_some(self.at)
     }
 
     /// Goes on to the arrival after the next.
     pub fn advance(&mut self) {
-        self.step();
-        self.skip_to_own();
+        self.pass(self.share.of);
     }
 
-    fn skip_to_own(&mut self) {
-        while self.passed % self.share.of != self.share.worker {
-            self.step();
+    /// Goes on by so many arrivals of the whole load.
+    fn pass(&mut self, arrivals: u64) {
+        match &mut self.spacing {
+            Spacing::Constant {
+                rate_per_s,
+                number,
+                first_counted,
+            } => {
+                *number += arrivals;
+                self.at = constant(*number, *rate_per_s);
+                self.counted = number.saturating_sub(*first_counted);
+            }
+            Spacing::Poisson {
+                mean_gap_ns,
+                at_ns,
+                random,
+            } => {
+                for _ in 0..arrivals {
+                    self.counted += u64::from(self.at >= self.end.counted_from);
+                    *at_ns += exponential(random, *mean_gap_ns);
+                    self.at = rounded(*at_ns);
+                }
+            }
         }
     }
+}
 
-    fn step(&mut self) {
-        self.passed += 1;
-        self.counted += u64::from(Nanos(self.at_ns as u64) >= self.end.counted_from);
-        self.at_ns = match self.random {
-            // Not a sum of gaps, which would gather rounding errors.
-            None => self.passed as f64 * self.gap_ns,
-            Some(_) => self.at_ns + self.random_gap(),
-        };
-    }
+/// The moment of arrival `number` at a constant rate.
+fn constant(number: u64, rate_per_s: f64) -> Nanos {
+    rounded(number as f64 * 1e9 / rate_per_s)
+}
 
-    fn random_gap(&mut self) -> f64 {
-        match &mut self.random {
-            Some(random) => -(1.0 - random.random::<f64>()).ln() * self.gap_ns,
-            None => self.gap_ns,
-        }
+/// The number of the first arrival at a constant rate that is not before `moment`.
+fn first_from(moment: Nanos, rate_per_s: f64) -> u64 {
+    let mut number = (moment.as_secs_f64() * rate_per_s) as u64;
+    // The estimate may be one beside the truth, by its rounding.
+    number = number.saturating_sub(1);
+    while constant(number, rate_per_s) < moment {
+        number += 1;
     }
+    number
+}
+
+/// A gap of Poisson arrivals. The largest that 53 random bits can give is 37 times the mean; a
+/// longer one is due once in 10^16.
+fn exponential(random: &mut ChaCha8Rng, mean: f64) -> f64 {
+    -(1.0 - random.random::<f64>()).ln() * mean
+}
+
+fn rounded(at_ns: f64) -> Nanos {
+    Nanos(at_ns.round() as u64)
 }
 
 impl Iterator for Schedule {
@@ -152,90 +209,4 @@ impl Iterator for Schedule {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FOREVER: End = End {
-        requests: u64::MAX,
-        counted_from: Nanos::ZERO,
-        at: Nanos::MAX,
-    };
-
-    fn alone(arrivals: Arrivals, rate: f64, seed: u64, end: End) -> Schedule {
-        Schedule::new(arrivals, rate, seed, Share { worker: 0, of: 1 }, end)
-    }
-
-    #[test]
-    fn constant_arrivals_are_evenly_spaced_for_ever() {
-        let all: Vec<_> = alone(Arrivals::Constant, 1000.0, 0, FOREVER)
-            .take(5)
-            .collect();
-        assert_eq!(all, [0, 1, 2, 3, 4].map(Nanos::from_millis));
-        // 0.3 requests a second have a gap that is no whole number of nanoseconds.
-        let late = alone(Arrivals::Constant, 0.3, 0, FOREVER)
-            .nth(3_000_000)
-            .unwrap();
-        assert_eq!(late, Nanos::from_secs(10_000_000));
-    }
-
-    #[test]
-    fn workers_share_one_schedule_exactly() {
-        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
-            let end = End {
-                requests: 1000,
-                counted_from: Nanos::ZERO,
-                at: Nanos::from_millis(600),
-            };
-            let whole: Vec<_> = alone(arrivals, 1000.0, 7, end).collect();
-            let mut shared: Vec<_> = (0..3)
-                .flat_map(|worker| Schedule::new(arrivals, 1000.0, 7, Share { worker, of: 3 }, end))
-                .collect();
-            shared.sort();
-            assert_eq!(shared, whole);
-        }
-    }
-
-    #[test]
-    fn a_schedule_ends_at_its_count_or_its_time() {
-        let by_count = End {
-            requests: 10,
-            ..FOREVER
-        };
-        assert_eq!(alone(Arrivals::Poisson, 100.0, 1, by_count).count(), 10);
-        let by_time = End {
-            at: Nanos::from_secs(1),
-            ..FOREVER
-        };
-        assert_eq!(alone(Arrivals::Constant, 100.0, 1, by_time).count(), 100);
-        // Ten after a warm-up of half a second, in which fifty are due.
-        let warmed = End {
-            counted_from: Nanos::from_millis(500),
-            ..by_count
-        };
-        assert_eq!(alone(Arrivals::Constant, 100.0, 1, warmed).count(), 60);
-    }
-
-    /// Anderson–Darling against the exponential distribution with known mean (case 0): below
-    /// 2.492 at the 5% level (D'Agostino and Stephens, Goodness-of-Fit Techniques, table 4.2).
-    #[test]
-    fn poisson_gaps_are_exponential() {
-        let arrivals: Vec<_> = alone(Arrivals::Poisson, 20_000.0, 42, FOREVER)
-            .take(20_001)
-            .collect();
-        let mut uniform: Vec<f64> = arrivals
-            .windows(2)
-            .map(|pair| 1.0 - (-pair[1].since(pair[0]).as_secs_f64() * 20_000.0).exp())
-            .collect();
-        uniform.sort_by(f64::total_cmp);
-        let n = uniform.len();
-        let sum: f64 = (0..n)
-            .map(|i| {
-                let low = uniform[i].max(1e-12).ln();
-                let high = (1.0 - uniform[n - 1 - i]).max(1e-12).ln();
-                (2 * i + 1) as f64 * (low + high)
-            })
-            .sum();
-        let statistic = -(n as f64) - sum / n as f64;
-        assert!(statistic < 2.492, "A² = {statistic}");
-    }
-}
+mod tests;

@@ -1,0 +1,111 @@
+//! When requests start: on the schedule, whatever the number of connections and workers; and how
+//! the record tells what the schedule asked for from what came about.
+
+use prony_record::{Nanos, Outcome};
+
+use super::*;
+use crate::pacing::{Arrivals, End, Schedule};
+
+/// The moments at which requests were sent, in order.
+fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
+    let sent = |log: &Rc<RefCell<Log>>| -> Vec<Nanos> {
+        log.borrow().requests.iter().map(|(at, _)| *at).collect()
+    };
+    let mut all: Vec<Nanos> = outcomes.logs.iter().flat_map(sent).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn starts_are_those_of_the_schedule_whatever_the_connections_and_workers() {
+    let end = End {
+        requests: u64::MAX,
+        counted_from: Nanos::ZERO,
+        at: Nanos::from_secs(2),
+    };
+    for (arrivals, words) in [
+        (Arrivals::Constant, "--arrivals constant"),
+        (Arrivals::Poisson, "--arrivals poisson --seed 5"),
+    ] {
+        let whole = Share { worker: 0, of: 1 };
+        let schedule: Vec<_> = Schedule::new(arrivals, 3000.0, 5, whole, end).collect();
+        assert!(schedule.len() > 5_500);
+        for (connections, workers) in [(1, 1), (10, 1), (1000, 1), (10, 4), (1000, 7)] {
+            let spec = spec(&format!("-r 3000 -c {connections} -d 2s {words}"));
+            let servers = (0..workers).map(|_| steady(Nanos::ZERO, OK)).collect();
+            let outcomes = simulate(&spec, servers);
+            let with = format!("{words} -c {connections}, {workers} workers");
+            assert!(starts(&outcomes) == schedule, "{with}");
+            let record = &outcomes.record;
+            assert_eq!(
+                record.rate.started_per_s, record.rate.offered_per_s,
+                "{with}"
+            );
+            assert_eq!(record.generator.late_us.max, 0.0, "{with}");
+            let gaps = record.generator.start_gaps.as_ref().unwrap();
+            assert_eq!(gaps.actual, gaps.intended, "{with}");
+        }
+    }
+}
+
+#[test]
+fn gaps_vary_as_the_arrivals_do() {
+    let variation = |words: &str, workers: usize| {
+        let servers = (0..workers).map(|_| steady(Nanos::ZERO, OK)).collect();
+        let spec = spec(&format!("-r 3000 -c 10 -d 5s {words}"));
+        let gaps = simulate(&spec, servers)
+            .record
+            .generator
+            .start_gaps
+            .unwrap();
+        (gaps.intended.mean_us, gaps.intended.variation)
+    };
+    let close_to = |(mean, variation): (f64, f64), expected: (f64, f64)| {
+        assert!(
+            (mean / expected.0 - 1.0).abs() < 0.03,
+            "{mean} {expected:?}"
+        );
+        assert!(
+            (variation - expected.1).abs() < 0.03,
+            "{variation} {expected:?}"
+        );
+    };
+    close_to(variation("--arrivals constant", 1), (333.3, 0.0));
+    close_to(variation("--arrivals constant", 4), (1333.3, 0.0));
+    close_to(variation("--arrivals poisson", 1), (333.3, 1.0));
+    // Every fourth of Poisson's: the sum of four gaps, which varies half as much.
+    close_to(variation("--arrivals poisson", 4), (1333.3, 0.5));
+}
+
+#[test]
+fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
+    // Nothing is answered from 1 s to 2 s; then all that has waited starts at once, four at a time.
+    let frozen = answering(|asked| {
+        let thaws = match asked.now.0 / 1_000_000_000 {
+            1 => Nanos::from_secs(2),
+            _ => asked.now,
+        };
+        reply([(thaws.since(asked.now), Step::Send(OK.to_vec()))])
+    });
+    let record = load("-r 1000 -c 4 -d 4s", frozen).record;
+    assert_eq!(record.outcomes, [(Outcome::Ok, 4000)].into());
+    let gaps = record.generator.start_gaps.unwrap();
+    assert_eq!(gaps.intended.variation, 0.0);
+    assert!(gaps.actual.max_us > 990_000.0, "{gaps:?}");
+    assert!(gaps.actual.variation > 5.0, "{gaps:?}");
+    assert_eq!(record.generator.late_us.max, 0.0);
+}
+
+#[test]
+fn a_generator_that_is_too_slow_is_late() {
+    // Each answer costs it 3 ms, of which one is due each millisecond.
+    let words = "-r 1000 -c 1000 -d 1s";
+    let server = steady(Nanos::ZERO, OK);
+    let cost = Nanos(1_500_000);
+    let outcomes = simulate_costly(&spec(words), vec![server], cost, &Control::new(1));
+    let record = &outcomes.record;
+    assert!(record.generator.late_us.p99 > 2_000.0);
+    for id in ["schedule-missed", "generator-saturated"] {
+        assert!(record.findings.iter().any(|f| f.id == id), "{id}");
+    }
+}

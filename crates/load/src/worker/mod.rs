@@ -77,8 +77,9 @@ pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
     sockets: S,
     slots: Vec<Slot>,
-    /// How many slots the workers before this one have.
-    slots_before: u64,
+    /// The number that the next connection has among all of the load's, if all workers opened theirs
+    /// in turn.
+    next_connection: u64,
     /// Slots without a request, the one that is free for longest first.
     free: VecDeque<u32>,
     pace: Pace,
@@ -106,7 +107,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             spec,
             sockets,
             slots: (0..slots).map(|_| Slot::new()).collect(),
-            slots_before: share.parts_before(u64::from(spec.connections)),
+            next_connection: share.worker,
             free: (0..slots).collect(),
             pace,
             sequence: Sequence::new(spec, share),

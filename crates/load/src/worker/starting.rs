@@ -127,7 +127,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     pub(super) fn connect_again(&mut self, index: u32) {
-        let number = self.connection_number(index);
+        let number = self.next_connection;
+        self.next_connection += u64::from(self.spec.threads);
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.state = State::Connecting;
@@ -146,14 +147,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             sends_in_a_row: target.sends_in_a_row,
         };
         self.sockets.connect(slot.key(index), route, first);
-    }
-
-    /// The number of the slot's next connection among all of the load's, if all slots opened theirs
-    /// in turn: sources are shared by it exactly, whatever the number of workers.
-    fn connection_number(&self, index: u32) -> u64 {
-        // A slot has two generations for each connection: with it and after it.
-        let round = u64::from(self.slots[index as usize].generation / 2);
-        round * u64::from(self.spec.connections) + self.slots_before + u64::from(index)
     }
 
     pub(super) fn send_request(&mut self, index: u32, now: Nanos) {

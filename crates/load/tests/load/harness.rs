@@ -163,7 +163,12 @@ pub(crate) struct Raw {
 
 impl Raw {
     pub(crate) fn new(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Raw {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Raw::on("127.0.0.1:0", serve)
+    }
+
+    /// The same on another address.
+    pub(crate) fn on(listen: &str, serve: impl Fn(TcpStream) + Send + Sync + 'static) -> Raw {
+        let listener = TcpListener::bind(listen).unwrap();
         let address = listener.local_addr().unwrap();
         let stopped = Arc::new(AtomicBool::new(false));
         let (seen, serve) = (stopped.clone(), Arc::new(serve));

@@ -6,4 +6,5 @@ mod harness;
 mod hostile;
 mod limits;
 mod requests;
+mod sources;
 mod tls;

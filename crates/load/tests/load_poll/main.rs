@@ -12,5 +12,7 @@ mod hostile;
 mod limits;
 #[path = "../load/requests.rs"]
 mod requests;
+#[path = "../load/sources.rs"]
+mod sources;
 #[path = "../load/tls.rs"]
 mod tls;

@@ -1,0 +1,121 @@
+//! Where connections come from, and where they find no port.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+
+use prony_load::SpecError;
+use prony_record::{Outcome, Record};
+
+use crate::harness::{Raw, Served, load, outcomes, read_head, resolve};
+
+/// Loads a server that keeps connections; gives how many came from each address.
+fn origins_of(words: &str, listen: &str) -> (Record, BTreeMap<String, u64>) {
+    let seen: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
+    let noted = seen.clone();
+    let server = Raw::on(listen, move |mut stream| {
+        let from: IpAddr = stream.peer_addr().unwrap().ip();
+        *noted.lock().unwrap().entry(from.to_string()).or_default() += 1;
+        while let Some(head) = read_head(&mut stream) {
+            let close = String::from_utf8_lossy(&head).contains("Connection: close");
+            let connection = if close { "close" } else { "keep-alive" };
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: {connection}\r\n\r\nhi"
+            );
+            if std::io::Write::write_all(&mut stream, answer.as_bytes()).is_err() || close {
+                return;
+            }
+        }
+    });
+    let record = load(&server.url(), words);
+    let seen = seen.lock().unwrap().clone();
+    (record, seen)
+}
+
+fn each<const N: usize>(counts: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    counts.map(|(from, n)| (from.to_owned(), n)).into()
+}
+
+#[test]
+fn connections_come_from_each_source_in_turn() {
+    for threads in [1, 2] {
+        let words = format!("-n 200 -c 8 -t {threads} --source 127.0.0.2-127.0.0.5");
+        let (record, seen) = origins_of(&words, "127.0.0.1:0");
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 200)]);
+        assert_eq!(record.load.sources, 4);
+        let two = [
+            ("127.0.0.2", 2),
+            ("127.0.0.3", 2),
+            ("127.0.0.4", 2),
+            ("127.0.0.5", 2),
+        ];
+        assert_eq!(seen, each(two), "{words}");
+    }
+}
+
+#[test]
+fn a_connection_for_each_request_takes_the_next_source() {
+    let words = "-n 90 -c 4 -t 2 --no-keepalive --source 127.0.0.2 --source 127.0.0.8/31";
+    let (record, seen) = origins_of(words, "127.0.0.1:0");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 90)]);
+    let thirty = [("127.0.0.2", 30), ("127.0.0.8", 30), ("127.0.0.9", 30)];
+    assert_eq!(seen, each(thirty));
+}
+
+#[test]
+fn a_network_of_millions_is_counted_into() {
+    let (record, seen) = origins_of("-n 3 -c 3 --source 127.0.0.0/8", "127.0.0.1:0");
+    assert_eq!(record.load.sources, (1 << 24) - 2);
+    let first = [("127.0.0.1", 1), ("127.0.0.2", 1), ("127.0.0.3", 1)];
+    assert_eq!(seen, each(first));
+}
+
+#[test]
+fn sources_are_taken_by_family() {
+    let (record, seen) = origins_of("-n 4 -c 4 --source ::1", "[::1]:0");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 4)]);
+    assert_eq!(seen, each([("::1", 4)]));
+}
+
+fn refused(url: &str, source: &str) -> String {
+    match resolve(url, &["--source", source]) {
+        Err(SpecError::Arguments(error) | SpecError::Environment(error)) => error,
+        Err(other) => panic!("{source}: {other:?}"),
+        Ok(_) => panic!("{source} was accepted"),
+    }
+}
+
+#[test]
+fn sources_that_cant_be_used_are_refused_before_the_load() {
+    let served = Served::clear();
+    let error = refused(&served.url("/"), "::1");
+    assert!(
+        error.contains("--source ::1") && error.contains("family"),
+        "{error}"
+    );
+    // 192.0.2.0/24 is nobody's (RFC 5737), and so not this machine's.
+    for (source, first) in [
+        ("192.0.2.7", "192.0.2.7"),
+        ("192.0.2.0/24", "192.0.2.1"),
+        ("127.0.0.1-192.0.2.9", "192.0.2.9"),
+    ] {
+        let error = refused(&served.url("/"), source);
+        assert!(
+            error.contains(first) && error.contains("ip address add"),
+            "{source}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_source_decides_which_of_a_names_addresses_is_taken() {
+    // Where localhost has an IPv6 address as well, that one would be the first.
+    assert!(resolve("http://localhost:1/", &["--source", "127.0.0.3"]).is_ok());
+}
+
+#[test]
+fn a_load_without_sources_says_so() {
+    let served = Served::clear();
+    assert_eq!(load(&served.url("/"), "-n 1 -c 1").load.sources, 0);
+}

@@ -245,6 +245,34 @@ fn a_partial_baseline_compares_within_cells() {
 }
 
 #[test]
+fn sources_are_a_list_and_are_checked_with_the_plan() {
+    let study = Study::new();
+    let with = |source: &str| {
+        small(
+            "a = [1, 2]",
+            "",
+            &format!("header = [\"A: {{{{ a }}}}\"]\n{source}"),
+        )
+    };
+    let plan = study
+        .read(&with("source = [\"127.0.0.2\", \"127.0.0.8/30\"]"))
+        .unwrap();
+    let load = resolved(&plan, "1").load;
+    assert_eq!(load.flags.source.len(), 2);
+    assert!(load.words().contains(&"--source=127.0.0.8/30".to_owned()));
+    for (source, reason) in [("127.0.0.9/30", "within a network"), ("::1", "family")] {
+        let error = study
+            .read(&with(&format!("source = \"{source}\"")))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(reason) && error.contains("source"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn listed_variants_one_level_and_a_baseline_beside_it() {
     let study = Study::new();
     let three = "variants = [{ a = 1, b = 1 }, { b = 2, a = 1 }, { a = 2, b = 1 }]\n".to_owned();

@@ -6,7 +6,7 @@ use super::Version;
 use crate::field::{is_token, is_value, trim};
 
 /// What is sent where the user names no `User-Agent`.
-const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
+pub(crate) const USER_AGENT: &str = concat!("prony/", env!("CARGO_PKG_VERSION"));
 
 /// What one request says.
 #[derive(Debug, Clone, Copy)]
@@ -40,8 +40,7 @@ pub struct RequestSpec<'a> {
 ///
 /// The part of the request that would not be HTTP, or whose framing would contradict the body.
 pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
-    check(spec)?;
-    let framing = framing(spec)?;
+    let framing = check_request(spec)?;
 
     let mut out = Vec::with_capacity(512 + spec.body.len());
     let version = match spec.version {
@@ -52,10 +51,10 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
         out.extend_from_slice(part.as_bytes());
     }
     // Host goes first (RFC 9110 §7.2).
-    let host = values(spec, "host").next().unwrap_or(spec.host);
+    let host = header_values(spec, "host").next().unwrap_or(spec.host);
     write_header(&mut out, "Host", host);
     for (name, default) in [("User-Agent", USER_AGENT), ("Accept", "*/*")] {
-        if values(spec, name).next().is_none() {
+        if header_values(spec, name).next().is_none() {
             write_header(&mut out, name, default);
         }
     }
@@ -66,7 +65,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     {
         write_header(&mut out, name, value);
     }
-    if framing == Framing::DefaultLength {
+    if framing == BodyFraming::DefaultLength {
         write_header(&mut out, "Content-Length", &spec.body.len().to_string());
     }
     let connection = match (spec.keep_alive, spec.version) {
@@ -74,7 +73,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
         (true, Version::Http10) => Some("keep-alive"),
         (true, Version::Http11) => None,
     };
-    if let (Some(default), None) = (connection, values(spec, "connection").next()) {
+    if let (Some(default), None) = (connection, header_values(spec, "connection").next()) {
         write_header(&mut out, "Connection", default);
     }
     out.extend_from_slice(b"\r\n");
@@ -84,7 +83,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
 
 /// How the body's end is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Framing {
+pub(crate) enum BodyFraming {
     /// By what the user's own headers say, or there is none.
     AsGiven,
     DefaultLength,
@@ -97,8 +96,8 @@ fn write_header(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-fn write_body(out: &mut Vec<u8>, body: &[u8], framing: Framing) {
-    if framing != Framing::Chunked {
+fn write_body(out: &mut Vec<u8>, body: &[u8], framing: BodyFraming) {
+    if framing != BodyFraming::Chunked {
         out.extend_from_slice(body);
         return;
     }
@@ -111,12 +110,21 @@ fn write_body(out: &mut Vec<u8>, body: &[u8], framing: Framing) {
 }
 
 /// The values of the user's headers of that name.
-fn values<'a>(spec: &RequestSpec<'a>, name: &str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn header_values<'a>(
+    spec: &RequestSpec<'a>,
+    name: &str,
+) -> impl Iterator<Item = &'a str> {
     let named = move |(own, _): &&(String, String)| own.eq_ignore_ascii_case(name);
     spec.headers
         .iter()
         .filter(named)
         .map(|(_, value)| value.as_str())
+}
+
+/// Checks a request and says how its body is framed.
+pub(crate) fn check_request(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
+    check(spec)?;
+    framing(spec)
 }
 
 fn check(spec: &RequestSpec) -> Result<(), RequestError> {
@@ -136,10 +144,10 @@ fn check(spec: &RequestSpec) -> Result<(), RequestError> {
             });
         }
     }
-    if let Some(host) = values(spec, "host").next() {
+    if let Some(host) = header_values(spec, "host").next() {
         check_host(trim_str(host))?;
     }
-    if values(spec, "host").nth(1).is_some() {
+    if header_values(spec, "host").nth(1).is_some() {
         return Err(RequestError::SecondHost);
     }
     Ok(())
@@ -174,9 +182,9 @@ fn check_host(host: &str) -> Result<(), RequestError> {
 
 /// How the body is framed; the user's own framing must fit it, or the next request on the
 /// connection would be read as part of this one.
-fn framing(spec: &RequestSpec) -> Result<Framing, RequestError> {
-    let mut lengths = values(spec, "content-length").map(trim_str);
-    let mut codings = values(spec, "transfer-encoding").map(trim_str);
+fn framing(spec: &RequestSpec) -> Result<BodyFraming, RequestError> {
+    let mut lengths = header_values(spec, "content-length").map(trim_str);
+    let mut codings = header_values(spec, "transfer-encoding").map(trim_str);
     let length = lengths.next();
     let coding = codings.next();
     if lengths
@@ -193,20 +201,20 @@ fn framing(spec: &RequestSpec) -> Result<Framing, RequestError> {
             let (given, body_bytes) = (given.to_owned(), spec.body.len());
             return Err(RequestError::ContentLength { given, body_bytes });
         }
-        return Ok(Framing::AsGiven);
+        return Ok(BodyFraming::AsGiven);
     }
     if let Some(given) = coding {
         if !given.eq_ignore_ascii_case("chunked") || spec.version == Version::Http10 {
             return Err(RequestError::TransferEncoding(given.to_owned()));
         }
-        return Ok(Framing::Chunked);
+        return Ok(BodyFraming::Chunked);
     }
     // A method that gives meaning to content says so even if there is none (RFC 9110 §8.6).
     let means_content = matches!(spec.method, "POST" | "PUT" | "PATCH");
     Ok(if spec.body.is_empty() && !means_content {
-        Framing::AsGiven
+        BodyFraming::AsGiven
     } else {
-        Framing::DefaultLength
+        BodyFraming::DefaultLength
     })
 }
 

@@ -1,3 +1,70 @@
 //! HTTP/2 (RFC 9113) from the client's side.
+//!
+//! An [`EncodedRequest`] is written once, before the run. A [`Connection`] belongs to one
+//! connection and carries many exchanges at once:
+//!
+//! ```
+//! use prony_protocol::h1::{RequestSpec, Version};
+//! use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+//!
+//! let spec = RequestSpec {
+//!     method: "GET",
+//!     target: "/",
+//!     version: Version::Http11,
+//!     host: "localhost",
+//!     headers: &[],
+//!     body: b"",
+//!     keep_alive: true,
+//! };
+//! let request = EncodedRequest::new(&spec, Scheme::Http)?;
+//!
+//! let mut connection = Connection::new(ClientSettings { streams: 32, ..Default::default() });
+//! connection.start(&request, 7)?;
+//! let mut out = Vec::new();
+//! connection.take_output(&mut out, |_tag| request.body());
+//! assert!(out.starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"));
+//!
+//! // SETTINGS, the head on stream 1 with status 200, and DATA that ends the stream.
+//! let mut input: &[u8] = b"\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\x04\0\0\0\x01\x88\0\0\x02\0\x01\0\0\0\x01hi";
+//! let mut body = Vec::new();
+//! loop {
+//!     match connection.next(&mut input)? {
+//!         Event::NeedMore => break,
+//!         Event::Head { tag, status } => assert_eq!((tag, status), (7, 200)),
+//!         Event::Body { tag: 7, bytes } => body.extend_from_slice(bytes),
+//!         Event::End { tag } => assert_eq!(tag, 7),
+//!         _ => {}
+//!     }
+//! }
+//! assert_eq!(body, b"hi");
+//! assert!(connection.has_output(), "SETTINGS is to be acknowledged");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Reading it beside the RFC: `frame` is §4 and §6, [`hpack`] is RFC 7541, `stream` is §5.1 and
+//! §8.1, `flow` is §5.2 and §6.9, `settings` is §6.5, and `connection` joins them. What is wrong
+//! with a peer is a [`Violation`], which ends the connection (§5.4.1), or a [`StreamViolation`],
+//! which ends one exchange (§5.4.2). `limits` says what a peer may cost (§10.5).
+//!
+//! Where RFC 9113 leaves the choice, a frame on a stream that the peer itself had ended is a
+//! connection error (§5.1), as no honest server sends one.
 
+mod connection;
+mod error_code;
+mod event;
+mod flow;
+mod frame;
 pub mod hpack;
+mod limits;
+mod request;
+mod settings;
+mod stream;
+mod streams;
+mod violation;
+
+pub use connection::{Connection, Unfinished};
+pub use error_code::ErrorCode;
+pub use event::{Event, StartError, StreamId};
+pub use request::{EncodedRequest, Scheme};
+pub use settings::ClientSettings;
+pub use violation::{FrameType, StreamViolation, Violation};

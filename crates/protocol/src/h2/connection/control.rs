@@ -1,0 +1,208 @@
+//! The frames that are about streams and the connection rather than about answers.
+
+use super::Connection;
+use super::reading::Reading;
+use crate::h2::frame::{self, FrameHeader, Kind, MAX_31_BITS};
+use crate::h2::{ErrorCode, Event, StreamViolation, Violation, limits};
+
+impl Connection {
+    /// A frame moved nothing ahead. Too many in a row are a flood.
+    pub(super) fn note_idle_frame(&mut self) -> Result<(), Violation> {
+        self.idle_frames += 1;
+        if self.idle_frames > limits::IDLE_FRAMES {
+            let limit = limits::IDLE_FRAMES;
+            return Err(Violation::TooManyIdleFrames { limit });
+        }
+        Ok(())
+    }
+
+    /// Checks what a header says before the payload has come: the stream and the length that the
+    /// type demands.
+    #[inline]
+    pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
+        let length_fits = match header.kind {
+            Kind::Settings if header.has(frame::flag::ACK) && header.length > 0 => {
+                return Err(Violation::SettingsAckLength);
+            }
+            Kind::RstStream | Kind::WindowUpdate => header.length == 4,
+            Kind::Ping => header.length == 8,
+            Kind::GoAway => header.length >= 8,
+            _ => true,
+        };
+        match (header.kind, header.stream) {
+            (Kind::PushPromise, _) => Err(Violation::Push),
+            (Kind::Settings | Kind::Ping | Kind::GoAway, 1..) => {
+                Err(Violation::StreamNotZero(header.kind.into()))
+            }
+            (Kind::Headers | Kind::Priority | Kind::RstStream, 0) => {
+                Err(Violation::StreamZero(header.kind.into()))
+            }
+            _ if !length_fits => Err(Violation::FrameLength(header.kind.into())),
+            (Kind::Headers | Kind::RstStream | Kind::WindowUpdate, id @ 1..)
+                if self.streams.find(id).is_none() =>
+            {
+                self.check_late(header)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// RFC 9113 §6.5.
+    pub(super) fn settings(&mut self, payload: &[u8]) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        let changes = self.peer.apply(payload)?;
+        if changes.windows_by != 0 {
+            for stream in self.streams.live_mut() {
+                stream
+                    .send_window
+                    .change(changes.windows_by)
+                    .map_err(|_| Violation::WindowSettingOverflow)?;
+            }
+            self.bodies_blocked = false;
+        }
+        self.outbox.answer(frame::write_settings_ack)?;
+        self.resize_due |= changes.table_lowered;
+        Ok(Some(Event::Settings))
+    }
+
+    /// The peer knows this side's settings (RFC 9113 §6.5.3).
+    pub(super) fn settings_ack(&mut self) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        if !self.acknowledged {
+            self.acknowledged = true;
+            self.decoder.limit_table(self.settings.header_table_bytes);
+        }
+        Ok(None)
+    }
+
+    /// RFC 9113 §6.7.
+    pub(super) fn ping(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        if !header.has(frame::flag::ACK) {
+            self.outbox
+                .answer(|out| frame::write_ping_ack(out, payload))?;
+        }
+        Ok(None)
+    }
+
+    /// RFC 9113 §6.9.
+    pub(super) fn window_update(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        let increment = number(payload) & MAX_31_BITS;
+        if header.stream == 0 {
+            if increment == 0 {
+                return Err(Violation::ZeroIncrement);
+            }
+            self.bodies_blocked = false;
+            let widened = self.send_window.change(i64::from(increment));
+            return widened
+                .map(|()| None)
+                .map_err(|_| Violation::WindowOverflow);
+        }
+        let Some(place) = self.streams.find(header.stream) else {
+            return Ok(None);
+        };
+        if increment == 0 {
+            return self
+                .break_stream(place, StreamViolation::ZeroIncrement)
+                .map(Some);
+        }
+        self.bodies_blocked = false;
+        let window = &mut self.streams.at(place).send_window;
+        match window.change(i64::from(increment)) {
+            Ok(()) => Ok(None),
+            Err(_) => self
+                .break_stream(place, StreamViolation::WindowOverflow)
+                .map(Some),
+        }
+    }
+
+    /// RFC 9113 §6.4.
+    pub(super) fn rst_stream(
+        &mut self,
+        header: FrameHeader,
+        payload: &[u8],
+    ) -> Result<Option<Event<'static>>, Violation> {
+        let Some(place) = self.streams.find(header.stream) else {
+            self.note_idle_frame()?;
+            return Ok(None);
+        };
+        let tag = self.streams.at(place).tag;
+        self.streams.close(place);
+        let code = ErrorCode(number(payload));
+        let unprocessed = code == ErrorCode::REFUSED_STREAM;
+        Ok(Some(Event::Reset {
+            tag,
+            code,
+            unprocessed,
+        }))
+    }
+
+    /// RFC 9113 §6.8.
+    pub(super) fn goaway(&mut self, payload: &[u8]) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        let (last_stream, code) = payload.split_at(4);
+        let last_stream = number(last_stream) & MAX_31_BITS;
+        if self.last_stream.is_some_and(|before| last_stream > before) {
+            return Err(Violation::GoAwayIncreased);
+        }
+        self.last_stream = Some(last_stream);
+        self.goaway_code = ErrorCode(number(code));
+        self.reading = Reading::Unprocessed(0);
+        Ok(Some(Event::GoAway {
+            last_stream,
+            code: self.goaway_code,
+        }))
+    }
+
+    /// Reports the next one of the streams that the peer won't answer, from this place on.
+    pub(super) fn report_unprocessed(&mut self, from: usize) -> Option<Event<'static>> {
+        let last_stream = self.last_stream.unwrap_or(MAX_31_BITS);
+        for place in from..self.streams.places() {
+            let stream = self.streams.at(place);
+            if stream.is_live() && stream.id > last_stream {
+                let tag = stream.tag;
+                // What still comes for it is ignored, as if this side had reset it.
+                self.streams.cancel(place);
+                self.reading = Reading::Unprocessed(place + 1);
+                let code = self.goaway_code;
+                return Some(Event::Reset {
+                    tag,
+                    code,
+                    unprocessed: true,
+                });
+            }
+        }
+        self.reading = Reading::Header;
+        None
+    }
+
+    /// Priorities are deprecated, and a client has no use for a server's (RFC 9113 §5.3.2, §6.3).
+    pub(super) fn priority(
+        &mut self,
+        header: FrameHeader,
+    ) -> Result<Option<Event<'static>>, Violation> {
+        self.note_idle_frame()?;
+        match self.streams.find(header.stream) {
+            Some(place) if header.length != 5 => self
+                .break_stream(place, StreamViolation::PriorityLength)
+                .map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The first 32 bits of a payload, which has as many.
+fn number(payload: &[u8]) -> u32 {
+    payload
+        .first_chunk()
+        .map_or(0, |bytes| u32::from_be_bytes(*bytes))
+}

@@ -1,0 +1,102 @@
+//! What is to be sent: frames that wait, then bodies as far as the windows are open.
+
+use super::Connection;
+use crate::h2::ErrorCode;
+use crate::h2::frame::{self, Kind, MAX_PAYLOAD_BYTES, flag};
+use crate::h2::limits;
+use crate::h2::stream::State;
+
+impl Connection {
+    /// Appends what is to be sent now: everything that was started, cancelled or acknowledged since
+    /// the last call, and up to 64 KiB of the bodies of requests, a frame of each in turn.
+    ///
+    /// `body_of` gives the body of the request that was started with a tag, which must be the same
+    /// as then. It is asked for requests with a body only.
+    ///
+    /// Where `out` is empty, it and a buffer of the connection change places, so that nothing is
+    /// copied; to hand in the same buffer again keeps all memory.
+    #[inline]
+    pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {
+        self.outbox.take(out);
+        if self.wants_to_send_bodies() {
+            self.write_bodies(out, body_of);
+        }
+    }
+
+    /// Is there anything to be sent now?
+    #[inline]
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.outbox.bytes() > 0 || self.wants_to_send_bodies()
+    }
+
+    #[inline]
+    fn wants_to_send_bodies(&self) -> bool {
+        self.streams.sending() > 0 && !self.bodies_blocked && self.failed.is_none()
+    }
+
+    fn write_bodies<'b>(&mut self, out: &mut Vec<u8>, mut body_of: impl FnMut(u32) -> &'b [u8]) {
+        let mut room = limits::BODY_BYTES_A_BATCH;
+        let mut passed_over = 0;
+        while self.streams.sending() > 0 {
+            if room == 0 {
+                return;
+            }
+            // Nobody can send: all places were passed over in a row.
+            if passed_over == self.streams.places() {
+                self.bodies_blocked = true;
+                return;
+            }
+            let place = self.turn;
+            self.turn = (self.turn + 1) % self.streams.places();
+            match self.write_data(place, room, out, &mut body_of) {
+                0 => passed_over += 1,
+                bytes => {
+                    room -= bytes;
+                    passed_over = 0;
+                    self.idle_frames = 0;
+                }
+            }
+        }
+    }
+
+    /// Writes a DATA frame of the stream in this place, as large as its body, the windows and the
+    /// room allow. Returns the number of bytes of the body.
+    fn write_data<'b>(
+        &mut self,
+        place: usize,
+        room: usize,
+        out: &mut Vec<u8>,
+        body_of: &mut impl FnMut(u32) -> &'b [u8],
+    ) -> usize {
+        let stream = self.streams.at(place);
+        let State::Open { unsent } = stream.state else {
+            return 0;
+        };
+        let window = stream
+            .send_window
+            .available()
+            .min(self.send_window.available());
+        let most = room.min(MAX_PAYLOAD_BYTES).min(window as usize);
+        let bytes = usize::try_from(unsent).map_or(most, |unsent| unsent.min(most));
+        if bytes == 0 {
+            return 0;
+        }
+        let id = stream.id;
+        let body = body_of(stream.tag);
+        let from = body.len().wrapping_sub(unsent as usize);
+        let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
+            // Another body than before: what was sent of it can't be completed.
+            self.streams.cancel(place);
+            frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);
+            return 0;
+        };
+        stream.send_window.take(bytes as u32);
+        self.send_window.take(bytes as u32);
+        let all = self.streams.sent(place, bytes as u64);
+        let flags = if all { flag::END_STREAM } else { 0 };
+        frame::write_header(out, bytes, Kind::Data, flags, id);
+        out.extend_from_slice(piece);
+        bytes
+    }
+}

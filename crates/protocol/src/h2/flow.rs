@@ -1,0 +1,123 @@
+//! Flow control (RFC 9113 §5.2, §6.9): how much may be sent, how much may come.
+
+use super::frame::MAX_31_BITS;
+
+/// The size of every window at the start (RFC 9113 §6.9.2), in bytes.
+pub(super) const INITIAL_WINDOW_BYTES: u32 = 65_535;
+
+/// A window would be larger than 2³¹ − 1 bytes (RFC 9113 §6.9.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overflow;
+
+/// More came than the window allowed (RFC 9113 §6.9.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Exceeded;
+
+/// What the peer lets this side send, in bytes. Below 0 after the peer has lowered its
+/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.9.2); always within 32 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SendWindow(i64);
+
+impl SendWindow {
+    pub(super) const fn new(bytes: u32) -> SendWindow {
+        SendWindow(bytes as i64)
+    }
+
+    /// How many bytes may be sent now.
+    pub(super) fn available(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(0)
+    }
+
+    /// Bytes are sent, no more than available.
+    pub(super) fn take(&mut self, bytes: u32) {
+        self.0 -= i64::from(bytes);
+    }
+
+    /// The peer sent WINDOW_UPDATE, or changed its initial size by this difference.
+    pub(super) fn change(&mut self, by: i64) -> Result<(), Overflow> {
+        let bytes = self.0 + by;
+        if bytes > i64::from(MAX_31_BITS) {
+            return Err(Overflow);
+        }
+        self.0 = bytes;
+        Ok(())
+    }
+}
+
+/// What this side lets the peer send. It is opened again when half of it is used: a peer that is
+/// sending at full speed then never runs out of it while the update travels, and an update is
+/// seldom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReceiveWindow {
+    size_bytes: u32,
+    left_bytes: u32,
+}
+
+impl ReceiveWindow {
+    pub(super) const fn new(size_bytes: u32) -> ReceiveWindow {
+        ReceiveWindow {
+            size_bytes,
+            left_bytes: size_bytes,
+        }
+    }
+
+    /// The peer sent bytes that count.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: u32) -> Result<(), Exceeded> {
+        self.left_bytes = self.left_bytes.checked_sub(bytes).ok_or(Exceeded)?;
+        Ok(())
+    }
+
+    /// By how much the window is to be opened now, if at all. It is open again then.
+    #[inline]
+    pub(super) fn increment(&mut self) -> Option<u32> {
+        if self.left_bytes >= self.size_bytes / 2 {
+            return None;
+        }
+        let increment = self.size_bytes - self.left_bytes;
+        self.left_bytes = self.size_bytes;
+        Some(increment)
+    }
+
+    /// How many bytes may still come before an update.
+    pub(super) fn left_bytes(self) -> u32 {
+        self.left_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_send_window_may_go_below_nothing_and_come_back() {
+        let mut window = SendWindow::new(100);
+        window.take(60);
+        assert_eq!(window.change(-100), Ok(()));
+        assert_eq!((window, window.available()), (SendWindow(-60), 0));
+        assert_eq!(window.change(60), Ok(()));
+        assert_eq!(window.available(), 0);
+        assert_eq!(window.change(1), Ok(()));
+        assert_eq!(window.available(), 1);
+    }
+
+    #[test]
+    fn a_send_window_has_31_bits() {
+        let mut window = SendWindow::new(1);
+        assert_eq!(window.change(i64::from(MAX_31_BITS) - 1), Ok(()));
+        assert_eq!(window.change(1), Err(Overflow));
+        assert_eq!(window.available(), MAX_31_BITS);
+    }
+
+    #[test]
+    fn a_receive_window_opens_when_half_of_it_is_used() {
+        let mut window = ReceiveWindow::new(100);
+        assert_eq!(window.take(50), Ok(()));
+        assert_eq!(window.increment(), None);
+        assert_eq!(window.take(1), Ok(()));
+        assert_eq!((window.increment(), window.left_bytes()), (Some(51), 100));
+        assert_eq!(window.increment(), None);
+        assert_eq!(window.take(100), Ok(()));
+        assert_eq!(window.take(1), Err(Exceeded));
+    }
+}

@@ -1,0 +1,214 @@
+//! Frames as bytes (RFC 9113 §4.1 and §6).
+
+use super::ErrorCode;
+
+/// The bytes before the payload of each frame.
+///
+/// ```text
+/// +-----------------------------------------------+
+/// |                 Length (24)                   |
+/// +---------------+---------------+---------------+
+/// |   Type (8)    |   Flags (8)   |
+/// +-+-------------+---------------+-------------------------------+
+/// |R|                 Stream Identifier (31)                      |
+/// +=+=============================================================+
+/// |                        Payload (0...)                       ...
+/// ```
+pub(super) const HEADER_BYTES: usize = 9;
+
+/// The largest payload that every peer takes, and the largest that this client sends and takes, in
+/// bytes (RFC 9113 §4.2). It is also the size of a TLS record; larger frames would save nothing.
+pub(super) const MAX_PAYLOAD_BYTES: usize = 16_384;
+
+/// What a client sends first of all (RFC 9113 §3.4).
+pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// The largest identifier of a stream, and the largest size of a window: 31 bits.
+pub(super) const MAX_31_BITS: u32 = 0x7fff_ffff;
+
+/// Bits of the flags. What a bit means depends on the type.
+pub(super) mod flag {
+    /// The answer to a SETTINGS or PING frame.
+    pub(crate) const ACK: u8 = 0x1;
+    /// The sender sends nothing more on this stream.
+    pub(crate) const END_STREAM: u8 = 0x1;
+    /// The block of fields ends with this frame.
+    pub(crate) const END_HEADERS: u8 = 0x4;
+    /// A byte with the length of the padding, and behind the content the padding.
+    pub(crate) const PADDED: u8 = 0x8;
+    /// Five bytes of a deprecated priority before the block of fields.
+    pub(crate) const PRIORITY: u8 = 0x20;
+}
+
+/// The type of a frame (RFC 9113 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Data = 0,
+    Headers = 1,
+    Priority = 2,
+    RstStream = 3,
+    Settings = 4,
+    PushPromise = 5,
+    Ping = 6,
+    GoAway = 7,
+    WindowUpdate = 8,
+    Continuation = 9,
+    /// To be ignored (RFC 9113 §4.1).
+    Unknown = 255,
+}
+
+impl Kind {
+    const KNOWN: [Kind; 10] = [
+        Kind::Data,
+        Kind::Headers,
+        Kind::Priority,
+        Kind::RstStream,
+        Kind::Settings,
+        Kind::PushPromise,
+        Kind::Ping,
+        Kind::GoAway,
+        Kind::WindowUpdate,
+        Kind::Continuation,
+    ];
+
+    #[inline]
+    fn of(byte: u8) -> Kind {
+        Kind::KNOWN
+            .get(usize::from(byte))
+            .copied()
+            .unwrap_or(Kind::Unknown)
+    }
+}
+
+/// What stands before a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FrameHeader {
+    /// The length of the payload, in bytes.
+    pub(super) length: u32,
+    pub(super) kind: Kind,
+    pub(super) flags: u8,
+    /// The identifier of the stream, without the reserved bit; 0 for the connection.
+    pub(super) stream: u32,
+}
+
+impl FrameHeader {
+    #[inline]
+    pub(super) fn parse(bytes: &[u8; HEADER_BYTES]) -> FrameHeader {
+        let &[a, b, c, kind, flags, ref stream @ ..] = bytes;
+        FrameHeader {
+            length: u32::from_be_bytes([0, a, b, c]),
+            kind: Kind::of(kind),
+            flags,
+            stream: u32::from_be_bytes(*stream) & MAX_31_BITS,
+        }
+    }
+
+    #[inline]
+    pub(super) fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Appends the header of a frame whose payload the caller appends.
+pub(super) fn write_header(out: &mut Vec<u8>, length: usize, kind: Kind, flags: u8, stream: u32) {
+    let [_, a, b, c] = (length as u32).to_be_bytes();
+    let [d, e, f, g] = stream.to_be_bytes();
+    out.extend_from_slice(&[a, b, c, kind as u8, flags, d, e, f, g]);
+}
+
+/// Appends a whole frame.
+fn write(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
+    write_header(out, payload.len(), kind, flags, stream);
+    out.extend_from_slice(payload);
+}
+
+/// Appends SETTINGS (RFC 9113 §6.5): identifiers with their values.
+pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
+    write_header(out, settings.len() * 6, Kind::Settings, 0, 0);
+    for (identifier, value) in settings {
+        out.extend_from_slice(&identifier.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Appends the acknowledgement of SETTINGS (RFC 9113 §6.5.3).
+pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
+    write(out, Kind::Settings, flag::ACK, 0, &[]);
+}
+
+/// Appends the answer to a PING, with what that held (RFC 9113 §6.7).
+pub(super) fn write_ping_ack(out: &mut Vec<u8>, opaque: &[u8]) {
+    write(out, Kind::Ping, flag::ACK, 0, opaque);
+}
+
+/// Appends WINDOW_UPDATE (RFC 9113 §6.9). Stream 0 is the connection.
+pub(super) fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
+    write(out, Kind::WindowUpdate, 0, stream, &increment.to_be_bytes());
+}
+
+/// Appends RST_STREAM (RFC 9113 §6.4).
+pub(super) fn write_rst_stream(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
+    write(out, Kind::RstStream, 0, stream, &code.0.to_be_bytes());
+}
+
+/// Appends GOAWAY (RFC 9113 §6.8). No stream of a server's was processed, as none is allowed.
+pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
+    write_header(out, 8, Kind::GoAway, 0, 0);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&code.0.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_they_are_written() {
+        let mut out = Vec::new();
+        write_header(&mut out, 0x01_0203, Kind::Headers, 0x25, 0x7fff_fffe);
+        assert_eq!(out, b"\x01\x02\x03\x01\x25\x7f\xff\xff\xfe");
+        out[5] |= 0x80;
+        let header = FrameHeader::parse(out.first_chunk().expect("nine bytes"));
+        let expected = FrameHeader {
+            length: 0x01_0203,
+            kind: Kind::Headers,
+            flags: 0x25,
+            stream: 0x7fff_fffe,
+        };
+        assert_eq!(header, expected);
+        assert!(header.has(flag::END_HEADERS) && !header.has(flag::PADDED));
+    }
+
+    #[test]
+    fn types_have_their_numbers() {
+        for byte in 0..=255u8 {
+            let kind = Kind::of(byte);
+            assert!(if byte < 10 {
+                kind as u8 == byte
+            } else {
+                kind == Kind::Unknown
+            });
+        }
+    }
+
+    #[test]
+    fn frames_of_the_connection() {
+        let mut out = Vec::new();
+        write_settings(&mut out, &[(2, 0), (4, 65_536)]);
+        write_settings_ack(&mut out);
+        write_ping_ack(&mut out, b"12345678");
+        write_window_update(&mut out, 0, 1);
+        write_rst_stream(&mut out, 3, ErrorCode::CANCEL);
+        write_goaway(&mut out, ErrorCode::PROTOCOL_ERROR);
+        let expected: &[&[u8]] = &[
+            b"\0\0\x0c\x04\0\0\0\0\0\0\x02\0\0\0\0\0\x04\0\x01\0\0",
+            b"\0\0\0\x04\x01\0\0\0\0",
+            b"\0\0\x08\x06\x01\0\0\0\x0012345678",
+            b"\0\0\x04\x08\0\0\0\0\0\0\0\0\x01",
+            b"\0\0\x04\x03\0\0\0\0\x03\0\0\0\x08",
+            b"\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\x01",
+        ];
+        assert_eq!(out, expected.concat());
+    }
+}

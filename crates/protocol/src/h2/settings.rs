@@ -1,0 +1,265 @@
+//! What each side tells the other about itself (RFC 9113 §6.5).
+
+use super::flow::INITIAL_WINDOW_BYTES;
+use super::frame::{MAX_31_BITS, MAX_PAYLOAD_BYTES};
+use super::hpack::DEFAULT_TABLE_BYTES;
+use super::{Violation, limits};
+
+/// Identifiers (RFC 9113 §6.5.2).
+mod id {
+    pub(super) const HEADER_TABLE_SIZE: u16 = 0x1;
+    pub(super) const ENABLE_PUSH: u16 = 0x2;
+    pub(super) const MAX_CONCURRENT_STREAMS: u16 = 0x3;
+    pub(super) const INITIAL_WINDOW_SIZE: u16 = 0x4;
+    pub(super) const MAX_FRAME_SIZE: u16 = 0x5;
+    pub(super) const MAX_HEADER_LIST_SIZE: u16 = 0x6;
+}
+
+/// What this client is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// How many requests are under way at once at the most, 1 to [`ClientSettings::STREAMS_MAX`];
+    /// other values are moved there. Memory is set aside for twice as many.
+    pub streams: u32,
+    /// The size of each stream's receive window, 65,535 to 2³¹ − 1 bytes; others are moved there.
+    /// Default 16 MiB.
+    pub stream_window_bytes: u32,
+    /// The size of the connection's receive window, 65,535 to 2³¹ − 1 bytes; others are moved
+    /// there. Default 1 GiB.
+    ///
+    /// Windows protect the memory of a receiver that keeps what it was sent. This one keeps
+    /// nothing, so small windows would only measure themselves and cost WINDOW_UPDATE frames.
+    pub connection_window_bytes: u32,
+    /// The largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
+    /// lowered. Default 4,096, which is what peers assume without being told.
+    pub header_table_bytes: u32,
+}
+
+impl ClientSettings {
+    /// The most streams at once on one connection.
+    pub const STREAMS_MAX: u32 = 65_536;
+
+    const HEADER_TABLE_MAX_BYTES: u32 = 64 * 1_024;
+
+    pub(super) fn within_bounds(self) -> ClientSettings {
+        let window = |bytes: u32| bytes.clamp(INITIAL_WINDOW_BYTES, MAX_31_BITS);
+        ClientSettings {
+            streams: self.streams.clamp(1, ClientSettings::STREAMS_MAX),
+            stream_window_bytes: window(self.stream_window_bytes),
+            connection_window_bytes: window(self.connection_window_bytes),
+            header_table_bytes: self
+                .header_table_bytes
+                .min(ClientSettings::HEADER_TABLE_MAX_BYTES),
+        }
+    }
+
+    /// What is to be said: everything that differs from what a peer assumes.
+    pub(super) fn list(&self) -> ([(u16, u32); 4], usize) {
+        let mut list = [
+            (id::ENABLE_PUSH, 0),
+            (id::INITIAL_WINDOW_SIZE, self.stream_window_bytes),
+            (id::MAX_HEADER_LIST_SIZE, limits::HEADER_LIST_BYTES),
+            (0, 0),
+        ];
+        if self.header_table_bytes == DEFAULT_TABLE_BYTES {
+            return (list, 3);
+        }
+        list[3] = (id::HEADER_TABLE_SIZE, self.header_table_bytes);
+        (list, 4)
+    }
+}
+
+impl Default for ClientSettings {
+    fn default() -> ClientSettings {
+        ClientSettings {
+            streams: 1,
+            stream_window_bytes: 16 * 1_024 * 1_024,
+            connection_window_bytes: 1_024 * 1_024 * 1_024,
+            header_table_bytes: DEFAULT_TABLE_BYTES,
+        }
+    }
+}
+
+/// What the peer is like, as far as it has said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PeerSettings {
+    /// Its first SETTINGS have come.
+    pub(super) seen: bool,
+    /// How many streams it allows at once; none where it sets no limit.
+    pub(super) max_streams: Option<u32>,
+    /// The size of each stream's send window at its start, in bytes.
+    pub(super) initial_window_bytes: u32,
+    /// The longest list of fields that it takes, in bytes as RFC 9113 §6.5.2 counts them.
+    pub(super) max_header_list_bytes: Option<u32>,
+    /// The largest dynamic table that its decoder allows, in bytes.
+    pub(super) header_table_bytes: u32,
+}
+
+/// What a peer's SETTINGS mean for what is under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// By how much every stream's send window grows or shrinks (RFC 9113 §6.9.2).
+    pub(super) windows_by: i64,
+    /// The dynamic table may be smaller than before, which the next block must acknowledge (RFC
+    /// 9113 §4.3.1).
+    pub(super) table_lowered: bool,
+}
+
+impl PeerSettings {
+    pub(super) fn new() -> PeerSettings {
+        PeerSettings {
+            seen: false,
+            max_streams: Some(limits::STREAMS_BEFORE_SETTINGS),
+            initial_window_bytes: INITIAL_WINDOW_BYTES,
+            max_header_list_bytes: None,
+            header_table_bytes: DEFAULT_TABLE_BYTES,
+        }
+    }
+
+    /// Takes the payload of a SETTINGS frame, each setting in its order (RFC 9113 §6.5.3).
+    pub(super) fn apply(&mut self, payload: &[u8]) -> Result<Changes, Violation> {
+        let (settings, []) = payload.as_chunks::<6>() else {
+            return Err(Violation::SettingsLength);
+        };
+        if !self.seen {
+            self.seen = true;
+            self.max_streams = None;
+        }
+        let before = self.initial_window_bytes;
+        let mut table_lowered = false;
+        for &[a, b, ref value @ ..] in settings {
+            let value = u32::from_be_bytes(*value);
+            match u16::from_be_bytes([a, b]) {
+                id::HEADER_TABLE_SIZE => {
+                    table_lowered |= value < self.header_table_bytes;
+                    self.header_table_bytes = value;
+                }
+                id::ENABLE_PUSH if value != 0 => return Err(Violation::PushSetting),
+                id::MAX_CONCURRENT_STREAMS => self.max_streams = Some(value),
+                id::INITIAL_WINDOW_SIZE if value > MAX_31_BITS => {
+                    return Err(Violation::WindowSetting);
+                }
+                id::INITIAL_WINDOW_SIZE => self.initial_window_bytes = value,
+                // No frame of ours is larger than the smallest limit.
+                id::MAX_FRAME_SIZE if !(MAX_PAYLOAD_BYTES as u32..=0xff_ffff).contains(&value) => {
+                    return Err(Violation::FrameSizeSetting);
+                }
+                id::MAX_HEADER_LIST_SIZE => self.max_header_list_bytes = Some(value),
+                // Unknown ones are ignored (RFC 9113 §6.5.2).
+                _ => {}
+            }
+        }
+        Ok(Changes {
+            windows_by: i64::from(self.initial_window_bytes) - i64::from(before),
+            table_lowered,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply(peer: &mut PeerSettings, settings: &[(u16, u32)]) -> Result<Changes, Violation> {
+        let mut payload = Vec::new();
+        for (identifier, value) in settings {
+            payload.extend_from_slice(&identifier.to_be_bytes());
+            payload.extend_from_slice(&value.to_be_bytes());
+        }
+        peer.apply(&payload)
+    }
+
+    #[test]
+    fn settings_are_kept_in_their_order() {
+        let mut peer = PeerSettings::new();
+        let settings = [
+            (3, 7),
+            (4, 10),
+            (5, 16_384),
+            (6, 99),
+            (4, 70_000),
+            (0x99, 1),
+            (2, 0),
+        ];
+        let changes = apply(&mut peer, &settings).expect("valid settings");
+        assert_eq!(
+            changes,
+            Changes {
+                windows_by: 4_465,
+                table_lowered: false
+            }
+        );
+        assert_eq!(
+            (peer.max_streams, peer.max_header_list_bytes),
+            (Some(7), Some(99))
+        );
+        assert_eq!(peer.initial_window_bytes, 70_000);
+    }
+
+    #[test]
+    fn before_settings_a_hundred_streams_are_allowed_and_without_a_limit_all() {
+        let mut peer = PeerSettings::new();
+        assert_eq!(peer.max_streams, Some(100));
+        assert_eq!(apply(&mut peer, &[]), Ok(Changes::default()));
+        assert_eq!(peer.max_streams, None);
+        assert_eq!(apply(&mut peer, &[(3, 0)]), Ok(Changes::default()));
+        assert_eq!(apply(&mut peer, &[]), Ok(Changes::default()));
+        assert_eq!(peer.max_streams, Some(0));
+    }
+
+    #[test]
+    fn a_table_that_was_smaller_in_between_counts_as_lowered() {
+        let mut peer = PeerSettings::new();
+        for (settings, lowered) in [
+            ([(1, 4_096), (1, 8_192)], false),
+            ([(1, 0), (1, 8_192)], true),
+            ([(1, 8_192), (1, 8_191)], true),
+            ([(1, 8_191), (1, 8_192)], false),
+        ] {
+            let changes = apply(&mut peer, &settings).expect("valid settings");
+            assert_eq!(changes.table_lowered, lowered, "{settings:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range() {
+        for (setting, violation) in [
+            ((2, 1), Violation::PushSetting),
+            ((2, 2), Violation::PushSetting),
+            ((4, 1 << 31), Violation::WindowSetting),
+            ((5, 16_383), Violation::FrameSizeSetting),
+            ((5, 1 << 24), Violation::FrameSizeSetting),
+        ] {
+            assert_eq!(apply(&mut PeerSettings::new(), &[setting]), Err(violation));
+        }
+        assert_eq!(
+            PeerSettings::new().apply(&[0; 7]),
+            Err(Violation::SettingsLength)
+        );
+    }
+
+    #[test]
+    fn only_what_differs_is_said() {
+        let plain = ClientSettings::default();
+        assert_eq!(plain.list().1, 3);
+        let (list, count) = ClientSettings {
+            header_table_bytes: 0,
+            ..plain
+        }
+        .list();
+        assert_eq!((list[3], count), ((1, 0), 4));
+        let silly = ClientSettings {
+            streams: 0,
+            stream_window_bytes: 0,
+            connection_window_bytes: u32::MAX,
+            header_table_bytes: u32::MAX,
+        };
+        let bounded = ClientSettings {
+            streams: 1,
+            stream_window_bytes: 65_535,
+            connection_window_bytes: MAX_31_BITS,
+            header_table_bytes: 65_536,
+        };
+        assert_eq!(silly.within_bounds(), bounded);
+    }
+}

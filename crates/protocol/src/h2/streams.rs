@@ -1,0 +1,278 @@
+//! The streams of one connection, in a fixed number of places.
+
+use super::flow::{ReceiveWindow, SendWindow};
+use super::frame::MAX_31_BITS;
+use super::stream::{Answer, State, Stream};
+use crate::h1::Expects;
+
+/// All streams.
+///
+/// A stream's place follows from its identifier, so that finding it takes no search: the places are
+/// a ring, and streams of successive identifiers have successive places. Where the place of the
+/// next identifier is still taken by a slow stream, that identifier is left out, which is allowed
+/// (RFC 9113 §5.1.1: identifiers grow, and those left out count as closed). There are at least
+/// twice as many places as streams at once, so a free one is near.
+///
+/// A place remembers its stream after the end, until another one takes it.
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// Their number is a power of two.
+    places: Box<[Stream]>,
+    next_id: u32,
+    /// How many are live.
+    active: u32,
+    /// How many of those have a body that is not sent yet.
+    sending: u32,
+    /// The latest identifier that was ever cancelled.
+    last_cancelled: u32,
+}
+
+/// What is known of an identifier that belongs to no live stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It was never used.
+    Idle,
+    /// The peer ended it, or it was left out.
+    Closed,
+    /// This side may have reset it: what comes for it was sent before the peer knew.
+    Cancelled,
+}
+
+impl Streams {
+    /// Room for so many streams at once.
+    pub(super) fn new(most: u32) -> Streams {
+        let places = (most as usize * 2).next_power_of_two();
+        Streams {
+            places: vec![Stream::NONE; places].into_boxed_slice(),
+            next_id: 1,
+            active: 0,
+            sending: 0,
+            last_cancelled: 0,
+        }
+    }
+
+    /// Forgets all, as on a new connection.
+    pub(super) fn restart(&mut self) {
+        self.places.fill(Stream::NONE);
+        (self.next_id, self.active, self.sending, self.last_cancelled) = (1, 0, 0, 0);
+    }
+
+    pub(super) fn active(&self) -> u32 {
+        self.active
+    }
+
+    pub(super) fn sending(&self) -> u32 {
+        self.sending
+    }
+
+    /// How many places there are.
+    pub(super) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn at(&mut self, place: usize) -> &mut Stream {
+        &mut self.places[place]
+    }
+
+    pub(super) fn live(&self) -> impl Iterator<Item = &Stream> {
+        self.places.iter().filter(|stream| stream.is_live())
+    }
+
+    pub(super) fn live_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.places.iter_mut().filter(|stream| stream.is_live())
+    }
+
+    #[inline]
+    fn place(&self, id: u32) -> usize {
+        (id >> 1) as usize & (self.places.len() - 1)
+    }
+
+    /// The place of a live stream.
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<usize> {
+        let place = self.place(id);
+        let stream = &self.places[place];
+        (stream.id == id && stream.is_live()).then_some(place)
+    }
+
+    /// What is known of an identifier that [`Streams::find`] doesn't find.
+    #[cold]
+    pub(super) fn standing(&self, id: u32) -> Standing {
+        // Those of even numbers are the server's, which may not open any.
+        if id.is_multiple_of(2) || id >= self.next_id {
+            return Standing::Idle;
+        }
+        let stream = &self.places[self.place(id)];
+        let cancelled = match stream.id == id {
+            true => stream.state == State::Cancelled,
+            false => id <= self.last_cancelled,
+        };
+        if cancelled {
+            Standing::Cancelled
+        } else {
+            Standing::Closed
+        }
+    }
+
+    /// Is there an identifier left?
+    pub(super) fn has_ids(&self) -> bool {
+        // Identifiers may be left out before the next free place.
+        (self.next_id as usize) + 2 * self.places.len() < MAX_31_BITS as usize
+    }
+
+    /// Opens a stream, with so many bytes of body to send. There must be an identifier left and
+    /// fewer live streams than places.
+    #[inline]
+    pub(super) fn open(
+        &mut self,
+        tag: u32,
+        expects: Expects,
+        body_bytes: u64,
+        windows: (SendWindow, ReceiveWindow),
+    ) -> u32 {
+        while self.places[self.place(self.next_id)].is_live() {
+            self.next_id += 2;
+        }
+        let id = self.next_id;
+        self.next_id += 2;
+        self.active += 1;
+        let state = match body_bytes {
+            0 => State::HalfClosedLocal,
+            unsent => {
+                self.sending += 1;
+                State::Open { unsent }
+            }
+        };
+        self.places[self.place(id)] = Stream {
+            id,
+            tag,
+            state,
+            answer: Answer::Head { interims: 0 },
+            send_window: windows.0,
+            receive_window: windows.1,
+            expects,
+        };
+        id
+    }
+
+    /// So many bytes of the body of a live stream are sent, no more than there are. True if it is
+    /// all of it.
+    pub(super) fn sent(&mut self, place: usize, bytes: u64) -> bool {
+        let stream = &mut self.places[place];
+        let State::Open { unsent } = &mut stream.state else {
+            return false;
+        };
+        *unsent -= bytes;
+        let all = *unsent == 0;
+        if all {
+            stream.state = State::HalfClosedLocal;
+            self.sending -= 1;
+        }
+        all
+    }
+
+    /// A live stream ends by the peer's doing.
+    #[inline]
+    pub(super) fn close(&mut self, place: usize) {
+        self.leave(place, State::Closed);
+    }
+
+    /// A live stream ends by this side's doing.
+    pub(super) fn cancel(&mut self, place: usize) {
+        self.last_cancelled = self.last_cancelled.max(self.places[place].id);
+        self.leave(place, State::Cancelled);
+    }
+
+    #[inline]
+    fn leave(&mut self, place: usize, to: State) {
+        let stream = &mut self.places[place];
+        self.sending -= u32::from(matches!(stream.state, State::Open { .. }));
+        self.active -= 1;
+        stream.state = to;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(streams: &mut Streams, body_bytes: u64) -> u32 {
+        let windows = (SendWindow::new(9), ReceiveWindow::new(9));
+        streams.open(7, Expects::Body, body_bytes, windows)
+    }
+
+    fn find(streams: &Streams, id: u32) -> usize {
+        streams.find(id).expect("a live stream")
+    }
+
+    #[test]
+    fn a_taken_place_is_passed_over() {
+        let mut streams = Streams::new(2);
+        let slow = open(&mut streams, 0);
+        assert_eq!((slow, streams.places()), (1, 4));
+        let ids: Vec<u32> = (0..6)
+            .map(|_| {
+                let id = open(&mut streams, 0);
+                let place = find(&streams, id);
+                streams.close(place);
+                id
+            })
+            .collect();
+        assert_eq!(ids, [3, 5, 7, 11, 13, 15]);
+        assert_eq!(streams.active(), 1);
+        assert!(streams.find(slow).is_some());
+        assert_eq!(streams.standing(9), Standing::Closed);
+    }
+
+    #[test]
+    fn what_is_over_is_remembered() {
+        let mut streams = Streams::new(1);
+        assert_eq!(streams.standing(1), Standing::Idle);
+        let cancelled = open(&mut streams, 5);
+        assert_eq!((streams.active(), streams.sending()), (1, 1));
+        let place = find(&streams, cancelled);
+        streams.cancel(place);
+        assert_eq!((streams.active(), streams.sending()), (0, 0));
+        assert_eq!(streams.standing(cancelled), Standing::Cancelled);
+        for _ in 0..9 {
+            let id = open(&mut streams, 0);
+            let place = find(&streams, id);
+            streams.close(place);
+            assert_eq!(streams.standing(id), Standing::Closed);
+            assert_eq!(streams.standing(cancelled), Standing::Cancelled);
+        }
+        for id in [0, 2, 4, 21, 23, MAX_31_BITS] {
+            assert_eq!(streams.standing(id), Standing::Idle, "{id}");
+        }
+        streams.restart();
+        assert_eq!(streams.standing(cancelled), Standing::Idle);
+    }
+
+    #[test]
+    fn a_body_is_sent_in_parts() {
+        let mut streams = Streams::new(1);
+        let id = open(&mut streams, 5);
+        let place = find(&streams, id);
+        assert!(!streams.sent(place, 3));
+        assert_eq!(streams.at(place).state, State::Open { unsent: 2 });
+        assert!(streams.sent(place, 2));
+        assert_eq!(
+            (streams.sending(), streams.at(place).state),
+            (0, State::HalfClosedLocal)
+        );
+    }
+
+    #[test]
+    fn identifiers_end() {
+        let mut streams = Streams::new(1);
+        streams.next_id = MAX_31_BITS - 8;
+        assert!(streams.has_ids());
+        while streams.has_ids() {
+            let id = open(&mut streams, 0);
+            assert!(id <= MAX_31_BITS);
+            let place = find(&streams, id);
+            streams.close(place);
+        }
+        assert!(streams.next_id > MAX_31_BITS - 8);
+    }
+}

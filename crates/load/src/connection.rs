@@ -71,7 +71,7 @@ pub(crate) struct Connection {
     /// How much of the request TLS has taken; in clear, and where there is none, [`NOTHING_LEFT`].
     encrypted: usize,
     /// The body's hash, where somebody wants it.
-    hash: Option<Sha256>,
+    hash: Option<Box<Sha256>>,
 }
 
 impl Connection {
@@ -91,7 +91,7 @@ impl Connection {
 
     /// From now on bodies are hashed, for [`Connection::take_hash`].
     pub(crate) fn hash_bodies(&mut self) {
-        self.hash = Some(Sha256::new());
+        self.hash = Some(Box::default());
     }
 
     /// The hash of the bodies so far.

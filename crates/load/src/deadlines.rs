@@ -7,13 +7,14 @@
 use prony_record::Nanos;
 
 const NONE: u32 = u32::MAX;
+/// In the place of what is before a slot that is not in the list.
+const UNLISTED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy)]
 struct Link {
     before: u32,
     after: u32,
     at: Nanos,
-    listed: bool,
 }
 
 /// The deadlines of up to as many slots as it was made for.
@@ -26,10 +27,9 @@ pub(crate) struct Deadlines {
 impl Deadlines {
     pub(crate) fn new(slots: usize) -> Deadlines {
         let link = Link {
-            before: NONE,
+            before: UNLISTED,
             after: NONE,
             at: Nanos::MAX,
-            listed: false,
         };
         Deadlines {
             links: vec![link; slots],
@@ -46,7 +46,6 @@ impl Deadlines {
             before,
             after: NONE,
             at,
-            listed: true,
         };
         match before {
             NONE => self.first = slot,
@@ -58,10 +57,10 @@ impl Deadlines {
     /// Takes the slot's deadline out, if it has one.
     pub(crate) fn clear(&mut self, slot: u32) {
         let link = self.links[slot as usize];
-        if !link.listed {
+        if link.before == UNLISTED {
             return;
         }
-        self.links[slot as usize].listed = false;
+        self.links[slot as usize].before = UNLISTED;
         match link.before {
             NONE => self.first = link.after,
             before => self.links[before as usize].after = link.after,

@@ -28,14 +28,17 @@ impl Expectations {
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     length: u64,
-    hash: Option<Sha256>,
+    /// Boxed, as it is large and few loads want it; once there it is kept for the next body.
+    hash: Option<Box<Sha256>>,
 }
 
 impl Body {
     /// Begins a new body.
     pub(crate) fn start(&mut self, expected: &Expectations) {
         self.length = 0;
-        self.hash = expected.sha256.map(|_| Sha256::new());
+        if expected.sha256.is_some() {
+            self.hash.get_or_insert_default().reset();
+        }
     }
 
     pub(crate) fn add(&mut self, piece: &[u8]) {
@@ -57,10 +60,12 @@ impl Body {
         if expected.size.is_some_and(|size| size != self.length) {
             return Outcome::UnexpectedSize;
         }
-        let hash = self.hash.take().map(|hash| hash.finalize());
-        match (expected.sha256, hash) {
-            (Some(expected), Some(hash)) if expected[..] != hash[..] => Outcome::UnexpectedBody,
-            _ => Outcome::Ok,
+        let (Some(expected), Some(hash)) = (expected.sha256, &mut self.hash) else {
+            return Outcome::Ok;
+        };
+        match hash.finalize_reset()[..] == expected {
+            true => Outcome::Ok,
+            false => Outcome::UnexpectedBody,
         }
     }
 }

@@ -13,6 +13,11 @@ pub enum HuffmanError {
     Padding,
 }
 
+/// How many short codes are decoded before the next bits are fetched: so many fit into 57 bits.
+const SHORT_AT_ONCE: usize = 7;
+/// The lowest of [`SHORT`] bits that no short code begins with.
+const FIRST_LONG_CODE: u64 = 0xfe;
+
 /// The number of symbols: all bytes, and EOS.
 const SYMBOLS: usize = 257;
 /// The symbol that marks the end, and is never sent.
@@ -132,63 +137,86 @@ const fn short_codes() -> [Code; 1 << SHORT] {
 /// # Errors
 ///
 /// The string is not coded as it must be; some of it may have been appended by then.
-pub(super) fn decode(mut coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
-    out.reserve(coded.len() * 8 / SHORTEST);
-    // The next bits, the first of them highest, and how many of them there are. Whatever stands
-    // below them is what comes next, or zeros.
-    let mut window = 0u64;
-    let mut have = 0u32;
-    loop {
-        if let Some(word) = coded.first_chunk() {
-            window |= u64::from_be_bytes(*word) >> have;
-            let bytes = (63 - have) / 8;
-            coded = &coded[bytes as usize..];
-            have += bytes * 8;
-        } else {
-            while let ([byte, rest @ ..], true) = (coded, have <= 56) {
-                window |= u64::from(*byte) << (56 - have);
-                coded = rest;
-                have += 8;
-            }
-            if coded.is_empty() {
-                break;
-            }
-        }
-        while have >= LONGEST {
-            let (symbol, bits) = first_symbol(window)?;
-            window <<= bits;
-            have -= bits;
-            out.push(symbol);
-        }
-    }
-    // The end, where ones stand behind the last bit as they do in the padding.
-    while have > 0 {
-        let filled = window | (u64::MAX >> have);
-        match first_symbol(filled) {
-            Ok((symbol, bits)) if bits <= have => {
-                window <<= bits;
-                have -= bits;
-                out.push(symbol);
-            }
-            Err(error) if have >= LONGEST => return Err(error),
-            _ if filled == u64::MAX && have < 8 => break,
-            _ => return Err(HuffmanError::Padding),
-        }
-    }
+pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
+    let start = out.len();
+    out.resize(start + coded.len() * 8 / SHORTEST + SHORT_AT_ONCE, 0);
+    let bytes = decode_into(coded, &mut out[start..])?;
+    out.truncate(start + bytes);
     Ok(())
 }
 
-/// The symbol that the highest bits of the window stand for, and the length of its code in bits.
-#[inline]
-fn first_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
-    let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
-    if code.bits > 0 {
-        return Ok((code.symbol, u32::from(code.bits)));
+/// Decodes a string to where there is room for it. Returns how many bytes it has.
+fn decode_into(coded: &[u8], room: &mut [u8]) -> Result<usize, HuffmanError> {
+    let end = coded.len() * 8;
+    let (mut symbols, mut bit) = (0, 0);
+    loop {
+        let mut window = window(coded, bit);
+        for _ in 0..SHORT_AT_ONCE {
+            let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
+            if code.bits == 0 {
+                break;
+            }
+            // Ones that only stand in for what is behind the end may have been part of a code;
+            // then there is no room, or `bit` is beyond the end below.
+            *room.get_mut(symbols).ok_or(HuffmanError::Padding)? = code.symbol;
+            symbols += 1;
+            bit += usize::from(code.bits);
+            window <<= code.bits;
+        }
+        if window >> (64 - SHORT) < FIRST_LONG_CODE {
+            continue;
+        }
+        // A long code, or the end, where nothing but ones is left.
+        let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
+        let window = self::window(coded, bit);
+        if left < 8 && window == u64::MAX {
+            return Ok(symbols);
+        }
+        let (symbol, bits) =
+            long_symbol(window).map_err(|error| match left < LONGEST as usize {
+                true => HuffmanError::Padding,
+                false => error,
+            })?;
+        if bits as usize > left {
+            return Err(HuffmanError::Padding);
+        }
+        *room.get_mut(symbols).ok_or(HuffmanError::Padding)? = symbol;
+        symbols += 1;
+        bit += bits as usize;
     }
-    long_symbol(window)
 }
 
-/// The same for codes of more than [`SHORT`] bits: few strings have any.
+/// The bits from this one on, at least 57 of them, with ones behind the last.
+#[inline]
+fn window(coded: &[u8], bit: usize) -> u64 {
+    let byte = bit / 8;
+    let word = match coded.get(byte..).and_then(<[u8]>::first_chunk) {
+        Some(word) => u64::from_be_bytes(*word),
+        None => last_word(coded, byte),
+    };
+    let beyond = (bit % 8) as u32;
+    word << beyond | !(u64::MAX << beyond)
+}
+
+/// Fewer than eight bytes from this one on, with ones behind the last.
+#[inline]
+fn last_word(coded: &[u8], byte: usize) -> u64 {
+    let have = coded.len().saturating_sub(byte) as u32;
+    if have == 0 {
+        return u64::MAX;
+    }
+    let missing = 64 - 8 * have;
+    let word = match coded.last_chunk() {
+        Some(word) => u64::from_be_bytes(*word),
+        None => coded[byte..]
+            .iter()
+            .fold(0, |word, &byte| word << 8 | u64::from(byte)),
+    };
+    word << missing | !(u64::MAX << missing)
+}
+
+/// The symbol whose code of more than [`SHORT`] bits stands highest in the window, and the length of
+/// that, in bits. Few strings have any.
 #[inline(never)]
 fn long_symbol(window: u64) -> Result<(u8, u32), HuffmanError> {
     let lengths = SHORT as usize + 1..=LONGEST as usize;
@@ -265,6 +293,8 @@ mod tests {
             .filter(|&&bits| u32::from(bits) <= SHORT)
             .count();
         assert_eq!(short, 74);
+        let long = SHORT_CODES.iter().position(|code| code.bits == 0);
+        assert_eq!(long, Some(FIRST_LONG_CODE as usize));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! In the steady state a worker allocates nothing for a request. Alone in its binary, because it
+//! In the steady state a worker allocates nothing for a request, and a connection costs it little
+//! memory. Alone in its binary, because it
 //! replaces the allocator; the origin runs in the same process, so threads are told by their names.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use clap::Parser;
 use prony_load::{Control, LoadOptions, LoadSpec, run};
@@ -13,32 +14,49 @@ use prony_record::Record;
 /// Allocations of threads whose name begins with `load-`.
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes that those threads hold, and the most that they held. What others free is not subtracted,
+/// so it says something from a reset to the end of a load.
+static HELD: AtomicI64 = AtomicI64::new(0);
+static MOST_HELD: AtomicI64 = AtomicI64::new(0);
+
 struct Counting;
 
-fn count() {
+/// Notes an allocation of so many bytes in place of others.
+fn count(bytes: usize, instead_of: usize) {
+    if !is_worker() {
+        return;
+    }
+    if bytes > 0 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+    }
+    let more = bytes as i64 - instead_of as i64;
+    let held = HELD.fetch_add(more, Ordering::Relaxed) + more;
+    MOST_HELD.fetch_max(held, Ordering::Relaxed);
+}
+
+fn is_worker() -> bool {
     let mut name = [0u8; 16];
     // SAFETY: the buffer has the 16 bytes that the call asks for (prctl(2)).
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    if name.starts_with(b"load-") {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-    }
+    name.starts_with(b"load-")
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count();
+        count(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count();
+        count(size, layout.size());
         // SAFETY: as above; `memory` comes from the system's allocator.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(0, layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -87,6 +105,35 @@ fn origin(tls: Option<Tls>) -> Origin {
 
 // One test, so that no other load runs beside it.
 #[test]
+fn memory_of_requests_and_connections() {
+    requests_allocate_nothing();
+    connections_take_few_bytes();
+}
+
+/// The most bytes that the workers of a load held at a time.
+fn most_held(url: &str, words: &str) -> i64 {
+    HELD.store(0, Ordering::Relaxed);
+    MOST_HELD.store(0, Ordering::Relaxed);
+    load(url, words);
+    MOST_HELD.load(Ordering::Relaxed)
+}
+
+/// What one more connection may take of the heap; lower it when it has become less.
+const BYTES_A_CONNECTION: f64 = 520.0;
+
+fn connections_take_few_bytes() {
+    let origin = origin(None);
+    let url = format!("http://{}/delay/20ms/bytes/1K", origin.addresses()[0]);
+    for io in ["poll", "uring"] {
+        let few = most_held(&url, &format!("-c 500 -n 1000 -t 1 --io {io}"));
+        let many = most_held(&url, &format!("-c 1500 -n 3000 -t 1 --io {io}"));
+        let each = (many - few) as f64 / 1000.0;
+        println!("{io}: {each:.0} bytes of heap for a connection, {few} for 500");
+        assert!(each < BYTES_A_CONNECTION, "{io}: {each} bytes a connection");
+        assert!(each > size_of::<u64>() as f64, "the bytes are counted");
+    }
+}
+
 fn requests_allocate_nothing() {
     let clear = origin(None);
     for (path, words) in [

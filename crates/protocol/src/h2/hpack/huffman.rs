@@ -15,15 +15,11 @@ pub enum HuffmanError {
 
 /// How many short codes are decoded before the next bits are fetched: so many fit into 57 bits.
 const SHORT_AT_ONCE: usize = 7;
-/// The lowest of [`SHORT`] bits that no short code begins with.
-const FIRST_LONG_CODE: u64 = 0xfe;
 
 /// The number of symbols: all bytes, and EOS.
 const SYMBOLS: usize = 257;
 /// The symbol that marks the end, and is never sent.
 const EOS: u16 = 256;
-/// The shortest code, in bits.
-const SHORTEST: usize = 5;
 /// The longest code, in bits.
 const LONGEST: u32 = 30;
 /// Codes of up to so many bits are found by a single look at a table; there are 74 of them, among
@@ -138,39 +134,34 @@ const fn short_codes() -> [Code; 1 << SHORT] {
 ///
 /// The string is not coded as it must be; some of it may have been appended by then.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError> {
-    let start = out.len();
-    out.resize(start + coded.len() * 8 / SHORTEST + SHORT_AT_ONCE, 0);
-    let bytes = decode_into(coded, &mut out[start..])?;
-    out.truncate(start + bytes);
-    Ok(())
-}
-
-/// Decodes a string to where there is room for it. Returns how many bytes it has.
-fn decode_into(coded: &[u8], room: &mut [u8]) -> Result<usize, HuffmanError> {
     let end = coded.len() * 8;
-    let (mut symbols, mut bit) = (0, 0);
+    let mut bit = 0;
     loop {
         let mut window = window(coded, bit);
-        for _ in 0..SHORT_AT_ONCE {
+        let mut symbols = [0; SHORT_AT_ONCE];
+        let mut count = 0;
+        for symbol in &mut symbols {
             let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
             if code.bits == 0 {
                 break;
             }
-            // Ones that only stand in for what is behind the end may have been part of a code;
-            // then there is no room, or `bit` is beyond the end below.
-            *room.get_mut(symbols).ok_or(HuffmanError::Padding)? = code.symbol;
-            symbols += 1;
+            *symbol = code.symbol;
+            count += 1;
             bit += usize::from(code.bits);
             window <<= code.bits;
         }
-        if window >> (64 - SHORT) < FIRST_LONG_CODE {
+        // A copy of a fixed size is cheaper than one that fits.
+        out.extend_from_slice(&symbols);
+        out.truncate(out.len() - (SHORT_AT_ONCE - count));
+        if count == SHORT_AT_ONCE {
             continue;
         }
-        // A long code, or the end, where nothing but ones is left.
+        // A long code, or the end, where nothing but ones is left. A code that goes on behind the
+        // end was none: the ones there only stand in for what is missing.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
         if left < 8 && window == u64::MAX {
-            return Ok(symbols);
+            return Ok(());
         }
         let (symbol, bits) =
             long_symbol(window).map_err(|error| match left < LONGEST as usize {
@@ -180,8 +171,7 @@ fn decode_into(coded: &[u8], room: &mut [u8]) -> Result<usize, HuffmanError> {
         if bits as usize > left {
             return Err(HuffmanError::Padding);
         }
-        *room.get_mut(symbols).ok_or(HuffmanError::Padding)? = symbol;
-        symbols += 1;
+        out.push(symbol);
         bit += bits as usize;
     }
 }
@@ -293,8 +283,6 @@ mod tests {
             .filter(|&&bits| u32::from(bits) <= SHORT)
             .count();
         assert_eq!(short, 74);
-        let long = SHORT_CODES.iter().position(|code| code.bits == 0);
-        assert_eq!(long, Some(FIRST_LONG_CODE as usize));
     }
 
     #[test]

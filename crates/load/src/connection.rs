@@ -1,16 +1,13 @@
 //! One connection as bytes: TLS and HTTP joined, without a socket or a clock.
 
-use std::sync::Arc;
-
 use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
 use prony_record::{Negotiated, Outcome};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use sha2::{Digest, Sha256};
 
 use crate::expect::{Body, Expectations};
 use crate::spec::Request;
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
 /// Bytes of a request that are encrypted at a time.
 const PIECE: usize = 64 * 1024;
@@ -61,7 +58,7 @@ impl std::fmt::Display for Reason {
 /// The state of one connection after the other in the same slot; its memory is kept.
 pub(crate) struct Connection {
     parser: ResponseParser,
-    tls: Option<Box<Tls>>,
+    tls: Option<Tls>,
     body: Body,
     /// A request is under way.
     active: bool,
@@ -108,12 +105,11 @@ impl Connection {
     /// A new connection over TLS: its first flight is ready in [`Connection::take_out`].
     pub(crate) fn open_tls(
         &mut self,
-        config: &Arc<ClientConfig>,
+        client: &tls::Client,
         name: &ServerName<'static>,
     ) -> Result<(), Reason> {
         self.abandon();
-        let tls = Tls::new(config.clone(), name.clone()).map_err(|error| text(&error))?;
-        self.tls = Some(Box::new(tls));
+        self.tls = Some(Tls::new(client, name).map_err(|error| text(&error))?);
         Ok(())
     }
 
@@ -135,6 +131,12 @@ impl Connection {
         self.tls.is_some()
     }
 
+    /// Its TLS went on from an earlier connection's session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        let agreed = self.tls.as_ref().and_then(Tls::agreed);
+        agreed.is_some_and(|agreed| agreed.resumed)
+    }
+
     /// Appends ciphertext that is to be sent: what TLS itself has to say, and the next piece of the
     /// `request` under way, so that a large one is never in memory twice. Nothing is appended when
     /// all is out.
@@ -142,12 +144,12 @@ impl Connection {
         let Some(tls) = &mut self.tls else {
             return;
         };
-        if let Some(rest) = request.get(self.encrypted..) {
-            let piece = &rest[..rest.len().min(PIECE)];
-            tls.write(piece);
+        let rest = request.get(self.encrypted..).unwrap_or_default();
+        let piece = &rest[..rest.len().min(PIECE)];
+        if !piece.is_empty() {
             self.encrypted += piece.len();
         }
-        tls.take_out(out);
+        tls.take_out(piece, out);
     }
 
     /// A byte of the answer has been seen.
@@ -174,47 +176,52 @@ impl Connection {
         let tls = self
             .tls
             .as_ref()
-            .map(|tls| tls.negotiated())
+            .and_then(Tls::agreed)
+            .map(tls::Agreed::negotiated)
             .unwrap_or_default();
         Negotiated { http, ..tls }
     }
 
-    /// Bytes came from the peer.
-    pub(crate) fn receive(&mut self, bytes: &[u8], expected: &Expectations) -> Progress {
+    /// Bytes came from the peer. The memory in `buffers` may serve any number of connections.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        expected: &Expectations,
+        buffers: &mut tls::Buffers,
+    ) -> Progress {
         match self.tls.take() {
             None => self.read(bytes, expected),
             Some(mut tls) => {
-                let progress = self.decrypt(&mut tls, bytes, expected);
+                let progress = self.decrypt(&mut tls, bytes, expected, buffers);
                 self.tls = Some(tls);
                 progress
             }
         }
     }
 
-    fn decrypt(&mut self, tls: &mut Tls, mut bytes: &[u8], expected: &Expectations) -> Progress {
-        let was_handshaking = tls.is_handshaking();
+    fn decrypt(
+        &mut self,
+        tls: &mut Tls,
+        mut bytes: &[u8],
+        expected: &Expectations,
+        buffers: &mut tls::Buffers,
+    ) -> Progress {
         let mut progress = Progress::Waiting;
-        while !bytes.is_empty() {
-            match tls.take_in(bytes) {
-                Ok(rest) if rest.len() == bytes.len() => break,
-                Ok(rest) => bytes = rest,
-                Err(error) => return Progress::Broken(Outcome::Tls, text(&error)),
-            }
-            tls.drain_plain(|plain| {
-                match progress {
+        loop {
+            match tls.receive(&mut bytes, buffers) {
+                Ok(tls::Event::NeedMore) => break,
+                Ok(tls::Event::Secured) => return Progress::Secured,
+                // Bytes of an answer that nothing was asked for yet.
+                Ok(tls::Event::Early) => return broken(Violation::BytesAfterEnd),
+                Ok(tls::Event::Plain(plain)) => match progress {
                     Progress::Waiting => progress = self.read(plain, expected),
                     Progress::Answered { .. } => progress = broken(Violation::BytesAfterEnd),
                     // The first thing that is wrong counts.
                     _ => {}
-                }
-            });
-        }
-        if was_handshaking && !tls.is_handshaking() {
-            return match progress {
-                // Bytes of an answer that nothing was asked for yet.
-                Progress::Unasked => broken(Violation::BytesAfterEnd),
-                _ => Progress::Secured,
-            };
+                },
+                Err(error) => return Progress::Broken(Outcome::Tls, text(&error)),
+            }
         }
         match progress {
             Progress::Waiting if tls.peer_has_closed() => {
@@ -267,9 +274,9 @@ impl Connection {
 
     /// The peer closed its side.
     pub(crate) fn closed(&mut self, expected: &Expectations) -> Progress {
-        let handshaking = self.tls.as_ref().is_some_and(|tls| tls.is_handshaking());
+        let handshaking = self.tls.as_ref().is_some_and(Tls::is_handshaking);
         // Without TLS's own goodbye anybody may have cut the stream (RFC 9112 §9.8).
-        let orderly = self.tls.as_ref().is_none_or(|tls| tls.peer_has_closed());
+        let orderly = self.tls.as_ref().is_none_or(Tls::peer_has_closed);
         self.ended(handshaking, orderly, expected)
     }
 

@@ -41,14 +41,30 @@ pub enum HttpFlag {
 }
 
 /// `--tls-min` and `--tls-max`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
     /// TLS 1.2.
-    #[value(name = "1.2")]
     Tls12,
     /// TLS 1.3.
-    #[value(name = "1.3")]
     Tls13,
+}
+
+impl TlsVersion {
+    fn parse(typed: &str) -> Result<TlsVersion, String> {
+        match typed {
+            "1.2" => Ok(TlsVersion::Tls12),
+            "1.3" => Ok(TlsVersion::Tls13),
+            _ => {
+                let lacking = match typed {
+                    "1.0" | "1.1" => format!("TLS {typed}"),
+                    other => format!("\"{other}\""),
+                };
+                Err(format!(
+                    "{lacking} is not in this TLS library; it has 1.2 and 1.3"
+                ))
+            }
+        }
+    }
 }
 
 /// `--io`.
@@ -178,12 +194,12 @@ pub struct LoadOptions {
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
     pub sni: Option<String>,
     /// The lowest TLS version to offer [default: 1.2]
-    #[arg(long, value_enum, help_heading = "TLS")]
+    #[arg(long, value_name = "1.2|1.3", value_parser = TlsVersion::parse, help_heading = "TLS")]
     pub tls_min: Option<TlsVersion>,
     /// The highest TLS version to offer [default: 1.3]
-    #[arg(long, value_enum, help_heading = "TLS")]
+    #[arg(long, value_name = "1.2|1.3", value_parser = TlsVersion::parse, help_heading = "TLS")]
     pub tls_max: Option<TlsVersion>,
-    /// Cipher suites to offer, by IANA name, separated by commas [default: the library's]
+    /// Cipher suites to offer, by their IANA or OpenSSL names, separated by commas [default: the library's]
     #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "TLS")]
     pub ciphers: Vec<String>,
     /// Make a full handshake on every connection
@@ -351,6 +367,18 @@ mod tests {
                 error.contains(flag.trim_start_matches('-')),
                 "{words:?}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn versions_of_tls_that_the_library_lacks_are_refused_by_name() {
+        for (words, told) in [
+            (["--tls-min", "1.1"], "TLS 1.1 is not in this TLS library"),
+            (["--tls-max", "1.0"], "it has 1.2 and 1.3"),
+            (["--tls-min", "ssl3"], "\"ssl3\" is not in this TLS library"),
+        ] {
+            let error = parsed(&words).unwrap_err();
+            assert!(error.contains(told), "{words:?}: {error}");
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::connection::{Connection, Progress};
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
 use crate::spec::{LoadSpec, Request};
+use crate::tls;
 
 /// How soon a probe notices that it is to stop.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -60,8 +61,8 @@ pub fn probe_until(
     let mut connection = Connection::new();
     connection.hash_bodies();
     match (&target.tls, &spec.tls) {
-        (Some(name), Some(config)) => connection
-            .open_tls(config, name)
+        (Some(name), Some(settings)) => connection
+            .open_tls(&settings.client(1), name)
             .map_err(|reason| reason.to_string())?,
         _ => {
             connection.open();
@@ -69,12 +70,12 @@ pub fn probe_until(
             line.send(&request.bytes)?;
         }
     }
-    let mut buffer = vec![0; 64 * 1024];
+    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], tls::Buffers::default());
     loop {
         line.flush(&mut connection, request)?;
         let progress = match line.receive(&mut buffer)? {
             0 => connection.closed(&spec.expect),
-            length => connection.receive(&buffer[..length], &spec.expect),
+            length => connection.receive(&buffer[..length], &spec.expect, &mut buffers),
         };
         match progress {
             Progress::Waiting => {}

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, Version};
 use prony_record::{Finding, LoadInfo, Nanos};
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
 use crate::expect::Expectations;
@@ -101,7 +100,7 @@ pub(crate) struct Target {
 pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Option<Arc<tls::Settings>>,
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
     pub(crate) forecast: Vec<Finding>,
@@ -160,7 +159,7 @@ impl LoadSpec {
         };
         let uses_tls = targets.iter().any(|target| target.tls.is_some());
         let tls = if uses_tls {
-            Some(tls::client_config(options)?)
+            Some(Arc::new(tls::Settings::resolve(options)?))
         } else {
             None
         };

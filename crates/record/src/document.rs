@@ -123,6 +123,12 @@ pub struct Totals {
     pub bytes_out: u64,
     /// Connections opened.
     pub connections_opened: u64,
+    /// TLS handshakes made, one for each of these connections that is over TLS.
+    #[serde(default)]
+    pub tls_handshakes: u64,
+    /// Those among them that went on from an earlier connection's session.
+    #[serde(default)]
+    pub tls_resumed: u64,
     /// The measured part's real length.
     pub elapsed_s: f64,
 }
@@ -237,6 +243,8 @@ impl Record {
             body_bytes_in: recorder.body_bytes_in,
             bytes_out: recorder.bytes_out,
             connections_opened: recorder.connections_opened,
+            tls_handshakes: recorder.tls.count(),
+            tls_resumed: recorder.tls_resumed,
             elapsed_s: elapsed.as_secs_f64(),
         };
         let histograms = [

@@ -23,7 +23,7 @@ pub use document::{
 };
 pub use finding::{Finding, Severity};
 pub use outcome::{Outcome, OutcomeCounts, Party};
-pub use recorder::{Exchange, Measured, Recorder};
+pub use recorder::{Exchange, Handshake, Measured, Recorder};
 pub use series::{SLICE, Slice};
 pub use starts::{Gaps, StartGaps};
 pub use units::Nanos;

@@ -55,6 +55,15 @@ pub struct Exchange {
     pub bytes_out: u64,
 }
 
+/// A TLS handshake that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Handshake {
+    /// From its first byte to the moment at which a request can be sent.
+    pub took: Nanos,
+    /// It went on from an earlier connection's session.
+    pub resumed: bool,
+}
+
 /// Counts, histograms and time series of one worker. It allocates when a half second ends, never
 /// for a request.
 #[derive(Debug, Clone)]
@@ -72,6 +81,7 @@ pub struct Recorder {
     times: Times,
     pub(crate) connect: Distribution,
     pub(crate) tls: Distribution,
+    pub(crate) tls_resumed: u64,
     pub(crate) starts: Starts,
     slice_end: Nanos,
     slice: SliceCounts,
@@ -128,6 +138,7 @@ impl Recorder {
             times: Times::default(),
             connect: Distribution::new(),
             tls: Distribution::new(),
+            tls_resumed: 0,
             starts: Starts::default(),
             slice_end: measured.start() + SLICE,
             slice: SliceCounts::default(),
@@ -152,15 +163,16 @@ impl Recorder {
         }
     }
 
-    /// A connection was opened, which took so long, and its TLS handshake as long again.
-    pub fn connection_opened(&mut self, now: Nanos, connect: Nanos, tls: Option<Nanos>) {
+    /// A connection was opened, which took so long, and after it, if there is TLS, its handshake.
+    pub fn connection_opened(&mut self, now: Nanos, connect: Nanos, tls: Option<Handshake>) {
         if now < self.measured.start() {
             return;
         }
         self.connections_opened += 1;
         self.connect.record(connect);
         if let Some(tls) = tls {
-            self.tls.record(tls);
+            self.tls.record(tls.took);
+            self.tls_resumed += u64::from(tls.resumed);
         }
     }
 
@@ -263,6 +275,7 @@ impl Recorder {
             .merge(&other.times.first_byte_total);
         self.connect.merge(&other.connect);
         self.tls.merge(&other.tls);
+        self.tls_resumed += other.tls_resumed;
         self.starts.merge(&other.starts);
         let longest = self.slices.len().max(other.slices.len());
         self.slices.resize_with(longest, SliceCounts::default);

@@ -207,6 +207,13 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     if totals.connections_opened == 0 && totals.ok > 0 {
         connections = "none opened while measuring (those of the warm-up were reused)".to_owned();
     }
+    if totals.tls_handshakes > 0 {
+        connections += &format!(
+            ", {} of {} TLS handshakes resumed",
+            number::count(totals.tls_resumed),
+            number::count(totals.tls_handshakes)
+        );
+    }
     if totals.retried > 0 {
         connections += &format!(
             "; {} sent once more on another",

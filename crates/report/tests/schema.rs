@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::{Exchange, LoadInfo, Measured, Nanos, Outcome, Record, Recorder};
+use prony_record::{Exchange, Handshake, LoadInfo, Measured, Nanos, Outcome, Record, Recorder};
 use serde_json::{Value, json};
 
 fn manifest() -> &'static Path {
@@ -104,7 +104,11 @@ fn real_record() -> Record {
             outcome,
         );
     }
-    recorder.connection_opened(Nanos(1), Nanos(90_000), Some(Nanos(1_200_000)));
+    let handshake = Handshake {
+        took: Nanos(1_200_000),
+        resumed: true,
+    };
+    recorder.connection_opened(Nanos(1), Nanos(90_000), Some(handshake));
     let end = Nanos::from_millis(1_200);
     recorder.finish(end);
     let load = LoadInfo {

@@ -28,6 +28,7 @@ use crate::sequence::Sequence;
 use crate::slot::Slot;
 use crate::socket::{Completion, Sockets};
 use crate::spec::{LoadSpec, Model};
+use crate::tls;
 
 /// The longest sleep, so that an interrupt is seen.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(50);
@@ -92,6 +93,9 @@ pub(crate) struct Worker<'run, S> {
     recorder: Recorder,
     reasons: Reasons,
     negotiated: Option<Negotiated>,
+    /// None where all is in clear.
+    tls: Option<tls::Client>,
+    tls_buffers: tls::Buffers,
     unasked: u64,
     end: Nanos,
     meter: Meter,
@@ -119,6 +123,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             recorder: Recorder::new(measured),
             reasons: Reasons::default(),
             negotiated: None,
+            tls: spec.tls.as_ref().map(|tls| tls.client(slots as usize)),
+            tls_buffers: tls::Buffers::default(),
             unasked: 0,
             end,
             meter: Meter::new(spec.warmup),

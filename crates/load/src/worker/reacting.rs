@@ -2,7 +2,7 @@
 
 use std::io;
 
-use prony_record::{Nanos, Outcome};
+use prony_record::{Handshake, Nanos, Outcome};
 
 use super::{Alarm, Worker};
 use crate::connection::{Progress, Reason};
@@ -53,7 +53,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Completion::Sent(_, buffer) => self.sent(key, buffer),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
-                let progress = slot.connection.receive(bytes, &self.spec.expect);
+                let progress =
+                    slot.connection
+                        .receive(bytes, &self.spec.expect, &mut self.tls_buffers);
                 self.on_progress(index, progress, now);
             }
             Completion::Closed(_) if slot.state == State::Draining => {
@@ -90,7 +92,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         let target = &self.spec.targets[slot.target as usize];
         slot.backoff = Nanos::ZERO;
-        let (Some(name), Some(config)) = (&target.tls, &self.spec.tls) else {
+        let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
             slot.connection.open();
             slot.state = State::Open;
             // The request went along with the connect.
@@ -102,7 +104,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         slot.tls_began = now;
         slot.state = State::Securing;
-        match slot.connection.open_tls(config, name) {
+        match slot.connection.open_tls(client, name) {
             Ok(()) => self.send_ciphertext(index),
             Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
         }
@@ -112,7 +114,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         slot.state = State::Open;
         let connect = slot.tls_began.since(slot.connect_began);
-        let tls = now.since(slot.tls_began);
+        let tls = Handshake {
+            took: now.since(slot.tls_began),
+            resumed: slot.connection.is_resumed(),
+        };
         self.recorder.connection_opened(now, connect, Some(tls));
         self.send_request(index, now);
     }

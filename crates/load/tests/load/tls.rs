@@ -17,13 +17,13 @@ use crate::harness::{
 fn what_was_agreed_on_is_in_the_record() {
     let served = Served::secured();
     for (words, version, cipher) in [
-        ("", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ("", "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
         (
             "--tls-max 1.2",
             "TLSv1.2",
-            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
         ),
-        ("--tls-min 1.3", "TLSv1.3", "TLS_AES_256_GCM_SHA384"),
+        ("--tls-min 1.3", "TLSv1.3", "TLS_AES_128_GCM_SHA256"),
         (
             "--ciphers TLS_CHACHA20_POLY1305_SHA256",
             "TLSv1.3",
@@ -51,6 +51,24 @@ fn what_was_agreed_on_is_in_the_record() {
         (None, None)
     );
     assert_eq!((record.load.tls, record.tls_time_us.max), (None, 0.0));
+}
+
+#[test]
+fn how_many_handshakes_were_resumed_is_in_the_record() {
+    let served = Served::secured();
+    for version in ["1.2", "1.3"] {
+        for (words, handshakes, resumed) in [
+            ("--no-keepalive", 20, 18),
+            ("--no-keepalive --no-resumption", 20, 0),
+            ("", 2, 0),
+        ] {
+            let words = format!("-n 20 -c 2 --tls-min {version} --tls-max {version} {words}");
+            let record = served.load(Via::Tls, "/", &words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{words}");
+            let counts = (record.totals.tls_handshakes, record.totals.tls_resumed);
+            assert_eq!(counts, (handshakes, resumed), "{words}");
+        }
+    }
 }
 
 #[test]
@@ -99,9 +117,19 @@ fn what_can_not_be_is_refused_by_name() {
     for (words, told) in [
         (vec!["--ciphers", "TLS_MADE_UP"], "\"TLS_MADE_UP\""),
         (vec!["--ciphers", "TLS_MADE_UP"], "TLS_AES_128_GCM_SHA256"),
+        (vec!["--ciphers", "RC4-SHA"], "\"RC4-SHA\""),
         (
             vec!["--tls-max", "1.2", "--ciphers", "TLS_AES_128_GCM_SHA256"],
-            "--ciphers",
+            "TLS_AES_128_GCM_SHA256 is a cipher suite of TLS 1.3, which --tls-max 1.2 excludes",
+        ),
+        (
+            vec![
+                "--tls-min",
+                "1.3",
+                "--ciphers",
+                "TLS_AES_128_GCM_SHA256,ECDHE-RSA-AES128-GCM-SHA256",
+            ],
+            "ECDHE-RSA-AES128-GCM-SHA256 is a cipher suite of TLS 1.2",
         ),
         (
             vec!["--tls-min", "1.3", "--tls-max", "1.2"],

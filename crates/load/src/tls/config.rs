@@ -1,0 +1,196 @@
+//! What was asked for of TLS, and what each worker makes of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+
+use super::sessions::Sessions;
+use super::suites;
+use super::verify::{AcceptAny, Remembering};
+use crate::options::{LoadOptions, TlsVersion};
+use crate::spec::SpecError;
+
+/// The groups that are offered for the key exchange, the preferred one first.
+///
+/// A share of a key is made for the first alone: X25519 is the cheapest, and every server that
+/// speaks TLS 1.3 is likely to know it. The hybrids with ML-KEM, which browsers prefer, are not
+/// offered at all: they cost a client several times as much, and a server that prefers them (as
+/// OpenSSL does from 3.5 on) would ask for them with a further round trip.
+const GROUPS: [&dyn SupportedKxGroup; 3] = [
+    aws_lc_rs::kx_group::X25519,
+    aws_lc_rs::kx_group::SECP256R1,
+    aws_lc_rs::kx_group::SECP384R1,
+];
+
+/// ALPN's name of HTTP/1.0 and 1.1 (RFC 7301 §6).
+const HTTP1: &[u8] = b"http/1.1";
+
+/// The settings for every TLS connection of a load.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    config: ClientConfig,
+    verifier: Arc<dyn ServerCertVerifier>,
+    resumption: bool,
+    /// The protocols that are offered by ALPN, the preferred one first.
+    alpn: &'static [&'static [u8]],
+}
+
+/// One worker's TLS: a copy of the settings with sessions of its own, as workers share nothing.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(super) config: Arc<ClientConfig>,
+    pub(super) alpn: &'static [&'static [u8]],
+    /// Sessions are kept for later connections.
+    pub(super) resumption: bool,
+}
+
+impl Settings {
+    /// # Errors
+    ///
+    /// Where files can't be read or used, or the flags leave nothing to offer; the text names the
+    /// flag.
+    pub(crate) fn resolve(options: &LoadOptions) -> Result<Settings, SpecError> {
+        let versions = versions(options)?;
+        let provider = Arc::new(provider(options, &versions)?);
+        let verifier = verifier(options, &provider)?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| SpecError::Arguments(format!("--ciphers: {error}")))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier.clone());
+        let mut config = match (&options.cert, &options.key) {
+            (Some(cert), Some(key)) => builder
+                .with_client_auth_cert(certificates("--cert", cert)?, private_key(key)?)
+                .map_err(|error| SpecError::Arguments(format!("--cert, --key: {error}")))?,
+            _ => builder.with_no_client_auth(),
+        };
+        let alpn: &[&[u8]] = &[HTTP1];
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        config.resumption = Resumption::disabled();
+        // For records that are opened and sealed here.
+        config.enable_secret_extraction = true;
+        Ok(Settings {
+            config,
+            verifier,
+            resumption: !options.no_resumption,
+            alpn,
+        })
+    }
+
+    /// For a worker with so many connections at once.
+    pub(crate) fn client(&self, connections: usize) -> Client {
+        let mut config = self.config.clone();
+        config
+            .dangerous()
+            .set_certificate_verifier(Arc::new(Remembering::new(self.verifier.clone())));
+        if self.resumption {
+            config.resumption = Resumption::store(Arc::new(Sessions::new(connections)));
+        }
+        Client {
+            config: Arc::new(config),
+            alpn: self.alpn,
+            resumption: self.resumption,
+        }
+    }
+}
+
+fn provider(
+    options: &LoadOptions,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<CryptoProvider, SpecError> {
+    let cipher_suites = match options.ciphers.as_slice() {
+        [] => suites::default_order(),
+        names => suites::chosen(names, versions).map_err(SpecError::Arguments)?,
+    };
+    Ok(CryptoProvider {
+        cipher_suites,
+        kx_groups: GROUPS.to_vec(),
+        ..aws_lc_rs::default_provider()
+    })
+}
+
+fn verifier(
+    options: &LoadOptions,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, SpecError> {
+    let roots = match (options.insecure, &options.ca) {
+        (true, _) => {
+            let algorithms = provider.signature_verification_algorithms;
+            return Ok(Arc::new(AcceptAny(algorithms)));
+        }
+        (false, Some(file)) => roots_of(file)?,
+        (false, None) => system_roots()?,
+    };
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        .build()
+        .map_err(|error| {
+            SpecError::Environment(format!(
+                "no authority's certificate to verify the server's by ({error}): install the \
+                 system's, name some with --ca, or accept any with --insecure"
+            ))
+        })?;
+    Ok(verifier)
+}
+
+fn versions(options: &LoadOptions) -> Result<Vec<&'static SupportedProtocolVersion>, SpecError> {
+    let min = options.tls_min.unwrap_or(TlsVersion::Tls12);
+    let max = options.tls_max.unwrap_or(TlsVersion::Tls13);
+    if min > max {
+        return Err(SpecError::Arguments(
+            "--tls-min is higher than --tls-max".to_owned(),
+        ));
+    }
+    let all = [
+        (TlsVersion::Tls12, &rustls::version::TLS12),
+        (TlsVersion::Tls13, &rustls::version::TLS13),
+    ];
+    Ok(all
+        .into_iter()
+        .filter(|(v, _)| (min..=max).contains(v))
+        .map(|(_, s)| s)
+        .collect())
+}
+
+fn system_roots() -> Result<RootCertStore, SpecError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    Ok(roots)
+}
+
+fn roots_of(file: &Path) -> Result<RootCertStore, SpecError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("--ca", file)? {
+        roots
+            .add(certificate)
+            .map_err(|error| SpecError::Arguments(format!("--ca {}: {error}", file.display())))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SpecError> {
+    let shown = file.display();
+    let wrong = |error: rustls::pki_types::pem::Error| {
+        SpecError::Arguments(format!("{flag} {shown}: {error}"))
+    };
+    let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
+        .map_err(wrong)?
+        .collect::<Result<_, _>>()
+        .map_err(wrong)?;
+    if certificates.is_empty() {
+        return Err(SpecError::Arguments(format!(
+            "{flag} {shown}: no certificate in it (PEM)"
+        )));
+    }
+    Ok(certificates)
+}
+
+fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SpecError> {
+    PrivateKeyDer::from_pem_file(file)
+        .map_err(|error| SpecError::Arguments(format!("--key {}: {error}", file.display())))
+}

@@ -1,0 +1,146 @@
+//! A handshake, made by rustls.
+
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
+use rustls::unbuffered::{ConnectionState, EncodeError};
+use rustls::{Error, HandshakeKind};
+
+use super::traffic::Traffic;
+use super::{Agreed, Buffers, Client};
+
+/// A connection between its first byte and the moment at which it can be used.
+///
+/// That moment is when the handshake is done and no part of a record is left over: then, and only
+/// then, the keys can go to whoever opens the next record. What servers send right behind the
+/// handshake (tickets) comes in whole records, so that nothing waits for this in practice.
+pub(crate) struct Handshake {
+    /// None once its keys are handed over.
+    connection: Option<Box<UnbufferedClientConnection>>,
+    /// Records that have come and are not yet taken in.
+    incoming: Vec<u8>,
+    outgoing: Vec<u8>,
+    done: bool,
+    peer_has_closed: bool,
+    alpn: &'static [&'static [u8]],
+    keeps_tickets: bool,
+}
+
+impl Handshake {
+    pub(super) fn new(client: &Client, name: &ServerName<'static>) -> Result<Handshake, Error> {
+        let connection = UnbufferedClientConnection::new(client.config.clone(), name.clone())?;
+        let mut handshake = Handshake {
+            connection: Some(Box::new(connection)),
+            incoming: Vec::new(),
+            outgoing: Vec::new(),
+            done: false,
+            peer_has_closed: false,
+            alpn: client.alpn,
+            keeps_tickets: client.resumption,
+        };
+        handshake.advance()?;
+        Ok(handshake)
+    }
+
+    pub(super) fn peer_has_closed(&self) -> bool {
+        self.peer_has_closed
+    }
+
+    /// Takes in all of `bytes`; tells whether application data was among them.
+    pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<bool, Error> {
+        if self.incoming.capacity() == 0 {
+            self.incoming = buffers.take();
+        }
+        self.incoming.extend_from_slice(bytes);
+        self.advance()
+    }
+
+    /// Lets rustls go on until it needs more bytes; tells whether it met application data.
+    fn advance(&mut self) -> Result<bool, Error> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(false);
+        };
+        let mut used = 0;
+        let mut met_data = false;
+        loop {
+            let status = connection.process_tls_records(&mut self.incoming[used..]);
+            let go_on = match status.state? {
+                ConnectionState::EncodeTlsData(mut data) => {
+                    encode(&mut self.outgoing, |out| data.encode(out))?;
+                    true
+                }
+                // Sent by the caller, who asks for it whenever it may have come about.
+                ConnectionState::TransmitTlsData(data) => {
+                    data.done();
+                    true
+                }
+                ConnectionState::ReadTraffic(mut data) => {
+                    while let Some(record) = data.next_record() {
+                        met_data |= !record?.payload.is_empty();
+                    }
+                    true
+                }
+                ConnectionState::PeerClosed => {
+                    self.peer_has_closed = true;
+                    true
+                }
+                ConnectionState::WriteTraffic(_) => {
+                    self.done = true;
+                    false
+                }
+                // Blocked, or closed, or what only servers meet.
+                _ => false,
+            };
+            used += status.discard;
+            if !go_on {
+                break;
+            }
+        }
+        self.incoming.drain(..used);
+        Ok(met_data)
+    }
+
+    /// What follows the handshake, once it is done.
+    pub(super) fn finish(&mut self, buffers: &mut Buffers) -> Result<Option<Traffic>, Error> {
+        if !self.done || !self.incoming.is_empty() {
+            return Ok(None);
+        }
+        let Some(connection) = self.connection.take() else {
+            return Ok(None);
+        };
+        buffers.give_back(std::mem::take(&mut self.incoming));
+        let (Some(version), Some(suite)) = (
+            connection.protocol_version(),
+            connection.negotiated_cipher_suite(),
+        ) else {
+            return Err(Error::HandshakeNotComplete);
+        };
+        let chosen = connection.alpn_protocol();
+        let agreed = Agreed {
+            version,
+            suite,
+            alpn: self.alpn.iter().copied().find(|name| Some(*name) == chosen),
+            resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        };
+        let (secrets, schedule) = connection.dangerous_into_kernel_connection()?;
+        let outgoing = std::mem::take(&mut self.outgoing);
+        Traffic::new(secrets, schedule, agreed, self.keeps_tickets, outgoing).map(Some)
+    }
+
+    /// Appends what is to be sent.
+    pub(super) fn take_out(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.outgoing);
+    }
+}
+
+/// Appends what `data` encodes, which first tells how long it is.
+fn encode(
+    out: &mut Vec<u8>,
+    mut data: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>,
+) -> Result<(), Error> {
+    let start = out.len();
+    if let Err(EncodeError::InsufficientSize(needed)) = data(&mut []) {
+        out.resize(start + needed.required_size, 0);
+        data(&mut out[start..]).map_err(|error| Error::General(error.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Cipher suites: their names, their order, and those that were asked for.
+
+use rustls::crypto::aws_lc_rs;
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
+
+/// The suites that are offered unless some are asked for, the preferred one first.
+///
+/// AES-128 with SHA-256 leads, as in Firefox, Chrome and Go: servers that follow the client's order
+/// then serve the load what they serve most of their visitors. It is also the cheapest, and by far
+/// in a handshake, whose key schedule is a chain of hashes: processors have instructions for
+/// SHA-256 and few for SHA-384.
+pub(super) fn default_order() -> Vec<SupportedCipherSuite> {
+    let mut suites = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
+    // The library's order within each kind is kept.
+    suites.sort_by_key(|suite| !name(*suite).contains("_AES_128_"));
+    suites.sort_by_key(|suite| suite.tls13().is_none());
+    suites
+}
+
+/// The suites of these names, in their order; each must fit one of the `versions`.
+///
+/// # Errors
+///
+/// A sentence that names the suite that the library doesn't have, or that fits no version.
+pub(super) fn chosen(
+    names: &[String],
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<Vec<SupportedCipherSuite>, String> {
+    names
+        .iter()
+        .map(|typed| {
+            let suite = find(typed)?;
+            if versions.iter().any(|known| **known == *suite.version()) {
+                return Ok(suite);
+            }
+            let (version, excluded_by) = match suite.tls13() {
+                Some(_) => ("1.3", "--tls-max 1.2"),
+                None => ("1.2", "--tls-min 1.3"),
+            };
+            Err(format!(
+                "--ciphers: {typed} is a cipher suite of TLS {version}, which {excluded_by} excludes"
+            ))
+        })
+        .collect()
+}
+
+fn find(typed: &str) -> Result<SupportedCipherSuite, String> {
+    let all = aws_lc_rs::ALL_CIPHER_SUITES;
+    let is_meant = |suite: &&SupportedCipherSuite| {
+        let name = name(**suite);
+        name.eq_ignore_ascii_case(typed) || openssl_name(&name).eq_ignore_ascii_case(typed)
+    };
+    all.iter().find(is_meant).copied().ok_or_else(|| {
+        let known: Vec<_> = all.iter().map(|suite| name(*suite)).collect();
+        format!(
+            "--ciphers: \"{typed}\" is not in this TLS library; it has {}",
+            known.join(", ")
+        )
+    })
+}
+
+/// The suite's IANA name; the library's own differs for those of TLS 1.3.
+pub(super) fn name(suite: SupportedCipherSuite) -> String {
+    let name = format!("{:?}", suite.suite());
+    name.replacen("TLS13_", "TLS_", 1)
+}
+
+/// What OpenSSL calls a suite; the same for those of TLS 1.3.
+fn openssl_name(iana: &str) -> String {
+    let Some((exchange, cipher)) = iana
+        .strip_prefix("TLS_")
+        .and_then(|rest| rest.split_once("_WITH_"))
+    else {
+        return iana.to_owned();
+    };
+    let cipher = cipher.replacen("AES_", "AES", 1);
+    let cipher = cipher.replace("POLY1305_SHA256", "POLY1305");
+    format!("{exchange}-{cipher}").replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS12, &rustls::version::TLS13];
+
+    fn one(name: &str) -> Result<SupportedCipherSuite, String> {
+        chosen(&[name.to_owned()], &BOTH).map(|suites| suites[0])
+    }
+
+    #[test]
+    fn suites_are_known_by_their_iana_names() {
+        for suite in aws_lc_rs::ALL_CIPHER_SUITES {
+            let name = name(*suite);
+            assert!(name.starts_with("TLS_"), "{name}");
+            assert_eq!(one(&name).unwrap(), *suite);
+        }
+    }
+
+    #[test]
+    fn suites_are_known_by_openssls_names() {
+        for (openssl, iana) in [
+            (
+                "ECDHE-RSA-AES128-GCM-SHA256",
+                "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            ),
+            (
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+                "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            ),
+            (
+                "ECDHE-RSA-CHACHA20-POLY1305",
+                "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            ),
+        ] {
+            assert_eq!(name(one(openssl).unwrap()), iana);
+        }
+    }
+
+    #[test]
+    fn the_default_has_every_suite_once_and_aes_128_of_tls_1_3_first() {
+        let mut order = default_order();
+        assert_eq!(name(order[0]), "TLS_AES_128_GCM_SHA256");
+        let kinds: Vec<_> = order.iter().map(|suite| suite.tls13().is_some()).collect();
+        assert!(kinds.is_sorted_by(|one, next| one >= next), "{order:?}");
+        let mut library = aws_lc_rs::DEFAULT_CIPHER_SUITES.to_vec();
+        order.sort_by_key(|suite| name(*suite));
+        library.sort_by_key(|suite| name(*suite));
+        assert_eq!(order, library);
+    }
+
+    #[test]
+    fn what_the_library_lacks_and_what_contradicts_the_versions_is_named() {
+        let error = one("RC4-SHA").unwrap_err();
+        assert!(error.contains("\"RC4-SHA\""), "{error}");
+        assert!(error.contains("TLS_AES_128_GCM_SHA256"), "{error}");
+        for (version, suite, told) in [
+            (BOTH[0], "TLS_AES_128_GCM_SHA256", "--tls-max 1.2"),
+            (BOTH[1], "ECDHE-RSA-AES128-GCM-SHA256", "--tls-min 1.3"),
+        ] {
+            let error = chosen(&[suite.to_owned()], &[version]).unwrap_err();
+            assert!(error.contains(suite) && error.contains(told), "{error}");
+        }
+    }
+}

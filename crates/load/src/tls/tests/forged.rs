@@ -1,0 +1,304 @@
+//! Records that no honest server sends, sealed with the right keys; and bytes that are none.
+
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus};
+use rustls::{AlertDescription, Error, InvalidMessage, PeerMisbehaved};
+
+use super::super::cipher::{Cipher, Content};
+use super::*;
+
+/// A client whose server's keys are ours.
+struct Forger {
+    client: Tls,
+    buffers: Buffers,
+    sealing: Cipher,
+}
+
+/// What the client made of some bytes: the plain ones, or why not.
+type Made = Result<Vec<u8>, Error>;
+
+impl Forger {
+    fn new(words: &str) -> Forger {
+        let mut config = server_config(rustls::DEFAULT_VERSIONS);
+        config.enable_secret_extraction = true;
+        config.send_tls13_tickets = 0;
+        let mut server = UnbufferedServerConnection::new(Arc::new(config)).unwrap();
+        let mut client = Tls::new(&client(words, 1), &name()).unwrap();
+        let mut buffers = Buffers::default();
+        let mut to_server = Vec::new();
+        for _ in 0..4 {
+            client.take_out(b"", &mut to_server);
+            let to_client = serve(&mut server, &mut to_server);
+            if !to_client.is_empty() {
+                client.receive(&mut &to_client[..], &mut buffers).unwrap();
+            }
+        }
+        let version = server.protocol_version().unwrap();
+        let (secrets, _) = server.dangerous_into_kernel_connection().unwrap();
+        Forger {
+            client,
+            buffers,
+            sealing: Cipher::new(version, secrets.tx).unwrap(),
+        }
+    }
+
+    fn seal(&mut self, content: Content, plain: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.sealing.seal(content, plain, &mut out);
+        out
+    }
+
+    fn give(&mut self, mut bytes: &[u8]) -> Made {
+        let mut made = Vec::new();
+        loop {
+            match self.client.receive(&mut bytes, &mut self.buffers)? {
+                Event::Plain(plain) => made.extend_from_slice(plain),
+                Event::NeedMore => return Ok(made),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Seals one record and has it read.
+    fn say(&mut self, content: Content, plain: &[u8]) -> Made {
+        let record = self.seal(content, plain);
+        self.give(&record)
+    }
+}
+
+/// Lets the server take in what came; gives what it answers.
+fn serve(server: &mut UnbufferedServerConnection, incoming: &mut Vec<u8>) -> Vec<u8> {
+    let mut out = Vec::new();
+    loop {
+        let UnbufferedStatus { discard, state, .. } = server.process_tls_records(incoming);
+        let go_on = match state.unwrap() {
+            ConnectionState::EncodeTlsData(mut data) => {
+                let start = out.len();
+                out.resize(start + (1 << 15), 0);
+                let length = data.encode(&mut out[start..]).unwrap();
+                out.truncate(start + length);
+                true
+            }
+            ConnectionState::TransmitTlsData(data) => {
+                data.done();
+                true
+            }
+            _ => false,
+        };
+        incoming.drain(..discard);
+        if !go_on {
+            return out;
+        }
+    }
+}
+
+const BOTH: [&str; 2] = ["--tls-max 1.2", "--tls-min 1.3"];
+
+#[test]
+fn a_changed_record_is_refused_wherever_it_is_changed() {
+    for words in BOTH {
+        let length = Forger::new(words)
+            .seal(Content::ApplicationData, b"answer")
+            .len();
+        for at in 0..length {
+            let mut forger = Forger::new(words);
+            let mut record = forger.seal(Content::ApplicationData, b"answer");
+            record[at] ^= 1;
+            // A record that got longer waits for the rest, which never comes.
+            match forger.give(&record) {
+                Ok(nothing) => assert!(nothing.is_empty() && (3..5).contains(&at), "{at}"),
+                Err(Error::DecryptError | Error::InvalidMessage(_)) => {}
+                Err(other) => panic!("{words}, byte {at}: {other}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_record_comes_once_and_in_its_turn() {
+    for words in BOTH {
+        let mut forger = Forger::new(words);
+        let one = forger.seal(Content::ApplicationData, b"one");
+        assert_eq!(forger.give(&one).unwrap(), b"one");
+        assert_eq!(forger.give(&one), Err(Error::DecryptError), "{words}");
+        let mut forger = Forger::new(words);
+        forger.seal(Content::ApplicationData, b"one");
+        let late = forger.seal(Content::ApplicationData, b"two");
+        assert_eq!(forger.give(&late), Err(Error::DecryptError), "{words}");
+    }
+}
+
+#[test]
+fn lengths_have_their_limits() {
+    for words in BOTH {
+        let longest = vec![b'x'; 1 << 14];
+        let mut forger = Forger::new(words);
+        assert!(forger.say(Content::ApplicationData, &longest).unwrap() == longest);
+        let mut forger = Forger::new(words);
+        let too_long = Err(Error::PeerSentOversizedRecord);
+        assert_eq!(forger.give(b"\x17\x03\x03\x48\x01"), too_long);
+        // Too short to be sealed at all.
+        for length in 0..24 {
+            let mut forger = Forger::new(words);
+            let record = [&[23, 3, 3, 0, length][..], &vec![0; length.into()]].concat();
+            assert_eq!(forger.give(&record), Err(Error::DecryptError));
+        }
+        // Neither of TLS nor of a content that is known.
+        let mut forger = Forger::new(words);
+        let unknown = Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion);
+        assert_eq!(forger.give(b"HTTP/1.1 200 OK"), Err(unknown));
+    }
+}
+
+#[test]
+fn alerts_mean_what_they_say() {
+    for words in BOTH {
+        let mut forger = Forger::new(words);
+        let refused = Err(Error::AlertReceived(AlertDescription::InternalError));
+        assert_eq!(forger.say(Content::Alert, &[2, 80]), refused);
+        let mut forger = Forger::new(words);
+        let short = Err(Error::InvalidMessage(InvalidMessage::MessageTooShort));
+        assert_eq!(forger.say(Content::Alert, &[2]), short);
+        // TLS 1.2 has warnings; in 1.3 only a cancelling user is one.
+        let mut forger = Forger::new(words);
+        let warning = forger.say(Content::Alert, &[1, 100]);
+        assert_eq!(warning.is_ok(), words == BOTH[0]);
+        let mut forger = Forger::new("--tls-min 1.3");
+        assert_eq!(forger.say(Content::Alert, &[1, 90]), Ok(vec![]));
+        assert!(!forger.client.peer_has_closed());
+        assert_eq!(forger.say(Content::Alert, &[1, 0]), Ok(vec![]));
+        assert!(forger.client.peer_has_closed());
+    }
+}
+
+#[test]
+fn what_has_no_place_after_the_handshake_is_refused() {
+    let misplaced = Err(PeerMisbehaved::IllegalMiddleboxChangeCipherSpec.into());
+    for words in BOTH {
+        let mut forger = Forger::new(words);
+        assert_eq!(forger.say(Content::ChangeCipherSpec, &[1]), misplaced);
+        // A server's hello, a request for the client's certificate.
+        for kind in [2, 13] {
+            let mut forger = Forger::new(words);
+            let made = forger.say(Content::Handshake, &[kind, 0, 0, 0]);
+            let Err(Error::InappropriateHandshakeMessage { .. }) = made else {
+                panic!("{words}: {made:?}");
+            };
+        }
+    }
+    // A wish to negotiate anew has a place in TLS 1.2, and is ignored.
+    let mut forger = Forger::new(BOTH[0]);
+    assert_eq!(forger.say(Content::Handshake, &[0, 0, 0, 0]), Ok(vec![]));
+    assert!(
+        Forger::new(BOTH[1])
+            .say(Content::Handshake, &[0; 4])
+            .is_err()
+    );
+    assert!(
+        Forger::new(BOTH[0])
+            .say(Content::Handshake, &[24, 0, 0, 1, 0])
+            .is_err()
+    );
+}
+
+#[test]
+fn messages_may_come_in_parts_and_together() {
+    // A ticket: lifetime, age, nonce, the ticket itself, no extensions (RFC 8446 §4.6.1).
+    let ticket = b"\0\0\x1c\x20\0\0\0\x07\x01n\0\x06ticket\0\0";
+    let message = [&[4, 0, 0, ticket.len() as u8][..], ticket].concat();
+    for cut in 1..message.len() {
+        let mut forger = Forger::new(BOTH[1]);
+        let (one, two) = message.split_at(cut);
+        assert_eq!(forger.say(Content::Handshake, one), Ok(vec![]));
+        assert_eq!(forger.say(Content::Handshake, two), Ok(vec![]));
+        let three = message.repeat(3);
+        assert_eq!(forger.say(Content::Handshake, &three), Ok(vec![]));
+        let data = forger.say(Content::ApplicationData, b"answer");
+        assert_eq!(data.unwrap(), b"answer");
+        // Nothing may come between the parts.
+        assert_eq!(forger.say(Content::Handshake, one), Ok(vec![]));
+        let between = Err(PeerMisbehaved::MessageInterleavedWithHandshakeMessage.into());
+        assert_eq!(forger.say(Content::ApplicationData, b"answer"), between);
+    }
+    // One that is no ticket, and one that never ends.
+    let mut forger = Forger::new(BOTH[1]);
+    assert!(forger.say(Content::Handshake, &[4, 0, 0, 1, 0]).is_err());
+    let mut forger = Forger::new(BOTH[1]);
+    let too_long = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+    let made = forger.say(Content::Handshake, &[4, 1, 0, 0]);
+    assert_eq!(made, Err(too_long));
+}
+
+#[test]
+fn an_update_of_the_keys_ends_its_record_and_is_well_formed() {
+    let mut forger = Forger::new(BOTH[1]);
+    let twice = forger.say(Content::Handshake, &[24, 0, 0, 1, 0, 24, 0, 0, 1, 0]);
+    assert_eq!(
+        twice,
+        Err(PeerMisbehaved::KeyEpochWithPendingFragment.into())
+    );
+    let malformed = Error::InvalidMessage(InvalidMessage::InvalidKeyUpdate);
+    for payload in [&[24, 0, 0, 1, 2][..], &[24, 0, 0, 0], &[24, 0, 0, 2, 0, 0]] {
+        let mut forger = Forger::new(BOTH[1]);
+        let made = forger.say(Content::Handshake, payload);
+        assert_eq!(made, Err(malformed.clone()), "{payload:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_says_nothing_at_length_is_left() {
+    for (words, content, plain) in [
+        (BOTH[0], Content::ApplicationData, &b""[..]),
+        (BOTH[1], Content::ApplicationData, b""),
+        (BOTH[0], Content::Alert, &[1, 100]),
+        (BOTH[0], Content::Handshake, &[0, 0, 0, 0]),
+        (BOTH[1], Content::Handshake, &[4, 0, 0xff, 0xff]),
+    ] {
+        let mut forger = Forger::new(words);
+        for _ in 0..30 {
+            forger.say(content, plain).unwrap();
+            if content != Content::Handshake {
+                forger.say(content, plain).unwrap();
+                assert_eq!(forger.say(Content::ApplicationData, b"x").unwrap(), b"x");
+            }
+        }
+        let flooded = (0..40).find_map(|_| forger.say(content, plain).err());
+        assert!(flooded.is_some(), "{words} {content:?}");
+    }
+}
+
+#[test]
+fn data_may_be_padded() {
+    let mut forger = Forger::new(BOTH[1]);
+    // What looks like padding inside the content is content.
+    assert_eq!(
+        forger.say(Content::ApplicationData, b"x\0\0").unwrap(),
+        b"x\0\0"
+    );
+}
+
+#[test]
+fn garbage_instead_of_a_handshake_is_refused_in_bounded_memory() {
+    use rand::{Rng, SeedableRng};
+    let client = client("", 1);
+    for seed in 0..400 {
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let mut tls = Tls::new(&client, &name()).unwrap();
+        let mut buffers = Buffers::default();
+        let mut out = Vec::new();
+        tls.take_out(b"", &mut out);
+        let mut garbage = vec![0; 200_000];
+        random.fill_bytes(&mut garbage);
+        if seed % 2 == 0 {
+            // Well-formed records of a handshake that never ends.
+            for record in garbage.chunks_mut(1000) {
+                record[..5].copy_from_slice(&[22, 3, 3, 3, 0xe3]);
+            }
+            garbage[5..9].copy_from_slice(&[2, 0, 0xff, 0xff]);
+        }
+        let refused = garbage
+            .chunks(1 + seed as usize * 13)
+            .find_map(|mut piece| tls.receive(&mut piece, &mut buffers).err());
+        assert!(refused.is_some(), "seed {seed}");
+    }
+}

@@ -18,6 +18,7 @@ mod rows;
 mod server;
 mod tables;
 mod tools;
+mod witness;
 
 use std::path::Path;
 
@@ -85,11 +86,6 @@ fn bench(options: &Options) -> Result<Ending, String> {
     let outcomes = measure(options, &programs, &own)?;
     let tables = tables::render(&outcomes);
     println!("\n{tables}");
-    for outcome in &outcomes {
-        for (tool, problem) in &outcome.failures {
-            println!("{}: {} failed: {problem}", outcome.row.id, tool.name());
-        }
-    }
     if options.write {
         let text = preface(options, &versions) + &tables;
         document::write(&root.join(DOCUMENT), &text)?;

@@ -42,12 +42,32 @@ pub(super) fn start_on(core: usize, signal: i32, command: &mut Command) -> io::R
     command.stdin(Stdio::null()).spawn()
 }
 
-/// Runs a command on a core to its end; kills it when it has not ended after `limit`.
-pub(super) fn run_on(core: usize, limit: Duration, command: &mut Command) -> io::Result<Usage> {
+/// How a process comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// By itself; it is killed, and has failed, when it has not ended after this long.
+    Own(Duration),
+    /// It is told to end after this long: it would go on for ever.
+    Told(Duration),
+}
+
+/// How long a process that is told to end may take.
+const OBEDIENCE: Duration = Duration::from_secs(10);
+
+/// Runs a command on a core to its end.
+pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
     let child = start_on(core, libc::SIGKILL, command)?;
     let pid = child.id() as libc::pid_t;
-    let ended = wait_until_ended(pid, limit);
+    let ended = match end {
+        End::Own(limit) => wait_until_ended(pid, limit),
+        End::Told(after) => wait_until_ended(pid, after).and_then(|early| {
+            if !early {
+                terminate(&child);
+            }
+            wait_until_ended(pid, OBEDIENCE)
+        }),
+    };
     let wall = started.elapsed();
     if !matches!(ended, Ok(true)) {
         // SAFETY: no pointers; the process has not been waited for, so the number is still its.
@@ -59,7 +79,7 @@ pub(super) fn run_on(core: usize, limit: Duration, command: &mut Command) -> io:
     // SAFETY: both pointers are to local values; `child` is never waited for otherwise.
     checked(unsafe { libc::wait4(pid, &mut status, 0, &mut usage) })?;
     if !ended? {
-        let text = format!("still running after {} s, killed", limit.as_secs());
+        let text = format!("still running after {} s, killed", wall.as_secs());
         return Err(io::Error::new(io::ErrorKind::TimedOut, text));
     }
     Ok(Usage {
@@ -163,7 +183,8 @@ mod tests {
     fn the_cost_is_that_of_the_process_on_its_core() {
         let script = "grep -q '^Cpus_allowed_list:.0$' /proc/self/status || exit 3; \
                       i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 7";
-        let usage = run_on(0, Duration::from_secs(60), &mut shell(script)).unwrap();
+        let end = End::Own(Duration::from_secs(60));
+        let usage = run_on(0, end, &mut shell(script)).unwrap();
         assert_eq!(usage.status.code(), Some(7));
         assert!(usage.cpu > Duration::ZERO && usage.wall > Duration::ZERO);
         assert!(usage.peak_bytes > 0);
@@ -171,7 +192,15 @@ mod tests {
 
     #[test]
     fn what_does_not_end_is_killed() {
-        let error = run_on(0, Duration::from_millis(50), &mut shell("exec sleep 60")).unwrap_err();
+        let end = End::Own(Duration::from_millis(50));
+        let error = run_on(0, end, &mut shell("exec sleep 60")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn what_would_go_on_for_ever_is_told_to_end_and_has_not_failed() {
+        let end = End::Told(Duration::from_millis(50));
+        let usage = run_on(0, end, &mut shell("exec sleep 60")).unwrap();
+        assert_eq!(usage.status.signal(), Some(libc::SIGTERM));
     }
 }

@@ -1,6 +1,7 @@
 //! Running the tools in turn, each against the same server from the same core.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,14 +9,24 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::process::{self, Usage};
+use super::process::{self, End, Usage};
 use super::ratios::{Numbers, Rotation, Run, shuffle};
 use super::rows::{Row, Security, Shape};
-use super::server::Nginx;
+use super::server::{Nginx, WITNESS_LOG};
 use super::tools::{Errand, Tool};
+use super::witness::Testimony;
 
 /// How much longer than asked for a tool may take before it is killed.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How long each tool is watched before it is measured.
+const EXAMINED_SECONDS: u32 = 1;
+
+/// More connections than this are not made twice: one row fewer shows how they are used.
+const EXAMINED_CONNECTIONS: u32 = 1000;
+
+/// The file of prony's record.
+const RECORD: &str = "record.json";
 
 /// An open loop that starts less than this share of its requests has missed its rate.
 const KEPT: f64 = 0.99;
@@ -38,12 +49,13 @@ pub(super) struct Arena<'a> {
 pub(super) struct Outcome {
     pub(super) row: &'static Row,
     pub(super) rotations: Vec<Rotation>,
-    /// What went wrong, by tool: the last time that it did.
-    pub(super) failures: BTreeMap<Tool, String>,
+    /// What a reader should know of some tools: why they are left out, or what they do otherwise.
+    pub(super) notes: BTreeMap<Tool, String>,
 }
 
 impl Arena<'_> {
-    /// Runs every tool once in each rotation, in an order that is random each time.
+    /// Watches every tool once, then runs those that do what the row says once in each rotation, in
+    /// an order that is random each time.
     pub(super) fn measure(
         &mut self,
         row: &'static Row,
@@ -54,9 +66,28 @@ impl Arena<'_> {
         let mut outcome = Outcome {
             row,
             rotations: Vec::new(),
-            failures: BTreeMap::new(),
+            notes: BTreeMap::new(),
         };
-        let mut order = tools.to_vec();
+        let mut order = Vec::new();
+        for &tool in tools {
+            self.nginx.settle()?;
+            if row.connections <= EXAMINED_CONNECTIONS {
+                match self.examine(row, tool) {
+                    Ok(None) => {}
+                    Ok(Some(remark)) => {
+                        println!("{:<12} {} {remark}", row.id, tool.name());
+                        outcome.notes.insert(tool, remark);
+                    }
+                    Err(problem) => {
+                        let problem = format!("is left out: {problem}");
+                        println!("{:<12} {} {problem}", row.id, tool.name());
+                        outcome.notes.insert(tool, problem);
+                        continue;
+                    }
+                }
+            }
+            order.push(tool);
+        }
         for number in 1..=rotations {
             shuffle(&mut order, numbers);
             let mut rotation = Rotation::new();
@@ -71,7 +102,7 @@ impl Arena<'_> {
                     }
                     Err(problem) => {
                         println!("failed: {problem}");
-                        outcome.failures.insert(tool, problem);
+                        outcome.notes.insert(tool, format!("failed: {problem}"));
                     }
                 }
             }
@@ -80,43 +111,29 @@ impl Arena<'_> {
         Ok(outcome)
     }
 
+    /// Whether a tool does in this row what the row says; an error is what it does instead, and
+    /// the answer may have a remark.
+    fn examine(&mut self, row: &Row, tool: Tool) -> Result<Option<String>, String> {
+        let log = self.folder.join(WITNESS_LOG);
+        let text = |e: std::io::Error| format!("{}: {e}", log.display());
+        // nginx appends, so that what it writes next begins the file.
+        let file = File::options().write(true).open(&log).map_err(text)?;
+        file.set_len(0).map_err(text)?;
+        let port = self.nginx.witnessed_port(row.security);
+        self.drive(row, tool, port, EXAMINED_SECONDS)?;
+        self.nginx.settle()?;
+        let lines = std::fs::read_to_string(&log).map_err(text)?;
+        let seen = Testimony::of(&lines);
+        seen.objection(row).map_or(Ok(seen.remark(row)), Err)
+    }
+
     fn run(&mut self, row: &Row, tool: Tool) -> Result<Run, String> {
-        let program = self.programs.get(&tool).ok_or("not here")?;
-        let address = address(self.runs);
-        self.runs += 1;
         let port = self.nginx.port(row.security);
-        let scheme = if row.security == Security::Clear {
-            "http"
-        } else {
-            "https"
-        };
-        let record = self.folder.join("record.json");
-        let [keeps, closes] = ["keep-alive", "close"].map(|kind| self.folder.join(kind));
-        let errand = Errand {
-            url: &format!("{scheme}://{address}:{port}{}", row.path),
-            address: &address,
-            port,
-            seconds: self.seconds,
-            record: &record.to_string_lossy(),
-            siege_keeps: &keeps.to_string_lossy(),
-            siege_closes: &closes.to_string_lossy(),
-        };
-        let mut command = Command::new(program);
-        command.args(tool.arguments(row, &errand));
-        // What a tool writes at home is swept with the folder.
-        command.env("HOME", self.folder);
-        let log = self.folder.join(format!("{}.log", tool.name()));
-        process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
         let before = self.nginx.requests()?;
-        let limit = Duration::from_secs(u64::from(self.seconds)) + GRACE;
-        let usage = process::run_on(self.core, limit, &mut command).map_err(|e| e.to_string())?;
+        let usage = self.drive(row, tool, port, self.seconds)?;
         let requests = self.nginx.requests()? - before;
-        let said = std::fs::read_to_string(&log).unwrap_or_default();
-        if !usage.status.success() && tool != Tool::Siege {
-            return Err(format!("{}: {}", usage.status, last_words(&said)));
-        }
         if requests == 0 {
-            return Err(format!("no request came: {}", last_words(&said)));
+            return Err("no request came".to_string());
         }
         let mut run = figures(&usage, requests);
         if let Shape::Paced(rate) = row.shape {
@@ -126,10 +143,51 @@ impl Arena<'_> {
             }
         }
         if tool == Tool::Prony {
-            let text = std::fs::read_to_string(&record).map_err(|e| e.to_string())?;
+            let path = self.folder.join(RECORD);
+            let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
             run.late_p99_us = sound_record(&text)?;
         }
         Ok(run)
+    }
+
+    /// Runs a tool against one of the server's ports, at an address that no run has had.
+    fn drive(&mut self, row: &Row, tool: Tool, port: u16, seconds: u32) -> Result<Usage, String> {
+        let program = self.programs.get(&tool).ok_or("not here")?;
+        let address = address(self.runs);
+        self.runs += 1;
+        let scheme = match row.security {
+            Security::Clear => "http",
+            Security::Resumable | Security::Full => "https",
+        };
+        let [record, keeps, closes] =
+            [RECORD, "keep-alive", "close"].map(|n| self.folder.join(n).display().to_string());
+        let errand = Errand {
+            url: &format!("{scheme}://{address}:{port}{}", row.path),
+            address: &address,
+            port,
+            seconds,
+            record: &record,
+            siege_keeps: &keeps,
+            siege_closes: &closes,
+        };
+        let mut command = Command::new(program);
+        command.args(tool.arguments(row, &errand));
+        // What a tool writes at home is swept with the folder.
+        command.env("HOME", self.folder);
+        let log = self.folder.join(format!("{}.log", tool.name()));
+        process::log_into(&mut command, &log).map_err(|e| e.to_string())?;
+        let time = Duration::from_secs(u64::from(seconds));
+        let (end, own) = match tool.ends(row) {
+            true => (End::Own(time + GRACE), true),
+            false => (End::Told(time), false),
+        };
+        let usage = process::run_on(self.core, end, &mut command).map_err(|e| e.to_string())?;
+        // What is told to end doesn't call that a success, and siege calls nothing one.
+        if own && tool != Tool::Siege && !usage.status.success() {
+            let said = std::fs::read_to_string(&log).unwrap_or_default();
+            return Err(format!("{}: {}", usage.status, last_words(&said)));
+        }
+        Ok(usage)
     }
 }
 

@@ -9,6 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::process;
 use super::rows::Security;
+use super::witness;
+
+/// The log of the witnessed ports, in nginx's folder.
+pub(super) const WITNESS_LOG: &str = "witness.log";
 
 /// Bodies by their path, in bytes; `/13` is in the configuration itself.
 const FILES: &[(&str, usize)] = &[("1k", 1024), ("10k", 10 * 1024), ("100k", 100 * 1024)];
@@ -19,10 +23,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Where nginx listens: each port on every loopback address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
+    /// What the rows are measured on.
+    measured: Listeners,
+    /// The same, but each request leaves a line in the log.
+    witnessed: Listeners,
+    status: u16,
+}
+
+/// A port for each kind of connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Listeners {
     clear: u16,
     resumable: u16,
     full: u16,
-    status: u16,
+}
+
+impl Listeners {
+    fn port(self, security: Security) -> u16 {
+        match security {
+            Security::Clear => self.clear,
+            Security::Resumable => self.resumable,
+            Security::Full => self.full,
+        }
+    }
 }
 
 /// A running nginx, ended when dropped.
@@ -72,11 +95,12 @@ impl Nginx {
 
     /// The port for connections that are protected so.
     pub(super) fn port(&self, security: Security) -> u16 {
-        match security {
-            Security::Clear => self.ports.clear,
-            Security::Resumable => self.ports.resumable,
-            Security::Full => self.ports.full,
-        }
+        self.ports.measured.port(security)
+    }
+
+    /// The port for connections that are protected so and leave lines in the log.
+    pub(super) fn witnessed_port(&self, security: Security) -> u16 {
+        self.ports.witnessed.port(security)
     }
 
     /// How many requests it has counted since the start, those for its status left out.
@@ -149,20 +173,29 @@ fn ask(address: SocketAddrV4) -> std::io::Result<String> {
     Ok(page)
 }
 
-/// Four ports that nobody listens on at this moment, on any address.
+/// Ports that nobody listens on at this moment, on any address.
 fn free_ports() -> std::io::Result<Ports> {
-    let listeners = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
-    let mut ports = [0; 4];
+    let listeners = [(); 7].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
+    let mut ports = [0; 7];
     for (port, listener) in ports.iter_mut().zip(listeners) {
         *port = listener?.local_addr()?.port();
     }
-    let [clear, resumable, full, status] = ports;
-    Ok(Ports {
-        clear,
-        resumable,
-        full,
-        status,
-    })
+    Ok(ports.into())
+}
+
+impl From<[u16; 7]> for Ports {
+    fn from([status, ports @ ..]: [u16; 7]) -> Ports {
+        let listeners = |at: usize| Listeners {
+            clear: ports[at],
+            resumable: ports[at + 1],
+            full: ports[at + 2],
+        };
+        Ports {
+            measured: listeners(0),
+            witnessed: listeners(3),
+            status,
+        }
+    }
 }
 
 /// A certificate with a P-256 key that signs itself.
@@ -183,12 +216,6 @@ fn certificate(folder: &Path) -> Result<(), String> {
 }
 
 fn configuration(folder: &Path, ports: Ports) -> String {
-    let Ports {
-        clear,
-        resumable,
-        full,
-        status,
-    } = ports;
     // Each connection of a generator takes one descriptor; a few are nginx's own.
     let descriptors = process::descriptor_limit();
     let connections = descriptors.saturating_sub(100).max(128);
@@ -197,21 +224,10 @@ fn configuration(folder: &Path, ports: Ports) -> String {
         .iter()
         .map(|name| format!("    {name}_temp_path temporary_{name};\n"))
         .collect();
-    let server = |listen: String, more: &str| {
-        format!(
-            "    server {{\n        listen 0.0.0.0:{listen} backlog=16384;\n{more}        \
-             location = /13 {{ return 200 \"Hello, world!\"; }}\n    }}\n"
-        )
-    };
-    let resumption = "        ssl_session_tickets on;\n        ssl_session_cache shared:s:10m;\n        \
-                      ssl_session_timeout 1d;\n";
-    let none = "        ssl_session_tickets off;\n        ssl_session_cache off;\n";
-    let servers = [
-        server(format!("{clear}"), ""),
-        server(format!("{resumable} ssl"), resumption),
-        server(format!("{full} ssl"), none),
-    ]
-    .concat();
+    let measured = servers(ports.measured, "off");
+    let witnessed = servers(ports.witnessed, &format!("{WITNESS_LOG} witness"));
+    let format = witness::FORMAT;
+    let status = ports.status;
     let root = folder.join("files");
     let root = root.display();
     format!(
@@ -223,7 +239,7 @@ pid nginx.pid;
 error_log error.log error;
 events {{ worker_connections {connections}; }}
 http {{
-    access_log off;
+    log_format witness '{format}';
     default_type text/plain;
     root \"{root}\";
     sendfile on;
@@ -235,13 +251,40 @@ http {{
     ssl_certificate cert.pem;
     ssl_certificate_key key.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
-{temporary}{servers}    server {{
+{temporary}{measured}{witnessed}    server {{
         listen 127.0.0.1:{status};
+        access_log off;
         location / {{ stub_status; }}
     }}
 }}
 "
     )
+}
+
+/// A server for each kind of connection.
+fn servers(ports: Listeners, log: &str) -> String {
+    let resumption = "ssl_session_tickets on; ssl_session_cache shared:s:10m; \
+                      ssl_session_timeout 1d;";
+    let kinds = [
+        (format!("{}", ports.clear), ""),
+        (format!("{} ssl", ports.resumable), resumption),
+        (
+            format!("{} ssl", ports.full),
+            "ssl_session_tickets off; ssl_session_cache off;",
+        ),
+    ];
+    let server = |(listen, more): &(String, &str)| {
+        format!(
+            "    server {{
+        listen 0.0.0.0:{listen} backlog=16384;
+        access_log {log};
+        {more}
+        location = /13 {{ return 200 \"Hello, world!\"; }}
+    }}
+"
+        )
+    };
+    kinds.iter().map(server).collect()
 }
 
 /// A folder for one run of the benchmark, removed when dropped. Those of runs that were killed are
@@ -292,18 +335,14 @@ mod tests {
 
     #[test]
     fn each_kind_of_connection_has_its_own_server() {
-        let ports = Ports {
-            clear: 1001,
-            resumable: 1002,
-            full: 1003,
-            status: 1004,
-        };
+        let ports = Ports::from([1000, 1001, 1002, 1003, 1004, 1005, 1006]);
         let text = configuration(Path::new("/srv/bench"), ports);
         for part in [
-            "listen 0.0.0.0:1001 backlog",
+            "listen 127.0.0.1:1000;",
+            "listen 0.0.0.0:1001 backlog=16384;\n        access_log off;",
             "listen 0.0.0.0:1002 ssl",
             "listen 0.0.0.0:1003 ssl",
-            "listen 127.0.0.1:1004;",
+            "listen 0.0.0.0:1006 ssl backlog=16384;\n        access_log witness.log witness;",
             "ssl_session_tickets off",
             "root \"/srv/bench/files\"",
         ] {

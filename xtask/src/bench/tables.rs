@@ -25,9 +25,24 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
         "Processor time a request, × the row's reference (less is better): the median of the \
          rotations, and the least and the most.\n\n{cost}\nRequests a second, × the row's reference \
          (more is better; an open loop's is set).\n\n{rate}\nPeak memory in MiB, the median.\n\n\
-         {memory}\nWhat prony must reach:\n\n{}",
-        targets(outcomes)
+         {memory}\nWhat prony must reach:\n\n{}{}",
+        targets(outcomes),
+        notes(outcomes)
     )
+}
+
+fn notes(outcomes: &[Outcome]) -> String {
+    let mut text = String::new();
+    for outcome in outcomes {
+        for (tool, note) in &outcome.notes {
+            let title = outcome.row.title;
+            text.push_str(&format!("- {title}: {} {note}\n", tool.name()));
+        }
+    }
+    if !text.is_empty() {
+        text.insert_str(0, "\nWhat the server saw, and what failed:\n\n");
+    }
+    text
 }
 
 /// Whether every target of every row is met.
@@ -201,7 +216,7 @@ mod tests {
                 .iter()
                 .map(|r| r.iter().map(|&(tool, cpu)| (tool, run(cpu))).collect())
                 .collect(),
-            failures: BTreeMap::new(),
+            notes: BTreeMap::new(),
         }
     }
 
@@ -257,6 +272,16 @@ mod tests {
         assert_eq!(reached, ["1.09", "8 (8–8) MiB"]);
         let open = outcome("open-1k", &[&[(Tool::H2load, 10.0), (Tool::Prony, 9.0)]]);
         assert_eq!(judge(&open)[1].wanted, "p99 of lateness ≤ 200 µs");
+    }
+
+    #[test]
+    fn notes_stand_below_the_tables() {
+        let mut row = outcome("tls-resumed", &[&[(Tool::Oha, 100.0)]]);
+        assert!(!render(std::slice::from_ref(&row)).contains("the server saw"));
+        row.notes.insert(Tool::Ab, "is left out: x".to_string());
+        let text = render(&[row]);
+        let note = "- TLS handshake each, 64, resumed: ab is left out: x\n";
+        assert!(text.ends_with(note), "{text}");
     }
 
     #[test]

@@ -76,18 +76,20 @@ impl Tool {
 
     /// Why a row has no cell for this tool, if it has none.
     pub(super) fn unfit(self, row: &Row) -> Option<&'static str> {
-        let resumed = row.shape == Shape::Close && row.security == Security::Resumable;
         let paced = matches!(row.shape, Shape::Paced(_));
         match self {
             Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
             Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
             Tool::Wrk2 if !paced => Some("keeps a rate and does nothing else"),
-            Tool::Ab | Tool::Fortio | Tool::Hey | Tool::Siege if resumed => {
-                Some("resumes no TLS session")
-            }
             Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
             _ => None,
         }
+    }
+
+    /// Whether the tool ends by itself after the time that it was given.
+    pub(super) fn ends(self, row: &Row) -> bool {
+        // Connections that a server closes are opened again and again whatever the time.
+        !(self == Tool::H2load && row.shape == Shape::Close)
     }
 
     /// The arguments for a row, in the tool's own idiom: one thread, certificates not verified.
@@ -261,7 +263,7 @@ mod tests {
     fn what_a_tool_can_not_do_it_is_not_asked_for() {
         assert!(Tool::Floor.unfit(row("tls-1k")).is_some());
         assert!(Tool::Wrk.unfit(row("open-1k")).is_some());
-        assert!(Tool::Fortio.unfit(row("tls-resumed")).is_some());
+        assert!(Tool::Siege.unfit(row("many-1k")).is_some());
         assert!(Tool::Fortio.unfit(row("tls-full")).is_none());
         assert!(Tool::Wrk2.unfit(row("ka-1k")).is_some());
         for row in ROWS {

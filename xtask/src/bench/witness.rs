@@ -1,0 +1,166 @@
+//! What the server saw a tool do: whether requests got their answers, how connections were used and
+//! whether TLS sessions were resumed. Pure: it reads the lines of a log.
+
+use std::collections::BTreeSet;
+
+use super::rows::{Row, Security, Shape};
+
+/// A line of the log, as nginx wants it described.
+pub(super) const FORMAT: &str = "$status $connection_requests $ssl_session_reused $ssl_protocol";
+
+/// A tool that resumes less than this share of its TLS sessions does not resume.
+const RESUMES: f64 = 0.2;
+
+/// One that resumes less than this gets a remark: only the first on each connection need be full.
+const RESUMES_ALL: f64 = 0.9;
+
+/// The sum of a log.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Testimony {
+    requests: u64,
+    /// Those that were answered with 200.
+    answered: u64,
+    /// Those that were the first on their connection.
+    connections: u64,
+    /// Connections that resumed a TLS session.
+    resumed: u64,
+    protocols: BTreeSet<String>,
+}
+
+impl Testimony {
+    /// Adds up the lines of a log.
+    pub(super) fn of(log: &str) -> Testimony {
+        let mut sum = Testimony::default();
+        for line in log.lines() {
+            let mut words = line.split(' ');
+            let mut word = || words.next().unwrap_or_default();
+            let (status, nth, reused, protocol) = (word(), word(), word(), word());
+            sum.requests += 1;
+            sum.answered += u64::from(status == "200");
+            let first = nth == "1";
+            sum.connections += u64::from(first);
+            sum.resumed += u64::from(first && reused == "r");
+            sum.protocols.insert(protocol.to_string());
+        }
+        sum
+    }
+
+    /// What a tool that was seen so does not do of what a row says.
+    pub(super) fn objection(&self, row: &Row) -> Option<String> {
+        let Testimony {
+            requests,
+            connections,
+            ..
+        } = *self;
+        if requests == 0 {
+            return Some("no request came".to_string());
+        }
+        if self.answered < requests {
+            let others = requests - self.answered;
+            return Some(format!(
+                "{others} of {requests} requests were not answered with 200"
+            ));
+        }
+        let each = requests as f64 / connections.max(1) as f64;
+        match row.shape {
+            Shape::Close if connections < requests => {
+                return Some(format!("{each:.1} requests a connection, not 1"));
+            }
+            Shape::KeepAlive | Shape::Paced(_) if each < 2.0 => {
+                return Some("a connection for nearly every request".to_string());
+            }
+            _ => {}
+        }
+        if row.security == Security::Clear {
+            return None;
+        }
+        if !self.protocols.iter().eq(["TLSv1.3"]) {
+            let spoken: Vec<&str> = self.protocols.iter().map(String::as_str).collect();
+            return Some(format!(
+                "speaks {}, the others TLSv1.3",
+                spoken.join(" and ")
+            ));
+        }
+        let share = self.resumed_share();
+        (is_resumed(row) && share < RESUMES).then(|| resumes(share))
+    }
+
+    /// What a reader should know of a tool that does what the row says.
+    pub(super) fn remark(&self, row: &Row) -> Option<String> {
+        let share = self.resumed_share();
+        (is_resumed(row) && share < RESUMES_ALL).then(|| resumes(share))
+    }
+
+    fn resumed_share(&self) -> f64 {
+        self.resumed as f64 / self.connections.max(1) as f64
+    }
+}
+
+fn is_resumed(row: &Row) -> bool {
+    row.shape == Shape::Close && row.security == Security::Resumable
+}
+
+fn resumes(share: f64) -> String {
+    format!("resumes {:.0}% of its TLS sessions", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::ROWS;
+    use super::*;
+
+    fn objection(id: &str, log: &str) -> Option<String> {
+        let row = ROWS.iter().find(|r| r.id == id).unwrap();
+        Testimony::of(log).objection(row)
+    }
+
+    #[test]
+    fn answers_other_than_200_disqualify() {
+        assert_eq!(objection("ka-1k", "200 1 - -\n200 2 - -\n"), None);
+        let problem = objection("ka-1k", "200 1 - -\n404 2 - -\n").unwrap();
+        assert_eq!(problem, "1 of 2 requests were not answered with 200");
+        assert!(objection("ka-1k", "").is_some());
+    }
+
+    #[test]
+    fn connections_are_kept_or_not_as_the_row_says() {
+        let kept = "200 1 - -\n200 2 - -\n200 3 - -\n";
+        let closed = "200 1 - -\n200 1 - -\n200 1 - -\n";
+        assert_eq!(objection("ka-1k", kept), None);
+        assert!(objection("ka-1k", closed).is_some());
+        assert_eq!(objection("close-1k", closed), None);
+        let problem = objection("close-1k", kept).unwrap();
+        assert_eq!(problem, "3.0 requests a connection, not 1");
+    }
+
+    #[test]
+    fn sessions_are_resumed_where_the_row_says_so() {
+        let resumed = "200 1 . TLSv1.3\n".to_string() + &"200 1 r TLSv1.3\n".repeat(9);
+        assert_eq!(objection("tls-resumed", &resumed), None);
+        let full = "200 1 . TLSv1.3\n".repeat(10);
+        assert_eq!(
+            objection("tls-resumed", &full).unwrap(),
+            "resumes 0% of its TLS sessions"
+        );
+        assert_eq!(objection("tls-full", &full), None);
+        let half = "200 1 . TLSv1.3\n200 1 r TLSv1.3\n".repeat(9);
+        assert_eq!(objection("tls-resumed", &half), None);
+        let row = ROWS.iter().find(|r| r.id == "tls-resumed").unwrap();
+        let remark = |log: &str| Testimony::of(log).remark(row);
+        assert_eq!(remark(&half).unwrap(), "resumes 50% of its TLS sessions");
+        assert_eq!(remark(&resumed), None);
+        assert_eq!(
+            objection("tls-1k", "200 1 . TLSv1.3\n200 2 . TLSv1.3\n"),
+            None
+        );
+    }
+
+    #[test]
+    fn an_older_tls_is_another_measurement() {
+        let old = "200 1 . TLSv1.2\n200 2 . TLSv1.2\n";
+        assert_eq!(
+            objection("tls-1k", old).unwrap(),
+            "speaks TLSv1.2, the others TLSv1.3"
+        );
+    }
+}

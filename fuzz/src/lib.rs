@@ -1,10 +1,11 @@
 //! The bodies of the fuzz targets: each takes any bytes and panics where something that must always
 //! hold does not.
 //!
-//! They are ordinary functions, so that `crates/protocol/tests/h1` runs them too, with thousands of
+//! They are ordinary functions, so that `crates/protocol/tests` runs them too, with thousands of
 //! seeds, on the stable toolchain.
 
 pub mod drive;
+pub mod h2;
 pub mod operations;
 pub mod request;
 pub mod response;

@@ -71,7 +71,7 @@ impl ReceiveWindow {
     /// By how much the window is to be opened now, if at all. It is open again then.
     #[inline]
     pub(super) fn increment(&mut self) -> Option<u32> {
-        if self.left_bytes >= self.size_bytes / 2 {
+        if self.left_bytes > self.size_bytes / 2 {
             return None;
         }
         let increment = self.size_bytes - self.left_bytes;
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn a_receive_window_opens_when_half_of_it_is_used() {
         let mut window = ReceiveWindow::new(100);
-        assert_eq!(window.take(50), Ok(()));
+        assert_eq!(window.take(49), Ok(()));
         assert_eq!(window.increment(), None);
         assert_eq!(window.take(1), Ok(()));
-        assert_eq!((window.increment(), window.left_bytes()), (Some(51), 100));
+        assert_eq!((window.increment(), window.left_bytes()), (Some(50), 100));
         assert_eq!(window.increment(), None);
         assert_eq!(window.take(100), Ok(()));
         assert_eq!(window.take(1), Err(Exceeded));

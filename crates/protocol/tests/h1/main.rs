@@ -9,7 +9,7 @@ mod splits;
 mod use_again;
 mod violations;
 
-#[expect(unreachable_pub, reason = "a library for the fuzz targets")]
+#[expect(unreachable_pub, dead_code, reason = "a library for the fuzz targets")]
 #[path = "../../../../fuzz/src/lib.rs"]
 mod bodies;
 

@@ -1,0 +1,166 @@
+//! Windows of both sides, on both levels (RFC 9113 §5.2, §6.9).
+
+use prony_protocol::h2::ClientSettings;
+
+use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, data, headers, settings, window_update};
+use crate::client::{Client, OK, SMALL};
+
+#[test]
+fn a_body_is_sent_as_far_as_the_streams_window_is_open() {
+    let mut client = Client::with(SMALL, &[(4, 10)]);
+    client.start("POST", &[1; 25], 0);
+    assert_eq!(client.sent(), ["HEADERS 1", "DATA 1 10"]);
+    assert!(!client.inner.connection.has_output());
+    client.receive(&window_update(1, 5));
+    assert_eq!(client.sent(), ["DATA 1 5"]);
+    client.receive(&window_update(1, 100));
+    assert_eq!(client.sent(), ["DATA 1 10 END"]);
+    assert!(client.sent().is_empty());
+}
+
+#[test]
+fn streams_share_the_connections_window_and_take_turns() {
+    let mut client = Client::new();
+    client.start("POST", &[1; 40_000], 0);
+    client.start("POST", &[2; 40_000], 1);
+    let expected = [
+        "HEADERS 1",
+        "HEADERS 3",
+        "DATA 1 16384",
+        "DATA 3 16384",
+        "DATA 1 16384",
+        // The rest of a batch of 64 KiB, and of 65,535 bytes.
+        "DATA 3 16383",
+    ];
+    assert_eq!(client.sent(), expected);
+    client.receive(&window_update(3, 1));
+    assert!(client.sent().is_empty(), "a stream's window does not open the connection's");
+    client.receive(&window_update(0, 100_000));
+    assert_eq!(client.sent(), ["DATA 1 7232 END", "DATA 3 7233 END"]);
+}
+
+#[test]
+fn the_initial_window_changes_for_streams_under_way_and_may_go_below_nothing() {
+    let mut client = Client::with(SMALL, &[(4, 100)]);
+    client.start("POST", &[1; 200], 0);
+    assert_eq!(client.sent(), ["HEADERS 1", "DATA 1 100"]);
+    // RFC 9113 §6.9.2: now it is at -70.
+    client.receive(&settings(&[(4, 30)]));
+    assert_eq!(client.sent(), ["SETTINGS ACK"]);
+    client.receive(&window_update(1, 70));
+    assert!(client.sent().is_empty());
+    client.receive(&window_update(1, 1));
+    assert_eq!(client.sent(), ["DATA 1 1"]);
+    client.receive(&settings(&[(4, 40)]));
+    assert_eq!(client.sent(), ["SETTINGS ACK", "DATA 1 10"]);
+    // New streams begin with the new size.
+    client.start("POST", &[1; 50], 1);
+    assert_eq!(client.sent(), ["HEADERS 3", "DATA 3 40"]);
+}
+
+#[test]
+fn a_window_that_is_never_opened_is_waited_for_without_work() {
+    let mut client = Client::with(SMALL, &[(4, 0)]);
+    client.start("POST", b"abc", 0);
+    assert_eq!(client.sent(), ["HEADERS 1"]);
+    assert!(!client.inner.connection.has_output());
+    client.receive(&window_update(0, 1_000));
+    assert!(client.sent().is_empty());
+    client.cancel(0);
+    assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
+}
+
+#[test]
+fn a_large_body_goes_out_in_batches() {
+    let mut client = Client::with(SMALL, &[(4, 1 << 20)]);
+    client.receive(&window_update(0, 1 << 20));
+    client.start("POST", &[3; 200_000], 0);
+    let body = [3; 200_000];
+    let mut batches = Vec::new();
+    while client.inner.connection.has_output() {
+        let mut out = Vec::new();
+        client.inner.connection.take_output(&mut out, |_| &body);
+        batches.push(frames::describe(&out).len());
+    }
+    assert_eq!(batches, [5, 4, 4, 1]);
+}
+
+#[test]
+fn a_body_that_changed_is_not_completed() {
+    let mut client = Client::with(SMALL, &[(4, 10)]);
+    client.start("POST", &[1; 25], 0);
+    client.sent();
+    client.inner.connection.next(&mut window_update(1, 100).as_slice()).expect("lawful");
+    let mut out = Vec::new();
+    client.inner.connection.take_output(&mut out, |_| b"short");
+    assert_eq!(frames::describe(&out), ["RST_STREAM 1 2"]);
+    assert_eq!(client.inner.connection.active(), 0);
+}
+
+#[test]
+fn windows_are_opened_when_half_is_used() {
+    let mut client = Client::new();
+    client.get(0);
+    client.sent();
+    client.receive(&headers(1, NO_FLAGS, OK));
+    client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
+    assert!(client.sent().is_empty());
+    client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
+    assert_eq!(client.sent(), ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]);
+    // Padding counts, the header of a frame does not.
+    client.receive(&data(1, frames::PADDED, &[0; 16_000]));
+    client.receive(&data(1, frames::PADDED, &[0; 16_000]));
+    assert!(client.sent().is_empty());
+    client.receive(&data(1, frames::PADDED, &[0; 768]));
+    assert_eq!(client.sent(), ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]);
+}
+
+#[test]
+fn a_stream_that_ends_or_whose_rest_fits_needs_no_update() {
+    let mut client = Client::with(ClientSettings { connection_window_bytes: 1 << 20, ..SMALL }, &[]);
+    client.get(0);
+    client.get(1);
+    client.sent();
+    let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
+    client.receive(&headers(1, NO_FLAGS, &length));
+    client.receive(&headers(3, NO_FLAGS, OK));
+    for (flags, bytes) in [(NO_FLAGS, 16_384), (NO_FLAGS, 16_383), (END_STREAM, 16_384)] {
+        client.receive(&data(3, flags, &vec![0; bytes]));
+    }
+    for (flags, bytes) in [(NO_FLAGS, 16_384), (NO_FLAGS, 16_384), (NO_FLAGS, 16_384), (END_STREAM, 16_383)] {
+        client.receive(&data(1, flags, &vec![0; bytes]));
+    }
+    assert!(client.sent().is_empty());
+    assert_eq!(client.inner.connection.active(), 0);
+}
+
+#[test]
+fn more_than_the_streams_window_ends_the_stream() {
+    let mut client = Client::with(ClientSettings { connection_window_bytes: 1 << 20, ..SMALL }, &[]);
+    client.get(0);
+    // The length makes updates needless, so that the window can run out.
+    let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
+    client.receive(&headers(1, NO_FLAGS, &length));
+    for _ in 0..3 {
+        client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
+    }
+    client.receive(&data(1, NO_FLAGS, &[0; 16_383]));
+    assert_eq!(client.receive(&data(1, frames::PADDED, &[0; 1])), ["0: WindowExceeded"]);
+    client.sent();
+    client.check_works();
+}
+
+#[test]
+fn what_goes_beyond_the_connections_window_is_bounded_by_what_was_opened() {
+    // The connection's window is always opened in time, so only a frame that is larger than half
+    // of it can exceed it, and none is; bytes that nobody wants count all the same.
+    let mut client = Client::new();
+    client.get(0);
+    client.cancel(0);
+    client.sent();
+    for _ in 0..100 {
+        assert!(client.receive(&data(1, NO_FLAGS, &[0; 16_384])).is_empty());
+        client.sent();
+    }
+    client.check_works();
+}

@@ -1,0 +1,20 @@
+//! HTTP/2 against a server that is a script, against itself at every split, against random bytes
+//! and operations, and against other implementations.
+
+mod client;
+mod connection_errors;
+mod exchanges;
+mod flow_control;
+//mod generated;
+mod hostile;
+//mod interop;
+//mod requests;
+mod shutting_down;
+//mod smoke;
+//mod splits;
+mod states;
+mod stream_errors;
+
+#[expect(unreachable_pub, dead_code, reason = "a library for the fuzz targets")]
+#[path = "../../../../fuzz/src/lib.rs"]
+mod bodies;

@@ -1,0 +1,39 @@
+//! Any bytes from a server: split in any way they give the same.
+
+use prony_protocol::h2::ClientSettings;
+
+use super::super::drive::pieces;
+use super::drive::trace;
+use super::frames;
+
+/// The requests that are under way when the bytes come.
+pub const REQUESTS: [(&str, &[u8]); 4] = [
+    ("GET", b""),
+    ("HEAD", b""),
+    ("POST", &[b'x'; 70_000]),
+    ("CONNECT", b""),
+];
+
+/// The first byte chooses whether SETTINGS stand before the rest, the next four how it is split.
+pub fn run(data: &[u8]) {
+    let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
+        return;
+    };
+    let mut bytes = Vec::new();
+    if choice % 8 > 0 {
+        bytes = frames::settings(&[]);
+    }
+    bytes.extend_from_slice(rest);
+    let settings = ClientSettings {
+        streams: REQUESTS.len() as u32,
+        stream_window_bytes: 65_535,
+        connection_window_bytes: 100_000,
+        header_table_bytes: if choice & 0x80 == 0 { 4_096 } else { 0 },
+    };
+    let whole = trace(settings, &REQUESTS, [bytes.as_slice()]);
+    let single = trace(settings, &REQUESTS, bytes.chunks(1));
+    assert_eq!(whole, single, "byte by byte");
+    let split = trace(settings, &REQUESTS, pieces(&bytes, &steps));
+    assert_eq!(whole, split, "in pieces of {steps:?}");
+    frames::describe(&whole.1);
+}

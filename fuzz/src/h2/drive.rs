@@ -1,0 +1,266 @@
+//! Feeds a server's bytes to a connection piece by piece and writes down what came of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use prony_protocol::h1::{RequestSpec, Version};
+use prony_protocol::h2::{
+    ClientSettings, Connection, EncodedRequest, Event, Scheme, StreamId, Violation,
+};
+
+/// What was learnt, in order. Pieces of one body that follow each other are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    Event(Event<'static>),
+    Body { tag: u32, bytes: Vec<u8> },
+    Violation(Violation),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Seen::Body { tag, bytes } => write!(f, "{tag}: body {}", bytes.escape_ascii()),
+            Seen::Violation(violation) => write!(f, "{violation:?}"),
+            Seen::Event(event) => match event {
+                Event::Interim { tag, status } => write!(f, "{tag}: interim {status}"),
+                Event::Head { tag, status } => write!(f, "{tag}: head {status}"),
+                Event::End { tag } => write!(f, "{tag}: end"),
+                Event::Reset {
+                    tag,
+                    code,
+                    unprocessed: false,
+                } => write!(f, "{tag}: reset {code}"),
+                Event::Reset { tag, code, .. } => write!(f, "{tag}: unprocessed {code}"),
+                Event::Broken { tag, violation } => write!(f, "{tag}: {violation:?}"),
+                Event::GoAway { last_stream, code } => write!(f, "goaway {last_stream} {code}"),
+                Event::Settings => write!(f, "settings"),
+                Event::NeedMore | Event::Body { .. } => write!(f, "{event:?}"),
+            },
+        }
+    }
+}
+
+/// A request with this method and body.
+pub fn request(method: &str, body: &[u8]) -> EncodedRequest {
+    let spec = RequestSpec {
+        method,
+        target: if method == "CONNECT" { "host:443" } else { "/" },
+        version: Version::Http11,
+        host: "host",
+        headers: &[],
+        body,
+        keep_alive: true,
+    };
+    EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
+}
+
+/// How far an exchange is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Started,
+    Headed,
+}
+
+/// A connection whose every event is checked against what may come.
+pub struct Client {
+    pub connection: Connection,
+    /// What it learnt so far.
+    pub seen: Vec<Seen>,
+    /// What it sent so far.
+    pub sent: Vec<u8>,
+    open: BTreeMap<u32, Stage>,
+    bodies: BTreeMap<u32, Vec<u8>>,
+}
+
+/// More than any connection may keep for a peer that makes it talk and reads nothing, without the
+/// client's own requests.
+const UNSENT_BYTES: usize = 20_000;
+
+impl Client {
+    pub fn new(settings: ClientSettings) -> Client {
+        Client {
+            connection: Connection::new(settings),
+            seen: Vec::new(),
+            sent: Vec::new(),
+            open: BTreeMap::new(),
+            bodies: BTreeMap::new(),
+        }
+    }
+
+    /// Starts a request if one may be started.
+    pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<StreamId> {
+        assert!(!self.open.contains_key(&tag), "a tag for each request");
+        let may = self.connection.can_start();
+        let stream = self.connection.start(&request(method, body), tag);
+        if may.is_err() {
+            assert_eq!(stream.err(), may.err());
+        }
+        if stream.is_ok() {
+            self.open.insert(tag, Stage::Started);
+            self.bodies.insert(tag, body.to_vec());
+        }
+        stream.ok()
+    }
+
+    pub fn cancel(&mut self, stream: StreamId, tag: u32) {
+        self.connection.cancel(stream);
+        self.open.remove(&tag);
+    }
+
+    /// All events of these bytes.
+    pub fn receive(&mut self, mut input: &[u8]) {
+        loop {
+            let before = input.len();
+            match self.connection.next(&mut input) {
+                Ok(Event::NeedMore) => {
+                    assert!(input.is_empty(), "more is needed, but not all was taken");
+                    break;
+                }
+                Ok(event) => {
+                    assert!(
+                        input.len() < before || self.open.len() < usize::MAX && is_late(event),
+                        "no progress: {event:?}"
+                    );
+                    self.note(event);
+                }
+                Err(violation) => {
+                    self.fail(violation);
+                    break;
+                }
+            }
+        }
+        assert_eq!(self.connection.active() as usize, self.open.len());
+        assert!(
+            self.connection
+                .unfinished()
+                .all(|left| self.open.contains_key(&left.tag))
+        );
+    }
+
+    fn note(&mut self, event: Event) {
+        let seen = match event {
+            Event::NeedMore => return,
+            Event::Body { tag, bytes } => {
+                assert!(!bytes.is_empty());
+                assert_eq!(self.open.get(&tag), Some(&Stage::Headed));
+                if let Some(Seen::Body {
+                    tag: last,
+                    bytes: body,
+                }) = self.seen.last_mut()
+                    && *last == tag
+                {
+                    body.extend_from_slice(bytes);
+                    return;
+                }
+                Seen::Body {
+                    tag,
+                    bytes: bytes.to_vec(),
+                }
+            }
+            Event::Settings => Seen::Event(Event::Settings),
+            Event::GoAway { last_stream, code } => {
+                assert!(self.connection.can_start().is_err());
+                Seen::Event(Event::GoAway { last_stream, code })
+            }
+            Event::Interim { tag, status } => {
+                assert!((100..200).contains(&status) && status != 101);
+                assert_eq!(self.open.get(&tag), Some(&Stage::Started));
+                Seen::Event(Event::Interim { tag, status })
+            }
+            Event::Head { tag, status } => {
+                assert!(!(100..200).contains(&status));
+                assert_eq!(self.open.insert(tag, Stage::Headed), Some(Stage::Started));
+                Seen::Event(Event::Head { tag, status })
+            }
+            Event::End { tag } => {
+                assert_eq!(self.open.remove(&tag), Some(Stage::Headed));
+                Seen::Event(Event::End { tag })
+            }
+            Event::Reset {
+                tag,
+                code,
+                unprocessed,
+            } => {
+                assert!(self.open.remove(&tag).is_some());
+                Seen::Event(Event::Reset {
+                    tag,
+                    code,
+                    unprocessed,
+                })
+            }
+            Event::Broken { tag, violation } => {
+                assert!(self.open.remove(&tag).is_some());
+                assert!(!violation.to_string().is_empty());
+                Seen::Event(Event::Broken { tag, violation })
+            }
+        };
+        self.seen.push(seen);
+    }
+
+    /// After a violation nothing but the same violation comes, and nothing can be started.
+    fn fail(&mut self, violation: Violation) {
+        if self.seen.last() != Some(&Seen::Violation(violation)) {
+            self.seen.push(Seen::Violation(violation));
+        }
+        assert!(!violation.to_string().is_empty());
+        assert!(self.connection.can_start().is_err());
+        for mut more in [b"".as_slice(), b"\0\0\0\x04\0\0\0\0\0", b"HTTP/1.1"] {
+            assert_eq!(self.connection.next(&mut more), Err(violation));
+        }
+    }
+
+    /// Sends what is to be sent now, a batch of bodies at a time.
+    pub fn send(&mut self) {
+        let mut out = Vec::new();
+        let bodies = &self.bodies;
+        while self.connection.has_output() {
+            let before = out.len();
+            self.connection
+                .take_output(&mut out, |tag| bodies[&tag].as_slice());
+            assert!(
+                out.len() - before < UNSENT_BYTES + 600_000,
+                "a batch is bounded"
+            );
+        }
+        self.sent.extend_from_slice(&out);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        matches!(self.seen.last(), Some(Seen::Violation(_)))
+    }
+}
+
+/// May this event come without a byte being read for it?
+fn is_late(event: Event) -> bool {
+    matches!(
+        event,
+        Event::End { .. }
+            | Event::Broken { .. }
+            | Event::Reset {
+                unprocessed: true,
+                ..
+            }
+    )
+}
+
+/// Everything that comes of these pieces for a client with some requests under way; it sends at the
+/// end only, so that nothing depends on the pieces.
+pub fn trace<'a>(
+    settings: ClientSettings,
+    requests: &[(&str, &[u8])],
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<Seen>, Vec<u8>) {
+    let mut client = Client::new(settings);
+    for (tag, (method, body)) in (0..).zip(requests) {
+        client.start(method, body, tag);
+    }
+    client.send();
+    for piece in pieces {
+        client.receive(piece);
+        if client.has_failed() {
+            break;
+        }
+    }
+    client.send();
+    (client.seen, client.sent)
+}

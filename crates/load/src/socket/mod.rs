@@ -158,7 +158,8 @@ pub(crate) trait Sockets<'run> {
     /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
     fn close(&mut self, key: Key, how: Close);
 
-    /// Sleeps until something can be reaped or the moment `until` has come.
+    /// Sleeps until something can be reaped or the moment `until` has come; now and then it ends
+    /// sooner.
     ///
     /// # Errors
     ///

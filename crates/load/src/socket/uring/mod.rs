@@ -48,6 +48,7 @@ pub(crate) struct UringSockets<'run> {
     orphans: HashMap<u64, Outgoing<'run>>,
     /// Where the connects' addresses lie, as the kernel reads them when they are handed over.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
+    alarm: Alarm,
     /// Operations whose last completion is still to come.
     under_way: u32,
     received: Range<usize>,
@@ -55,6 +56,18 @@ pub(crate) struct UringSockets<'run> {
     used_up: Option<u16>,
     epoch: Instant,
 }
+
+/// The timer that ends waits. It stays armed when something else ends one: setting and clearing
+/// a timer for each wait would cost more than the wait.
+struct Alarm {
+    /// When it rings, if it is armed.
+    at: Option<Nanos>,
+    /// Where the kernel reads how long, as the operation is handed over.
+    left: Box<Timespec>,
+}
+
+/// The user data of the alarm, which no connection has: there aren't so many slots.
+const ALARM: u64 = u64::MAX;
 
 struct Connection<'run> {
     socket: Socket,
@@ -134,6 +147,10 @@ impl<'run> UringSockets<'run> {
             connections,
             orphans: HashMap::new(),
             addresses: HashMap::new(),
+            alarm: Alarm {
+                at: None,
+                left: Box::new(Timespec::new()),
+            },
             under_way: 0,
             received: 0..0,
             used_up: None,
@@ -281,6 +298,10 @@ impl<'run> UringSockets<'run> {
         if !cqueue::more(flags) {
             self.under_way -= 1;
         }
+        if data == ALARM {
+            self.alarm.at = None;
+            return None;
+        }
         let taken = match u32::try_from(result) {
             Ok(length) => self.buffers.taken(length, flags),
             Err(_) => None,
@@ -390,6 +411,16 @@ impl<'run> UringSockets<'run> {
         }
     }
 
+    /// Sets the alarm.
+    fn arm(&mut self, until: Nanos, left: Duration) {
+        self.alarm.at = Some(until);
+        *self.alarm.left = Timespec::from(left);
+        let timeout = opcode::Timeout::new(&raw const *self.alarm.left)
+            .build()
+            .user_data(ALARM);
+        self.push(&[timeout]);
+    }
+
     /// The buffer of the bytes that were read last is the kernel's again.
     fn give_back(&mut self) {
         self.received = 0..0;
@@ -428,6 +459,7 @@ fn check(ring: &IoUring) -> io::Result<()> {
         opcode::RecvMulti::CODE,
         opcode::AsyncCancel::CODE,
         opcode::Close::CODE,
+        opcode::Timeout::CODE,
     ];
     let parameters = ring.params();
     if needed.iter().all(|code| probe.is_supported(*code))
@@ -511,10 +543,23 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             return Ok(());
         }
         let left = Duration::from(until.since(self.now()));
-        let limit = Timespec::from(left);
-        let arguments = SubmitArgs::new().timespec(&limit);
         let want = usize::from(!left.is_zero());
-        match self.ring.submitter().submit_with_args(want, &arguments) {
+        let rung = match self.alarm.at {
+            // It rings in time: should that be too early, the caller waits again.
+            Some(at) if at <= until => self.ring.submitter().submit_and_wait(want),
+            Some(_) => {
+                let limit = Timespec::from(left);
+                let arguments = SubmitArgs::new().timespec(&limit);
+                self.ring.submitter().submit_with_args(want, &arguments)
+            }
+            None => {
+                if want > 0 {
+                    self.arm(until, left);
+                }
+                self.ring.submitter().submit_and_wait(want)
+            }
+        };
+        match rung {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
                 // The time is up, a signal came, or completions are to be reaped first.
@@ -550,6 +595,11 @@ impl Drop for UringSockets<'_> {
             if let Some(key) = self.connections[slot].as_ref().map(|c| c.key) {
                 self.close(key, Close::Abort);
             }
+        }
+        if self.alarm.at.is_some() {
+            self.push(&[opcode::TimeoutRemove::new(ALARM)
+                .build()
+                .user_data(ALARM - 1)]);
         }
         let begun = Instant::now();
         while self.under_way > 0 && begun.elapsed() < LAST_WAIT {

@@ -16,6 +16,8 @@ pub(super) struct Run {
     pub(super) memory_mib: f64,
     /// 99th percentile of the lateness of starts in microseconds, where the tool says it.
     pub(super) late_p99_us: Option<f64>,
+    /// Requests that the server counted over those that the rate asks for, where one is set.
+    pub(super) kept: Option<f64>,
 }
 
 /// What a table has a cell of.
@@ -117,6 +119,7 @@ mod tests {
             rate_per_s: 1e6 / cpu_us,
             memory_mib: 5.0,
             late_p99_us: None,
+            kept: None,
         }
     }
 

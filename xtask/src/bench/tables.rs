@@ -31,12 +31,27 @@ pub(super) fn render(outcomes: &[Outcome]) -> String {
     )
 }
 
+/// What the server saw, and what failed: a list, or nothing.
 fn notes(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
+        let title = outcome.row.title;
         for (tool, note) in &outcome.notes {
-            let title = outcome.row.title;
             text.push_str(&format!("- {title}: {} {note}\n", tool.name()));
+        }
+        let kept: Vec<String> = columns(std::slice::from_ref(outcome))
+            .into_iter()
+            .filter_map(|tool| {
+                let kept = figure(&outcome.rotations, tool, |run| run.kept)?;
+                let name = tool.name();
+                Some(format!("{name} {:.2}%", kept.median * 100.0))
+            })
+            .collect();
+        if !kept.is_empty() {
+            let kept = kept.join(", ");
+            text.push_str(&format!(
+                "- {title}: share of the rate that was made: {kept}\n"
+            ));
         }
     }
     if !text.is_empty() {
@@ -206,6 +221,7 @@ mod tests {
             rate_per_s: 1e6 / cpu_us,
             memory_mib: 8.4,
             late_p99_us: Some(90.0),
+            kept: Some(0.998),
         }
     }
 
@@ -277,6 +293,9 @@ mod tests {
     #[test]
     fn notes_stand_below_the_tables() {
         let mut row = outcome("tls-resumed", &[&[(Tool::Oha, 100.0)]]);
+        let text = render(std::slice::from_ref(&row));
+        assert!(text.ends_with("that was made: oha 99.80%\n"), "{text}");
+        row.rotations.clear();
         assert!(!render(std::slice::from_ref(&row)).contains("the server saw"));
         row.notes.insert(Tool::Ab, "is left out: x".to_string());
         let text = render(&[row]);

@@ -38,12 +38,18 @@ impl Client {
 
     /// A client that has heard nothing yet.
     pub(crate) fn fresh(settings: ClientSettings) -> Client {
-        Client { inner: drive::Client::new(settings), streams: BTreeMap::new() }
+        Client {
+            inner: drive::Client::new(settings),
+            streams: BTreeMap::new(),
+        }
     }
 
     /// Starts a request; returns the number of its stream.
     pub(crate) fn start(&mut self, method: &str, body: &[u8], tag: u32) -> u32 {
-        let stream = self.inner.start(method, body, tag).expect("it can be started");
+        let stream = self
+            .inner
+            .start(method, body, tag)
+            .expect("it can be started");
         self.streams.insert(tag, stream);
         stream.number()
     }
@@ -60,7 +66,10 @@ impl Client {
     pub(crate) fn receive(&mut self, bytes: &[u8]) -> Vec<String> {
         let before = self.inner.seen.len();
         self.inner.receive(bytes);
-        self.inner.seen[before..].iter().map(Seen::to_string).collect()
+        self.inner.seen[before..]
+            .iter()
+            .map(Seen::to_string)
+            .collect()
     }
 
     /// The frames that are sent now.
@@ -74,7 +83,11 @@ impl Client {
     pub(crate) fn check_works(&mut self) {
         let stream = self.get(999);
         let sent = self.sent();
-        assert!(sent.last().is_some_and(|line| line.starts_with(&format!("HEADERS {stream}"))), "{sent:?}");
+        assert!(
+            sent.last()
+                .is_some_and(|line| line.starts_with(&format!("HEADERS {stream}"))),
+            "{sent:?}"
+        );
         let events = self.receive(&frames::headers(stream, frames::END_STREAM, OK));
         assert_eq!(events, ["999: head 200", "999: end"]);
     }

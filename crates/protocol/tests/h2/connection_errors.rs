@@ -1,8 +1,8 @@
 //! What ends a connection: the violation, and the code that GOAWAY says.
 
 use crate::bodies::h2::frames::{
-    self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_FLAGS, PADDED, PING,
-    PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY, data, frame,
+    self, ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, NO_FLAGS, PADDED,
+    PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, WITH_PRIORITY, data, frame,
     headers, settings, window_update,
 };
 use crate::client::{Client, OK, SMALL, lines};
@@ -24,16 +24,36 @@ pub(crate) fn rows() -> Vec<Row> {
 fn lengths() -> Vec<Row> {
     let long = [0x00, 0x40, 0x01, 0xbe, 0, 0, 0, 0, 0].to_vec();
     vec![
-        (long, "FrameTooLong { limit_bytes: 16384 }", FRAME_SIZE_ERROR),
-        (frame(PING, 0, 0, &[0; 7]), "FrameLength(FrameType(\"PING\"))", FRAME_SIZE_ERROR),
-        (frame(RST_STREAM, 0, 1, &[0; 5]), "FrameLength(FrameType(\"RST_STREAM\"))", FRAME_SIZE_ERROR),
-        (frame(GOAWAY, 0, 0, &[0; 7]), "FrameLength(FrameType(\"GOAWAY\"))", FRAME_SIZE_ERROR),
+        (
+            long,
+            "FrameTooLong { limit_bytes: 16384 }",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            frame(PING, 0, 0, &[0; 7]),
+            "FrameLength(FrameType(\"PING\"))",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            frame(RST_STREAM, 0, 1, &[0; 5]),
+            "FrameLength(FrameType(\"RST_STREAM\"))",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            frame(GOAWAY, 0, 0, &[0; 7]),
+            "FrameLength(FrameType(\"GOAWAY\"))",
+            FRAME_SIZE_ERROR,
+        ),
         (
             frame(WINDOW_UPDATE, 0, 0, &[0; 3]),
             "FrameLength(FrameType(\"WINDOW_UPDATE\"))",
             FRAME_SIZE_ERROR,
         ),
-        (frame(DATA, PADDED, 1, b""), "FrameLength(FrameType(\"DATA\"))", FRAME_SIZE_ERROR),
+        (
+            frame(DATA, PADDED, 1, b""),
+            "FrameLength(FrameType(\"DATA\"))",
+            FRAME_SIZE_ERROR,
+        ),
         (
             frame(HEADERS, PADDED | END_HEADERS, 1, b""),
             "FrameLength(FrameType(\"HEADERS\"))",
@@ -44,28 +64,69 @@ fn lengths() -> Vec<Row> {
             "FrameLength(FrameType(\"HEADERS\"))",
             FRAME_SIZE_ERROR,
         ),
-        (frame(HEADERS, PADDED | END_HEADERS, 1, b"\x02\x88"), "Padding", PROTOCOL_ERROR),
         (
-            frame(HEADERS, PADDED | WITH_PRIORITY | END_HEADERS, 1, b"\x02\0\0\0\0\0\x88"),
+            frame(HEADERS, PADDED | END_HEADERS, 1, b"\x02\x88"),
+            "Padding",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(
+                HEADERS,
+                PADDED | WITH_PRIORITY | END_HEADERS,
+                1,
+                b"\x02\0\0\0\0\0\x88",
+            ),
             "Padding",
             PROTOCOL_ERROR,
         ),
         (frame(DATA, PADDED, 1, b"\x01"), "Padding", PROTOCOL_ERROR),
-        (frame(DATA, PADDED, 1, b"\x04abc"), "Padding", PROTOCOL_ERROR),
+        (
+            frame(DATA, PADDED, 1, b"\x04abc"),
+            "Padding",
+            PROTOCOL_ERROR,
+        ),
     ]
 }
 
 fn settings_rows() -> Vec<Row> {
     vec![
-        (frame(SETTINGS, 0, 0, &[0; 5]), "SettingsLength", FRAME_SIZE_ERROR),
-        (frame(SETTINGS, ACK, 0, &[0; 6]), "SettingsAckLength", FRAME_SIZE_ERROR),
+        (
+            frame(SETTINGS, 0, 0, &[0; 5]),
+            "SettingsLength",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            frame(SETTINGS, ACK, 0, &[0; 6]),
+            "SettingsAckLength",
+            FRAME_SIZE_ERROR,
+        ),
         (settings(&[(2, 1)]), "PushSetting", PROTOCOL_ERROR),
-        (settings(&[(4, 1 << 31)]), "WindowSetting", FLOW_CONTROL_ERROR),
+        (
+            settings(&[(4, 1 << 31)]),
+            "WindowSetting",
+            FLOW_CONTROL_ERROR,
+        ),
         (settings(&[(5, 16_383)]), "FrameSizeSetting", PROTOCOL_ERROR),
-        (settings(&[(5, 1 << 24)]), "FrameSizeSetting", PROTOCOL_ERROR),
-        (frame(SETTINGS, 0, 1, &[]), "StreamNotZero(FrameType(\"SETTINGS\"))", PROTOCOL_ERROR),
-        (frame(PING, 0, 1, &[0; 8]), "StreamNotZero(FrameType(\"PING\"))", PROTOCOL_ERROR),
-        (frame(GOAWAY, 0, 1, &[0; 8]), "StreamNotZero(FrameType(\"GOAWAY\"))", PROTOCOL_ERROR),
+        (
+            settings(&[(5, 1 << 24)]),
+            "FrameSizeSetting",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(SETTINGS, 0, 1, &[]),
+            "StreamNotZero(FrameType(\"SETTINGS\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(PING, 0, 1, &[0; 8]),
+            "StreamNotZero(FrameType(\"PING\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(GOAWAY, 0, 1, &[0; 8]),
+            "StreamNotZero(FrameType(\"GOAWAY\"))",
+            PROTOCOL_ERROR,
+        ),
     ]
 }
 
@@ -74,19 +135,59 @@ fn streams() -> Vec<Row> {
     let twice = [headers(1, END_STREAM, OK), headers(1, END_STREAM, OK)].concat();
     let reset = [frames::rst_stream(1, 0), data(1, NO_FLAGS, b"x")].concat();
     vec![
-        (data(0, 0, b"x"), "StreamZero(FrameType(\"DATA\"))", PROTOCOL_ERROR),
-        (headers(0, 0, OK), "StreamZero(FrameType(\"HEADERS\"))", PROTOCOL_ERROR),
-        (frame(PRIORITY, 0, 0, &[0; 5]), "StreamZero(FrameType(\"PRIORITY\"))", PROTOCOL_ERROR),
-        (frame(RST_STREAM, 0, 0, &[0; 4]), "StreamZero(FrameType(\"RST_STREAM\"))", PROTOCOL_ERROR),
-        (frame(PUSH_PROMISE, END_HEADERS, 1, b"\0\0\0\x02\x82"), "Push", PROTOCOL_ERROR),
-        (headers(5, 0, OK), "IdleStream(FrameType(\"HEADERS\"))", PROTOCOL_ERROR),
-        (data(2, 0, b"x"), "IdleStream(FrameType(\"DATA\"))", PROTOCOL_ERROR),
-        (window_update(4, 1), "IdleStream(FrameType(\"WINDOW_UPDATE\"))", PROTOCOL_ERROR),
-        (frames::rst_stream(7, 0), "IdleStream(FrameType(\"RST_STREAM\"))", PROTOCOL_ERROR),
+        (
+            data(0, 0, b"x"),
+            "StreamZero(FrameType(\"DATA\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            headers(0, 0, OK),
+            "StreamZero(FrameType(\"HEADERS\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(PRIORITY, 0, 0, &[0; 5]),
+            "StreamZero(FrameType(\"PRIORITY\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(RST_STREAM, 0, 0, &[0; 4]),
+            "StreamZero(FrameType(\"RST_STREAM\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frame(PUSH_PROMISE, END_HEADERS, 1, b"\0\0\0\x02\x82"),
+            "Push",
+            PROTOCOL_ERROR,
+        ),
+        (
+            headers(5, 0, OK),
+            "IdleStream(FrameType(\"HEADERS\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            data(2, 0, b"x"),
+            "IdleStream(FrameType(\"DATA\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            window_update(4, 1),
+            "IdleStream(FrameType(\"WINDOW_UPDATE\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            frames::rst_stream(7, 0),
+            "IdleStream(FrameType(\"RST_STREAM\"))",
+            PROTOCOL_ERROR,
+        ),
         (ended, "ClosedStream(FrameType(\"DATA\"))", STREAM_CLOSED),
         (twice, "ClosedStream(FrameType(\"HEADERS\"))", STREAM_CLOSED),
         (reset, "ClosedStream(FrameType(\"DATA\"))", STREAM_CLOSED),
-        ([frames::goaway(3, 0), frames::goaway(5, 0)].concat(), "GoAwayIncreased", PROTOCOL_ERROR),
+        (
+            [frames::goaway(3, 0), frames::goaway(5, 0)].concat(),
+            "GoAwayIncreased",
+            PROTOCOL_ERROR,
+        ),
     ]
 }
 
@@ -94,7 +195,11 @@ fn blocks() -> Vec<Row> {
     let begun = frame(HEADERS, NO_FLAGS, 1, b"\x88");
     let with = |next: Vec<u8>| [begun.clone(), next].concat();
     vec![
-        (frame(CONTINUATION, END_HEADERS, 1, OK), "LoneContinuation", PROTOCOL_ERROR),
+        (
+            frame(CONTINUATION, END_HEADERS, 1, OK),
+            "LoneContinuation",
+            PROTOCOL_ERROR,
+        ),
         (
             with(frame(CONTINUATION, END_HEADERS, 3, OK)),
             "BlockInterrupted(FrameType(\"CONTINUATION\"))",
@@ -105,20 +210,48 @@ fn blocks() -> Vec<Row> {
             "BlockInterrupted(FrameType(\"CONTINUATION\"))",
             PROTOCOL_ERROR,
         ),
-        (with(data(1, 0, b"x")), "BlockInterrupted(FrameType(\"DATA\"))", PROTOCOL_ERROR),
-        (with(headers(1, 0, OK)), "BlockInterrupted(FrameType(\"HEADERS\"))", PROTOCOL_ERROR),
-        (with(frames::ping([0; 8])), "BlockInterrupted(FrameType(\"PING\"))", PROTOCOL_ERROR),
+        (
+            with(data(1, 0, b"x")),
+            "BlockInterrupted(FrameType(\"DATA\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            with(headers(1, 0, OK)),
+            "BlockInterrupted(FrameType(\"HEADERS\"))",
+            PROTOCOL_ERROR,
+        ),
+        (
+            with(frames::ping([0; 8])),
+            "BlockInterrupted(FrameType(\"PING\"))",
+            PROTOCOL_ERROR,
+        ),
         (
             with(frame(0x99, 0, 0, b"")),
             "BlockInterrupted(FrameType(\"an unknown frame\"))",
             PROTOCOL_ERROR,
         ),
         (headers(1, 0, b"\xbe"), "Hpack(Index)", COMPRESSION_ERROR),
-        (headers(1, 0, b"\x40\x01"), "Hpack(Truncated)", COMPRESSION_ERROR),
-        (headers(1, 0, b"\x88\x00\x01a\x82\xff\xff"), "Hpack(Huffman(Padding))", COMPRESSION_ERROR),
-        (headers(1, 0, b"\x3f\xe2\x1f"), "Hpack(TableTooLarge)", COMPRESSION_ERROR),
         (
-            [frame(HEADERS, 0, 1, b"\x40\x01"), frame(CONTINUATION, END_HEADERS, 1, b"a")].concat(),
+            headers(1, 0, b"\x40\x01"),
+            "Hpack(Truncated)",
+            COMPRESSION_ERROR,
+        ),
+        (
+            headers(1, 0, b"\x88\x00\x01a\x82\xff\xff"),
+            "Hpack(Huffman(Padding))",
+            COMPRESSION_ERROR,
+        ),
+        (
+            headers(1, 0, b"\x3f\xe2\x1f"),
+            "Hpack(TableTooLarge)",
+            COMPRESSION_ERROR,
+        ),
+        (
+            [
+                frame(HEADERS, 0, 1, b"\x40\x01"),
+                frame(CONTINUATION, END_HEADERS, 1, b"a"),
+            ]
+            .concat(),
             "Hpack(Truncated)",
             COMPRESSION_ERROR,
         ),
@@ -147,7 +280,11 @@ fn violations_are_named_and_told_to_the_peer() {
         let seen = client.receive(&bytes);
         assert_eq!(seen.last().map(String::as_str), Some(violation));
         let sent = client.sent();
-        assert_eq!(sent.last(), Some(&format!("GOAWAY 0 {code}")), "{violation}");
+        assert_eq!(
+            sent.last(),
+            Some(&format!("GOAWAY 0 {code}")),
+            "{violation}"
+        );
         assert!(client.sent().is_empty(), "it is said once");
     }
 }
@@ -194,18 +331,33 @@ fn requests_under_way_are_left_with_a_violation() {
 
 #[test]
 fn a_lowered_table_must_be_acknowledged_by_the_next_block() {
-    let settings = prony_protocol::h2::ClientSettings { header_table_bytes: 0, ..SMALL };
+    let settings = prony_protocol::h2::ClientSettings {
+        header_table_bytes: 0,
+        ..SMALL
+    };
     let mut client = Client::with(settings, &[]);
     client.get(0);
-    assert_eq!(client.receive(&headers(1, NO_FLAGS, OK)), ["Hpack(ResizeMissing)"]);
+    assert_eq!(
+        client.receive(&headers(1, NO_FLAGS, OK)),
+        ["Hpack(ResizeMissing)"]
+    );
     let mut client = Client::with(settings, &[]);
     client.get(0);
     client.get(1);
-    assert_eq!(client.receive(&headers(1, NO_FLAGS, b"\x20\x88")), ["0: head 200"]);
-    assert_eq!(client.receive(&headers(3, NO_FLAGS, b"\x88")), ["1: head 200"]);
+    assert_eq!(
+        client.receive(&headers(1, NO_FLAGS, b"\x20\x88")),
+        ["0: head 200"]
+    );
+    assert_eq!(
+        client.receive(&headers(3, NO_FLAGS, b"\x88")),
+        ["1: head 200"]
+    );
     // Before it has acknowledged the settings, a server may do as it likes.
     let mut client = Client::fresh(settings);
     client.receive(&frames::settings(&[]));
     client.get(0);
-    assert_eq!(client.receive(&headers(1, NO_FLAGS, b"\x88\x40\x01a\x01b")), ["0: head 200"]);
+    assert_eq!(
+        client.receive(&headers(1, NO_FLAGS, b"\x88\x40\x01a\x01b")),
+        ["0: head 200"]
+    );
 }

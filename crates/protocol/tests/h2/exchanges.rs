@@ -3,27 +3,41 @@
 use prony_protocol::h2::ClientSettings;
 
 use crate::bodies::h2::frames::{
-    self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, NO_FLAGS, PADDED, WITH_PRIORITY, block, data,
-    frame, headers,
+    self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, NO_FLAGS, PADDED, WITH_PRIORITY, block,
+    data, frame, headers,
 };
 use crate::client::{Client, OK, head, lines};
 
 #[test]
 fn a_client_begins_with_the_preface_and_settings() {
     let mut client = Client::fresh(ClientSettings::default());
-    let expected = ["PREFACE", "SETTINGS 2=0 4=16777216 6=65536", "WINDOW_UPDATE 0 1073676289"];
+    let expected = [
+        "PREFACE",
+        "SETTINGS 2=0 4=16777216 6=65536",
+        "WINDOW_UPDATE 0 1073676289",
+    ];
     assert_eq!(client.sent(), expected);
     assert!(!client.inner.connection.is_established());
-    let smallest = ClientSettings { connection_window_bytes: 0, header_table_bytes: 7, ..Default::default() };
+    let smallest = ClientSettings {
+        connection_window_bytes: 0,
+        header_table_bytes: 7,
+        ..Default::default()
+    };
     let mut client = Client::fresh(smallest);
-    assert_eq!(client.sent(), ["PREFACE", "SETTINGS 2=0 4=16777216 6=65536 1=7"]);
+    assert_eq!(
+        client.sent(),
+        ["PREFACE", "SETTINGS 2=0 4=16777216 6=65536 1=7"]
+    );
 }
 
 #[test]
 fn a_request_need_not_wait_for_settings() {
     let mut client = Client::fresh(ClientSettings::default());
     assert_eq!(client.get(5), 1);
-    assert_eq!(client.sent().last().map(String::as_str), Some("HEADERS 1 END"));
+    assert_eq!(
+        client.sent().last().map(String::as_str),
+        Some("HEADERS 1 END")
+    );
     let events = client.receive(&[frames::settings(&[]), headers(1, END_STREAM, OK)].concat());
     assert_eq!(events, ["settings", "5: head 200", "5: end"]);
     assert_eq!(client.sent(), ["SETTINGS ACK"]);
@@ -42,7 +56,12 @@ fn streams_are_numbered_and_many_go_out_at_once() {
 /// Rows of what a server sends on stream 1 and what comes of it.
 #[test]
 fn answers() {
-    let padded_head = frame(HEADERS, END_HEADERS | PADDED | WITH_PRIORITY, 1, b"\x03\0\0\0\x01\xff\x88\0\0\0");
+    let padded_head = frame(
+        HEADERS,
+        END_HEADERS | PADDED | WITH_PRIORITY,
+        1,
+        b"\x03\0\0\0\x01\xff\x88\0\0\0",
+    );
     let split_head = [
         frame(HEADERS, NO_FLAGS, 1, b"\x48"),
         frame(CONTINUATION, NO_FLAGS, 1, b""),
@@ -51,15 +70,27 @@ fn answers() {
     .concat();
     let trailers = headers(1, END_STREAM, &block(&[("grpc-status", "0")]));
     let rows: Vec<(&str, Vec<Vec<u8>>, &[&str])> = vec![
-        ("no body", vec![headers(1, END_STREAM, OK)], &["0: head 200", "0: end"]),
+        (
+            "no body",
+            vec![headers(1, END_STREAM, OK)],
+            &["0: head 200", "0: end"],
+        ),
         (
             "a body",
-            vec![headers(1, NO_FLAGS, OK), data(1, NO_FLAGS, b"ab"), data(1, END_STREAM, b"c")],
+            vec![
+                headers(1, NO_FLAGS, OK),
+                data(1, NO_FLAGS, b"ab"),
+                data(1, END_STREAM, b"c"),
+            ],
             &["0: head 200", "0: body abc", "0: end"],
         ),
         (
             "an empty last frame",
-            vec![headers(1, NO_FLAGS, OK), data(1, NO_FLAGS, b"ab"), data(1, END_STREAM, b"")],
+            vec![
+                headers(1, NO_FLAGS, OK),
+                data(1, NO_FLAGS, b"ab"),
+                data(1, END_STREAM, b""),
+            ],
             &["0: head 200", "0: body ab", "0: end"],
         ),
         (
@@ -74,25 +105,49 @@ fn answers() {
         ),
         (
             "padding behind the end",
-            vec![headers(1, NO_FLAGS, OK), data(1, PADDED | END_STREAM, b"\x01a\0")],
+            vec![
+                headers(1, NO_FLAGS, OK),
+                data(1, PADDED | END_STREAM, b"\x01a\0"),
+            ],
             &["0: head 200", "0: body a", "0: end"],
         ),
-        ("continuations", vec![split_head, data(1, END_STREAM, b"")], &["0: head 404", "0: end"]),
+        (
+            "continuations",
+            vec![split_head, data(1, END_STREAM, b"")],
+            &["0: head 404", "0: end"],
+        ),
         (
             "interim answers",
-            vec![head(1, "100"), head(1, "103"), head(1, "204"), data(1, END_STREAM, b"")],
+            vec![
+                head(1, "100"),
+                head(1, "103"),
+                head(1, "204"),
+                data(1, END_STREAM, b""),
+            ],
             &["0: interim 100", "0: interim 103", "0: head 204", "0: end"],
         ),
         (
             "trailers",
-            vec![headers(1, NO_FLAGS, OK), data(1, NO_FLAGS, b"a"), trailers.clone()],
+            vec![
+                headers(1, NO_FLAGS, OK),
+                data(1, NO_FLAGS, b"a"),
+                trailers.clone(),
+            ],
             &["0: head 200", "0: body a", "0: end"],
         ),
-        ("trailers alone", vec![headers(1, NO_FLAGS, OK), trailers], &["0: head 200", "0: end"]),
+        (
+            "trailers alone",
+            vec![headers(1, NO_FLAGS, OK), trailers],
+            &["0: head 200", "0: end"],
+        ),
         (
             "a length",
             vec![
-                headers(1, NO_FLAGS, &block(&[(":status", "200"), ("content-length", "3")])),
+                headers(
+                    1,
+                    NO_FLAGS,
+                    &block(&[(":status", "200"), ("content-length", "3")]),
+                ),
                 data(1, NO_FLAGS, b"ab"),
                 data(1, END_STREAM, b"c"),
             ],
@@ -100,10 +155,18 @@ fn answers() {
         ),
         (
             "304 with the length of what is not sent",
-            vec![headers(1, END_STREAM, &block(&[(":status", "304"), ("content-length", "3")]))],
+            vec![headers(
+                1,
+                END_STREAM,
+                &block(&[(":status", "304"), ("content-length", "3")]),
+            )],
             &["0: head 304", "0: end"],
         ),
-        ("a status nobody knows", vec![head(1, "799"), data(1, END_STREAM, b"")], &["0: head 799", "0: end"]),
+        (
+            "a status nobody knows",
+            vec![head(1, "799"), data(1, END_STREAM, b"")],
+            &["0: head 799", "0: end"],
+        ),
     ];
     for (name, frames, events) in rows {
         let mut client = Client::new();
@@ -131,7 +194,11 @@ fn a_head_has_no_body_whatever_its_length() {
 fn a_tunnel_has_no_length() {
     let mut client = Client::new();
     client.start("CONNECT", b"", 0);
-    let head = headers(1, NO_FLAGS, &block(&[(":status", "200"), ("content-length", "1")]));
+    let head = headers(
+        1,
+        NO_FLAGS,
+        &block(&[(":status", "200"), ("content-length", "1")]),
+    );
     let events = client.receive(&[head, data(1, END_STREAM, b"abc")].concat());
     assert_eq!(events, ["0: head 200", "0: body abc", "0: end"]);
 }
@@ -183,7 +250,10 @@ fn what_does_not_matter_is_ignored() {
         frame(HEADERS, 0xd2 | END_HEADERS, 1 | 1 << 31, OK),
         frame(frames::DATA, 0xf6 | END_STREAM, 1, b"x"),
     ];
-    assert_eq!(client.receive(&frames.concat()), ["0: head 200", "0: body x", "0: end"]);
+    assert_eq!(
+        client.receive(&frames.concat()),
+        ["0: head 200", "0: body x", "0: end"]
+    );
     assert!(client.sent().is_empty());
 }
 
@@ -212,5 +282,8 @@ fn a_connection_can_be_used_for_the_next_one() {
     assert_eq!(client.sent(), ["PREFACE", "SETTINGS 2=0 4=65535 6=65536"]);
     assert_eq!(client.receive(&frames::settings(&[])), ["settings"]);
     assert_eq!(client.get(0), 1);
-    assert_eq!(client.receive(&headers(1, END_STREAM, b"\xbe")), ["Hpack(Index)"]);
+    assert_eq!(
+        client.receive(&headers(1, END_STREAM, b"\xbe")),
+        ["Hpack(Index)"]
+    );
 }

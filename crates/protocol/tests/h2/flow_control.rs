@@ -2,7 +2,9 @@
 
 use prony_protocol::h2::ClientSettings;
 
-use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, data, headers, settings, window_update};
+use crate::bodies::h2::frames::{
+    self, END_STREAM, NO_FLAGS, data, headers, settings, window_update,
+};
 use crate::client::{Client, OK, SMALL};
 
 #[test]
@@ -34,7 +36,10 @@ fn streams_share_the_connections_window_and_take_turns() {
     ];
     assert_eq!(client.sent(), expected);
     client.receive(&window_update(3, 1));
-    assert!(client.sent().is_empty(), "a stream's window does not open the connection's");
+    assert!(
+        client.sent().is_empty(),
+        "a stream's window does not open the connection's"
+    );
     client.receive(&window_update(0, 100_000));
     assert_eq!(client.sent(), ["DATA 1 7232 END", "DATA 3 7233 END"]);
 }
@@ -90,7 +95,11 @@ fn a_body_that_changed_is_not_completed() {
     let mut client = Client::with(SMALL, &[(4, 10)]);
     client.start("POST", &[1; 25], 0);
     client.sent();
-    client.inner.connection.next(&mut window_update(1, 100).as_slice()).expect("lawful");
+    client
+        .inner
+        .connection
+        .next(&mut window_update(1, 100).as_slice())
+        .expect("lawful");
     let mut out = Vec::new();
     client.inner.connection.take_output(&mut out, |_| b"short");
     assert_eq!(frames::describe(&out), ["RST_STREAM 1 2"]);
@@ -106,18 +115,30 @@ fn windows_are_opened_when_half_is_used() {
     client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
     assert!(client.sent().is_empty());
     client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
-    assert_eq!(client.sent(), ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]);
+    assert_eq!(
+        client.sent(),
+        ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]
+    );
     // Padding counts, the header of a frame does not.
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     client.receive(&data(1, frames::PADDED, &[0; 16_000]));
     assert!(client.sent().is_empty());
     client.receive(&data(1, frames::PADDED, &[0; 768]));
-    assert_eq!(client.sent(), ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]);
+    assert_eq!(
+        client.sent(),
+        ["WINDOW_UPDATE 0 32768", "WINDOW_UPDATE 1 32768"]
+    );
 }
 
 #[test]
 fn a_stream_that_ends_or_whose_rest_fits_needs_no_update() {
-    let mut client = Client::with(ClientSettings { connection_window_bytes: 1 << 20, ..SMALL }, &[]);
+    let mut client = Client::with(
+        ClientSettings {
+            connection_window_bytes: 1 << 20,
+            ..SMALL
+        },
+        &[],
+    );
     client.get(0);
     client.get(1);
     client.sent();
@@ -127,7 +148,12 @@ fn a_stream_that_ends_or_whose_rest_fits_needs_no_update() {
     for (flags, bytes) in [(NO_FLAGS, 16_384), (NO_FLAGS, 16_383), (END_STREAM, 16_384)] {
         client.receive(&data(3, flags, &vec![0; bytes]));
     }
-    for (flags, bytes) in [(NO_FLAGS, 16_384), (NO_FLAGS, 16_384), (NO_FLAGS, 16_384), (END_STREAM, 16_383)] {
+    for (flags, bytes) in [
+        (NO_FLAGS, 16_384),
+        (NO_FLAGS, 16_384),
+        (NO_FLAGS, 16_384),
+        (END_STREAM, 16_383),
+    ] {
         client.receive(&data(1, flags, &vec![0; bytes]));
     }
     assert!(client.sent().is_empty());
@@ -136,7 +162,13 @@ fn a_stream_that_ends_or_whose_rest_fits_needs_no_update() {
 
 #[test]
 fn more_than_the_streams_window_ends_the_stream() {
-    let mut client = Client::with(ClientSettings { connection_window_bytes: 1 << 20, ..SMALL }, &[]);
+    let mut client = Client::with(
+        ClientSettings {
+            connection_window_bytes: 1 << 20,
+            ..SMALL
+        },
+        &[],
+    );
     client.get(0);
     // The length makes updates needless, so that the window can run out.
     let length = frames::block(&[(":status", "200"), ("content-length", "65535")]);
@@ -145,7 +177,10 @@ fn more_than_the_streams_window_ends_the_stream() {
         client.receive(&data(1, NO_FLAGS, &[0; 16_384]));
     }
     client.receive(&data(1, NO_FLAGS, &[0; 16_383]));
-    assert_eq!(client.receive(&data(1, frames::PADDED, &[0; 1])), ["0: WindowExceeded"]);
+    assert_eq!(
+        client.receive(&data(1, frames::PADDED, &[0; 1])),
+        ["0: WindowExceeded"]
+    );
     client.sent();
     client.check_works();
 }

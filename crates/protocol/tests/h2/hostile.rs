@@ -38,13 +38,19 @@ fn busy() -> Client {
 fn frames_without_effect_are_not_taken_for_ever() {
     let rows = [
         ("SETTINGS", settings(&[])),
-        ("SETTINGS with the whole frame full", settings(&[(0x99, 1); 2_730])),
+        (
+            "SETTINGS with the whole frame full",
+            settings(&[(0x99, 1); 2_730]),
+        ),
         ("acknowledgements", frames::settings_ack()),
         ("PING", frames::ping([1; 8])),
         ("answers to PING", frame(frames::PING, ACK, 0, &[0; 8])),
         ("PRIORITY", frame(frames::PRIORITY, 0, 1, &[0; 5])),
         ("empty DATA", data(1, NO_FLAGS, b"")),
-        ("DATA that is padding only", data(1, frames::PADDED, b"\x02\0\0")),
+        (
+            "DATA that is padding only",
+            data(1, frames::PADDED, b"\x02\0\0"),
+        ),
         ("empty DATA of a cancelled stream", data(3, NO_FLAGS, b"")),
         ("heads of a cancelled stream", headers(3, NO_FLAGS, OK)),
         ("RST_STREAM of a cancelled stream", frames::rst_stream(3, 0)),
@@ -100,7 +106,11 @@ fn resets_do_not_make_a_silent_client_pile_up_requests() {
     }
     assert!((1_000..30_000).contains(&started), "{started}");
     assert_eq!(
-        client.inner.connection.can_start().map_err(|error| error.to_string()),
+        client
+            .inner
+            .connection
+            .can_start()
+            .map_err(|error| error.to_string()),
         Err("earlier requests wait to be sent".to_owned())
     );
     client.sent();
@@ -119,7 +129,11 @@ fn blocks_in_many_frames_are_bounded() {
     let mut client = busy();
     client.receive(&begun);
     assert_eq!(
-        flood(&mut client, &frame(CONTINUATION, NO_FLAGS, 1, &[0x88; 16_384])).as_deref(),
+        flood(
+            &mut client,
+            &frame(CONTINUATION, NO_FLAGS, 1, &[0x88; 16_384])
+        )
+        .as_deref(),
         Some("BlockTooLong { limit_bytes: 65536 }")
     );
 }
@@ -135,7 +149,10 @@ fn long_lists_of_fields_end_their_stream() {
     let mut client = Client::new();
     client.get(0);
     client.sent();
-    let bytes = [frame(HEADERS, NO_FLAGS, 1, first), frame(CONTINUATION, END_HEADERS, 1, rest)];
+    let bytes = [
+        frame(HEADERS, NO_FLAGS, 1, first),
+        frame(CONTINUATION, END_HEADERS, 1, rest),
+    ];
     let seen = client.receive(&bytes.concat());
     assert_eq!(seen, ["0: Fields(ListTooLong { limit_bytes: 65536 })"]);
     assert_eq!(client.sent(), ["RST_STREAM 1 11"]);
@@ -150,7 +167,10 @@ fn a_bomb_of_indices_ends_its_stream() {
     let mut client = Client::new();
     client.get(0);
     client.get(1);
-    assert_eq!(client.receive(&headers(1, END_STREAM, &entry)), ["0: head 200", "0: end"]);
+    assert_eq!(
+        client.receive(&headers(1, END_STREAM, &entry)),
+        ["0: head 200", "0: end"]
+    );
     let bomb = [&[0x88][..], &[0xbe; 16_000]].concat();
     let seen = client.receive(&headers(3, END_STREAM, &bomb));
     assert_eq!(seen, ["1: Fields(ListTooLong { limit_bytes: 65536 })"]);

@@ -5,13 +5,13 @@ mod client;
 mod connection_errors;
 mod exchanges;
 mod flow_control;
-//mod generated;
+mod generated;
 mod hostile;
-//mod interop;
-//mod requests;
+mod interop;
+mod requests;
 mod shutting_down;
-//mod smoke;
-//mod splits;
+mod smoke;
+mod splits;
 mod states;
 mod stream_errors;
 

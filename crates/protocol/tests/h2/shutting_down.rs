@@ -14,13 +14,24 @@ fn later_streams_are_unprocessed_and_earlier_ones_go_on() {
     }
     client.sent();
     let seen = client.receive(&goaway(3, 0));
-    let expected = ["goaway 3 NO_ERROR", "2: unprocessed NO_ERROR", "3: unprocessed NO_ERROR"];
+    let expected = [
+        "goaway 3 NO_ERROR",
+        "2: unprocessed NO_ERROR",
+        "3: unprocessed NO_ERROR",
+    ];
     assert_eq!(seen, expected);
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::GoingAway));
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::GoingAway)
+    );
     assert!(client.inner.connection.is_going_away());
     assert_eq!(client.inner.connection.active(), 2);
     // Late frames of those that it gave up are ignored.
-    let frames = [headers(7, END_STREAM, OK), headers(1, END_STREAM, OK), headers(3, END_STREAM, OK)];
+    let frames = [
+        headers(7, END_STREAM, OK),
+        headers(1, END_STREAM, OK),
+        headers(3, END_STREAM, OK),
+    ];
     let seen = client.receive(&frames.concat());
     assert_eq!(seen, ["0: head 200", "0: end", "1: head 200", "1: end"]);
     assert_eq!(client.inner.connection.active(), 0);
@@ -33,7 +44,10 @@ fn a_graceful_end_comes_in_two_steps() {
     for tag in 0..2 {
         client.get(tag);
     }
-    assert_eq!(client.receive(&goaway(0x7fff_ffff, 0)), ["goaway 2147483647 NO_ERROR"]);
+    assert_eq!(
+        client.receive(&goaway(0x7fff_ffff, 0)),
+        ["goaway 2147483647 NO_ERROR"]
+    );
     assert_eq!(client.inner.connection.active(), 2);
     let seen = client.receive(&goaway(1, 0));
     assert_eq!(seen, ["goaway 1 NO_ERROR", "1: unprocessed NO_ERROR"]);
@@ -72,8 +86,14 @@ fn this_side_says_goaway_once_and_waits_for_its_answers() {
     client.inner.connection.shut_down();
     client.inner.connection.shut_down();
     assert_eq!(client.sent(), ["GOAWAY 0 0"]);
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::GoingAway));
-    assert_eq!(client.receive(&headers(1, END_STREAM, OK)), ["0: head 200", "0: end"]);
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::GoingAway)
+    );
+    assert_eq!(
+        client.receive(&headers(1, END_STREAM, OK)),
+        ["0: head 200", "0: end"]
+    );
 }
 
 #[test]
@@ -86,28 +106,46 @@ fn the_peers_limit_may_fall_below_what_is_under_way_and_rise_again() {
     client.receive(&settings(&[(3, 1)]));
     assert_eq!(client.inner.connection.peer_limit(), Some(1));
     for stream in [1, 3, 5] {
-        assert_eq!(client.inner.connection.can_start(), Err(StartError::PeerLimit));
+        assert_eq!(
+            client.inner.connection.can_start(),
+            Err(StartError::PeerLimit)
+        );
         client.receive(&headers(stream, END_STREAM, OK));
     }
     client.get(7);
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::PeerLimit));
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::PeerLimit)
+    );
     client.receive(&settings(&[(3, 100)]));
     for tag in 8..11 {
         client.get(tag);
     }
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::OwnLimit));
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::OwnLimit)
+    );
     client.receive(&settings(&[(3, 0)]));
     client.receive(&headers(7, END_STREAM, OK));
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::PeerLimit));
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::PeerLimit)
+    );
 }
 
 #[test]
 fn before_settings_a_hundred_streams_are_started_at_the_most() {
-    let mut client = Client::fresh(ClientSettings { streams: 200, ..Default::default() });
+    let mut client = Client::fresh(ClientSettings {
+        streams: 200,
+        ..Default::default()
+    });
     for tag in 0..100 {
         client.get(tag);
     }
-    assert_eq!(client.inner.connection.can_start(), Err(StartError::PeerLimit));
+    assert_eq!(
+        client.inner.connection.can_start(),
+        Err(StartError::PeerLimit)
+    );
     client.receive(&settings(&[]));
     client.get(100);
 }

@@ -17,7 +17,12 @@ struct State {
     live: bool,
 }
 
-const IDLE: State = State { name: "idle", reach: |_| {}, stream: 1, live: false };
+const IDLE: State = State {
+    name: "idle",
+    reach: |_| {},
+    stream: 1,
+    live: false,
+};
 
 const OPEN: State = State {
     name: "open",
@@ -32,7 +37,10 @@ const HALF_CLOSED_LOCAL: State = State {
     name: "half-closed (local)",
     reach: |client| {
         client.start("POST", b"abc", 0);
-        assert_eq!(client.sent().last().map(String::as_str), Some("DATA 1 3 END"));
+        assert_eq!(
+            client.sent().last().map(String::as_str),
+            Some("DATA 1 3 END")
+        );
     },
     stream: 1,
     live: true,
@@ -98,7 +106,10 @@ const ANSWERED_EARLY: State = State {
     name: "answered before the request was sent",
     reach: |client| {
         client.start("POST", &[b'x'; 70_000], 0);
-        assert_eq!(client.receive(&headers(1, END_STREAM, OK)), ["0: head 200", "0: end"]);
+        assert_eq!(
+            client.receive(&headers(1, END_STREAM, OK)),
+            ["0: head 200", "0: end"]
+        );
         let sent = client.sent();
         assert_eq!(sent, ["HEADERS 1", "RST_STREAM 1 8"]);
     },
@@ -116,7 +127,12 @@ const UNPROCESSED: State = State {
     live: false,
 };
 
-const SERVERS: State = State { name: "a stream of the server's", reach: |_| {}, stream: 2, live: false };
+const SERVERS: State = State {
+    name: "a stream of the server's",
+    reach: |_| {},
+    stream: 2,
+    live: false,
+};
 
 /// Sends each frame to the state; `expected` are the events of HEADERS, DATA, RST_STREAM and
 /// WINDOW_UPDATE in this order. PRIORITY is always ignored.
@@ -132,8 +148,17 @@ fn check(state: &State, expected: [&[&str]; 4]) {
         let mut client = Client::new();
         (state.reach)(&mut client);
         client.sent();
-        assert_eq!(client.inner.connection.active(), u32::from(state.live), "{}", state.name);
-        assert!(client.receive(&frames::frame(frames::PRIORITY, 0, stream, &[0; 5])).is_empty());
+        assert_eq!(
+            client.inner.connection.active(),
+            u32::from(state.live),
+            "{}",
+            state.name
+        );
+        assert!(
+            client
+                .receive(&frames::frame(frames::PRIORITY, 0, stream, &[0; 5]))
+                .is_empty()
+        );
         assert_eq!(client.receive(frame), lines(expected), "{}", state.name);
         if client.inner.connection.can_start().is_ok() {
             client.check_works();
@@ -155,7 +180,12 @@ fn frames_on_idle_streams_are_errors() {
 
 #[test]
 fn frames_on_live_streams_are_taken() {
-    let taken: [&[&str]; 4] = [&["0: head 200"], &["0: DataBeforeHead"], &["0: reset CANCEL"], &[]];
+    let taken: [&[&str]; 4] = [
+        &["0: head 200"],
+        &["0: DataBeforeHead"],
+        &["0: reset CANCEL"],
+        &[],
+    ];
     check(&OPEN, taken);
     check(&HALF_CLOSED_LOCAL, taken);
 }
@@ -204,7 +234,10 @@ fn open_to_closed_by_either_side() {
     client.start("POST", &[b'x'; 70_000], 1);
     client.sent();
     client.cancel(0);
-    assert_eq!(client.receive(&rst_stream(3, 2)), ["1: reset INTERNAL_ERROR"]);
+    assert_eq!(
+        client.receive(&rst_stream(3, 2)),
+        ["1: reset INTERNAL_ERROR"]
+    );
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
     assert_eq!(client.inner.connection.active(), 0);
     client.receive(&window_update(0, 100_000));
@@ -220,7 +253,10 @@ fn half_closed_local_to_closed_by_either_side() {
     client.sent();
     client.receive(&headers(1, NO_FLAGS, OK));
     client.cancel(0);
-    assert_eq!(client.receive(&rst_stream(3, 7)), ["1: unprocessed REFUSED_STREAM"]);
+    assert_eq!(
+        client.receive(&rst_stream(3, 7)),
+        ["1: unprocessed REFUSED_STREAM"]
+    );
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
     client.cancel(0);
     client.cancel(1);
@@ -234,7 +270,10 @@ fn half_closed_remote_to_closed() {
     client.start("POST", &[b'x'; 70_000], 0);
     client.sent();
     client.receive(&headers(1, NO_FLAGS, OK));
-    assert_eq!(client.receive(&data(1, END_STREAM, b"no")), ["0: body no", "0: end"]);
+    assert_eq!(
+        client.receive(&data(1, END_STREAM, b"no")),
+        ["0: body no", "0: end"]
+    );
     assert_eq!(client.sent(), ["RST_STREAM 1 8"]);
     // As a server says that it didn't need the rest.
     assert!(client.receive(&rst_stream(1, 0)).is_empty());
@@ -248,13 +287,20 @@ fn a_cancelled_stream_counts_for_flow_control_and_for_the_table() {
     client.cancel(0);
     client.sent();
     // It puts an entry into the table, that is used on another stream.
-    assert!(client.receive(&headers(1, NO_FLAGS, b"\x48\x03404")).is_empty());
+    assert!(
+        client
+            .receive(&headers(1, NO_FLAGS, b"\x48\x03404"))
+            .is_empty()
+    );
     for _ in 0..3 {
         assert!(client.receive(&data(1, NO_FLAGS, &[0; 16_000])).is_empty());
     }
     assert_eq!(client.sent(), ["WINDOW_UPDATE 0 48000"]);
     client.get(1);
-    assert_eq!(client.receive(&headers(3, END_STREAM, b"\xbe")), ["1: head 404", "1: end"]);
+    assert_eq!(
+        client.receive(&headers(3, END_STREAM, b"\xbe")),
+        ["1: head 404", "1: end"]
+    );
 }
 
 #[test]
@@ -271,7 +317,10 @@ fn a_stream_may_be_cancelled_at_every_byte_of_its_answer() {
         client.get(0);
         client.receive(&answer[..at]);
         client.cancel(0);
-        assert!(client.receive(&answer[at..]).is_empty(), "cancelled behind {at} bytes");
+        assert!(
+            client.receive(&answer[at..]).is_empty(),
+            "cancelled behind {at} bytes"
+        );
         client.check_works();
     }
 }

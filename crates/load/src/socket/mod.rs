@@ -149,6 +149,11 @@ pub(crate) trait Sockets<'run> {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
+    /// The time of the last wait's end, or of the completion that [`Sockets::next`] gave last. It may
+    /// be some microseconds old: reading a clock for each completion costs as much as parsing an
+    /// answer.
+    fn moment(&self) -> Nanos;
+
     /// Begins a connection, and sends `first` on it as soon as it stands.
     fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>);
 

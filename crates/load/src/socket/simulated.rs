@@ -232,6 +232,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.clock
     }
 
+    fn moment(&self) -> Nanos {
+        self.clock
+    }
+
     fn connect(&mut self, key: Key, _route: Route<'_>, first: Option<&'run [u8]>) {
         assert!(self.used.insert(key), "{key:?} was used before");
         let place = &mut self.links[key.slot as usize];

@@ -144,25 +144,26 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Gives the moment at which the load ended.
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
+        let mut now = self.sockets.now();
         loop {
-            let now = self.sockets.now();
             self.meter.begin_if_due(now);
             counter.publish(&self.recorder);
             if now >= self.end || control.is_stopped() {
                 return Ok(now.min(self.end));
             }
             self.run_timers(now);
-            self.start_due(now, MOST_STARTS);
+            if self.start_due(now, MOST_STARTS) > 0 {
+                now = self.sockets.now();
+            }
             if self.is_done() {
                 return Ok(now);
             }
-            let until = self.wake_at(now);
-            let before = self.sockets.now();
-            self.sockets.wait(until)?;
-            let woke = self.sockets.now();
-            self.meter.waited(before, woke);
+            self.sockets.wait(self.wake_at(now))?;
+            let woke = self.sockets.moment();
+            self.meter.waited(now, woke);
             let answers = self.reap();
-            self.meter.worked(woke, self.sockets.now(), answers);
+            now = self.sockets.now();
+            self.meter.worked(woke, now, answers);
         }
     }
 
@@ -178,7 +179,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sent(key, buffer);
                 continue;
             }
-            let now = self.sockets.now();
+            let now = self.sockets.moment();
             if now >= self.end {
                 break;
             }

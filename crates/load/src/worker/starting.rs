@@ -10,33 +10,33 @@ use crate::spec::Request;
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Starts requests that are due and find a free slot, `most` of them at a time: a connect can
     /// take the system a millisecond where local ports grow scarce, and thousands of them may be
-    /// due at once.
+    /// due at once. Tells how many it started.
     #[inline]
-    pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) {
+    pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) -> u32 {
         for started in 0..most {
             if self.free.is_empty() {
-                return;
+                return started;
             }
             if started > 0 {
                 now = self.sockets.now();
                 if now >= self.end {
-                    return;
+                    return started;
                 }
             }
             let due = match &mut self.pace {
-                Pace::Closed { left: 0 } => return,
+                Pace::Closed { left: 0 } => return started,
                 Pace::Closed { .. } => None,
                 Pace::Open(schedule) => match schedule.peek() {
                     Some(due) if due <= now => {
                         schedule.advance();
                         Some(due)
                     }
-                    _ => return,
+                    _ => return started,
                 },
             };
             let request = self.sequence.next();
             let Some(index) = self.take_slot(request) else {
-                return;
+                return started;
             };
             let intended = due.unwrap_or(self.free_since(index, now));
             if let Pace::Closed { left } = &mut self.pace
@@ -48,6 +48,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             self.start(index, request, intended, now);
         }
+        most
     }
 
     /// Since when a slot has been free. One that was never used is taken up as it comes: that the

@@ -28,6 +28,8 @@ use buffers::Buffers;
 const SUBMISSIONS: u32 = 256;
 /// Handed over as soon as so many wait: what has been stamped as sent must not lie around.
 const BATCH: usize = 16;
+/// Completions that bear the same time.
+const MOST_AT_A_MOMENT: u32 = 8;
 /// Completions that the kernel can note without setting memory aside: a receive and a send for
 /// each connection, up to this.
 const MOST_COMPLETIONS: u32 = 32 * 1024;
@@ -54,6 +56,9 @@ pub(crate) struct UringSockets<'run> {
     received: Range<usize>,
     /// The buffer that is given back once `received` was read.
     used_up: Option<u16>,
+    /// When the clock was last read, and how many completions were reaped since.
+    moment: Nanos,
+    reaped: u32,
     epoch: Instant,
 }
 
@@ -154,6 +159,8 @@ impl<'run> UringSockets<'run> {
             under_way: 0,
             received: 0..0,
             used_up: None,
+            moment: Nanos::ZERO,
+            reaped: 0,
             epoch: Instant::now(),
         })
     }
@@ -186,6 +193,7 @@ impl<'run> UringSockets<'run> {
         if length >= BATCH || room < entries.len() {
             // Should it fail, the operations stay queued for the next attempt.
             let _ = self.ring.submit();
+            self.read_clock();
         }
         // SAFETY: what the entries point to lives until their completion: requests outlive the
         // run, owned buffers are kept in the connection or among the orphans, addresses stay.
@@ -200,6 +208,9 @@ impl<'run> UringSockets<'run> {
     #[cold]
     fn refuse(&mut self, entries: &[Entry]) {
         for entry in entries {
+            if entry.get_user_data() == ALARM {
+                self.alarm.at = None;
+            }
             let operation = match kind_of(entry.get_user_data()) {
                 Kind::Connect => Operation::Connect,
                 Kind::Send => Operation::Send,
@@ -411,10 +422,15 @@ impl<'run> UringSockets<'run> {
         }
     }
 
+    fn read_clock(&mut self) {
+        self.moment = self.now();
+        self.reaped = 0;
+    }
+
     /// Sets the alarm.
-    fn arm(&mut self, until: Nanos, left: Duration) {
+    fn arm(&mut self, until: Nanos) {
         self.alarm.at = Some(until);
-        *self.alarm.left = Timespec::from(left);
+        *self.alarm.left = Timespec::from(Duration::from(until.since(self.now())));
         let timeout = opcode::Timeout::new(&raw const *self.alarm.left)
             .build()
             .user_data(ALARM);
@@ -505,6 +521,10 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
+    fn moment(&self) -> Nanos {
+        self.moment
+    }
+
     fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
         if let Err(error) = self.open(key, route, first) {
             self.ready
@@ -542,24 +562,24 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         if !self.ready.is_empty() {
             return Ok(());
         }
-        let left = Duration::from(until.since(self.now()));
-        let want = usize::from(!left.is_zero());
-        let rung = match self.alarm.at {
+        let want = usize::from(until > self.moment);
+        let waited = match self.alarm.at {
             // It rings in time: should that be too early, the caller waits again.
             Some(at) if at <= until => self.ring.submitter().submit_and_wait(want),
             Some(_) => {
-                let limit = Timespec::from(left);
+                let limit = Timespec::from(Duration::from(until.since(self.now())));
                 let arguments = SubmitArgs::new().timespec(&limit);
                 self.ring.submitter().submit_with_args(want, &arguments)
             }
             None => {
                 if want > 0 {
-                    self.arm(until, left);
+                    self.arm(until);
                 }
                 self.ring.submitter().submit_and_wait(want)
             }
         };
-        match rung {
+        self.read_clock();
+        match waited {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
                 // The time is up, a signal came, or completions are to be reaped first.
@@ -573,6 +593,10 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
             return Some(completion);
+        }
+        self.reaped += 1;
+        if self.reaped > MOST_AT_A_MOMENT {
+            self.read_clock();
         }
         loop {
             let entry = self.ring.completion().next()?;

@@ -15,6 +15,7 @@ use crate::reasons::Reasons;
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
 use crate::spec::LoadSpec;
+use crate::tls;
 use crate::worker::{Worked, Worker};
 
 /// Why a load gave no record.
@@ -96,6 +97,9 @@ fn one_worker(
     };
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
         system::pin_thread(core).map_err(RunError::Environment)?;
+    }
+    if spec.tls.is_some() {
+        tls::seed_random_numbers();
     }
     let slots = spec.slots(share) as usize;
     let start = Start { share, gate, ready };

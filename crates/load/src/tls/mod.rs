@@ -38,6 +38,12 @@ const SPARES: usize = 64;
 /// (RFC 8446 §5.2).
 const LONGEST_OPENED: usize = (1 << 14) + 256;
 
+/// Has this thread's random numbers seeded, which may take tens of milliseconds: not a thing for the
+/// first handshake of a load. Where it fails, handshakes will and say so.
+pub(crate) fn seed_random_numbers() {
+    let _ = aws_lc_rs::rand::fill(&mut [0]);
+}
+
 /// What bytes from the peer came to.
 #[derive(Debug)]
 pub(crate) enum Event<'b> {

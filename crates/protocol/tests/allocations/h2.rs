@@ -1,0 +1,152 @@
+//! HTTP/2.
+
+use prony_protocol::h1::{RequestSpec, Version};
+use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
+
+use crate::allocations;
+
+const STREAMS: u32 = 8;
+
+const BODY: &[u8] = &[7; 20_000];
+
+fn request(method: &str, body: &[u8]) -> EncodedRequest {
+    let spec = RequestSpec {
+        method,
+        target: "/",
+        version: Version::Http11,
+        host: "host",
+        headers: &[],
+        body,
+        keep_alive: true,
+    };
+    EncodedRequest::new(&spec, Scheme::Http).expect("a valid request")
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+/// A client, its buffers, and the server's part of a round.
+struct Round {
+    connection: Connection,
+    requests: [EncodedRequest; 2],
+    out: Vec<u8>,
+    input: Vec<u8>,
+    ids: Vec<u32>,
+}
+
+impl Round {
+    fn new() -> Round {
+        let settings = ClientSettings {
+            streams: STREAMS,
+            stream_window_bytes: 0,
+            ..Default::default()
+        };
+        let mut round = Round {
+            connection: Connection::new(settings),
+            requests: [request("GET", b""), request("POST", BODY)],
+            out: Vec::new(),
+            input: Vec::new(),
+            ids: Vec::with_capacity(STREAMS as usize),
+        };
+        frame(4, 0, 0, &[], &mut round.input);
+        frame(4, 1, 0, &[], &mut round.input);
+        round.feed(usize::MAX);
+        round
+    }
+
+    /// Requests on all streams, their answers in pieces of this size.
+    fn run(&mut self, piece_bytes: usize, number: u8) {
+        self.ids.clear();
+        for tag in 0..STREAMS {
+            let request = &self.requests[tag as usize % 2];
+            let id = self.connection.start(request, tag).expect("a free stream");
+            self.ids.push(id.number());
+        }
+        while self.connection.has_output() {
+            self.out.clear();
+            self.connection.take_output(&mut self.out, |_| BODY);
+        }
+        self.input.clear();
+        for &id in &self.ids {
+            // A field that differs each time is put into the table, one that does not is known.
+            let block = [
+                0x88,
+                0x40,
+                1,
+                b'a',
+                2,
+                b'0' + number % 10,
+                b'0' + id as u8 % 10,
+            ];
+            let (first, second) = block.split_at(3);
+            frame(1, 0, id, first, &mut self.input);
+            frame(9, 4, id, second, &mut self.input);
+            frame(0, 0, id, &BODY[..16_000], &mut self.input);
+            frame(0, 1, id, &BODY[..9_000], &mut self.input);
+        }
+        let most = i32::MAX as u32 / 2;
+        frame(
+            8,
+            0,
+            0,
+            &(u32::from(number) + 80_000).min(most).to_be_bytes(),
+            &mut self.input,
+        );
+        frame(6, 0, 0, &[number; 8], &mut self.input);
+        frame(4, 0, 0, &[0, 3, 0, 0, 0, 100], &mut self.input);
+        assert_eq!(self.feed(piece_bytes), STREAMS);
+    }
+
+    fn feed(&mut self, piece_bytes: usize) -> u32 {
+        let mut ends = 0;
+        for mut input in self.input.chunks(piece_bytes) {
+            loop {
+                match self.connection.next(&mut input).expect("no violation") {
+                    Event::NeedMore => break,
+                    Event::End { .. } => ends += 1,
+                    _ => {}
+                }
+            }
+        }
+        ends
+    }
+}
+
+#[test]
+fn exchanges_allocate_nothing_once_warm() {
+    let mut round = Round::new();
+    let before = allocations();
+    for number in 0..60 {
+        for piece_bytes in [100_000, 1_000, 7] {
+            round.run(piece_bytes, number);
+        }
+    }
+    assert!(allocations() > before, "the counter counts");
+    let warm = allocations();
+    for number in 0..60 {
+        for piece_bytes in [100_000, 1_000, 7] {
+            round.run(piece_bytes, number);
+        }
+    }
+    assert_eq!(allocations(), warm);
+}
+
+#[test]
+fn the_next_connection_allocates_nothing() {
+    let mut round = Round::new();
+    round.run(7, 1);
+    round.run(7, 1);
+    let warm = allocations();
+    for _ in 0..3 {
+        round.connection.restart();
+        round.input.clear();
+        frame(4, 0, 0, &[], &mut round.input);
+        round.feed(5);
+        round.run(7, 1);
+    }
+    assert_eq!(allocations(), warm);
+}

@@ -53,7 +53,9 @@ fn streams_are_numbered_and_many_go_out_at_once() {
     assert_eq!(sent, streams.map(|stream| format!("HEADERS {stream} END")));
 }
 
-/// Rows of what a server sends on stream 1 and what comes of it.
+/// What a server sends on stream 1, and what comes of it.
+type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
+
 #[test]
 fn answers() {
     let padded_head = frame(
@@ -69,7 +71,7 @@ fn answers() {
     ]
     .concat();
     let trailers = headers(1, END_STREAM, &block(&[("grpc-status", "0")]));
-    let rows: Vec<(&str, Vec<Vec<u8>>, &[&str])> = vec![
+    let rows: Vec<Row> = vec![
         (
             "no body",
             vec![headers(1, END_STREAM, OK)],

@@ -138,21 +138,21 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
     let mut bit = 0;
     loop {
         let mut window = window(coded, bit);
-        let mut symbols = [0; SHORT_AT_ONCE];
+        let mut symbols = [0; 8];
         let mut count = 0;
-        for symbol in &mut symbols {
+        while count < SHORT_AT_ONCE {
             let code = SHORT_CODES[(window >> (64 - SHORT)) as usize];
             if code.bits == 0 {
                 break;
             }
-            *symbol = code.symbol;
+            symbols[count] = code.symbol;
             count += 1;
             bit += usize::from(code.bits);
             window <<= code.bits;
         }
         // A copy of a fixed size is cheaper than one that fits.
         out.extend_from_slice(&symbols);
-        out.truncate(out.len() - (SHORT_AT_ONCE - count));
+        out.truncate(out.len() - (symbols.len() - count));
         if count == SHORT_AT_ONCE {
             continue;
         }

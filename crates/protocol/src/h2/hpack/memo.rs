@@ -101,13 +101,16 @@ impl Memo {
 /// requests may differ in few of them.
 #[inline]
 fn place(block: &[u8]) -> usize {
-    let (words, rest) = block.as_chunks::<8>();
     let mut mixed = block.len() as u64;
+    let mut mix = |word: u64| mixed = mixed.rotate_left(7).wrapping_add(word);
+    let (words, rest) = block.as_chunks();
     for word in words {
-        mixed = mixed.rotate_left(7).wrapping_add(u64::from_le_bytes(*word));
+        mix(u64::from_le_bytes(*word));
     }
-    for byte in rest {
-        mixed = mixed.rotate_left(7).wrapping_add(u64::from(*byte));
+    match block.last_chunk() {
+        // Some bytes twice, rather than each of the rest by itself.
+        Some(word) => mix(u64::from_le_bytes(*word)),
+        None => rest.iter().for_each(|byte| mix(u64::from(*byte))),
     }
     // The highest bits of a product with an odd number depend on all bits (Fibonacci hashing).
     let product = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);

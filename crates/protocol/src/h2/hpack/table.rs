@@ -53,6 +53,7 @@ impl Table {
 
     /// Puts an entry in front, for which others at the end give way; one that is larger than the
     /// whole table empties it (RFC 7541 §4.4).
+    #[inline]
     pub(super) fn insert(&mut self, field: Field) {
         let fits = field.bytes <= self.most_bytes;
         self.evict(if fits {

@@ -10,6 +10,9 @@ const BUSY: f64 = 0.85;
 const QUEUED: f64 = 0.5;
 /// And with this share it begins to.
 const NEARLY_QUEUED: f64 = 0.3;
+/// A busy worker always has one connection in hand: of few ones that is a large share, whoever is
+/// the slower. So many connections more are wanted.
+const IN_HAND: f64 = 0.35;
 /// A worker that wanted a core and had none for this share of the time shares it with others.
 const STARVED: f64 = 0.2;
 /// A shorter load has not been anywhere long enough to tell.
@@ -39,10 +42,12 @@ pub(crate) fn of(
     reasons: &[(Outcome, String, u64)],
     unasked: u64,
 ) -> Vec<Finding> {
+    let saturated = generator_saturated(record);
+    let is_saturated = saturated.is_some();
     [
-        generator_saturated(record),
+        saturated,
         generator_starved(record),
-        schedule_missed(record),
+        schedule_missed(record, is_saturated),
         errors(record, reasons),
         port_exhaustion(record),
         connections_not_reused(record),
@@ -54,37 +59,50 @@ pub(crate) fn of(
     .collect()
 }
 
+/// The generator and not the server was what the load waited for: its busiest worker had no time
+/// left, and more of it was wanted. In a closed loop that shows in connections that wait for the
+/// generator; in an open one in late starts, or where all its connections are taken, in the same.
 fn generator_saturated(record: &Record) -> Option<Finding> {
-    let (busy, queued) = (record.generator.busy_share, record.generator.queue_share);
-    if busy < BUSY || record.totals.elapsed_s < SHORTEST_S {
+    let generator = &record.generator;
+    let awake = generator.awake_share.max(generator.busy_share);
+    if awake < BUSY || record.totals.elapsed_s < SHORTEST_S {
         return None;
     }
-    let open = record.load.rate_per_s.is_some();
-    let late = record.generator.late_us.p99 > LATE_US;
-    let (severity, seen) = match open {
-        true if late => (Severity::Error, "and late with its starts".to_owned()),
-        true => return None,
-        false => {
-            let severity = match queued {
-                q if q >= QUEUED => Severity::Error,
-                q if q >= NEARLY_QUEUED => Severity::Warning,
-                _ => return None,
-            };
-            let share = queued * 100.0;
-            (
-                severity,
-                format!("with {share:.0}% of its connections waiting for it"),
-            )
-        }
+    let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_US;
+    let queued = generator.queue_share;
+    let load = &record.load;
+    let in_hand = IN_HAND * f64::from(load.threads.max(1)) / f64::from(load.connections.max(1));
+    let severity = match late {
+        true => Severity::Error,
+        false if queued >= QUEUED + in_hand => Severity::Error,
+        false if queued >= NEARLY_QUEUED + in_hand => Severity::Warning,
+        false => return None,
+    };
+    let seen = match late {
+        true => "late with its starts".to_owned(),
+        false => format!(
+            "with {:.0}% of its connections waiting for it",
+            queued * 100.0
+        ),
+    };
+    // One that lacked a core used too little of it to say what it could have done.
+    let (severity, busy) = match generator.busy_share {
+        busy if busy >= BUSY => (severity, format!("busy {:.0}% of the time", busy * 100.0)),
+        busy => (
+            Severity::Warning,
+            format!(
+                "busy {:.0}% of the time, and without a core for {:.0}% of it",
+                busy * 100.0,
+                generator.starved_share * 100.0
+            ),
+        ),
     };
     Some(Finding::new(
         "generator-saturated",
         severity,
         format!(
-            "The generator's busiest worker was busy {:.0}% of the time, {seen}: the generator and \
-             not the server may have set the rate. Give it more cores (--cores, --threads), or load \
-             less.",
-            busy * 100.0
+            "The generator's busiest worker was {busy}, {seen}: the generator and not the server \
+             may have set the rate. Give it more cores (--cores, --threads), or load less."
         ),
     ))
 }
@@ -106,7 +124,7 @@ fn generator_starved(record: &Record) -> Option<Finding> {
     ))
 }
 
-fn schedule_missed(record: &Record) -> Option<Finding> {
+fn schedule_missed(record: &Record, saturated: bool) -> Option<Finding> {
     record.load.rate_per_s?;
     let totals = &record.totals;
     let late = &record.generator.late_us;
@@ -132,13 +150,17 @@ fn schedule_missed(record: &Record) -> Option<Finding> {
     if due == 0 || totals.unstarted as f64 <= UNSTARTED * due as f64 {
         return None;
     }
+    let culprit = match saturated {
+        true => "The generator does not keep up, or the server",
+        false => "The server does not keep up",
+    };
     Some(Finding::new(
         "schedule-missed",
         Severity::Warning,
         format!(
             "{} of {due} requests that were due found no free connection until the load ended; they \
-             count as \"at least\" so long. The server does not keep up with {} requests a second \
-             over {} connections.",
+             count as \"at least\" so long. {culprit} with {} requests a second over {} \
+             connections.",
             totals.unstarted,
             record.load.rate_per_s.unwrap_or_default(),
             record.load.connections
@@ -308,13 +330,19 @@ mod tests {
         record.generator.busy_share = 0.99;
         record.generator.queue_share = 0.1;
         assert_eq!(found(&record), [], "busy, but with reserves");
-        record.generator.queue_share = 0.3;
+        record.generator.queue_share = 0.35;
         assert_eq!(
             found(&record),
             one("generator-saturated", Severity::Warning)
         );
-        record.generator.queue_share = 0.5;
+        record.generator.queue_share = 0.55;
         assert_eq!(found(&record), one("generator-saturated", Severity::Error));
+        // One of two is always in hand.
+        record.load.connections = 2;
+        record.generator.queue_share = 0.45;
+        assert_eq!(found(&record), []);
+        record.load.connections = 10;
+        record.generator.queue_share = 0.55;
         record.totals.elapsed_s = 0.01;
         assert_eq!(found(&record), [], "too short to tell");
     }
@@ -328,6 +356,44 @@ mod tests {
         let both = found(&record);
         assert!(both.contains(&one("generator-saturated", Severity::Error)[0]));
         assert!(both.contains(&one("schedule-missed", Severity::Error)[0]));
+    }
+
+    #[test]
+    fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed() {
+        // Every connection is taken, so that no start is late.
+        let mut record = open(quiet());
+        record.generator.busy_share = 0.97;
+        record.generator.queue_share = 0.9;
+        record.totals.unstarted = 5_000;
+        let findings = of(&record, &[], 0);
+        let [saturated, missed] = &findings[..] else {
+            panic!("{findings:?}");
+        };
+        assert_eq!(saturated.id, "generator-saturated");
+        assert_eq!(saturated.severity, Severity::Error);
+        assert_eq!(missed.id, "schedule-missed");
+        assert!(missed.text.contains("The generator does not keep up"));
+        // The same beyond the server: its connections wait there.
+        record.generator.queue_share = 0.1;
+        let findings = of(&record, &[], 0);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].text.contains("The server does not keep up"));
+    }
+
+    #[test]
+    fn a_generator_whose_core_others_use_is_saturated_by_half_its_time() {
+        let mut record = quiet();
+        record.generator.busy_share = 0.5;
+        record.generator.starved_share = 0.48;
+        record.generator.awake_share = 0.98;
+        assert_eq!(found(&record), one("generator-starved", Severity::Warning));
+        record.generator.queue_share = 0.6;
+        let both = found(&record);
+        assert_eq!(both.len(), 2);
+        assert_eq!(both[0], one("generator-saturated", Severity::Warning)[0]);
+        // The server waits for it no longer.
+        record.generator.awake_share = 0.7;
+        assert_eq!(found(&record), one("generator-starved", Severity::Warning));
     }
 
     #[test]

@@ -4,92 +4,192 @@ use prony_record::Nanos;
 
 use crate::socket::system;
 
-/// CPU and waiting of the calling thread.
+/// CPU and waiting of the calling thread, and how long answers waited for it.
 pub(crate) struct Meter {
     from: Nanos,
-    cpu_at_begin: Option<(Nanos, Nanos)>,
-    delay_at_begin: Nanos,
+    connections: u32,
+    at_begin: Option<Used>,
     waited: Nanos,
-    /// Nanoseconds that completions spent in turns of the worker's loop, summed over completions.
+    last_wait: Nanos,
+    /// The wait before the last, and the connections that its turn found.
+    previous: (Nanos, u32),
+    /// Nanoseconds of each wait × connections that waited for the worker at its end, summed.
+    found_by_waits: u128,
+    /// Turns of which each was cut short while there was more to do, as if they were one, and their
+    /// time.
+    round: (Nanos, Turn),
+    /// Nanoseconds of each round × connections that waited for the worker in it, summed.
     queued: u128,
 }
 
+/// One turn of the worker's loop.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Turn {
+    /// Connections that had a whole answer for the worker, or were made or closed.
+    pub(crate) found: u32,
+    /// What was received, parts of answers included.
+    pub(crate) bytes: u64,
+    /// There may have been more, but timers and the interrupt had their turn.
+    pub(crate) cut_short: bool,
+}
+
+/// So much of an unfinished answer may lie at the generator without the server's having to wait: the
+/// buffers of a socket hold as much.
+const BUFFERED: u64 = 256 * 1024;
+
+impl Turn {
+    /// Connections that waited for the worker. A part of an answer is not waited for by itself, as
+    /// the server may still be sending the rest; so large answers count by their bytes.
+    fn waiting(&self, connections: u32) -> u32 {
+        let full = u32::try_from(self.bytes / BUFFERED).unwrap_or(u32::MAX);
+        self.found.max(full).min(connections)
+    }
+}
+
+/// What the calling thread has used of its core since it began.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    user: Nanos,
+    system: Nanos,
+    /// It was ready to run and had no core.
+    delayed: Nanos,
+}
+
+impl Used {
+    fn so_far() -> Used {
+        let (user, system) = system::thread_cpu();
+        let delayed = system::thread_run_delay();
+        Used {
+            user,
+            system,
+            delayed,
+        }
+    }
+
+    fn since(self, before: Used) -> Used {
+        Used {
+            user: self.user.since(before.user),
+            system: self.system.since(before.system),
+            delayed: self.delayed.since(before.delayed),
+        }
+    }
+}
+
+/// What a worker did in the measured part; shares are of its length, 0 to 1.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Effort {
+    /// CPU time, in user mode and in the kernel.
+    pub(crate) cpu: (Nanos, Nanos),
+    /// It was at work.
+    pub(crate) busy_share: f64,
+    /// It was at work or wanted to be: not asleep.
+    pub(crate) awake_share: f64,
+    /// It wanted a core and had none.
+    pub(crate) starved_share: f64,
+    /// The share of its connections that was at the generator and not at the server, on average.
+    pub(crate) queue_share: f64,
+}
+
+impl Effort {
+    /// All workers together: CPU adds up, and of each share the largest counts.
+    pub(crate) fn merge(self, other: Effort) -> Effort {
+        Effort {
+            cpu: (self.cpu.0 + other.cpu.0, self.cpu.1 + other.cpu.1),
+            busy_share: self.busy_share.max(other.busy_share),
+            awake_share: self.awake_share.max(other.awake_share),
+            starved_share: self.starved_share.max(other.starved_share),
+            queue_share: self.queue_share.max(other.queue_share),
+        }
+    }
+}
+
 impl Meter {
-    /// A meter of what happens after the moment `from`.
-    pub(crate) fn new(from: Nanos) -> Meter {
+    /// A meter of what happens after the moment `from` to a worker of so many connections.
+    pub(crate) fn new(from: Nanos, connections: u32) -> Meter {
         Meter {
             from,
-            cpu_at_begin: None,
-            delay_at_begin: Nanos::ZERO,
+            connections,
+            at_begin: None,
             waited: Nanos::ZERO,
+            last_wait: Nanos::ZERO,
+            previous: (Nanos::ZERO, 0),
+            found_by_waits: 0,
+            round: (Nanos::ZERO, Turn::default()),
             queued: 0,
         }
     }
 
     /// The worker waited for its sockets, or for the next arrival.
     pub(crate) fn waited(&mut self, before: Nanos, after: Nanos) {
-        self.waited = self.waited + after.since(before.max(self.from));
+        self.last_wait = after.since(before.max(self.from));
+        self.waited = self.waited + self.last_wait;
     }
 
-    /// One turn of the worker's loop took from `began` to `ended` and worked off `completions`.
-    pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, completions: u32) {
-        if began >= self.from {
-            self.queued += u128::from(ended.since(began).0) * u128::from(completions);
+    /// After a wait the worker worked off what it found.
+    pub(crate) fn worked(&mut self, began: Nanos, ended: Nanos, turn: Turn) {
+        if began < self.from {
+            return;
         }
-    }
-
-    /// The share of `connections` that was at the generator and not at the server, on average.
-    ///
-    /// In a closed loop each connection is at one of the two, and the longer queue is at the slower
-    /// one. A worker that is always busy, but finds only a few answers each time it looks, could
-    /// do more at once; one that finds them all is what the others wait for.
-    pub(crate) fn queue_share(&self, connections: u32, ended: Nanos) -> f64 {
-        let all = u128::from(ended.since(self.from).0) * u128::from(connections);
-        if all == 0 {
-            return 0.0;
+        let waiting = turn.waiting(self.connections);
+        // A backend may end a wait with the first thing that it has and bring the rest in the next.
+        let (wait, found) = self.previous;
+        self.found_by_waits += u128::from(wait.0) * u128::from(found.max(waiting));
+        self.previous = (self.last_wait, waiting);
+        // What is found after a turn that was cut short had been waiting during that, too.
+        let (took, round) = &mut self.round;
+        *took = *took + ended.since(began);
+        round.found = round.found.saturating_add(turn.found);
+        round.bytes += turn.bytes;
+        let waiting = round.waiting(self.connections);
+        if !turn.cut_short || waiting == self.connections {
+            self.queued += u128::from(took.0) * u128::from(waiting);
+            self.round = (Nanos::ZERO, Turn::default());
         }
-        (self.queued as f64 / all as f64).min(1.0)
     }
 
     /// To be told the time regularly.
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
-        if self.cpu_at_begin.is_none() && now >= self.from {
-            self.cpu_at_begin = Some(system::thread_cpu());
-            self.delay_at_begin = system::thread_run_delay();
+        if self.at_begin.is_none() && now >= self.from {
+            self.at_begin = Some(Used::so_far());
         }
     }
 
-    /// CPU time, in user mode and in the kernel.
-    pub(crate) fn cpu(&self) -> (Nanos, Nanos) {
-        let (user, system) = system::thread_cpu();
-        let (user_before, system_before) = self.cpu_at_begin.unwrap_or((user, system));
-        (user.since(user_before), system.since(system_before))
-    }
-
-    /// The share of the measured part in which the worker wanted a core and had none, 0 to 1.
-    pub(crate) fn starved_share(&self, ended: Nanos) -> f64 {
-        let all = ended.since(self.from);
-        if self.cpu_at_begin.is_none() || all.0 == 0 {
-            return 0.0;
+    /// What the worker did until the moment `ended`.
+    pub(crate) fn effort(&self, ended: Nanos) -> Effort {
+        match self.at_begin {
+            Some(before) => self.effort_of(Used::so_far().since(before), ended),
+            None => Effort::default(),
         }
-        let delay = system::thread_run_delay().since(self.delay_at_begin);
-        (delay.0 as f64 / all.0 as f64).min(1.0)
     }
 
-    /// The share of the measured part in which the worker was at work, 0 to 1.
+    /// The worker is busy in the larger of two times, as each misses something: the time outside of
+    /// waits holds the moments in which another thread had its core, the CPU time holds the system
+    /// calls that ask for events and find some at once, or send before they wait.
     ///
-    /// It is the larger of two shares, as each misses something. The time outside of waits holds
-    /// the moments in which the thread had work but another one had its core: a generator that
-    /// shares its core with the server lacks CPU, even if it uses little. The CPU time holds the
-    /// system calls that ask for events and find some at once, which are no waiting either.
-    pub(crate) fn busy_share(&self, ended: Nanos) -> f64 {
+    /// In a closed loop each connection is at the server or at the generator, and the longer queue
+    /// is at the slower one. A worker that is always busy, but finds only a few answers each time it
+    /// looks, could do more at once; one that finds them all is what the others wait for. So the
+    /// length of each turn counts for every connection that was found in it. The time in which it was
+    /// awake within waits counts with the connections that waits found, the long ones more than the
+    /// short: after a time without a core there are many.
+    fn effort_of(&self, used: Used, ended: Nanos) -> Effort {
         let all = ended.since(self.from);
         if all.0 == 0 {
-            return 0.0;
+            return Effort::default();
         }
-        let (user, system) = self.cpu();
-        let busy = all.since(self.waited).max(user + system);
-        (busy.0 as f64 / all.0 as f64).min(1.0)
+        let cpu = used.user + used.system;
+        let (outside, awake) = (all.since(self.waited), cpu + used.delayed);
+        let awake_in_waits = awake.since(outside).0 as f64;
+        let found = self.found_by_waits as f64 / self.waited.0.max(1) as f64;
+        let queued = self.queued as f64 + awake_in_waits * found;
+        let share = |part: f64| (part / all.0 as f64).min(1.0);
+        Effort {
+            cpu: (used.user, used.system),
+            busy_share: share(outside.max(cpu).0 as f64),
+            awake_share: share(outside.max(awake).0 as f64),
+            starved_share: share(used.delayed.0 as f64),
+            queue_share: share(queued / f64::from(self.connections.max(1))),
+        }
     }
 }
 
@@ -97,30 +197,138 @@ impl Meter {
 mod tests {
     use super::*;
 
+    const NOTHING: Used = Used {
+        user: Nanos::ZERO,
+        system: Nanos::ZERO,
+        delayed: Nanos::ZERO,
+    };
+
+    /// A worker that in each millisecond waits for `waits_us`, finds so many connections and works them off.
+    fn loop_of(waits_us: u64, connections: u32, found: u32) -> Meter {
+        let mut meter = Meter::new(Nanos::ZERO, connections);
+        for turn in 0..1000 {
+            let began = Nanos::from_millis(turn);
+            let woke = began + Nanos(waits_us * 1000);
+            meter.waited(began, woke);
+            let turn = Turn {
+                found,
+                ..Turn::default()
+            };
+            meter.worked(woke, began + Nanos::from_millis(1), turn);
+        }
+        meter
+    }
+
+    /// But for one turn of a thousand.
+    fn close_to(seen: f64, expected: f64) {
+        assert!((seen - expected).abs() < 0.0011, "{seen} {expected}");
+    }
+
     #[test]
     fn waits_before_the_measured_part_do_not_count() {
-        let mut meter = Meter::new(Nanos::from_secs(10));
+        let mut meter = Meter::new(Nanos::from_secs(10), 8);
         meter.waited(Nanos::from_secs(0), Nanos::from_secs(9));
         meter.waited(Nanos::from_secs(9), Nanos::from_secs(12));
         meter.waited(Nanos::from_secs(13), Nanos::from_secs(14));
-        // Never begun, so no CPU is counted: 3 of 10 seconds were waited.
-        assert_eq!(meter.busy_share(Nanos::from_secs(20)), 0.7);
+        // 3 of 10 seconds were waited.
+        let effort = meter.effort_of(NOTHING, Nanos::from_secs(20));
+        close_to(effort.busy_share, 0.7);
     }
 
     #[test]
     fn the_queue_is_where_the_connections_are() {
-        let mut meter = Meter::new(Nanos::ZERO);
-        // Always busy, with two of eight connections at a time.
-        for turn in 0..10 {
-            meter.worked(Nanos::from_millis(turn), Nanos::from_millis(turn + 1), 2);
+        let end = Nanos::from_secs(1);
+        // Always busy, with two of eight connections at a time; then with all of them.
+        close_to(loop_of(0, 8, 2).effort_of(NOTHING, end).queue_share, 0.25);
+        close_to(loop_of(0, 8, 8).effort_of(NOTHING, end).queue_share, 1.0);
+        // A server that answers all at once, after a while, is not waiting for the generator.
+        let slow_server = loop_of(990, 8, 8).effort_of(NOTHING, end);
+        close_to(slow_server.queue_share, 0.01);
+        close_to(slow_server.awake_share, 0.01);
+    }
+
+    #[test]
+    fn work_within_waits_counts_like_work_outside() {
+        // As a backend does it that sends while it waits.
+        let used = Used {
+            system: Nanos::from_millis(980),
+            ..NOTHING
+        };
+        let effort = loop_of(900, 8, 4).effort_of(used, Nanos::from_secs(1));
+        close_to(effort.busy_share, 0.98);
+        close_to(effort.queue_share, 0.98 / 2.0);
+    }
+
+    #[test]
+    fn a_worker_without_a_core_is_awake_and_has_a_queue() {
+        let used = Used {
+            user: Nanos::from_millis(500),
+            delayed: Nanos::from_millis(480),
+            ..NOTHING
+        };
+        let effort = loop_of(500, 8, 8).effort_of(used, Nanos::from_secs(1));
+        close_to(effort.busy_share, 0.5);
+        close_to(effort.awake_share, 0.98);
+        close_to(effort.starved_share, 0.48);
+        close_to(effort.queue_share, 0.98);
+    }
+
+    #[test]
+    fn what_a_wait_leaves_to_the_next_had_waited_too() {
+        let mut meter = Meter::new(Nanos::ZERO, 8);
+        for turn in 0..1000 {
+            let began = Nanos::from_millis(turn);
+            let found = |found| Turn {
+                found,
+                ..Turn::default()
+            };
+            meter.waited(began, began + Nanos(990_000));
+            meter.worked(began, began, found(1));
+            meter.waited(began, began + Nanos(10_000));
+            meter.worked(began, began, found(7));
         }
-        assert_eq!(meter.queue_share(8, Nanos::from_millis(10)), 0.25);
+        let used = Used {
+            delayed: Nanos::from_secs(1),
+            ..NOTHING
+        };
+        let effort = meter.effort_of(used, Nanos::from_secs(1));
+        close_to(effort.queue_share, 7.0 / 8.0);
+    }
+
+    #[test]
+    fn turns_that_are_cut_short_are_one_turn() {
+        let mut meter = Meter::new(Nanos::ZERO, 10_000);
+        for turn in 0..10 {
+            let turn_of_4096 = Turn {
+                found: 4096,
+                cut_short: true,
+                ..Turn::default()
+            };
+            let began = Nanos::from_millis(100 * turn);
+            meter.worked(began, began + Nanos::from_millis(100), turn_of_4096);
+        }
+        // Nine turns are three rounds of all; of the tenth's round the end is not known.
+        let effort = meter.effort_of(NOTHING, Nanos::from_secs(1));
+        close_to(effort.queue_share, 0.9);
+    }
+
+    #[test]
+    fn parts_of_large_answers_wait_once_they_fill_the_buffers() {
+        let part = |bytes| Turn {
+            found: 1,
+            bytes,
+            ..Turn::default()
+        };
+        assert_eq!(part(100_000).waiting(8), 1);
+        assert_eq!(part(4 * BUFFERED).waiting(8), 4);
+        assert_eq!(part(400 * BUFFERED).waiting(8), 8);
     }
 
     #[test]
     fn no_time_at_all_is_no_share() {
-        let meter = Meter::new(Nanos::from_secs(10));
-        assert_eq!(meter.busy_share(Nanos::from_secs(3)), 0.0);
-        assert_eq!(meter.queue_share(8, Nanos::from_secs(3)), 0.0);
+        let meter = Meter::new(Nanos::from_secs(10), 8);
+        let effort = meter.effort_of(NOTHING, Nanos::from_secs(3));
+        assert_eq!((effort.busy_share, effort.queue_share), (0.0, 0.0));
+        assert_eq!(meter.effort(Nanos::from_secs(30)).busy_share, 0.0);
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
 
-use prony_record::{Finding, Nanos, Record, RecordError, Severity};
+use prony_record::{Finding, Record, RecordError, Severity};
 
 use crate::findings;
 use crate::pacing::Share;
@@ -167,10 +167,7 @@ pub(crate) fn merge(
         whole.reasons.merge(worker.reasons);
         whole.negotiated = whole.negotiated.or(worker.negotiated);
         whole.ended = whole.ended.max(worker.ended);
-        whole.cpu = (whole.cpu.0 + worker.cpu.0, whole.cpu.1 + worker.cpu.1);
-        whole.busy_share = whole.busy_share.max(worker.busy_share);
-        whole.queue_share = whole.queue_share.max(worker.queue_share);
-        whole.starved_share = whole.starved_share.max(worker.starved_share);
+        whole.effort = whole.effort.merge(worker.effort);
         whole.unasked += worker.unasked;
     }
     let outcomes = whole.recorder.outcomes();
@@ -183,11 +180,13 @@ pub(crate) fn merge(
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
     record.negotiated = whole.negotiated.unwrap_or_default();
-    record.generator.cpu_user_s = Nanos::as_secs_f64(whole.cpu.0);
-    record.generator.cpu_system_s = Nanos::as_secs_f64(whole.cpu.1);
-    record.generator.busy_share = (whole.busy_share * 1e4).round() / 1e4;
-    record.generator.queue_share = (whole.queue_share * 1e4).round() / 1e4;
-    record.generator.starved_share = (whole.starved_share * 1e4).round() / 1e4;
+    let share = |share: f64| (share * 1e4).round() / 1e4;
+    record.generator.cpu_user_s = whole.effort.cpu.0.as_secs_f64();
+    record.generator.cpu_system_s = whole.effort.cpu.1.as_secs_f64();
+    record.generator.busy_share = share(whole.effort.busy_share);
+    record.generator.awake_share = share(whole.effort.awake_share);
+    record.generator.queue_share = share(whole.effort.queue_share);
+    record.generator.starved_share = share(whole.effort.starved_share);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
     record.findings.extend_from_slice(&spec.forecast);

@@ -182,6 +182,10 @@ pub struct Generator {
     pub cpu_system_s: f64,
     /// Share of the time in which a worker was not waiting, of the busiest worker, 0 to 1.
     pub busy_share: f64,
+    /// Share of the time in which a worker was at work or wanted a core for it, of the worker with
+    /// most, 0 to 1.
+    #[serde(default)]
+    pub awake_share: f64,
     /// Share of a worker's connections that was waiting for the generator and not for the server,
     /// on average, of the worker with most, 0 to 1. Says something in a closed loop only.
     #[serde(default)]

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 use polling::{Event, Events, PollMode, Poller};
@@ -17,6 +18,10 @@ use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, l
 
 /// Large enough that a body of 100 KiB comes in one read where the kernel has it.
 const RECEIVE_BUFFER: usize = 256 * 1024;
+
+/// Events that a wait brings at most: no fewer than a worker works off in a turn, so that what a
+/// wait leaves behind is never taken for nothing.
+const MOST_EVENTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// See the module and [`Sockets`].
 pub(crate) struct PollSockets<'run> {
@@ -82,7 +87,7 @@ impl<'run> PollSockets<'run> {
         connections.resize_with(slots, || None);
         Ok(PollSockets {
             poller: Poller::new()?,
-            events: Events::new(),
+            events: Events::with_capacity(MOST_EVENTS),
             batch: Vec::new(),
             ready: VecDeque::with_capacity(slots + 16),
             live: vec![None; slots],

@@ -132,10 +132,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         self.recorder.finish(ended);
         Worked {
-            cpu: self.meter.cpu(),
-            busy_share: self.meter.busy_share(ended),
-            starved_share: self.meter.starved_share(ended),
-            queue_share: self.meter.queue_share(self.slots.len() as u32, ended),
+            effort: self.meter.effort(ended),
             recorder: self.recorder,
             reasons: self.reasons,
             negotiated: self.negotiated,

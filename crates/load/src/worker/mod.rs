@@ -20,7 +20,7 @@ use std::io;
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use crate::deadlines::Deadlines;
-use crate::meter::Meter;
+use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
@@ -46,14 +46,8 @@ pub(crate) struct Worked {
     pub(crate) negotiated: Option<Negotiated>,
     /// When its part of the load ended.
     pub(crate) ended: Nanos,
-    /// CPU over the measured part, in user mode and in the kernel.
-    pub(crate) cpu: (Nanos, Nanos),
-    /// Share of the measured part in which it was not waiting, 0 to 1.
-    pub(crate) busy_share: f64,
-    /// Share of its connections that was at the generator and not at the server, 0 to 1.
-    pub(crate) queue_share: f64,
-    /// Share of the measured part in which it wanted a core and had none, 0 to 1.
-    pub(crate) starved_share: f64,
+    /// How busy it was over the measured part.
+    pub(crate) effort: Effort,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
 }
@@ -127,7 +121,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             tls_buffers: tls::Buffers::default(),
             unasked: 0,
             end,
-            meter: Meter::new(spec.warmup),
+            meter: Meter::new(spec.warmup, slots),
         }
     }
 
@@ -161,17 +155,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.sockets.wait(self.wake_at(now))?;
             let woke = self.sockets.moment();
             self.meter.waited(now, woke);
-            let answers = self.reap();
+            let turn = self.reap();
             now = self.sockets.now();
-            self.meter.worked(woke, now, answers);
+            self.meter.worked(woke, now, turn);
         }
     }
 
-    /// Works off what has happened; gives how often bytes came.
-    fn reap(&mut self) -> u32 {
-        let mut answers = 0;
+    /// Works off what has happened.
+    fn reap(&mut self) -> Turn {
+        let ended_before = self.recorder.ended_count();
+        let mut turn = Turn {
+            cut_short: true,
+            ..Turn::default()
+        };
+        let mut last = None;
         for _ in 0..LONGEST_TURN {
             let Some(completion) = self.sockets.next() else {
+                turn.cut_short = false;
                 break;
             };
             // The most frequent completion needs no time: it goes without the clock.
@@ -183,11 +183,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if now >= self.end {
                 break;
             }
-            answers += u32::from(matches!(completion, Completion::Received(_)));
+            let slot = completion.key().slot;
+            match completion {
+                Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
+                // What comes with an answer, such as the connection's end, is not another.
+                _ => turn.found += u32::from(last != Some(slot)),
+            }
+            last = Some(slot);
             self.on_completion(completion, now);
             self.start_due(now, MOST_STARTS_IN_A_TURN);
         }
-        answers
+        turn.found += (self.recorder.ended_count() - ended_before) as u32;
+        turn
     }
 
     fn is_done(&self) -> bool {

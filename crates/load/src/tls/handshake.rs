@@ -51,7 +51,11 @@ impl Handshake {
             self.incoming = buffers.take();
         }
         self.incoming.extend_from_slice(bytes);
-        self.advance()
+        let met_data = self.advance()?;
+        if self.incoming.is_empty() {
+            buffers.give_back(std::mem::take(&mut self.incoming));
+        }
+        Ok(met_data)
     }
 
     /// Lets rustls go on until it needs more bytes; tells whether it met application data.
@@ -100,14 +104,13 @@ impl Handshake {
     }
 
     /// What follows the handshake, once it is done.
-    pub(super) fn finish(&mut self, buffers: &mut Buffers) -> Result<Option<Traffic>, Error> {
+    pub(super) fn finish(&mut self) -> Result<Option<Traffic>, Error> {
         if !self.done || !self.incoming.is_empty() {
             return Ok(None);
         }
         let Some(connection) = self.connection.take() else {
             return Ok(None);
         };
-        buffers.give_back(std::mem::take(&mut self.incoming));
         let (Some(version), Some(suite)) = (
             connection.protocol_version(),
             connection.negotiated_cipher_suite(),

@@ -164,7 +164,7 @@ impl Tls {
                 if handshake.receive(bytes, buffers)? {
                     return Ok(Event::Early);
                 }
-                let Some(traffic) = handshake.finish(buffers)? else {
+                let Some(traffic) = handshake.finish()? else {
                     return Ok(Event::NeedMore);
                 };
                 *self = Tls::Open(Box::new(traffic));

@@ -9,8 +9,9 @@ use rustls::pki_types::ServerName;
 
 /// Names that sessions are kept for; beyond them nothing is kept for new ones.
 const MOST_NAMES: usize = 1024;
-/// A full handshake brings two tickets as a rule, one that is resumed brings one.
-const TICKETS_A_CONNECTION: usize = 2;
+/// Tickets that are kept for a name at most, whatever the number of connections: each holds the
+/// server's certificates again.
+const MOST_TICKETS: usize = 2048;
 
 /// One worker's sessions, by the server's name.
 ///
@@ -34,10 +35,11 @@ struct Session {
 }
 
 impl Sessions {
-    /// For so many connections at once.
+    /// For so many connections at once, each of which may end its handshake before the next begins
+    /// one.
     pub(super) fn new(connections: usize) -> Sessions {
         Sessions {
-            most_tickets: connections.max(1) * TICKETS_A_CONNECTION,
+            most_tickets: connections.clamp(1, MOST_TICKETS),
             by_name: Mutex::default(),
         }
     }

@@ -30,7 +30,7 @@ pub(crate) struct Traffic {
     /// Records after which the sealing keys are to be replaced (RFC 8446 §5.5).
     worn_after: u64,
     /// What replaces the sealing keys before the next record.
-    next_sealing: Option<Cipher>,
+    next_sealing: Option<Box<Cipher>>,
     /// A record that has come in part.
     partial: Vec<u8>,
     /// A handshake message that has come in part.
@@ -269,7 +269,8 @@ impl Traffic {
     fn renew_sealing(&mut self) -> Result<(), Error> {
         if self.next_sealing.is_none() {
             let secrets = self.schedule.update_tx_secret()?;
-            self.next_sealing = Some(Cipher::new(self.agreed.version, secrets)?);
+            let next = Cipher::new(self.agreed.version, secrets)?;
+            self.next_sealing = Some(Box::new(next));
         }
         Ok(())
     }
@@ -280,7 +281,7 @@ impl Traffic {
         out.append(&mut self.outgoing);
         for piece in plain.chunks(LONGEST_PLAIN) {
             if let Some(next) = self.next_sealing.take() {
-                self.update_keys(next, out);
+                self.update_keys(*next, out);
             }
             self.sealing.seal(Content::ApplicationData, piece, out);
         }

@@ -14,7 +14,7 @@
 //!    receiving has begun: it is never asked for. Bytes that were given along are on their way then,
 //!    as if the worker had sent them on seeing `Connected`.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
-//!    `Failed`. One send a connection is under way at a time, and none follows one that failed. A
+//!    `Failed`; where it is [`Sending::Done`] at once, only by a `Failed`, if at all. One send a connection is under way at a time, and none follows one that failed. A
 //!    send's `Sent` comes before the `Received` that answers it: an answer that is reaped while its
 //!    request is still under way counts as early, and costs the connection.
 //! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
@@ -76,6 +76,8 @@ pub(crate) struct Route<'a> {
     /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
     /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
     pub(crate) sends_in_a_row: bool,
+    /// Whether the connection is to carry many requests, which is worth some preparation.
+    pub(crate) is_kept: bool,
 }
 
 /// Bytes to send.
@@ -94,6 +96,15 @@ impl Outgoing<'_> {
             Outgoing::Owned(bytes) => bytes,
         }
     }
+}
+
+/// How a send stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// Nothing is left to be told, unless it fails: all bytes were taken over, or surely will be.
+    Done,
+    /// `Sent` or `Failed` will follow.
+    UnderWay,
 }
 
 /// How a connection is taken down.
@@ -119,8 +130,8 @@ pub(crate) enum Operation {
 /// What happened to a connection.
 #[derive(Debug)]
 pub(crate) enum Completion {
-    /// It is made, and receiving has begun.
-    Connected(Key),
+    /// It is made, receiving has begun, and so it is with the bytes that were given along.
+    Connected(Key, Sending),
     /// All bytes of the send were taken over; an owned buffer comes back.
     Sent(Key, Option<Vec<u8>>),
     /// Bytes came: see [`Sockets::received`].
@@ -135,7 +146,7 @@ impl Completion {
     /// The connection that it is about.
     pub(crate) fn key(&self) -> Key {
         match self {
-            Completion::Connected(key)
+            Completion::Connected(key, _)
             | Completion::Sent(key, _)
             | Completion::Received(key)
             | Completion::Closed(key)
@@ -157,8 +168,8 @@ pub(crate) trait Sockets<'run> {
     /// Begins a connection, and sends `first` on it as soon as it stands.
     fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>);
 
-    /// Begins to send.
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>);
+    /// Begins to send. Owned bytes are always under way until `Sent` gives them back.
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
 
     /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
     fn close(&mut self, key: Key, how: Close);

@@ -14,7 +14,7 @@ use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, local};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local};
 
 /// Large enough that a body of 100 KiB comes in one read where the kernel has it.
 const RECEIVE_BUFFER: usize = 256 * 1024;
@@ -133,8 +133,9 @@ impl<'run> PollSockets<'run> {
             interest: Interest::NONE,
         };
         if stage == Stage::Open {
-            self.ready.push_back(Completion::Connected(key));
-            self.ready.extend(connection.send_first());
+            let (sending, failed) = connection.send_first();
+            self.ready.push_back(Completion::Connected(key, sending));
+            self.ready.extend(failed);
         }
         connection.update_interest(&self.poller)?;
         self.connections[key.slot as usize] = Some(connection);
@@ -150,8 +151,8 @@ impl<'run> PollSockets<'run> {
         }
         let completion = match connection.stage {
             Stage::Connecting if event.writable => {
-                let completion = connection.connected();
-                self.ready.extend(connection.send_first());
+                let (completion, failed) = connection.connected();
+                self.ready.extend(failed);
                 Some(completion)
             }
             Stage::Connecting | Stage::Failed => None,
@@ -197,22 +198,34 @@ fn event_key(key: Key) -> usize {
     (key.generation as usize) << 32 | key.slot as usize
 }
 
-impl Connection<'_> {
-    fn connected(&mut self) -> Completion {
+impl<'run> Connection<'run> {
+    /// Gives the failure of the first send, too.
+    fn connected(&mut self) -> (Completion, Option<Completion>) {
         match self.socket.take_error() {
             Ok(None) => {
                 self.stage = Stage::Open;
-                Completion::Connected(self.key)
+                let (sending, failed) = self.send_first();
+                (Completion::Connected(self.key, sending), failed)
             }
-            Ok(Some(error)) | Err(error) => self.failed(Operation::Connect, error),
+            Ok(Some(error)) | Err(error) => (self.failed(Operation::Connect, error), None),
         }
     }
 
-    /// Sends what was given along with the connect, once the connection stands.
-    fn send_first(&mut self) -> Option<Completion> {
-        let first = self.first.take_if(|_| self.stage == Stage::Open)?;
-        self.sending = Some((Outgoing::Shared(first), 0));
-        self.write()
+    /// Sends what was given along with the connect, now that the connection stands.
+    fn send_first(&mut self) -> (Sending, Option<Completion>) {
+        match self.first.take() {
+            Some(first) => self.send(Outgoing::Shared(first)),
+            None => (Sending::Done, None),
+        }
+    }
+
+    /// Begins to send; gives a completion where there is more to tell.
+    fn send(&mut self, bytes: Outgoing<'run>) -> (Sending, Option<Completion>) {
+        self.sending = Some((bytes, 0));
+        match self.write() {
+            Some(Completion::Sent(_, None)) => (Sending::Done, None),
+            completion => (Sending::UnderWay, completion),
+        }
     }
 
     /// Reads once; gives how many bytes of the buffer are now the completion's.
@@ -324,17 +337,16 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
         let slot = key.slot as usize;
         let place = self.connections.get_mut(slot).and_then(|c| c.as_mut());
         let Some(connection) = place.filter(|connection| connection.key == key) else {
-            return;
+            return Sending::Done;
         };
-        connection.sending = Some((bytes, 0));
-        if let Some(completion) = connection.write() {
-            self.ready.push_back(completion);
-        }
+        let (sending, completion) = connection.send(bytes);
+        self.ready.extend(completion);
         self.mind(slot);
+        sending
     }
 
     fn close(&mut self, key: Key, how: Close) {

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use prony_record::Nanos;
 
-use super::{Close, Completion, Key, Operation, Outgoing, Route, Sockets};
+use super::{Close, Completion, Key, Operation, Outgoing, Route, Sending, Sockets};
 
 /// More waits than any test needs: the worker spins.
 const MOST_WAITS: u64 = 5_000_000;
@@ -191,10 +191,11 @@ impl<'run> SimulatedSockets<'run> {
         match due.what {
             What::Connected => {
                 link.connected = true;
-                if let Some(first) = link.first.take() {
-                    self.send(key, Outgoing::Shared(first));
-                }
-                Some(Completion::Connected(key))
+                let sending = match link.first.take() {
+                    Some(first) => self.send(key, Outgoing::Shared(first)),
+                    None => Sending::Done,
+                };
+                Some(Completion::Connected(key, sending))
             }
             What::ConnectFailed(errno) => {
                 link.over = true;
@@ -260,7 +261,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
         let now = self.clock;
         let link = self.link(key);
         assert!(link.connected, "a send before the connection is made");
@@ -290,6 +291,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             };
             self.plan(after, key, what);
         }
+        Sending::UnderWay
     }
 
     fn close(&mut self, key: Key, how: Close) {

@@ -7,7 +7,7 @@ use prony_record::{Handshake, Nanos, Outcome};
 use super::{Alarm, Worker};
 use crate::connection::{Progress, Reason};
 use crate::slot::State;
-use crate::socket::{Close, Completion, Key, Operation, Sockets, system};
+use crate::socket::{Close, Completion, Key, Operation, Sending, Sockets, system};
 
 /// The rest after a connect that failed; it doubles with each further one.
 const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
@@ -49,7 +49,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let index = key.slot;
         let slot = &mut self.slots[index as usize];
         match completion {
-            Completion::Connected(_) => self.connected(index, now),
+            Completion::Connected(_, sending) => self.connected(index, sending, now),
             Completion::Sent(_, buffer) => self.sent(key, buffer),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
@@ -87,7 +87,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    fn connected(&mut self, index: u32, now: Nanos) {
+    fn connected(&mut self, index: u32, first: Sending, now: Nanos) {
         self.connect_deadlines.clear(index);
         let slot = &mut self.slots[index as usize];
         let target = &self.spec.targets[slot.target as usize];
@@ -96,7 +96,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             slot.connection.open();
             slot.state = State::Open;
             // The request went along with the connect.
-            slot.sending = true;
+            slot.sending = first == Sending::UnderWay;
             self.recorder
                 .connection_opened(now, now.since(slot.connect_began), None);
             self.begin_request(index, now);

@@ -4,7 +4,7 @@ use prony_record::Nanos;
 
 use super::{Pace, Worker};
 use crate::slot::{Pending, State};
-use crate::socket::{Close, Outgoing, Route, Sockets};
+use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
 use crate::spec::Request;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
@@ -146,6 +146,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             peer: &target.peer,
             source: self.spec.sources.in_turn(&target.peer, number),
             sends_in_a_row: target.sends_in_a_row,
+            is_kept: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route, first);
     }
@@ -158,9 +159,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.connection.is_tls() {
             self.send_ciphertext(index);
         } else {
-            slot.sending = true;
             let key = slot.key(index);
-            self.sockets.send(key, Outgoing::Shared(&request.bytes));
+            let sending = self.sockets.send(key, Outgoing::Shared(&request.bytes));
+            slot.sending = sending == Sending::UnderWay;
         }
     }
 

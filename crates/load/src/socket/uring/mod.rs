@@ -11,17 +11,19 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sockets, local, system};
+use super::{
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+};
 use buffers::Buffers;
 
 /// Operations that wait for being handed over, at most.
@@ -33,6 +35,8 @@ const MOST_AT_A_MOMENT: u32 = 8;
 /// Completions that the kernel can note without setting memory aside: a receive and a send for
 /// each connection, up to this.
 const MOST_COMPLETIONS: u32 = 32 * 1024;
+/// So much fits into a socket's buffer in any case, and is taken over with the operation.
+const QUIET_BYTES: usize = 4096;
 /// The kernel takes somewhat less than 2 GiB at a time; more goes in parts.
 const LONGEST_SEND: usize = 1 << 30;
 /// How long the end waits for operations that the kernel still holds.
@@ -50,6 +54,8 @@ pub(crate) struct UringSockets<'run> {
     orphans: HashMap<u64, Outgoing<'run>>,
     /// Where the connects' addresses lie, as the kernel reads them when they are handed over.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
+    /// The kernel keeps a table of sockets for this ring.
+    has_table: bool,
     alarm: Alarm,
     /// Operations whose last completion is still to come.
     under_way: u32,
@@ -71,17 +77,29 @@ struct Alarm {
     left: Box<Timespec>,
 }
 
-/// The user data of the alarm, which no connection has: there aren't so many slots.
-const ALARM: u64 = u64::MAX;
+/// The user data of the alarm.
+const ALARM: u64 = (Kind::Alarm as u64) << 61;
 
 struct Connection<'run> {
     socket: Socket,
     key: Key,
     stage: Stage,
+    handle: Handle,
     /// The kernel will tell what comes in.
     receiving: bool,
     /// Bytes under way, and how many of them were taken over.
     sending: Option<(Outgoing<'run>, usize)>,
+}
+
+/// What operations name the socket by.
+#[derive(Clone, Copy, PartialEq)]
+enum Handle {
+    /// Its descriptor, which the kernel looks up for each operation.
+    Descriptor,
+    /// The same once the connection stands, as it will carry many requests.
+    ToBeFixed,
+    /// Its slot in the ring's own table, which costs less.
+    Fixed,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -94,30 +112,43 @@ enum Stage {
     Failed,
 }
 
-/// What an operation is, in the two top bits of its user data.
+/// What an operation is, in the three top bits of its user data.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Connect = 0,
     Send = 1,
     Receive = 2,
-    /// Its completion means nothing.
-    Other = 3,
+    /// A send that only tells if it fails.
+    QuietSend = 3,
+    /// The timer that ends waits.
+    Alarm = 4,
+    /// Only tells if it fails, which means nothing.
+    Other = 5,
 }
 
-const GENERATION_BITS: u32 = 30;
+const GENERATION_BITS: u32 = 29;
 const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
 /// The user data of an operation: its kind, and which connection it belongs to. Generations that
-/// differ by 2^30 look alike; no operation lives that long.
+/// differ by 2^29 look alike; no operation lives that long.
 fn user_data(kind: Kind, key: Key) -> u64 {
-    (kind as u64) << 62 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.slot)
+    (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.slot)
+}
+
+impl Kind {
+    /// Whether a completion follows in any case.
+    fn is_always_told(self) -> bool {
+        !matches!(self, Kind::QuietSend | Kind::Other)
+    }
 }
 
 fn kind_of(user_data: u64) -> Kind {
-    match user_data >> 62 {
+    match user_data >> 61 {
         0 => Kind::Connect,
         1 => Kind::Send,
         2 => Kind::Receive,
+        3 => Kind::QuietSend,
+        4 => Kind::Alarm,
         _ => Kind::Other,
     }
 }
@@ -143,6 +174,8 @@ impl<'run> UringSockets<'run> {
             .build(SUBMISSIONS)?;
         check(&ring)?;
         let buffers = Buffers::register(&ring)?;
+        let has_table = u32::try_from(slots)
+            .is_ok_and(|slots| ring.submitter().register_files_sparse(slots).is_ok());
         let mut connections = Vec::new();
         connections.resize_with(slots, || None);
         Ok(UringSockets {
@@ -152,6 +185,7 @@ impl<'run> UringSockets<'run> {
             connections,
             orphans: HashMap::new(),
             addresses: HashMap::new(),
+            has_table,
             alarm: Alarm {
                 at: None,
                 left: Box::new(Timespec::new()),
@@ -199,7 +233,10 @@ impl<'run> UringSockets<'run> {
         // run, owned buffers are kept in the connection or among the orphans, addresses stay.
         let pushed = unsafe { self.ring.submission().push_multiple(entries) };
         match pushed {
-            Ok(()) => self.under_way += entries.len() as u32,
+            Ok(()) => {
+                let told = |entry: &&Entry| kind_of(entry.get_user_data()).is_always_told();
+                self.under_way += entries.iter().filter(told).count() as u32;
+            }
             Err(_) => self.refuse(entries),
         }
     }
@@ -213,9 +250,9 @@ impl<'run> UringSockets<'run> {
             }
             let operation = match kind_of(entry.get_user_data()) {
                 Kind::Connect => Operation::Connect,
-                Kind::Send => Operation::Send,
+                Kind::Send | Kind::QuietSend => Operation::Send,
                 Kind::Receive => Operation::Receive,
-                Kind::Other => continue,
+                Kind::Alarm | Kind::Other => continue,
             };
             if let Some(key) = self.live_key(entry.get_user_data()) {
                 let error = io::Error::from_raw_os_error(libc::ENOBUFS);
@@ -239,16 +276,18 @@ impl<'run> UringSockets<'run> {
                 if let Some(source) = route.source {
                     local::leave_from(&socket, source)?;
                 }
-                self.connect_tcp(key, socket, *address, first);
+                self.connect_tcp(key, socket, *address, first, route.is_kept);
             }
             Peer::Unix(path) => {
                 let socket = connected_unix(path)?;
-                self.install(key, socket, Stage::Open);
-                self.ready.push_back(Completion::Connected(key));
+                self.install(key, socket, Stage::Open, route.is_kept);
+                self.fix(key);
                 self.receive(key);
-                if let Some(first) = first {
-                    self.send(key, Outgoing::Shared(first));
-                }
+                let sending = match first {
+                    Some(first) => self.send(key, Outgoing::Shared(first)),
+                    None => Sending::Done,
+                };
+                self.ready.push_back(Completion::Connected(key, sending));
             }
         }
         Ok(())
@@ -260,36 +299,63 @@ impl<'run> UringSockets<'run> {
         socket: Socket,
         address: SocketAddr,
         first: Option<&'run [u8]>,
+        is_kept: bool,
     ) {
-        let fd = socket.as_raw_fd();
-        self.install(key, socket, Stage::Connecting);
+        let descriptor = Fd(socket.as_raw_fd());
+        self.install(key, socket, Stage::Connecting, is_kept);
         let raw = self
             .addresses
             .entry(address)
             .or_insert_with(|| Box::new(SockAddr::from(address)));
-        let connect = opcode::Connect::new(Fd(fd), raw.as_ptr().cast(), raw.len())
+        let connect = opcode::Connect::new(descriptor, raw.as_ptr().cast(), raw.len())
             .build()
             .user_data(user_data(Kind::Connect, key));
         let Some(first) = first else {
             self.push(&[connect]);
             return;
         };
-        let outgoing = Outgoing::Shared(first);
-        let send = send_entry(fd, outgoing.bytes(), key);
         if let Some(connection) = self.connection(key) {
-            connection.sending = Some((outgoing, 0));
+            let (send, _) = connection.begin_send(Outgoing::Shared(first));
+            self.push(&[connect.flags(Flags::IO_LINK), send]);
         }
-        self.push(&[connect.flags(Flags::IO_LINK), send]);
     }
 
-    fn install(&mut self, key: Key, socket: Socket, stage: Stage) {
+    fn install(&mut self, key: Key, socket: Socket, stage: Stage, is_kept: bool) {
         self.connections[key.slot as usize] = Some(Connection {
             socket,
             key,
             stage,
+            handle: match is_kept && self.has_table {
+                true => Handle::ToBeFixed,
+                false => Handle::Descriptor,
+            },
             receiving: false,
             sending: None,
         });
+    }
+
+    /// Enters a connection that will be kept in the ring's table.
+    fn fix(&mut self, key: Key) {
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        if connection.handle != Handle::ToBeFixed {
+            return;
+        }
+        let descriptor = [connection.socket.as_raw_fd()];
+        // The slot's last connection may still have to be taken out.
+        let _ = self.ring.submit();
+        let entered = self
+            .ring
+            .submitter()
+            .register_files_update(key.slot, &descriptor);
+        if let Some(connection) = self.connection(key) {
+            connection.handle = match entered {
+                Ok(1) => Handle::Fixed,
+                // It goes on as it was.
+                _ => Handle::Descriptor,
+            };
+        }
     }
 
     /// Arms the connection's receive.
@@ -298,20 +364,21 @@ impl<'run> UringSockets<'run> {
             return;
         };
         connection.receiving = true;
-        let entry = opcode::RecvMulti::new(Fd(connection.socket.as_raw_fd()), buffers::GROUP)
-            .build()
-            .user_data(user_data(Kind::Receive, key));
-        self.push(&[entry]);
+        let entry = match connection.handle {
+            Handle::Fixed => opcode::RecvMulti::new(Fixed(key.slot), buffers::GROUP).build(),
+            _ => {
+                let descriptor = Fd(connection.socket.as_raw_fd());
+                opcode::RecvMulti::new(descriptor, buffers::GROUP).build()
+            }
+        };
+        self.push(&[entry.user_data(user_data(Kind::Receive, key))]);
     }
 
     fn on_entry(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let (data, result, flags) = (entry.user_data(), entry.result(), entry.flags());
-        if !cqueue::more(flags) {
+        let kind = kind_of(data);
+        if !cqueue::more(flags) && kind.is_always_told() {
             self.under_way -= 1;
-        }
-        if data == ALARM {
-            self.alarm.at = None;
-            return None;
         }
         let taken = match u32::try_from(result) {
             Ok(length) => self.buffers.taken(length, flags),
@@ -320,7 +387,10 @@ impl<'run> UringSockets<'run> {
         if let Some((_, used_up)) = &taken {
             self.used_up = *used_up;
         }
-        let kind = kind_of(data);
+        if kind == Kind::Alarm {
+            self.alarm.at = None;
+            return None;
+        }
         let Some(key) = self.live_key(data) else {
             if kind == Kind::Send {
                 self.orphans.remove(&data);
@@ -334,18 +404,24 @@ impl<'run> UringSockets<'run> {
                 let more = cqueue::more(flags);
                 self.arrived(key, result, more, taken.map(|(range, _)| range))
             }
-            Kind::Other => None,
+            Kind::QuietSend => self.send_failed(key, result),
+            Kind::Alarm | Kind::Other => None,
         }
     }
 
     fn connected(&mut self, key: Key, result: i32) -> Completion {
         match error_of(result) {
             None => {
+                let mut sending = Sending::Done;
                 if let Some(connection) = self.connection(key) {
                     connection.stage = Stage::Open;
+                    if connection.sending.is_some() {
+                        sending = Sending::UnderWay;
+                    }
                 }
+                self.fix(key);
                 self.receive(key);
-                Completion::Connected(key)
+                Completion::Connected(key, sending)
             }
             Some(error) => {
                 if let Some(connection) = self.connection(key) {
@@ -359,30 +435,38 @@ impl<'run> UringSockets<'run> {
 
     fn sent(&mut self, key: Key, result: i32) -> Option<Completion> {
         let connection = self.connection(key)?;
+        // Without bytes under way it was linked to a connect that has failed.
+        let (outgoing, sent) = connection.sending.take()?;
         if let Some(error) = error_of(result) {
-            // Without bytes under way it was linked to a connect that has failed.
-            connection.sending.take()?;
             return Some(Completion::Failed(key, Operation::Send, error));
         }
-        let (outgoing, sent) = connection.sending.as_mut()?;
-        let asked = (outgoing.bytes().len() - *sent).min(LONGEST_SEND);
+        let asked = (outgoing.bytes().len() - sent).min(LONGEST_SEND);
         if (result as usize) < asked {
             // All of it was to be waited for: an error cut it short, and is not told again.
-            connection.sending = None;
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
         }
-        *sent += asked;
-        let rest = &outgoing.bytes()[*sent..];
-        if !rest.is_empty() {
-            let entry = send_entry(connection.socket.as_raw_fd(), rest, key);
-            self.push(&[entry]);
+        let sent = sent + asked;
+        if sent < outgoing.bytes().len() {
+            let entry = connection.send_entry(&outgoing.bytes()[sent..]);
+            connection.sending = Some((outgoing, sent));
+            self.push(&[entry.user_data(user_data(Kind::Send, key))]);
             return None;
         }
-        match connection.sending.take()? {
-            (Outgoing::Owned(buffer), _) => Some(Completion::Sent(key, Some(buffer))),
-            (Outgoing::Shared(_), _) => Some(Completion::Sent(key, None)),
+        match outgoing {
+            Outgoing::Owned(buffer) => Some(Completion::Sent(key, Some(buffer))),
+            Outgoing::Shared(_) => Some(Completion::Sent(key, None)),
         }
+    }
+
+    /// A send that was not to be told of has something to tell.
+    fn send_failed(&mut self, key: Key, result: i32) -> Option<Completion> {
+        if result == -libc::ECANCELED {
+            // It was linked to a connect that has failed.
+            return None;
+        }
+        let error = error_of(result).unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
+        Some(Completion::Failed(key, Operation::Send, error))
     }
 
     fn arrived(
@@ -451,9 +535,7 @@ impl<'run> UringSockets<'run> {
         match (connection.stage, how) {
             (Stage::Connecting, _) => {
                 let connect = user_data(Kind::Connect, connection.key);
-                self.push(&[opcode::AsyncCancel::new(connect)
-                    .build()
-                    .user_data(user_data(Kind::Other, connection.key))]);
+                self.push(&[quiet(opcode::AsyncCancel::new(connect).build())]);
             }
             (_, Close::Abort) => system::abort(&connection.socket),
             (_, Close::Orderly) if connection.receiving || sending => {
@@ -461,6 +543,38 @@ impl<'run> UringSockets<'run> {
                 let _ = connection.socket.shutdown(Shutdown::Both);
             }
             (_, Close::Orderly) => {}
+        }
+    }
+}
+
+impl<'run> Connection<'run> {
+    /// The operation that sends these bytes, and what will be told of it.
+    fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
+        let entry = self.send_entry(bytes.bytes());
+        match bytes {
+            Outgoing::Shared(bytes) if bytes.len() <= QUIET_BYTES => {
+                let quiet = entry.flags(Flags::SKIP_SUCCESS);
+                let data = user_data(Kind::QuietSend, self.key);
+                (quiet.user_data(data), Sending::Done)
+            }
+            bytes => {
+                self.sending = Some((bytes, 0));
+                let data = user_data(Kind::Send, self.key);
+                (entry.user_data(data), Sending::UnderWay)
+            }
+        }
+    }
+
+    fn send_entry(&self, bytes: &[u8]) -> Entry {
+        let (start, length) = (bytes.as_ptr(), bytes.len().min(LONGEST_SEND) as u32);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        match self.handle {
+            Handle::Fixed => opcode::Send::new(Fixed(self.key.slot), start, length)
+                .flags(flags)
+                .build(),
+            _ => opcode::Send::new(Fd(self.socket.as_raw_fd()), start, length)
+                .flags(flags)
+                .build(),
         }
     }
 }
@@ -481,18 +595,11 @@ fn check(ring: &IoUring) -> io::Result<()> {
     if needed.iter().all(|code| probe.is_supported(*code))
         && parameters.is_feature_ext_arg()
         && parameters.is_feature_nodrop()
+        && parameters.is_feature_skip_cqe_on_success()
     {
         return Ok(());
     }
     Err(io::ErrorKind::Unsupported.into())
-}
-
-fn send_entry(fd: RawFd, bytes: &[u8], key: Key) -> Entry {
-    let length = bytes.len().min(LONGEST_SEND) as u32;
-    opcode::Send::new(Fd(fd), bytes.as_ptr(), length)
-        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-        .build()
-        .user_data(user_data(Kind::Send, key))
 }
 
 /// A UNIX socket's connect is done at once or not at all, so it needs no ring; within one a full
@@ -503,6 +610,13 @@ fn connected_unix(path: &Path) -> io::Result<Socket> {
     // The ring gives up at once on sockets that don't block.
     socket.set_nonblocking(false)?;
     Ok(socket)
+}
+
+/// An operation whose outcome doesn't matter.
+fn quiet(entry: Entry) -> Entry {
+    entry
+        .flags(Flags::SKIP_SUCCESS)
+        .user_data((Kind::Other as u64) << 61)
 }
 
 fn error_of(result: i32) -> Option<io::Error> {
@@ -532,13 +646,13 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         }
     }
 
-    fn send(&mut self, key: Key, bytes: Outgoing<'run>) {
+    fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
         let Some(connection) = self.connection(key) else {
-            return;
+            return Sending::Done;
         };
-        let entry = send_entry(connection.socket.as_raw_fd(), bytes.bytes(), key);
-        connection.sending = Some((bytes, 0));
+        let (entry, sending) = connection.begin_send(bytes);
         self.push(&[entry]);
+        sending
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -551,10 +665,11 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         if let Some((outgoing @ Outgoing::Owned(_), _)) = connection.sending {
             self.orphans.insert(user_data(Kind::Send, key), outgoing);
         }
-        let close = opcode::Close::new(Fd(connection.socket.into_raw_fd()))
-            .build()
-            .user_data(user_data(Kind::Other, key));
-        self.push(&[close]);
+        if connection.handle == Handle::Fixed {
+            self.push(&[quiet(opcode::Close::new(Fixed(key.slot)).build())]);
+        }
+        let descriptor = Fd(connection.socket.into_raw_fd());
+        self.push(&[quiet(opcode::Close::new(descriptor).build())]);
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
@@ -621,9 +736,7 @@ impl Drop for UringSockets<'_> {
             }
         }
         if self.alarm.at.is_some() {
-            self.push(&[opcode::TimeoutRemove::new(ALARM)
-                .build()
-                .user_data(ALARM - 1)]);
+            self.push(&[quiet(opcode::TimeoutRemove::new(ALARM).build())]);
         }
         let begun = Instant::now();
         while self.under_way > 0 && begun.elapsed() < LAST_WAIT {

@@ -7,8 +7,10 @@
 mod aa;
 mod experiments;
 mod figures;
+mod pacing;
 mod power;
 mod program;
+mod saturation;
 mod stall;
 
 use std::time::Instant;
@@ -32,6 +34,16 @@ const CHECKS: &[Check] = &[
         run: stall::run,
     },
     Check {
+        name: "pacing",
+        shows: "20,000 requests a second from one core: all are started, and in time",
+        run: pacing::run,
+    },
+    Check {
+        name: "saturation",
+        shows: "whether the generator says so where it is the limit, and only there",
+        run: saturation::run,
+    },
+    Check {
         name: "power",
         shows: "ten experiments with a server that is 10% dearer: at least nine say slower",
         run: power::run,
@@ -47,7 +59,7 @@ const CHECKS: &[Check] = &[
 pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args == ["--list"] {
         for check in CHECKS {
-            println!("{:<8} {}", check.name, check.shows);
+            println!("{:<10} {}", check.name, check.shows);
         }
         return Ok(Ending::Well);
     }

@@ -61,20 +61,30 @@ impl Prony {
         Ok(output)
     }
 
-    /// Starts an origin on core 0 and a free port, and waits until it accepts.
-    pub(super) fn origin(&self, more: &[&str]) -> Result<Origin, String> {
-        let address = free_address().map_err(|e| format!("no free port: {e}"))?;
+    /// Starts it, to be ended when what comes back is dropped.
+    pub(super) fn start(&self, args: &[String]) -> Result<Running, String> {
         let child = Command::new(&self.path)
-            .args(["origin", "--listen", &address.to_string(), "--cores", "0"])
-            .args(more)
+            .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .map_err(|e| format!("prony origin: {e}"))?;
-        let mut origin = Origin { child, address };
+            .map_err(|e| format!("prony {}: {e}", args.join(" ")))?;
+        Ok(Running(child))
+    }
+
+    /// Starts an origin on core 0 and a free port, and waits until it accepts.
+    pub(super) fn origin(&self, more: &[&str]) -> Result<Origin, String> {
+        let address = free_address().map_err(|e| format!("no free port: {e}"))?;
+        let listen = address.to_string();
+        let args = [&["origin", "--listen", &listen, "--cores", "0"], more].concat();
+        let args: Vec<String> = args.into_iter().map(str::to_owned).collect();
+        let mut origin = Origin {
+            process: self.start(&args)?,
+            address,
+        };
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
-            if let Ok(Some(status)) = origin.child.try_wait() {
+            if let Ok(Some(status)) = origin.process.0.try_wait() {
                 return Err(format!("prony origin ended with {status}"));
             }
             if started.elapsed() > Duration::from_secs(10) {
@@ -88,9 +98,19 @@ impl Prony {
     }
 }
 
+/// A running process, killed when dropped.
+pub(super) struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running origin, killed when dropped.
 pub(super) struct Origin {
-    child: Child,
+    process: Running,
     address: SocketAddr,
 }
 
@@ -98,13 +118,6 @@ impl Origin {
     /// Its URL for a path.
     pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
-    }
-}
-
-impl Drop for Origin {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

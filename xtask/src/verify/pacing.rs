@@ -1,0 +1,160 @@
+//! 20,000 requests a second from one core: the schedule is made, and starts are in time.
+
+use serde_json::Value;
+
+use super::figures::Figure;
+use super::program::Prony;
+
+const RATE: &str = "20000";
+/// Requests that are due in the load's 3 s.
+const DUE: f64 = 60_000.0;
+/// Loads of each kind. What else runs on the machine only ever makes starts later, so that the best
+/// of them says what the generator does.
+const LOADS: usize = 3;
+
+/// The share of the starts that has to be made.
+const MADE: f64 = 0.999;
+/// How late the 99th of a hundred starts may be, in microseconds.
+const LATE_US: f64 = 200.0;
+/// How far the coefficient of variation of the gaps may be from that of their kind; over three
+/// standard errors for so many Poisson gaps.
+const VARIATION: f64 = 0.015;
+
+/// Runs the loads and compares.
+pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+    let origin = prony.origin(&[])?;
+    let url = origin.url("/");
+    let load = |arrivals: &str| -> Result<Value, String> {
+        let args = [
+            "load",
+            "--rate",
+            RATE,
+            "--arrivals",
+            arrivals,
+            "-c",
+            "64",
+            "-t",
+            "1",
+            "--cores",
+            "1",
+            "--warmup",
+            "500ms",
+            "-d",
+            "3s",
+            &url,
+            "--json",
+            "-",
+        ];
+        let output = prony.run(&args, &[0])?;
+        serde_json::from_slice(&output.stdout).map_err(|e| format!("the record is not JSON: {e}"))
+    };
+    let mut figures = Vec::new();
+    for arrivals in ["constant", "poisson"] {
+        let records: Result<Vec<_>, _> = (0..LOADS).map(|_| load(arrivals)).collect();
+        figures.extend(of(arrivals, &records?)?);
+    }
+    Ok(figures)
+}
+
+fn of(arrivals: &str, records: &[Value]) -> Result<Vec<Figure>, String> {
+    let all = |pointer: &str| -> Result<Vec<f64>, String> {
+        let number = |record: &Value| record.pointer(pointer).and_then(Value::as_f64);
+        let found: Option<Vec<f64>> = records.iter().map(number).collect();
+        found.ok_or_else(|| format!("a record lacks {pointer}"))
+    };
+    let name = |what: &str| format!("{arrivals}: {what}");
+    let (started, unstarted) = (all("/totals/started")?, all("/totals/unstarted")?);
+    let due: Vec<f64> = started.iter().zip(&unstarted).map(|(s, u)| s + u).collect();
+    let made: Vec<f64> = started.iter().zip(&due).map(|(s, d)| s / d).collect();
+    // As many as the rate says, or as chance does: three standard deviations of their number.
+    let near = if arrivals == "poisson" {
+        3.0 * DUE.sqrt()
+    } else {
+        1.0
+    };
+    let late = all("/generator/late_us/p99")?;
+    let variation = all("/generator/start_gaps/intended/variation")?;
+    let expected = if arrivals == "poisson" { 1.0 } else { 0.0 };
+    let least = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let each = |values: &[f64], digits: usize, unit: &str| {
+        let texts: Vec<_> = values.iter().map(|v| format!("{v:.digits$}")).collect();
+        format!("{}{unit}", texts.join(", "))
+    };
+    Ok(vec![
+        Figure::judged(
+            &name("requests due"),
+            format!("{DUE} ± {near:.0}"),
+            each(&due, 0, ""),
+            due.iter().all(|due| (due - DUE).abs() <= near),
+        ),
+        Figure::judged(
+            &name("of them started"),
+            format!("at least {:.1}%", MADE * 100.0),
+            each(
+                &made.iter().map(|made| made * 100.0).collect::<Vec<_>>(),
+                3,
+                "%",
+            ),
+            least(&made) >= MADE,
+        ),
+        Figure::shown(
+            name("late by p50"),
+            each(&all("/generator/late_us/p50")?, 0, " µs"),
+        ),
+        Figure::judged(
+            &name("late by p99, the best"),
+            format!("at most {LATE_US} µs"),
+            each(&late, 0, " µs"),
+            least(&late) <= LATE_US,
+        ),
+        Figure::shown(
+            name("late by at most"),
+            each(&all("/generator/late_us/max")?, 0, " µs"),
+        ),
+        Figure::judged(
+            &name("intended gaps, variation"),
+            format!("{expected} ± {VARIATION}"),
+            each(&variation, 4, ""),
+            variation.iter().all(|v| (v - expected).abs() <= VARIATION),
+        ),
+        Figure::shown(
+            name("actual gaps, variation"),
+            each(&all("/generator/start_gaps/actual/variation")?, 4, ""),
+        ),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(started: u64, late: f64) -> Value {
+        serde_json::json!({
+            "totals": {"started": started, "unstarted": 60_000 - started},
+            "generator": {
+                "late_us": {"p50": 6.0, "p99": late, "max": 900.0},
+                "start_gaps": {"intended": {"variation": 0.0}, "actual": {"variation": 0.2}},
+            },
+        })
+    }
+
+    fn failures(records: &[Value]) -> usize {
+        let figures = of("constant", records).unwrap();
+        figures.iter().filter(|f| f.holds == Some(false)).count()
+    }
+
+    #[test]
+    fn starts_that_lack_fail_and_lateness_fails_where_it_is_always_there() {
+        assert_eq!(failures(&[record(60_000, 60.0), record(59_999, 90.0)]), 0);
+        assert_eq!(failures(&[record(60_000, 60.0), record(59_900, 60.0)]), 1);
+        assert_eq!(
+            failures(&[record(60_000, 60.0), record(60_000, 5_000.0)]),
+            0
+        );
+        assert_eq!(
+            failures(&[record(60_000, 300.0), record(60_000, 5_000.0)]),
+            1
+        );
+        assert!(of("constant", &[serde_json::json!({})]).is_err());
+    }
+}

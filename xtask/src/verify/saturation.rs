@@ -1,0 +1,172 @@
+//! Who is the limit, the server or the generator? Both are made so by construction, and
+//! `generator-saturated` has to be there in the one case and absent in the other.
+
+use serde_json::Value;
+
+use super::figures::Figure;
+use super::program::Prony;
+
+const FINDING: &str = "generator-saturated";
+
+/// What makes an answer dear for the generator and not for the server: its hash is looked at. The
+/// origin's bytes are always the same.
+const HASHED: &str = "/bytes/100K";
+const HASH: [&str; 2] = [
+    "--expect-sha256",
+    "ac21dd4c7d7cdf932d2600caaf9a344cec997f5f4cc49874211f4f46de3cff8a",
+];
+
+/// A load whose limit is known.
+struct Case {
+    name: &'static str,
+    /// CPU time that the server takes for each request, beside what it costs anyway.
+    server_work: Option<&'static str>,
+    hashed: bool,
+    args: &'static [&'static str],
+    /// Another generator on the same core.
+    company: bool,
+    /// Whether the generator is the limit.
+    generator: bool,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "slow server, closed loop",
+        server_work: Some("200us"),
+        hashed: false,
+        args: &["-c", "64"],
+        company: false,
+        generator: false,
+    },
+    Case {
+        name: "slow server, open loop beyond it",
+        server_work: Some("200us"),
+        hashed: false,
+        args: &["-c", "64", "--rate", "10000"],
+        company: false,
+        generator: false,
+    },
+    Case {
+        name: "one connection",
+        server_work: Some("20us"),
+        hashed: false,
+        args: &["-c", "1"],
+        company: false,
+        generator: false,
+    },
+    Case {
+        name: "half of what both can do",
+        server_work: None,
+        hashed: false,
+        args: &["-c", "64", "--rate", "20000"],
+        company: false,
+        generator: false,
+    },
+    Case {
+        name: "dear answers, closed loop",
+        server_work: None,
+        hashed: true,
+        args: &["-c", "64"],
+        company: false,
+        generator: true,
+    },
+    Case {
+        name: "dear answers, open loop beyond the generator",
+        server_work: None,
+        hashed: true,
+        args: &["-c", "64", "--rate", "100000"],
+        company: false,
+        generator: true,
+    },
+    Case {
+        name: "another generator on its core",
+        server_work: None,
+        hashed: false,
+        args: &["-c", "64"],
+        company: true,
+        generator: true,
+    },
+];
+
+/// Runs every case.
+pub(super) fn run(prony: &Prony) -> Result<Vec<Figure>, String> {
+    CASES.iter().map(|case| one(prony, case)).collect()
+}
+
+fn one(prony: &Prony, case: &Case) -> Result<Figure, String> {
+    let work: Vec<&str> = match case.server_work {
+        Some(time) => vec!["--work", time],
+        None => Vec::new(),
+    };
+    let origin = prony.origin(&work)?;
+    let load = |hashed: bool, more: &[&str]| -> Vec<String> {
+        let url = origin.url(if hashed { HASHED } else { "/" });
+        let mut args = vec!["load", "-t", "1", "--cores", "1", "--progress", "none"];
+        args.extend(["--json", "-", &url]);
+        if hashed {
+            args.extend(HASH);
+        }
+        args.extend(more);
+        args.into_iter().map(str::to_owned).collect()
+    };
+    let _company = match case.company {
+        true => Some(prony.start(&load(true, &["-c", "64", "-d", "1m"]))?),
+        false => None,
+    };
+    let mut args = load(case.hashed, case.args);
+    args.extend(["-d", "2s"].map(str::to_owned));
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let output = prony.run(&args, &[0])?;
+    let record: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|e| format!("the record is not JSON: {e}"))?;
+    figure(case, &record)
+}
+
+fn figure(case: &Case, record: &Value) -> Result<Figure, String> {
+    let findings = record.pointer("/findings").and_then(Value::as_array);
+    let findings = findings.ok_or("the record lacks its findings")?;
+    let severity = findings
+        .iter()
+        .find(|finding| finding["id"] == FINDING)
+        .and_then(|finding| finding["severity"].as_str());
+    let percent = |name: &str| -> Result<f64, String> {
+        let share = record.pointer("/generator").and_then(|g| g[name].as_f64());
+        Ok(share.ok_or_else(|| format!("the record lacks generator/{name}"))? * 100.0)
+    };
+    Ok(Figure::judged(
+        case.name,
+        if case.generator { "said" } else { "not said" }.to_owned(),
+        format!(
+            "{} ({:.0}% busy, {:.0}% without a core, {:.0}% of connections in its queue)",
+            severity.unwrap_or("not said"),
+            percent("busy_share")?,
+            percent("starved_share")?,
+            percent("queue_share")?,
+        ),
+        severity.is_some() == case.generator,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(findings: Value) -> Value {
+        serde_json::json!({
+            "generator": {"busy_share": 0.99, "starved_share": 0.0, "queue_share": 0.7},
+            "findings": findings,
+        })
+    }
+
+    #[test]
+    fn the_finding_is_wanted_where_the_generator_is_the_limit_and_nowhere_else() {
+        let said = record(serde_json::json!([{"id": FINDING, "severity": "error"}]));
+        let silent = record(serde_json::json!([{"id": "errors", "severity": "note"}]));
+        for case in CASES {
+            let holds = |record| figure(case, record).unwrap().holds;
+            assert_eq!(holds(&said), Some(case.generator), "{}", case.name);
+            assert_eq!(holds(&silent), Some(!case.generator), "{}", case.name);
+        }
+        assert!(figure(&CASES[0], &serde_json::json!({})).is_err());
+    }
+}

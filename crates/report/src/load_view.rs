@@ -208,11 +208,14 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
         connections = "none opened while measuring (those of the warm-up were reused)".to_owned();
     }
     if totals.tls_handshakes > 0 {
-        connections += &format!(
-            ", {} of {} TLS handshakes resumed",
-            number::count(totals.tls_resumed),
-            number::count(totals.tls_handshakes)
-        );
+        connections += &match totals.tls_resumed {
+            0 => " with full TLS handshakes".to_owned(),
+            resumed => format!(
+                ", {} of {} TLS handshakes resumed",
+                number::count(resumed),
+                number::count(totals.tls_handshakes)
+            ),
+        };
     }
     if totals.retried > 0 {
         connections += &format!(

@@ -160,3 +160,93 @@ impl ServerCertVerifier for Remembering {
         self.verifier.supported_verify_schemes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::CertificateError;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Counts how often it is asked, and finds all certificates good but those that begin with 0.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU32);
+
+    impl ServerCertVerifier for Counting {
+        fn verify_server_cert(
+            &self,
+            end_entity: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: UnixTime,
+        ) -> Result<ServerCertVerified, Error> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            match end_entity.first() {
+                Some(0) => Err(CertificateError::Expired.into()),
+                _ => Ok(ServerCertVerified::assertion()),
+            }
+        }
+
+        fn verify_tls12_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::DecryptError)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            _: &[u8],
+            _: &CertificateDer<'_>,
+            _: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            Err(Error::DecryptError)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            Vec::new()
+        }
+    }
+
+    /// Certificates, each of these bytes.
+    fn chain(certificates: &[&[u8]]) -> Vec<CertificateDer<'static>> {
+        let each = certificates.iter();
+        each.map(|bytes| bytes.to_vec().into()).collect()
+    }
+
+    #[test]
+    fn a_good_verdict_holds_for_the_same_chain_and_name_for_a_minute() {
+        let counting = Arc::new(Counting::default());
+        let remembering = Remembering::new(counting.clone());
+        let ask = |certificates: &[&[u8]], name: &str, ocsp: &[u8], at: u64| {
+            let chain = chain(certificates);
+            let name = ServerName::try_from(name.to_owned()).unwrap();
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(at));
+            let verdict = remembering.verify_server_cert(&chain[0], &chain[1..], &name, ocsp, at);
+            (verdict.is_ok(), counting.0.swap(0, Ordering::Relaxed))
+        };
+        let (a, b): (&[&[u8]], _) = (&[b"server", b"issuer"], "a.test");
+        assert_eq!(ask(a, b, b"", 1000), (true, 1));
+        assert_eq!(ask(a, b, b"", 1000), (true, 0));
+        assert_eq!(ask(a, b, b"", 1059), (true, 0));
+        assert_eq!(ask(a, b, b"", 1060), (true, 1), "a minute has passed");
+        assert_eq!(ask(a, b, b"", 1059), (true, 1), "the clock was set back");
+        // Anything that differs is another question.
+        assert_eq!(ask(&[b"server", b"other"], b, b"", 1060), (true, 1));
+        assert_eq!(ask(&[b"server"], b, b"", 1060), (true, 1));
+        assert_eq!(ask(&[b"issuer", b"server"], b, b"", 1060), (true, 1));
+        assert_eq!(ask(a, "b.test", b"", 1060), (true, 1));
+        assert_eq!(ask(a, b, b"revoked?", 1060), (true, 1));
+        // Bad ones are looked at again.
+        for _ in 0..2 {
+            assert_eq!(ask(&[b"\0"], b, b"", 1060), (false, 1));
+        }
+        // However many there are, few are kept.
+        for one in 1..100 {
+            ask(&[&[1, one]], b, b"", 1060);
+        }
+        assert!(remembering.good.lock().unwrap().len() <= MOST_KEPT);
+    }
+}

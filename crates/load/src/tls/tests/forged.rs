@@ -268,6 +268,37 @@ fn a_peer_that_says_nothing_at_length_is_left() {
 }
 
 #[test]
+fn whatever_is_sealed_is_read_or_refused() {
+    use rand::{Rng, RngExt, SeedableRng};
+    for seed in 0..300 {
+        let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+        let mut forger = Forger::new(BOTH[seed as usize % 2]);
+        let mut data = Vec::new();
+        let mut heard = Vec::new();
+        for _ in 0..50 {
+            let content = match random.random_range(0..6) {
+                0 => Content::Handshake,
+                1 => Content::Alert,
+                _ => Content::ApplicationData,
+            };
+            let mut plain = vec![0; random.random_range(0..40)];
+            random.fill_bytes(&mut plain);
+            if content == Content::Handshake && plain.len() > 4 {
+                plain[..3].copy_from_slice(&[[0, 4, 24][random.random_range(0..3)], 0, 0]);
+            }
+            match forger.say(content, &plain) {
+                Ok(made) => heard.extend(made),
+                Err(_) => break,
+            }
+            if content == Content::ApplicationData && !forger.client.peer_has_closed() {
+                data.extend(plain);
+            }
+        }
+        assert_eq!(heard, data, "seed {seed}");
+    }
+}
+
+#[test]
 fn data_may_be_padded() {
     let mut forger = Forger::new(BOTH[1]);
     // What looks like padding inside the content is content.

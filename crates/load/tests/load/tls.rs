@@ -274,6 +274,41 @@ fn broken_tls_is_a_tls_outcome_with_a_reason() {
     );
 }
 
+#[test]
+fn a_handshake_that_never_ends_is_a_tls_outcome() {
+    let record_of = |content: u8, plain: &[u8]| {
+        let length = (plain.len() as u16).to_be_bytes();
+        [&[content, 3, 3], &length[..], plain].concat()
+    };
+    // A server's hello as long as can be, a message that is longer still, the same word again and
+    // again, and fragments of nothing.
+    let floods = [
+        (
+            record_of(22, &[2, 0, 0xff, 0xff]),
+            record_of(22, &[0; 1000]),
+        ),
+        (
+            record_of(22, &[2, 0xff, 0xff, 0xff]),
+            record_of(22, &[0; 16384]),
+        ),
+        (vec![], record_of(20, &[1])),
+        (vec![], record_of(21, &[1, 100])),
+        (vec![], record_of(22, &[])),
+    ];
+    for (first, then) in floods {
+        let raw = Raw::new(move |mut stream| {
+            use std::io::Write;
+            let mut said = stream.write_all(&first);
+            while said.is_ok() {
+                said = stream.write_all(&then);
+            }
+        });
+        let record = load(&raw.tls_url(), "-n 4 -c 2 --insecure --timeout 20s");
+        assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+        assert!(errors(&record).contains("tls: "), "{}", errors(&record));
+    }
+}
+
 fn self_signed() -> Arc<ServerConfig> {
     let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let key = KeyPair::generate().unwrap();

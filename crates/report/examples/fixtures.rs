@@ -529,11 +529,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             cpu_user_s: ok as f64 * 3.1e-6,
             cpu_system_s: ok as f64 * 15.2e-6,
             busy_share: (ok as f64 * 18.3e-6 / duration_s).min(0.97),
-            late_us: if is_open {
-                times(6.0, 41.0)
-            } else {
-                Summary::default()
-            },
+            late_us: is_open.then(|| times(6.0, 41.0)).unwrap_or_default(),
             start_gaps: load.rate_per_s.map(start_gaps),
             max_rss_bytes: 12 << 20,
             ..Generator::default()

@@ -494,7 +494,6 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
     let ok: u64 = series.iter().map(|s| s.ok).sum();
     let failed: u64 = series.iter().map(|s| s.failed).sum();
     let (outcomes, status) = endings(ok, failed);
-    let is_open = load.model == "open";
     Record {
         schema: RECORD_SCHEMA.to_owned(),
         version: "0.1.0".to_owned(),
@@ -529,7 +528,9 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             cpu_user_s: ok as f64 * 3.1e-6,
             cpu_system_s: ok as f64 * 15.2e-6,
             busy_share: (ok as f64 * 18.3e-6 / duration_s).min(0.97),
-            late_us: is_open.then(|| times(6.0, 41.0)).unwrap_or_default(),
+            late_us: load
+                .rate_per_s
+                .map_or_else(Summary::default, |_| times(6.0, 41.0)),
             start_gaps: load.rate_per_s.map(start_gaps),
             max_rss_bytes: 12 << 20,
             ..Generator::default()

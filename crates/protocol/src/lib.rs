@@ -14,8 +14,9 @@
 //!   started. No bytes lead to a panic, to a loop without progress or to memory beyond the limits.
 //! - A steady exchange allocates nothing.
 //!
-//! Each version of HTTP has a module of its own, next to [`h1`]; what they share about fields (RFC
-//! 9110 §5) is in `field`.
+//! Each version of HTTP has a module of its own, [`h1`] and [`h2`]; what they share about fields (RFC
+//! 9110 §5) is in `field`. A request is described in the same words for both,
+//! [`h1::RequestSpec`].
 
 mod field;
 pub mod h1;

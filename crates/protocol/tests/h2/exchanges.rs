@@ -56,121 +56,118 @@ fn streams_are_numbered_and_many_go_out_at_once() {
 /// What a server sends on stream 1, and what comes of it.
 type Row = (&'static str, Vec<Vec<u8>>, &'static [&'static str]);
 
-#[test]
-fn answers() {
-    let padded_head = frame(
+/// A head without a length.
+fn ok() -> Vec<u8> {
+    headers(1, NO_FLAGS, OK)
+}
+
+/// The end of a body.
+fn last(bytes: &[u8]) -> Vec<u8> {
+    data(1, END_STREAM, bytes)
+}
+
+fn more(bytes: &[u8]) -> Vec<u8> {
+    data(1, NO_FLAGS, bytes)
+}
+
+fn with_length(flags: u8, status: &str) -> Vec<u8> {
+    headers(
+        1,
+        flags,
+        &block(&[(":status", status), ("content-length", "3")]),
+    )
+}
+
+fn bodies() -> Vec<Row> {
+    const EMPTY: &[&str] = &["0: head 200", "0: end"];
+    const ABC: &[&str] = &["0: head 200", "0: body abc", "0: end"];
+    vec![
+        ("no body", vec![headers(1, END_STREAM, OK)], EMPTY),
+        ("an empty body", vec![ok(), last(b"")], EMPTY),
+        ("a body", vec![ok(), more(b"ab"), last(b"c")], ABC),
+        (
+            "an empty last frame",
+            vec![ok(), more(b"abc"), last(b"")],
+            ABC,
+        ),
+        (
+            "a length",
+            vec![with_length(NO_FLAGS, "200"), more(b"ab"), last(b"c")],
+            ABC,
+        ),
+        (
+            "304 with the length of what is not sent",
+            vec![with_length(END_STREAM, "304")],
+            &["0: head 304", "0: end"],
+        ),
+        (
+            "padding",
+            vec![
+                ok(),
+                data(1, PADDED, b"\x04ab\0\0\0\0"),
+                data(1, PADDED, b"\x02\0\0"),
+                data(1, PADDED | END_STREAM, b"\0c"),
+            ],
+            ABC,
+        ),
+        (
+            "padding behind the end",
+            vec![ok(), data(1, PADDED | END_STREAM, b"\x01abc\0")],
+            ABC,
+        ),
+    ]
+}
+
+fn heads() -> Vec<Row> {
+    let padded = frame(
         HEADERS,
         END_HEADERS | PADDED | WITH_PRIORITY,
         1,
         b"\x03\0\0\0\x01\xff\x88\0\0\0",
     );
-    let split_head = [
+    let split = [
         frame(HEADERS, NO_FLAGS, 1, b"\x48"),
         frame(CONTINUATION, NO_FLAGS, 1, b""),
         frame(CONTINUATION, END_HEADERS, 1, b"\x03404"),
-    ]
-    .concat();
+    ];
     let trailers = headers(1, END_STREAM, &block(&[("grpc-status", "0")]));
-    let rows: Vec<Row> = vec![
+    vec![
         (
-            "no body",
-            vec![headers(1, END_STREAM, OK)],
+            "padding",
+            vec![padded, last(b"")],
             &["0: head 200", "0: end"],
         ),
         (
-            "a body",
-            vec![
-                headers(1, NO_FLAGS, OK),
-                data(1, NO_FLAGS, b"ab"),
-                data(1, END_STREAM, b"c"),
-            ],
-            &["0: head 200", "0: body abc", "0: end"],
-        ),
-        (
-            "an empty last frame",
-            vec![
-                headers(1, NO_FLAGS, OK),
-                data(1, NO_FLAGS, b"ab"),
-                data(1, END_STREAM, b""),
-            ],
-            &["0: head 200", "0: body ab", "0: end"],
-        ),
-        (
-            "padding",
-            vec![
-                padded_head,
-                data(1, PADDED, b"\x04abcd\0\0\0\0"),
-                data(1, PADDED, b"\x02\0\0"),
-                data(1, PADDED | END_STREAM, b"\0e"),
-            ],
-            &["0: head 200", "0: body abcde", "0: end"],
-        ),
-        (
-            "padding behind the end",
-            vec![
-                headers(1, NO_FLAGS, OK),
-                data(1, PADDED | END_STREAM, b"\x01a\0"),
-            ],
-            &["0: head 200", "0: body a", "0: end"],
-        ),
-        (
             "continuations",
-            vec![split_head, data(1, END_STREAM, b"")],
+            vec![split.concat(), last(b"")],
             &["0: head 404", "0: end"],
         ),
         (
             "interim answers",
-            vec![
-                head(1, "100"),
-                head(1, "103"),
-                head(1, "204"),
-                data(1, END_STREAM, b""),
-            ],
+            vec![head(1, "100"), head(1, "103"), head(1, "204"), last(b"")],
             &["0: interim 100", "0: interim 103", "0: head 204", "0: end"],
         ),
         (
             "trailers",
-            vec![
-                headers(1, NO_FLAGS, OK),
-                data(1, NO_FLAGS, b"a"),
-                trailers.clone(),
-            ],
+            vec![ok(), more(b"a"), trailers.clone()],
             &["0: head 200", "0: body a", "0: end"],
         ),
         (
             "trailers alone",
-            vec![headers(1, NO_FLAGS, OK), trailers],
+            vec![ok(), trailers],
             &["0: head 200", "0: end"],
         ),
         (
-            "a length",
-            vec![
-                headers(
-                    1,
-                    NO_FLAGS,
-                    &block(&[(":status", "200"), ("content-length", "3")]),
-                ),
-                data(1, NO_FLAGS, b"ab"),
-                data(1, END_STREAM, b"c"),
-            ],
-            &["0: head 200", "0: body abc", "0: end"],
-        ),
-        (
-            "304 with the length of what is not sent",
-            vec![headers(
-                1,
-                END_STREAM,
-                &block(&[(":status", "304"), ("content-length", "3")]),
-            )],
-            &["0: head 304", "0: end"],
-        ),
-        (
             "a status nobody knows",
-            vec![head(1, "799"), data(1, END_STREAM, b"")],
+            vec![head(1, "799"), last(b"")],
             &["0: head 799", "0: end"],
         ),
-    ];
-    for (name, frames, events) in rows {
+    ]
+}
+
+#[test]
+fn answers() {
+    for (name, frames, events) in [bodies(), heads()].concat() {
         let mut client = Client::new();
         client.get(0);
         client.sent();

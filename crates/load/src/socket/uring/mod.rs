@@ -6,6 +6,9 @@
 //! nowhere else (DEFER_TASKRUN), which spares interrupts and keeps the order.
 
 mod buffers;
+mod connection;
+mod operation;
+mod ring;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,11 +16,11 @@ use std::net::{Shutdown, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use io_uring::squeue::{Entry, Flags};
-use io_uring::types::{Fd, Fixed, SubmitArgs, Timespec};
-use io_uring::{IoUring, Probe, cqueue, opcode};
+use io_uring::types::{Fd, Fixed};
+use io_uring::{cqueue, opcode};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -25,27 +28,14 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 use buffers::Buffers;
-
-/// Operations that wait for being handed over, at most.
-const SUBMISSIONS: u32 = 256;
-/// Handed over as soon as so many wait: what has been stamped as sent must not lie around.
-const BATCH: usize = 16;
-/// Completions that bear the same time.
-const MOST_AT_A_MOMENT: u32 = 8;
-/// Completions that the kernel can note without setting memory aside: a receive and a send for
-/// each connection, up to this.
-const MOST_COMPLETIONS: u32 = 32 * 1024;
-/// So much fits into a socket's buffer in any case, and is taken over with the operation.
-const QUIET_BYTES: usize = 4096;
-/// The kernel takes somewhat less than 2 GiB at a time; more goes in parts.
-const LONGEST_SEND: usize = 1 << 30;
-/// How long the end waits for operations that the kernel still holds.
-const LAST_WAIT: Duration = Duration::from_secs(1);
+use connection::{Connection, Handle, LONGEST_SEND, Stage};
+use operation::{Kind, error_of, is_of, is_passing, kind_of, quiet, slot_of, user_data};
+use ring::Ring;
 
 /// See the module and [`Sockets`].
 pub(crate) struct UringSockets<'run> {
     // Dropped in this order: the kernel lets go of the buffers with the ring.
-    ring: IoUring,
+    ring: Ring,
     buffers: Buffers,
     /// Completions that did not come through the ring.
     ready: VecDeque<Completion>,
@@ -56,101 +46,9 @@ pub(crate) struct UringSockets<'run> {
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// The kernel keeps a table of sockets for this ring.
     has_table: bool,
-    alarm: Alarm,
-    /// Operations whose last completion is still to come.
-    under_way: u32,
     received: Range<usize>,
     /// The buffer that is given back once `received` was read.
     used_up: Option<u16>,
-    /// When the clock was last read, and how many completions were reaped since.
-    moment: Nanos,
-    reaped: u32,
-    epoch: Instant,
-}
-
-/// The timer that ends waits. It stays armed when something else ends one: setting and clearing
-/// a timer for each wait would cost more than the wait.
-struct Alarm {
-    /// When it rings, if it is armed.
-    at: Option<Nanos>,
-    /// Where the kernel reads how long, as the operation is handed over.
-    left: Box<Timespec>,
-}
-
-/// The user data of the alarm.
-const ALARM: u64 = (Kind::Alarm as u64) << 61;
-
-struct Connection<'run> {
-    socket: Socket,
-    key: Key,
-    stage: Stage,
-    handle: Handle,
-    /// The kernel will tell what comes in.
-    receiving: bool,
-    /// Bytes under way, and how many of them were taken over.
-    sending: Option<(Outgoing<'run>, usize)>,
-}
-
-/// What operations name the socket by.
-#[derive(Clone, Copy, PartialEq)]
-enum Handle {
-    /// Its descriptor, which the kernel looks up for each operation.
-    Descriptor,
-    /// The same once the connection stands, as it will carry many requests.
-    ToBeFixed,
-    /// Its slot in the ring's own table, which costs less.
-    Fixed,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Stage {
-    Connecting,
-    Open,
-    /// The peer has closed its side: nothing more is received.
-    HalfClosed,
-    /// Nothing more happens.
-    Failed,
-}
-
-/// What an operation is, in the three top bits of its user data.
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Connect = 0,
-    Send = 1,
-    Receive = 2,
-    /// A send that only tells if it fails.
-    QuietSend = 3,
-    /// The timer that ends waits.
-    Alarm = 4,
-    /// Only tells if it fails, which means nothing.
-    Other = 5,
-}
-
-const GENERATION_BITS: u32 = 29;
-const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
-
-/// The user data of an operation: its kind, and which connection it belongs to. Generations that
-/// differ by 2^29 look alike; no operation lives that long.
-fn user_data(kind: Kind, key: Key) -> u64 {
-    (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.slot)
-}
-
-impl Kind {
-    /// Whether a completion follows in any case.
-    fn is_always_told(self) -> bool {
-        !matches!(self, Kind::QuietSend | Kind::Other)
-    }
-}
-
-fn kind_of(user_data: u64) -> Kind {
-    match user_data >> 61 {
-        0 => Kind::Connect,
-        1 => Kind::Send,
-        2 => Kind::Receive,
-        3 => Kind::QuietSend,
-        4 => Kind::Alarm,
-        _ => Kind::Other,
-    }
 }
 
 impl<'run> UringSockets<'run> {
@@ -161,21 +59,11 @@ impl<'run> UringSockets<'run> {
     ///
     /// Where the kernel has no io_uring, forbids it, or lacks something that this backend needs.
     pub(crate) fn new(slots: usize) -> io::Result<UringSockets<'run>> {
-        let wanted = u32::try_from(slots).unwrap_or(u32::MAX).saturating_mul(2);
-        let completions = wanted
-            .clamp(2 * SUBMISSIONS, MOST_COMPLETIONS)
-            .next_power_of_two();
-        let ring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_submit_all()
-            .setup_cqsize(completions)
-            .build(SUBMISSIONS)?;
-        check(&ring)?;
-        let buffers = Buffers::register(&ring)?;
-        let has_table = u32::try_from(slots)
-            .is_ok_and(|slots| ring.submitter().register_files_sparse(slots).is_ok());
+        let ring = Ring::new(slots)?;
+        let buffers = Buffers::register(ring.registry())?;
+        let submitter = ring.registry().submitter();
+        let has_table =
+            u32::try_from(slots).is_ok_and(|slots| submitter.register_files_sparse(slots).is_ok());
         let mut connections = Vec::new();
         connections.resize_with(slots, || None);
         Ok(UringSockets {
@@ -186,22 +74,14 @@ impl<'run> UringSockets<'run> {
             orphans: HashMap::new(),
             addresses: HashMap::new(),
             has_table,
-            alarm: Alarm {
-                at: None,
-                left: Box::new(Timespec::new()),
-            },
-            under_way: 0,
             received: 0..0,
             used_up: None,
-            moment: Nanos::ZERO,
-            reaped: 0,
-            epoch: Instant::now(),
         })
     }
 
     /// Time counts from `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
-        self.epoch = epoch;
+        self.ring.start_clock(epoch);
     }
 
     /// The connection of a key, if it still lives.
@@ -212,32 +92,15 @@ impl<'run> UringSockets<'run> {
 
     /// The key that an operation belongs to, if that connection still lives.
     fn live_key(&self, user_data: u64) -> Option<Key> {
-        let slot = (user_data & u64::from(u32::MAX)) as usize;
-        let key = self.connections.get(slot)?.as_ref()?.key;
-        let generation = (user_data >> 32) as u32 & GENERATION_MASK;
-        (key.generation & GENERATION_MASK == generation).then_some(key)
+        let key = self.connections.get(slot_of(user_data))?.as_ref()?.key;
+        is_of(user_data, key).then_some(key)
     }
 
-    /// Writes operations into the queue, together: those that are linked must not be handed over
-    /// apart.
     fn push(&mut self, entries: &[Entry]) {
-        let queue = self.ring.submission();
-        let (length, room) = (queue.len(), queue.capacity() - queue.len());
-        drop(queue);
-        if length >= BATCH || room < entries.len() {
-            // Should it fail, the operations stay queued for the next attempt.
-            let _ = self.ring.submit();
-            self.read_clock();
-        }
-        // SAFETY: what the entries point to lives until their completion: requests outlive the
-        // run, owned buffers are kept in the connection or among the orphans, addresses stay.
-        let pushed = unsafe { self.ring.submission().push_multiple(entries) };
-        match pushed {
-            Ok(()) => {
-                let told = |entry: &&Entry| kind_of(entry.get_user_data()).is_always_told();
-                self.under_way += entries.iter().filter(told).count() as u32;
-            }
-            Err(_) => self.refuse(entries),
+        // SAFETY: requests outlive the run; owned buffers are kept in their connection and then
+        // among the orphans until their completion; addresses stay.
+        if !unsafe { self.ring.push(entries) } {
+            self.refuse(entries);
         }
     }
 
@@ -245,9 +108,6 @@ impl<'run> UringSockets<'run> {
     #[cold]
     fn refuse(&mut self, entries: &[Entry]) {
         for entry in entries {
-            if entry.get_user_data() == ALARM {
-                self.alarm.at = None;
-            }
             let operation = match kind_of(entry.get_user_data()) {
                 Kind::Connect => Operation::Connect,
                 Kind::Send | Kind::QuietSend => Operation::Send,
@@ -344,9 +204,10 @@ impl<'run> UringSockets<'run> {
         }
         let descriptor = [connection.socket.as_raw_fd()];
         // The slot's last connection may still have to be taken out.
-        let _ = self.ring.submit();
+        self.ring.submit();
         let entered = self
             .ring
+            .registry()
             .submitter()
             .register_files_update(key.slot, &descriptor);
         if let Some(connection) = self.connection(key) {
@@ -364,32 +225,19 @@ impl<'run> UringSockets<'run> {
             return;
         };
         connection.receiving = true;
-        let entry = match connection.handle {
-            Handle::Fixed => opcode::RecvMulti::new(Fixed(key.slot), buffers::GROUP).build(),
-            _ => {
-                let descriptor = Fd(connection.socket.as_raw_fd());
-                opcode::RecvMulti::new(descriptor, buffers::GROUP).build()
-            }
-        };
-        self.push(&[entry.user_data(user_data(Kind::Receive, key))]);
+        let entry = connection.receive_entry();
+        self.push(&[entry]);
     }
 
     fn on_entry(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
         let (data, result, flags) = (entry.user_data(), entry.result(), entry.flags());
         let kind = kind_of(data);
-        if !cqueue::more(flags) && kind.is_always_told() {
-            self.under_way -= 1;
-        }
         let taken = match u32::try_from(result) {
             Ok(length) => self.buffers.taken(length, flags),
             Err(_) => None,
         };
         if let Some((_, used_up)) = &taken {
             self.used_up = *used_up;
-        }
-        if kind == Kind::Alarm {
-            self.alarm.at = None;
-            return None;
         }
         let Some(key) = self.live_key(data) else {
             if kind == Kind::Send {
@@ -506,21 +354,6 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    fn read_clock(&mut self) {
-        self.moment = self.now();
-        self.reaped = 0;
-    }
-
-    /// Sets the alarm.
-    fn arm(&mut self, until: Nanos) {
-        self.alarm.at = Some(until);
-        *self.alarm.left = Timespec::from(Duration::from(until.since(self.now())));
-        let timeout = opcode::Timeout::new(&raw const *self.alarm.left)
-            .build()
-            .user_data(ALARM);
-        self.push(&[timeout]);
-    }
-
     /// The buffer of the bytes that were read last is the kernel's again.
     fn give_back(&mut self) {
         self.received = 0..0;
@@ -547,61 +380,6 @@ impl<'run> UringSockets<'run> {
     }
 }
 
-impl<'run> Connection<'run> {
-    /// The operation that sends these bytes, and what will be told of it.
-    fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
-        let entry = self.send_entry(bytes.bytes());
-        match bytes {
-            Outgoing::Shared(bytes) if bytes.len() <= QUIET_BYTES => {
-                let quiet = entry.flags(Flags::SKIP_SUCCESS);
-                let data = user_data(Kind::QuietSend, self.key);
-                (quiet.user_data(data), Sending::Done)
-            }
-            bytes => {
-                self.sending = Some((bytes, 0));
-                let data = user_data(Kind::Send, self.key);
-                (entry.user_data(data), Sending::UnderWay)
-            }
-        }
-    }
-
-    fn send_entry(&self, bytes: &[u8]) -> Entry {
-        let (start, length) = (bytes.as_ptr(), bytes.len().min(LONGEST_SEND) as u32);
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
-        match self.handle {
-            Handle::Fixed => opcode::Send::new(Fixed(self.key.slot), start, length)
-                .flags(flags)
-                .build(),
-            _ => opcode::Send::new(Fd(self.socket.as_raw_fd()), start, length)
-                .flags(flags)
-                .build(),
-        }
-    }
-}
-
-/// The backend's needs beyond the ring's set-up, which has asked for Linux 6.1 already.
-fn check(ring: &IoUring) -> io::Result<()> {
-    let mut probe = Probe::new();
-    ring.submitter().register_probe(&mut probe)?;
-    let needed = [
-        opcode::Connect::CODE,
-        opcode::Send::CODE,
-        opcode::RecvMulti::CODE,
-        opcode::AsyncCancel::CODE,
-        opcode::Close::CODE,
-        opcode::Timeout::CODE,
-    ];
-    let parameters = ring.params();
-    if needed.iter().all(|code| probe.is_supported(*code))
-        && parameters.is_feature_ext_arg()
-        && parameters.is_feature_nodrop()
-        && parameters.is_feature_skip_cqe_on_success()
-    {
-        return Ok(());
-    }
-    Err(io::ErrorKind::Unsupported.into())
-}
-
 /// A UNIX socket's connect is done at once or not at all, so it needs no ring; within one a full
 /// backlog would block a thread of the kernel's.
 fn connected_unix(path: &Path) -> io::Result<Socket> {
@@ -612,31 +390,13 @@ fn connected_unix(path: &Path) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// An operation whose outcome doesn't matter.
-fn quiet(entry: Entry) -> Entry {
-    entry
-        .flags(Flags::SKIP_SUCCESS)
-        .user_data((Kind::Other as u64) << 61)
-}
-
-fn error_of(result: i32) -> Option<io::Error> {
-    (result < 0).then(|| io::Error::from_raw_os_error(-result))
-}
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOBUFS | libc::EINTR | libc::EAGAIN)
-    )
-}
-
 impl<'run> Sockets<'run> for UringSockets<'run> {
     fn now(&self) -> Nanos {
-        Nanos::from(self.epoch.elapsed())
+        self.ring.now()
     }
 
     fn moment(&self) -> Nanos {
-        self.moment
+        self.ring.moment()
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
@@ -677,31 +437,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         if !self.ready.is_empty() {
             return Ok(());
         }
-        let want = usize::from(until > self.moment);
-        let waited = match self.alarm.at {
-            // It rings in time: should that be too early, the caller waits again.
-            Some(at) if at <= until => self.ring.submitter().submit_and_wait(want),
-            Some(_) => {
-                let limit = Timespec::from(Duration::from(until.since(self.now())));
-                let arguments = SubmitArgs::new().timespec(&limit);
-                self.ring.submitter().submit_with_args(want, &arguments)
-            }
-            None => {
-                if want > 0 {
-                    self.arm(until);
-                }
-                self.ring.submitter().submit_and_wait(want)
-            }
-        };
-        self.read_clock();
-        match waited {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                // The time is up, a signal came, or completions are to be reaped first.
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-                _ => Err(error),
-            },
-        }
+        self.ring.wait(until)
     }
 
     fn next(&mut self) -> Option<Completion> {
@@ -709,12 +445,9 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         if let Some(completion) = self.ready.pop_front() {
             return Some(completion);
         }
-        self.reaped += 1;
-        if self.reaped > MOST_AT_A_MOMENT {
-            self.read_clock();
-        }
+        self.ring.count_one();
         loop {
-            let entry = self.ring.completion().next()?;
+            let entry = self.ring.next()?;
             if let Some(completion) = self.on_entry(&entry) {
                 return Some(completion);
             }
@@ -735,21 +468,13 @@ impl Drop for UringSockets<'_> {
                 self.close(key, Close::Abort);
             }
         }
-        if self.alarm.at.is_some() {
-            self.push(&[quiet(opcode::TimeoutRemove::new(ALARM).build())]);
-        }
-        let begun = Instant::now();
-        while self.under_way > 0 && begun.elapsed() < LAST_WAIT {
-            let until = self.now() + Nanos::from_millis(10);
-            self.ready.clear();
-            if self.wait(until).is_err() {
-                break;
-            }
-            while self.next().is_some() {}
-        }
-        if self.under_way > 0 {
+        let orphans = &mut self.orphans;
+        let is_finished = self.ring.finish(|entry| {
+            orphans.remove(&entry.user_data());
+        });
+        if !is_finished {
             // Better lost than written to or read from after they were freed.
-            self.orphans.drain().for_each(std::mem::forget);
+            orphans.drain().for_each(std::mem::forget);
         }
     }
 }

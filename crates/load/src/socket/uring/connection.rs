@@ -1,0 +1,93 @@
+//! A connection as the ring knows it, and the operations on it.
+
+use std::os::fd::AsRawFd;
+
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{Fd, Fixed};
+use socket2::Socket;
+
+use super::buffers;
+use super::operation::{Kind, user_data};
+use crate::socket::{Key, Outgoing, Sending};
+
+/// So much fits into a socket's buffer in any case, and is taken over with the operation.
+const QUIET_BYTES: usize = 4096;
+/// The kernel takes somewhat less than 2 GiB at a time; more goes in parts.
+pub(super) const LONGEST_SEND: usize = 1 << 30;
+
+pub(super) struct Connection<'run> {
+    pub(super) socket: Socket,
+    pub(super) key: Key,
+    pub(super) stage: Stage,
+    pub(super) handle: Handle,
+    /// The kernel will tell what comes in.
+    pub(super) receiving: bool,
+    /// Bytes under way, and how many of them were taken over.
+    pub(super) sending: Option<(Outgoing<'run>, usize)>,
+}
+
+/// What operations name the socket by.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Handle {
+    /// Its descriptor, which the kernel looks up for each operation.
+    Descriptor,
+    /// The same once the connection stands, as it will carry many requests.
+    ToBeFixed,
+    /// Its slot in the ring's own table, which costs less.
+    Fixed,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Stage {
+    Connecting,
+    Open,
+    /// The peer has closed its side: nothing more is received.
+    HalfClosed,
+    /// Nothing more happens.
+    Failed,
+}
+
+impl<'run> Connection<'run> {
+    /// The operation that receives until the peer's end.
+    pub(super) fn receive_entry(&self) -> Entry {
+        let entry = match self.handle {
+            Handle::Fixed => opcode::RecvMulti::new(Fixed(self.key.slot), buffers::GROUP).build(),
+            _ => {
+                let descriptor = Fd(self.socket.as_raw_fd());
+                opcode::RecvMulti::new(descriptor, buffers::GROUP).build()
+            }
+        };
+        entry.user_data(user_data(Kind::Receive, self.key))
+    }
+
+    /// The operation that sends these bytes, and what will be told of it.
+    pub(super) fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
+        let entry = self.send_entry(bytes.bytes());
+        match bytes {
+            Outgoing::Shared(bytes) if bytes.len() <= QUIET_BYTES => {
+                let quiet = entry.flags(Flags::SKIP_SUCCESS);
+                let data = user_data(Kind::QuietSend, self.key);
+                (quiet.user_data(data), Sending::Done)
+            }
+            bytes => {
+                self.sending = Some((bytes, 0));
+                let data = user_data(Kind::Send, self.key);
+                (entry.user_data(data), Sending::UnderWay)
+            }
+        }
+    }
+
+    pub(super) fn send_entry(&self, bytes: &[u8]) -> Entry {
+        let (start, length) = (bytes.as_ptr(), bytes.len().min(LONGEST_SEND) as u32);
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
+        match self.handle {
+            Handle::Fixed => opcode::Send::new(Fixed(self.key.slot), start, length)
+                .flags(flags)
+                .build(),
+            _ => opcode::Send::new(Fd(self.socket.as_raw_fd()), start, length)
+                .flags(flags)
+                .build(),
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The ring itself: operations in, completions out, the clock and the one timer.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use io_uring::squeue::Entry;
+use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode};
+use prony_record::Nanos;
+
+use super::operation::{ALARM, Kind, kind_of, quiet};
+
+/// Operations that wait for being handed over, at most.
+const SUBMISSIONS: u32 = 256;
+/// Handed over as soon as so many wait: what has been stamped as sent must not lie around.
+const BATCH: usize = 16;
+/// Completions that bear the same time.
+const MOST_AT_A_MOMENT: u32 = 8;
+/// Completions that the kernel can note without setting memory aside, at most.
+const MOST_COMPLETIONS: u32 = 32 * 1024;
+/// How long the end waits for operations that the kernel still holds.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Ring {
+    io: IoUring,
+    /// Operations of which a last completion is still to come.
+    under_way: u32,
+    /// When the alarm rings, if it is armed. It ends waits, and it stays armed when something else
+    /// ends one: setting and clearing a timer for each wait would cost more than the wait.
+    alarm: Option<Nanos>,
+    /// Where the kernel reads how long, as the alarm is handed over.
+    alarm_left: Box<Timespec>,
+    /// When the clock was last read, and how many completions were reaped since.
+    moment: Nanos,
+    reaped: u32,
+    epoch: Instant,
+}
+
+impl Ring {
+    /// A ring for up to `connections`, to be used by the calling thread alone.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel has no io_uring, forbids it, or lacks something that is needed here.
+    pub(super) fn new(connections: usize) -> io::Result<Ring> {
+        // A receive and a send for each connection.
+        let wanted = u32::try_from(connections)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(2);
+        let completions = wanted
+            .clamp(2 * SUBMISSIONS, MOST_COMPLETIONS)
+            .next_power_of_two();
+        let io = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(completions)
+            .build(SUBMISSIONS)?;
+        check(&io)?;
+        Ok(Ring {
+            io,
+            under_way: 0,
+            alarm: None,
+            alarm_left: Box::new(Timespec::new()),
+            moment: Nanos::ZERO,
+            reaped: 0,
+            epoch: Instant::now(),
+        })
+    }
+
+    /// For registering what the ring is to know.
+    pub(super) fn registry(&self) -> &IoUring {
+        &self.io
+    }
+
+    pub(super) fn start_clock(&mut self, epoch: Instant) {
+        self.epoch = epoch;
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        Nanos::from(self.epoch.elapsed())
+    }
+
+    /// See [`super::Sockets::moment`].
+    pub(super) fn moment(&self) -> Nanos {
+        self.moment
+    }
+
+    fn read_clock(&mut self) {
+        self.moment = self.now();
+        self.reaped = 0;
+    }
+
+    /// Writes operations into the queue, together: those that are linked must not be handed over
+    /// apart. Tells whether they are in.
+    ///
+    /// # Safety
+    ///
+    /// What the entries point to must live until their completion, or until the ring's drop.
+    #[must_use]
+    pub(super) unsafe fn push(&mut self, entries: &[Entry]) -> bool {
+        let queue = self.io.submission();
+        let (length, room) = (queue.len(), queue.capacity() - queue.len());
+        drop(queue);
+        if length >= BATCH || room < entries.len() {
+            self.submit();
+        }
+        // SAFETY: the caller's promise.
+        let is_in = unsafe { self.io.submission().push_multiple(entries) }.is_ok();
+        if is_in {
+            let told = |entry: &&Entry| kind_of(entry.get_user_data()).is_always_told();
+            self.under_way += entries.iter().filter(told).count() as u32;
+        }
+        is_in
+    }
+
+    /// Hands over what waits. Should it fail, that stays queued for the next attempt.
+    pub(super) fn submit(&mut self) {
+        let _ = self.io.submit();
+        self.read_clock();
+    }
+
+    /// Hands over what waits, and sleeps until a completion is there or the moment `until` has
+    /// come; now and then it ends sooner.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses for good.
+    pub(super) fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        let want = usize::from(until > self.moment);
+        let waited = match self.alarm {
+            // It rings in time: should that be too early, the caller waits again.
+            Some(at) if at <= until => self.io.submitter().submit_and_wait(want),
+            Some(_) => {
+                let limit = Timespec::from(self.left(until));
+                let arguments = SubmitArgs::new().timespec(&limit);
+                self.io.submitter().submit_with_args(want, &arguments)
+            }
+            None => {
+                if want > 0 {
+                    self.arm(until);
+                }
+                self.io.submitter().submit_and_wait(want)
+            }
+        };
+        self.read_clock();
+        match waited {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // The time is up, a signal came, or completions are to be reaped first.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn left(&self, until: Nanos) -> Duration {
+        Duration::from(until.since(self.now()))
+    }
+
+    fn arm(&mut self, until: Nanos) {
+        *self.alarm_left = Timespec::from(self.left(until));
+        let timeout = opcode::Timeout::new(&raw const *self.alarm_left)
+            .build()
+            .user_data(ALARM);
+        // SAFETY: the box lives as long as the ring, and is not written to while armed.
+        if unsafe { self.push(&[timeout]) } {
+            self.alarm = Some(until);
+        }
+    }
+
+    /// A completion is about to be handed on: the clock is read now and then.
+    #[inline]
+    pub(super) fn count_one(&mut self) {
+        self.reaped += 1;
+        if self.reaped > MOST_AT_A_MOMENT {
+            self.read_clock();
+        }
+    }
+
+    /// The next completion of an operation on a connection, without waiting.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<cqueue::Entry> {
+        loop {
+            let entry = self.io.completion().next()?;
+            let kind = kind_of(entry.user_data());
+            if kind.is_always_told() && !cqueue::more(entry.flags()) {
+                self.under_way -= 1;
+            }
+            match kind {
+                Kind::Alarm => self.alarm = None,
+                _ => return Some(entry),
+            }
+        }
+    }
+
+    /// Lets the kernel finish what it still holds, once all connections are closed: tells whether
+    /// it has let go of everything. Completions go to `take`.
+    pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
+        if self.alarm.is_some() {
+            // SAFETY: it points to nothing. If there is no room, the alarm rings in its time.
+            let _ = unsafe { self.push(&[quiet(opcode::TimeoutRemove::new(ALARM).build())]) };
+        }
+        let begun = Instant::now();
+        while self.under_way > 0 && begun.elapsed() < LAST_WAIT {
+            let until = self.now() + Nanos::from_millis(10);
+            if self.wait(until).is_err() {
+                break;
+            }
+            while let Some(entry) = self.next() {
+                take(entry);
+            }
+        }
+        self.under_way == 0
+    }
+}
+
+/// What is needed beyond the ring's set-up, which has asked for Linux 6.1 already.
+fn check(ring: &IoUring) -> io::Result<()> {
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe)?;
+    let needed = [
+        opcode::Connect::CODE,
+        opcode::Send::CODE,
+        opcode::RecvMulti::CODE,
+        opcode::AsyncCancel::CODE,
+        opcode::Close::CODE,
+        opcode::Timeout::CODE,
+        opcode::TimeoutRemove::CODE,
+    ];
+    let parameters = ring.params();
+    if needed.iter().all(|code| probe.is_supported(*code))
+        && parameters.is_feature_ext_arg()
+        && parameters.is_feature_nodrop()
+        && parameters.is_feature_skip_cqe_on_success()
+    {
+        return Ok(());
+    }
+    Err(io::ErrorKind::Unsupported.into())
+}

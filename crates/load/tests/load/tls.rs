@@ -351,6 +351,43 @@ fn a_goodbye_right_behind_an_answer_ends_the_connection() {
 }
 
 #[test]
+fn an_answer_that_ends_with_the_connection_is_whole_after_a_goodbye_only() {
+    use std::io::Write;
+    let until_closed = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nall of it";
+    let by_length = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot all of it";
+    let config = self_signed();
+    for (answer, goodbye, outcome) in [
+        (until_closed, true, Outcome::Ok),
+        (until_closed, false, Outcome::Truncated),
+        (by_length, true, Outcome::Truncated),
+        (by_length, false, Outcome::Truncated),
+        ("", true, Outcome::ClosedEarly),
+        ("", false, Outcome::ClosedEarly),
+    ] {
+        let config = config.clone();
+        let raw = Raw::new(move |mut stream| {
+            let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+            let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+            if std::io::Read::read(&mut tls, &mut [0; 4096]).is_err() {
+                return;
+            }
+            connection.writer().write_all(answer.as_bytes()).unwrap();
+            if goodbye {
+                connection.send_close_notify();
+            }
+            while connection.wants_write() && connection.write_tls(&mut stream).is_ok() {}
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            until_gone(&mut stream);
+        });
+        for version in ["1.2", "1.3"] {
+            let words = format!("-n 4 -c 2 --insecure --tls-min {version} --tls-max {version}");
+            let record = load(&raw.tls_url(), &words);
+            assert_eq!(outcomes(&record), [(outcome, 4)], "{answer:?}, {goodbye}");
+        }
+    }
+}
+
+#[test]
 fn a_record_that_was_tampered_with_is_no_answer() {
     let config = self_signed();
     let raw = Raw::new(move |mut stream| {

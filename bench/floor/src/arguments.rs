@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Shown when the arguments make no sense.
 pub(crate) const USAGE: &str = "\
-usage: prony-floor ADDRESS PORT [--connections N] [--seconds N] [--path PATH] [--host NAME] [--close]";
+usage: prony-floor ADDRESS PORT [--connections N] [--seconds N] [--path PATH] [--host NAME]
+                   [--close | --rate N]";
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) struct Job {
     pub(crate) host: String,
     /// A connection for each request.
     pub(crate) close: bool,
+    /// Requests a second, evenly spaced; as many as there can be where there is none.
+    pub(crate) rate: Option<u32>,
 }
 
 impl Job {
@@ -50,6 +53,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
         path: "/".to_string(),
         host: server.to_string(),
         close: false,
+        rate: None,
     };
     let mut rest = rest.iter();
     while let Some(flag) = rest.next() {
@@ -60,11 +64,15 @@ pub(crate) fn parse(words: &[String]) -> Result<Job, String> {
             "--path" => job.path = value()?.clone(),
             "--host" => job.host = value()?.clone(),
             "--close" => job.close = true,
+            "--rate" => job.rate = Some(number(flag, value()?)?),
             _ => return Err(format!("unknown argument: {flag}")),
         }
     }
-    if job.connections == 0 || job.seconds == 0 {
-        return Err("nothing to do: no connections, or no time".to_string());
+    if job.connections == 0 || job.seconds == 0 || job.rate == Some(0) {
+        return Err("nothing to do: no connections, no time, or no rate".to_string());
+    }
+    if job.close && job.rate.is_some() {
+        return Err("--close keeps no rate".to_string());
     }
     Ok(job)
 }
@@ -102,6 +110,8 @@ mod tests {
             "127.0.0.1 80 --connections 0",
             "127.0.0.1 80 --seconds",
             "127.0.0.1 80 --fast",
+            "127.0.0.1 80 --rate 0",
+            "127.0.0.1 80 --rate 5 --close",
         ] {
             assert!(parsed(line).is_err(), "{line}");
         }

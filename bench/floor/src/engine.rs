@@ -15,7 +15,10 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const EVENTS: usize = 1024;
 
 /// The key of the timer that ends the run.
-const TIMER: u64 = u64::MAX;
+const END: u64 = u64::MAX;
+
+/// The key of the timer that a rate is kept by.
+const TICK: u64 = u64::MAX - 1;
 
 /// One connection at a time, and how far its answer is.
 struct Connection {
@@ -35,6 +38,10 @@ struct Engine<'a> {
     epoll: Epoll,
     buffer: Vec<u8>,
     answers: u64,
+    /// Connections that wait for the next tick.
+    free: Vec<u64>,
+    /// Ticks that found no connection.
+    owed: u64,
 }
 
 /// Runs to its end; returns the number of whole answers.
@@ -48,12 +55,15 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
         epoll: Epoll::new(EVENTS).map_err(|e| format!("epoll: {e}"))?,
         buffer: vec![0; BUFFER_BYTES],
         answers: 0,
+        free: Vec::with_capacity(job.connections),
+        owed: 0,
     };
-    let timer = sys::timer(job.seconds).map_err(|e| format!("timer: {e}"))?;
-    engine
-        .epoll
-        .add(timer.as_raw_fd(), TIMER, Watch::Answer)
-        .map_err(|e| format!("timer: {e}"))?;
+    let second = Duration::from_secs(1);
+    let end = engine.watch_timer(END, second * job.seconds, Duration::ZERO)?;
+    let tick = match job.rate {
+        Some(rate) => Some(engine.watch_timer(TICK, second / rate, second / rate)?),
+        None => None,
+    };
     let mut connections = Vec::with_capacity(job.connections);
     for key in 0..job.connections {
         connections.push(engine.open(key as u64)?);
@@ -62,8 +72,14 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
         let found = engine.epoll.wait().map_err(|e| format!("wait: {e}"))?;
         for index in 0..found {
             let ready = engine.epoll.ready(index);
-            if ready.key == TIMER {
+            if ready.key == END {
+                drop(end);
                 return Ok(engine.answers);
+            }
+            if let (TICK, Some(tick)) = (ready.key, &tick) {
+                engine.owed += sys::ticks(tick).map_err(|e| format!("timer: {e}"))?;
+                engine.start_owed(&connections)?;
+                continue;
             }
             engine.turn(&mut connections[ready.key as usize], ready)?;
         }
@@ -71,6 +87,27 @@ pub(crate) fn run(job: &Job) -> Result<u64, String> {
 }
 
 impl Engine<'_> {
+    fn watch_timer(&self, key: u64, first: Duration, then: Duration) -> Result<OwnedFd, String> {
+        let problem = |e: std::io::Error| format!("timer: {e}");
+        let timer = sys::timer(first, then).map_err(problem)?;
+        self.epoll
+            .add(timer.as_raw_fd(), key, Watch::Answer)
+            .map_err(problem)?;
+        Ok(timer)
+    }
+
+    /// Sends what ticks have asked for, as far as there are connections.
+    fn start_owed(&mut self, connections: &[Connection]) -> Result<(), String> {
+        while self.owed > 0
+            && let Some(key) = self.free.pop()
+        {
+            let fd = connections[key as usize].socket.as_raw_fd();
+            sys::send(fd, &self.request).map_err(|e| format!("send: {e}"))?;
+            self.owed -= 1;
+        }
+        Ok(())
+    }
+
     /// Connects and sends. On the loopback a connect is through when the call returns, so that no
     /// wait is needed before the send; elsewhere the send says so.
     fn open(&self, key: u64) -> Result<Connection, String> {
@@ -124,6 +161,10 @@ impl Engine<'_> {
         }
         self.complete(connection)?;
         connection.got = 0;
+        if self.job.rate.is_some() {
+            self.free.push(ready.key);
+            return Ok(());
+        }
         sys::send(fd, &self.request).map_err(|e| format!("send: {e}"))?;
         Ok(())
     }
@@ -215,7 +256,19 @@ mod tests {
             path: "/".to_string(),
             host: "a".to_string(),
             close,
+            rate: None,
         }
+    }
+
+    #[test]
+    fn a_rate_bounds_the_answers() {
+        let paced = Job {
+            rate: Some(50),
+            ..job(server(usize::MAX), false)
+        };
+        // One for each connection at the beginning, and no more than the ticks of a second.
+        let answers = run(&paced).unwrap();
+        assert!((4..=3 + 50).contains(&answers), "{answers}");
     }
 
     #[test]

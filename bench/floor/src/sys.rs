@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddrV4;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 /// Something to watch a socket for.
 #[derive(Debug, Clone, Copy)]
@@ -79,24 +80,31 @@ impl Epoll {
     }
 }
 
-/// A timer that becomes readable once, after `seconds`.
-pub(crate) fn timer(seconds: u32) -> io::Result<OwnedFd> {
+/// A timer that becomes readable after `first`, and then each time that `then` has passed, unless
+/// that is zero.
+pub(crate) fn timer(first: Duration, then: Duration) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the result is checked before it is owned.
     let fd = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
-    let never = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
+    let span = |time: Duration| libc::timespec {
+        tv_sec: time.as_secs() as libc::time_t,
+        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
     };
-    let once = libc::itimerspec {
-        it_interval: never,
-        it_value: libc::timespec {
-            tv_sec: libc::time_t::from(seconds),
-            tv_nsec: 0,
-        },
+    let times = libc::itimerspec {
+        it_interval: span(then),
+        it_value: span(first),
     };
-    // SAFETY: `once` lives through the call; the old value is not asked for.
-    checked(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &once, std::ptr::null_mut()) })?;
+    // SAFETY: `times` lives through the call; the old value is not asked for.
+    checked(unsafe { libc::timerfd_settime(fd.as_raw_fd(), 0, &times, std::ptr::null_mut()) })?;
     Ok(fd)
+}
+
+/// How often a timer that is readable has rung since this was asked.
+pub(crate) fn ticks(timer: &OwnedFd) -> io::Result<u64> {
+    let mut count = [0; 8];
+    // SAFETY: the pointer and the length are those of one array, which is ours to write.
+    let got = unsafe { libc::read(timer.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
+    Ok(u64::from_ne_bytes(count))
 }
 
 /// A non-blocking socket whose connect to `server` has begun.

@@ -79,7 +79,7 @@ impl Tool {
         let paced = matches!(row.shape, Shape::Paced(_));
         match self {
             Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
-            Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
+            Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
             Tool::Wrk2 if !paced => Some("keeps a rate and does nothing else"),
             Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
             _ => None,
@@ -111,9 +111,10 @@ impl Tool {
                 let Errand { address, port, .. } = *errand;
                 let path = row.path;
                 let close = if_closes("--close");
+                let pace = rate.map(|r| format!("--rate {r}")).unwrap_or_default();
                 format!(
                     "{address} {port} --connections {connections} --seconds {seconds} --path \
-                     {path} {close}"
+                     {path} {close} {pace}"
                 )
             }
             Tool::Prony => prony(row, errand, rate),

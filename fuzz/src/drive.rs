@@ -106,6 +106,14 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             Event::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
+                // What a split answer gives by events, a whole one gives at once.
+                if let Some(body) = parser.rest(input) {
+                    trace.body.extend_from_slice(body);
+                    check_end(trace, head.reusable);
+                    return Some(Ending::End {
+                        reusable: head.reusable,
+                    });
+                }
             }
             Event::Body(piece) => {
                 assert!(trace.head.is_some() && !piece.is_empty());

@@ -248,13 +248,12 @@ impl Connection {
                 Ok(Event::Head(head)) => {
                     self.status = Some(head.status);
                     self.version = Some(head.version);
-                }
-                Ok(Event::Body(piece)) => {
-                    self.body.add(piece);
-                    if let Some(hash) = &mut self.hash {
-                        hash.update(piece);
+                    if let Some(body) = self.parser.rest(&mut bytes) {
+                        self.take_body(body);
+                        return self.answered(head.reusable, expected);
                     }
                 }
+                Ok(Event::Body(piece)) => self.take_body(piece),
                 Ok(Event::End { reusable }) if bytes.is_empty() => {
                     return self.answered(reusable, expected);
                 }
@@ -263,6 +262,14 @@ impl Connection {
                 }
                 Err(violation) => return broken(violation),
             }
+        }
+    }
+
+    #[inline]
+    fn take_body(&mut self, piece: &[u8]) {
+        self.body.add(piece);
+        if let Some(hash) = &mut self.hash {
+            hash.update(piece);
         }
     }
 

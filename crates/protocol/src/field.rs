@@ -1,5 +1,9 @@
 //! Which bytes the names and values of fields may hold (RFC 9110 §5), in every version of HTTP.
 
+mod steps;
+
+use steps::{STEP, controls, letters};
+
 /// For each byte: is it a `tchar` (RFC 9110 §5.6.2)?
 static TOKEN: [bool; 256] = token_table();
 
@@ -20,11 +24,29 @@ const fn token_table() -> [bool; 256] {
 }
 
 /// How many of the first bytes may stand in a token.
+///
+/// Nearly all names are of letters and hyphens, which are found at once.
+#[inline]
 pub(crate) fn token_length(bytes: &[u8]) -> usize {
-    bytes
-        .iter()
-        .position(|&byte| !TOKEN[usize::from(byte)])
-        .unwrap_or(bytes.len())
+    let mut plain = 0;
+    while let Some(step) = bytes.get(plain..).and_then(<[u8]>::first_chunk) {
+        let length = letters(step);
+        plain += length;
+        if length < STEP {
+            break;
+        }
+    }
+    match bytes.get(plain) {
+        Some(&byte) if TOKEN[usize::from(byte)] => token_length_from(bytes, plain),
+        _ => plain,
+    }
+}
+
+/// How many, where it is known of so many that they may.
+fn token_length_from(bytes: &[u8], plain: usize) -> usize {
+    let others = bytes[plain..].iter();
+    let rest = others.take_while(|&&byte| TOKEN[usize::from(byte)]);
+    plain + rest.count()
 }
 
 /// Is this a token (RFC 9110 §5.6.2): a method or the name of a field?
@@ -39,18 +61,15 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
 }
 
 /// How many of the first bytes may stand in a field's value.
-///
-/// Eight bytes at a time: this looks at most of a head.
 #[inline]
 pub(crate) fn value_length(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let suspects = suspects(*word);
-        if suspects == 0 {
-            at += 8;
+    while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
+        let length = controls(step);
+        at += length;
+        if length == STEP {
             continue;
         }
-        at += suspects.trailing_zeros() as usize / 8;
         if bytes[at] != b'\t' {
             return at;
         }
@@ -65,16 +84,29 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     value_length(bytes) == bytes.len()
 }
 
-/// Marks with its highest bit each of eight bytes that is below 32 or is 127. Bytes above the first
-/// one marked, which is the lowest, may be marked wrongly.
+/// Is a token this name, in whatever case? The name is in small letters, with hyphens, and has at
+/// least eight bytes.
+///
+/// Of all bytes in a token only a letter becomes a letter by the bit that tells their cases apart, and
+/// only the hyphen a hyphen.
 #[inline]
-fn suspects(bytes: [u8; 8]) -> u64 {
-    const EACH: u64 = 0x0101_0101_0101_0101;
-    let word = u64::from_le_bytes(bytes);
-    let delete = word ^ (EACH * 0x7f);
-    let low = word.wrapping_sub(EACH * 0x20) & !word;
-    let zero = delete.wrapping_sub(EACH) & !delete;
-    (low | zero) & (EACH * 0x80)
+pub(crate) fn is_named<const N: usize>(token: &[u8], name: &[u8; N]) -> bool {
+    const CASE: u64 = 0x2020_2020_2020_2020;
+    let Ok(token) = <&[u8; N]>::try_from(token) else {
+        return false;
+    };
+    let word = |bytes: &[u8; N], at: usize| match bytes[at..].first_chunk() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => 0,
+    };
+    let differs = |at: usize| (word(token, at) | CASE) ^ word(name, at);
+    let mut differing = differs(N - 8);
+    let mut at = 0;
+    while at + 8 < N {
+        differing |= differs(at);
+        at += 8;
+    }
+    differing == 0
 }
 
 /// Without the spaces and tabs around it (OWS, RFC 9110 §5.6.3).
@@ -106,6 +138,35 @@ mod tests {
         assert!(!is_token(b""));
         assert_eq!(token_length(b"Content-Length: 5"), 14);
         assert_eq!(token_length(b"Host"), 4);
+    }
+
+    #[test]
+    fn a_token_ends_at_any_length() {
+        for length in 0..40 {
+            for other in [b"-".as_slice(), b"_", b"9", b"~", b"Z"] {
+                let mut bytes = vec![b'n'; length];
+                bytes.extend_from_slice(other);
+                bytes.extend_from_slice(b": and more, longer than a step");
+                assert_eq!(token_length(&bytes), length + 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_is_known_in_every_case_and_no_other_is() {
+        assert!(is_named(b"Content-Length", b"content-length"));
+        assert!(is_named(b"TRANSFER-ENCODING", b"transfer-encoding"));
+        assert!(!is_named(b"content-lengt", b"content-length"));
+        assert!(!is_named(b"content-lengthh", b"content-length"));
+        let name = b"connection-name-x";
+        for at in 0..name.len() {
+            for byte in (0..=255u8).filter(|&byte| is_token(&[byte])) {
+                let mut token = *name;
+                token[at] = byte;
+                let same = token.eq_ignore_ascii_case(name);
+                assert_eq!(is_named(&token, name), same, "{byte:#04x} at {at}");
+            }
+        }
     }
 
     #[test]

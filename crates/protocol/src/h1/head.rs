@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{Expects, Framing, Head, Version, Violation};
-use crate::field::{is_token, is_value, token_length, trim, value_length};
+use crate::field::{is_named, is_token, is_value, token_length, trim, value_length};
 
 /// A head under way. One for each head, interim ones included.
 #[derive(Debug)]
@@ -53,6 +53,19 @@ impl HeadLines {
     /// Reads the status line: `HTTP/1.x SP 3DIGIT SP reason` (RFC 9112 §4), with the last space
     /// missing too.
     pub(super) fn status_line(&mut self, line: &[u8]) -> Result<(), Violation> {
+        let reason = self.version_and_status(line)?;
+        if !matches!(reason, [] | [b' ', ..]) {
+            return Err(Violation::Status);
+        }
+        if !is_value(reason) {
+            return Err(value_fault(reason));
+        }
+        Ok(())
+    }
+
+    /// Reads the version and the status that the bytes begin with, and gives the rest.
+    #[inline]
+    fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], Violation> {
         let Some((minor, rest)) = line
             .get(super::opening::START.len()..)
             .and_then(<[u8]>::split_first)
@@ -62,17 +75,11 @@ impl HeadLines {
         let (b'0'..=b'9', [b' ', rest @ ..]) = (minor, rest) else {
             return Err(Violation::Version);
         };
-        let (&[a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'], reason) =
+        let (&[a @ b'0'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'], rest) =
             rest.split_first_chunk::<3>().ok_or(Violation::Status)?
         else {
             return Err(Violation::Status);
         };
-        if !matches!(reason, [] | [b' ', ..]) {
-            return Err(Violation::Status);
-        }
-        if !is_value(reason) {
-            return Err(value_fault(reason));
-        }
         let digit = |byte: u8| u16::from(byte - b'0');
         self.status = digit(a) * 100 + digit(b) * 10 + digit(c);
         self.version = if *minor == b'0' {
@@ -80,7 +87,7 @@ impl HeadLines {
         } else {
             Version::Http11
         };
-        Ok(())
+        Ok(rest)
     }
 
     /// Reads a field line.
@@ -96,15 +103,15 @@ impl HeadLines {
     pub(super) fn field(&mut self, Field { name, value }: Field<'_>) -> Result<(), Violation> {
         // Few fields have a name of such a length, so names are seldom compared.
         self.fold = match name.len() {
-            10 if name.eq_ignore_ascii_case(b"connection") => {
+            10 if is_named(name, b"connection") => {
                 self.connection(value);
                 Fold::Framing
             }
-            14 if name.eq_ignore_ascii_case(b"content-length") => {
+            14 if is_named(name, b"content-length") => {
                 self.content_length(value)?;
                 Fold::Framing
             }
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+            17 if is_named(name, b"transfer-encoding") => {
                 self.transfer_encoding(value)?;
                 Fold::Framing
             }
@@ -114,16 +121,36 @@ impl HeadLines {
     }
 
     /// A list of options, of which two matter (RFC 9112 §9.3). Others are the peer's own.
+    #[inline]
     fn connection(&mut self, value: &[u8]) {
-        for option in elements(value) {
+        match value {
+            b" keep-alive" => self.keep_alive = true,
+            b" close" => self.close = true,
+            list => self.connection_options(list),
+        }
+    }
+
+    fn connection_options(&mut self, list: &[u8]) {
+        for option in elements(list) {
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
         }
     }
 
     /// Digits, or the same number several times, in one field or several (RFC 9112 §6.3).
+    #[inline]
     fn content_length(&mut self, value: &[u8]) -> Result<(), Violation> {
-        for number in elements(value) {
+        match short_number(value) {
+            Some(number) if self.length.is_none() => {
+                self.length = Some(number);
+                Ok(())
+            }
+            _ => self.lengths(value),
+        }
+    }
+
+    fn lengths(&mut self, list: &[u8]) -> Result<(), Violation> {
+        for number in elements(list) {
             let number = decimal(number)?;
             if self.length.is_some_and(|length| length != number) {
                 return Err(Violation::LengthsDiffer);
@@ -158,6 +185,7 @@ impl HeadLines {
 
     /// The empty line has come: how long is the body, in the order of RFC 9112 §6.3, and may the
     /// connection be used again (§9.3)?
+    #[inline]
     pub(super) fn finish(&self, expects: Expects) -> Result<Head, Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
         let bodiless = tunnel || expects == Expects::NoBody || matches!(self.status, 204 | 304);
@@ -183,6 +211,31 @@ impl HeadLines {
             reusable: persistent && framing != Framing::UntilClose && !tunnel,
         })
     }
+}
+
+/// The head of a final answer that the bytes begin with, and its size, if all of it is there and it
+/// is as most are: without a folded or an ill-formed line, each ended by CRLF. None for whatever else
+/// they may begin with, valid or not, which is for the others here to judge.
+///
+/// So nearly all heads are read in one pass, without a look at where their lines end before, and
+/// nothing of them is kept in memory between two lines.
+pub(super) fn plain_head(bytes: &[u8], expects: Expects) -> Option<(Head, usize)> {
+    if !bytes.starts_with(super::opening::START) {
+        return None;
+    }
+    let mut head = HeadLines::new();
+    let reason = head.version_and_status(bytes).ok()?;
+    if reason.first() != Some(&b' ') || (100..200).contains(&head.status) {
+        return None;
+    }
+    let mut rest = reason[value_length(reason)..].strip_prefix(b"\r\n")?;
+    while !rest.starts_with(b"\r\n") {
+        let (field, length) = whole_field(rest)?;
+        head.field(field).ok()?;
+        rest = &rest[length..];
+    }
+    let head = head.finish(expects).ok()?;
+    Some((head, bytes.len() - rest.len() + b"\r\n".len()))
 }
 
 /// The two parts of a field line.
@@ -279,4 +332,24 @@ fn decimal(digits: &[u8]) -> Result<u64, Violation> {
             .checked_add(u64::from(digit - b'0'))
             .ok_or(Violation::LengthOverflow)
     })
+}
+
+/// Digits after a space, as few as always fit.
+#[inline]
+fn short_number(value: &[u8]) -> Option<u64> {
+    let [b' ', digits @ ..] = value else {
+        return None;
+    };
+    if digits.is_empty() || digits.len() > 19 {
+        return None;
+    }
+    let mut number = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + u64::from(digit);
+    }
+    Some(number)
 }

@@ -1,10 +1,10 @@
 //! Answers, byte by byte or all at once.
 
 use super::chunk::{Chunks, Piece};
-use super::head::{Fold, HeadLines, split_field, whole_field};
+use super::head::{Fold, HeadLines, plain_head, split_field, whole_field};
 use super::lines::{Lines, TooLong};
 use super::opening::{self, Opening};
-use super::{Eof, Event, Expects, Framing, Limits, Violation};
+use super::{Eof, Event, Expects, Framing, Head, Limits, Violation};
 
 /// Reads the answers on one connection, one exchange after the other.
 ///
@@ -91,6 +91,22 @@ impl ResponseParser {
         result
     }
 
+    /// All that is left of the answer, if it is known to be as long as `input`: what
+    /// [`ResponseParser::next`] would give by a body, if that is not empty, and the end. None, and
+    /// nothing has changed, in any other case.
+    ///
+    /// After the head of a small answer this saves the way through the other states.
+    #[inline]
+    pub fn rest<'a>(&mut self, input: &mut &'a [u8]) -> Option<&'a [u8]> {
+        match self.state {
+            State::Length(left) if left == input.len() as u64 => {
+                self.state = State::Idle;
+                Some(std::mem::take(input))
+            }
+            _ => None,
+        }
+    }
+
     /// The peer closed its side, after all of its bytes went through [`ResponseParser::next`].
     ///
     /// A body that ends with the connection is complete then; that is the end of its exchange.
@@ -130,6 +146,13 @@ impl ResponseParser {
 
     fn status_line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Violation> {
         let limit_bytes = self.limits.head_bytes;
+        if self.lines.kept().is_empty()
+            && let Some((head, bytes)) = plain_head(input, self.expects)
+            && bytes <= limit_bytes
+        {
+            *input = &input[bytes..];
+            return Ok(self.body_follows(head));
+        }
         let too_long = |TooLong| Violation::HeadTooLong { limit_bytes };
         let whole_start = self.lines.kept().is_empty() && input.starts_with(opening::START);
         if !whole_start && self.opening(input)? == Opening::Undecided {
@@ -185,13 +208,18 @@ impl ResponseParser {
             return self.interim(status);
         }
         let head = head.finish(self.expects)?;
+        Ok(self.body_follows(head))
+    }
+
+    #[inline]
+    fn body_follows<'a>(&mut self, head: Head) -> Event<'a> {
         self.reusable = head.reusable;
         self.state = match (head.framing, head.length) {
             (Framing::Chunked, _) => State::Chunks(Chunks::new()),
             (_, Some(length)) => State::Length(length),
             (_, None) => State::UntilClose,
         };
-        Ok(Event::Head(head))
+        Event::Head(head)
     }
 
     /// An interim answer has no body, whatever its fields say (RFC 9112 §6.3).

@@ -1,5 +1,7 @@
 //! Frames as bytes (RFC 9113 §4.1 and §6).
 
+use std::fmt;
+
 use super::ErrorCode;
 
 /// The bytes before the payload of each frame.
@@ -41,43 +43,71 @@ pub(super) mod flag {
 }
 
 /// The type of a frame (RFC 9113 §6).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub(super) enum Kind {
+pub enum FrameType {
+    /// A piece of a body (§6.1).
     Data = 0,
+    /// The first part of a block of fields (§6.2).
     Headers = 1,
+    /// Deprecated (§6.3).
     Priority = 2,
+    /// The end of a stream before its time (§6.4).
     RstStream = 3,
+    /// What the sender is like (§6.5).
     Settings = 4,
+    /// An answer that nobody asked for (§6.6).
     PushPromise = 5,
+    /// Is the peer there? (§6.7)
     Ping = 6,
+    /// No further streams are taken (§6.8).
     GoAway = 7,
+    /// More may be sent (§6.9).
     WindowUpdate = 8,
+    /// A further part of a block of fields (§6.10).
     Continuation = 9,
-    /// To be ignored (RFC 9113 §4.1).
+    /// Any other, which is to be ignored (§4.1).
     Unknown = 255,
 }
 
-impl Kind {
-    const KNOWN: [Kind; 10] = [
-        Kind::Data,
-        Kind::Headers,
-        Kind::Priority,
-        Kind::RstStream,
-        Kind::Settings,
-        Kind::PushPromise,
-        Kind::Ping,
-        Kind::GoAway,
-        Kind::WindowUpdate,
-        Kind::Continuation,
+impl FrameType {
+    const KNOWN: [FrameType; 10] = [
+        FrameType::Data,
+        FrameType::Headers,
+        FrameType::Priority,
+        FrameType::RstStream,
+        FrameType::Settings,
+        FrameType::PushPromise,
+        FrameType::Ping,
+        FrameType::GoAway,
+        FrameType::WindowUpdate,
+        FrameType::Continuation,
     ];
 
     #[inline]
-    fn of(byte: u8) -> Kind {
-        Kind::KNOWN
+    fn of(byte: u8) -> FrameType {
+        FrameType::KNOWN
             .get(usize::from(byte))
             .copied()
-            .unwrap_or(Kind::Unknown)
+            .unwrap_or(FrameType::Unknown)
+    }
+}
+
+impl fmt::Display for FrameType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FrameType::Data => "DATA",
+            FrameType::Headers => "HEADERS",
+            FrameType::Priority => "PRIORITY",
+            FrameType::RstStream => "RST_STREAM",
+            FrameType::Settings => "SETTINGS",
+            FrameType::PushPromise => "PUSH_PROMISE",
+            FrameType::Ping => "PING",
+            FrameType::GoAway => "GOAWAY",
+            FrameType::WindowUpdate => "WINDOW_UPDATE",
+            FrameType::Continuation => "CONTINUATION",
+            FrameType::Unknown => "a frame of unknown type",
+        })
     }
 }
 
@@ -86,7 +116,7 @@ impl Kind {
 pub(super) struct FrameHeader {
     /// The length of the payload, in bytes.
     pub(super) length: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: FrameType,
     pub(super) flags: u8,
     /// The identifier of the stream, without the reserved bit; 0 for the connection.
     pub(super) stream: u32,
@@ -98,7 +128,7 @@ impl FrameHeader {
         let &[a, b, c, kind, flags, ref stream @ ..] = bytes;
         FrameHeader {
             length: u32::from_be_bytes([0, a, b, c]),
-            kind: Kind::of(kind),
+            kind: FrameType::of(kind),
             flags,
             stream: u32::from_be_bytes(*stream) & MAX_31_BITS,
         }
@@ -111,21 +141,27 @@ impl FrameHeader {
 }
 
 /// Appends the header of a frame whose payload the caller appends.
-pub(super) fn write_header(out: &mut Vec<u8>, length: usize, kind: Kind, flags: u8, stream: u32) {
+pub(super) fn write_header(
+    out: &mut Vec<u8>,
+    length: usize,
+    kind: FrameType,
+    flags: u8,
+    stream: u32,
+) {
     let [_, a, b, c] = (length as u32).to_be_bytes();
     let [d, e, f, g] = stream.to_be_bytes();
     out.extend_from_slice(&[a, b, c, kind as u8, flags, d, e, f, g]);
 }
 
 /// Appends a whole frame.
-fn write(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
+fn write(out: &mut Vec<u8>, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
     write_header(out, payload.len(), kind, flags, stream);
     out.extend_from_slice(payload);
 }
 
 /// Appends SETTINGS (RFC 9113 §6.5): identifiers with their values.
 pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
-    write_header(out, settings.len() * 6, Kind::Settings, 0, 0);
+    write_header(out, settings.len() * 6, FrameType::Settings, 0, 0);
     for (identifier, value) in settings {
         out.extend_from_slice(&identifier.to_be_bytes());
         out.extend_from_slice(&value.to_be_bytes());
@@ -134,27 +170,33 @@ pub(super) fn write_settings(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
 
 /// Appends the acknowledgement of SETTINGS (RFC 9113 §6.5.3).
 pub(super) fn write_settings_ack(out: &mut Vec<u8>) {
-    write(out, Kind::Settings, flag::ACK, 0, &[]);
+    write(out, FrameType::Settings, flag::ACK, 0, &[]);
 }
 
 /// Appends the answer to a PING, with what that held (RFC 9113 §6.7).
 pub(super) fn write_ping_ack(out: &mut Vec<u8>, opaque: &[u8]) {
-    write(out, Kind::Ping, flag::ACK, 0, opaque);
+    write(out, FrameType::Ping, flag::ACK, 0, opaque);
 }
 
 /// Appends WINDOW_UPDATE (RFC 9113 §6.9). Stream 0 is the connection.
 pub(super) fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
-    write(out, Kind::WindowUpdate, 0, stream, &increment.to_be_bytes());
+    write(
+        out,
+        FrameType::WindowUpdate,
+        0,
+        stream,
+        &increment.to_be_bytes(),
+    );
 }
 
 /// Appends RST_STREAM (RFC 9113 §6.4).
 pub(super) fn write_rst_stream(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
-    write(out, Kind::RstStream, 0, stream, &code.0.to_be_bytes());
+    write(out, FrameType::RstStream, 0, stream, &code.0.to_be_bytes());
 }
 
 /// Appends GOAWAY (RFC 9113 §6.8). No stream of a server's was processed, as none is allowed.
 pub(super) fn write_goaway(out: &mut Vec<u8>, code: ErrorCode) {
-    write_header(out, 8, Kind::GoAway, 0, 0);
+    write_header(out, 8, FrameType::GoAway, 0, 0);
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&code.0.to_be_bytes());
 }
@@ -166,13 +208,13 @@ mod tests {
     #[test]
     fn headers_are_read_as_they_are_written() {
         let mut out = Vec::new();
-        write_header(&mut out, 0x01_0203, Kind::Headers, 0x25, 0x7fff_fffe);
+        write_header(&mut out, 0x01_0203, FrameType::Headers, 0x25, 0x7fff_fffe);
         assert_eq!(out, b"\x01\x02\x03\x01\x25\x7f\xff\xff\xfe");
         out[5] |= 0x80;
         let header = FrameHeader::parse(out.first_chunk().expect("nine bytes"));
         let expected = FrameHeader {
             length: 0x01_0203,
-            kind: Kind::Headers,
+            kind: FrameType::Headers,
             flags: 0x25,
             stream: 0x7fff_fffe,
         };
@@ -183,11 +225,11 @@ mod tests {
     #[test]
     fn types_have_their_numbers() {
         for byte in 0..=255u8 {
-            let kind = Kind::of(byte);
+            let kind = FrameType::of(byte);
             assert!(if byte < 10 {
                 kind as u8 == byte
             } else {
-                kind == Kind::Unknown
+                kind == FrameType::Unknown
             });
         }
     }

@@ -65,6 +65,7 @@ mod violation;
 pub use connection::{Connection, Unfinished};
 pub use error_code::ErrorCode;
 pub use event::{Event, StartError, StreamId};
+pub use frame::FrameType;
 pub use request::{EncodedRequest, Scheme};
 pub use settings::ClientSettings;
-pub use violation::{FrameType, StreamViolation, Violation};
+pub use violation::{StreamViolation, Violation};

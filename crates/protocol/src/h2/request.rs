@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::frame::{self, HEADER_BYTES, Kind, MAX_PAYLOAD_BYTES, flag};
+use super::frame::{self, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag};
 use super::hpack::{FIELD_OVERHEAD_BYTES, encode_field};
 use crate::h1::{
     BodyFraming, Expects, RequestError, RequestSpec, USER_AGENT, check_request, header_values,
@@ -220,14 +220,17 @@ fn is_for_connection(spec: &RequestSpec, name: &str, value: &str) -> bool {
 fn frames(block: &[u8], end_stream: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(block.len() + HEADER_BYTES);
     let mut fragments = block.chunks(FRAGMENT_BYTES).peekable();
-    let (mut kind, mut flags) = (Kind::Headers, if end_stream { flag::END_STREAM } else { 0 });
+    let (mut kind, mut flags) = (
+        FrameType::Headers,
+        if end_stream { flag::END_STREAM } else { 0 },
+    );
     while let Some(fragment) = fragments.next() {
         if fragments.peek().is_none() {
             flags |= flag::END_HEADERS;
         }
         frame::write_header(&mut out, fragment.len(), kind, flags, 0);
         out.extend_from_slice(fragment);
-        (kind, flags) = (Kind::Continuation, 0);
+        (kind, flags) = (FrameType::Continuation, 0);
     }
     out
 }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::ErrorCode;
 use super::hpack::{FieldFault, HpackError};
+use super::{ErrorCode, FrameType};
 
 /// The first thing wrong with a connection: a connection error (RFC 9113 §5.4.1). The peer is at
 /// fault in each, and all streams end with it.
@@ -81,13 +81,6 @@ pub enum Violation {
         limit_bytes: u32,
     },
 }
-
-/// The type of a frame, as a violation names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FrameType(
-    /// Its name in RFC 9113.
-    pub &'static str,
-);
 
 impl Violation {
     /// What GOAWAY says to the peer.
@@ -186,12 +179,6 @@ impl fmt::Display for Violation {
 }
 
 impl std::error::Error for Violation {}
-
-impl fmt::Display for FrameType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// The first thing wrong with an answer: a stream error (RFC 9113 §5.4.2). The peer is at fault in
 /// each; the connection and its other streams go on.

@@ -2,7 +2,8 @@
 
 use super::Connection;
 use super::reading::{DataFrame, Reading};
-use crate::h2::frame::{self, FrameHeader, Kind, flag};
+use crate::h2::frame::{self, FrameHeader, FrameType, flag};
+use crate::h2::hpack::Fields;
 use crate::h2::stream::{Section, State};
 use crate::h2::streams::Standing;
 use crate::h2::{ErrorCode, Event, StreamViolation, Violation, limits};
@@ -20,11 +21,11 @@ impl Connection {
     /// Within a block of fields nothing but the rest of it may come (RFC 9113 §6.10).
     #[inline]
     pub(super) fn check_block(&self, header: FrameHeader) -> Result<(), Violation> {
-        let continues = header.kind == Kind::Continuation;
+        let continues = header.kind == FrameType::Continuation;
         match self.gathering {
             None if continues => Err(Violation::LoneContinuation),
             Some(gathering) if !continues || header.stream != gathering.stream => {
-                Err(Violation::BlockInterrupted(header.kind.into()))
+                Err(Violation::BlockInterrupted(header.kind))
             }
             _ => Ok(()),
         }
@@ -90,7 +91,7 @@ impl Connection {
         &mut self,
         id: u32,
         ends: bool,
-        fields: crate::h2::hpack::Fields,
+        fields: Fields,
     ) -> Result<Option<Event<'static>>, Violation> {
         let Some(place) = self.streams.find(id) else {
             // It was cancelled; only the decoder had to see this.
@@ -121,7 +122,7 @@ impl Connection {
         header: FrameHeader,
     ) -> Result<Option<Event<'a>>, Violation> {
         if header.stream == 0 {
-            return Err(Violation::StreamZero(header.kind.into()));
+            return Err(Violation::StreamZero(header.kind));
         }
         self.receive_window
             .take(header.length)
@@ -154,7 +155,7 @@ impl Connection {
             return self.begin_content(header, header.length, 0);
         }
         if header.length == 0 {
-            return Err(Violation::FrameLength(header.kind.into()));
+            return Err(Violation::FrameLength(header.kind));
         }
         self.reading = Reading::PadLength(header);
         Ok(None)
@@ -262,10 +263,10 @@ impl Connection {
     #[cold]
     pub(super) fn check_late(&self, header: FrameHeader) -> Result<(), Violation> {
         match (self.streams.standing(header.stream), header.kind) {
-            (Standing::Idle, _) => Err(Violation::IdleStream(header.kind.into())),
+            (Standing::Idle, _) => Err(Violation::IdleStream(header.kind)),
             // Either side may send these before it knows that the stream is over.
-            (Standing::Closed, Kind::RstStream | Kind::WindowUpdate) => Ok(()),
-            (Standing::Closed, _) => Err(Violation::ClosedStream(header.kind.into())),
+            (Standing::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
+            (Standing::Closed, _) => Err(Violation::ClosedStream(header.kind)),
             (Standing::Cancelled, _) => Ok(()),
         }
     }
@@ -273,7 +274,7 @@ impl Connection {
 
 /// The block of fields within the payload of HEADERS (RFC 9113 §6.2).
 fn fragment(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Violation> {
-    let too_short = Violation::FrameLength(header.kind.into());
+    let too_short = Violation::FrameLength(header.kind);
     let (padding, mut content) = match header.has(flag::PADDED) {
         true => payload
             .split_first()

@@ -2,7 +2,7 @@
 
 use super::Connection;
 use super::reading::Reading;
-use crate::h2::frame::{self, FrameHeader, Kind, MAX_31_BITS};
+use crate::h2::frame::{self, FrameHeader, FrameType, MAX_31_BITS};
 use crate::h2::{ErrorCode, Event, StreamViolation, Violation, limits};
 
 impl Connection {
@@ -21,24 +21,24 @@ impl Connection {
     #[inline]
     pub(super) fn check_header(&self, header: FrameHeader) -> Result<(), Violation> {
         let length_fits = match header.kind {
-            Kind::Settings if header.has(frame::flag::ACK) && header.length > 0 => {
+            FrameType::Settings if header.has(frame::flag::ACK) && header.length > 0 => {
                 return Err(Violation::SettingsAckLength);
             }
-            Kind::RstStream | Kind::WindowUpdate => header.length == 4,
-            Kind::Ping => header.length == 8,
-            Kind::GoAway => header.length >= 8,
+            FrameType::RstStream | FrameType::WindowUpdate => header.length == 4,
+            FrameType::Ping => header.length == 8,
+            FrameType::GoAway => header.length >= 8,
             _ => true,
         };
         match (header.kind, header.stream) {
-            (Kind::PushPromise, _) => Err(Violation::Push),
-            (Kind::Settings | Kind::Ping | Kind::GoAway, 1..) => {
-                Err(Violation::StreamNotZero(header.kind.into()))
+            (FrameType::PushPromise, _) => Err(Violation::Push),
+            (FrameType::Settings | FrameType::Ping | FrameType::GoAway, 1..) => {
+                Err(Violation::StreamNotZero(header.kind))
             }
-            (Kind::Headers | Kind::Priority | Kind::RstStream, 0) => {
-                Err(Violation::StreamZero(header.kind.into()))
+            (FrameType::Headers | FrameType::Priority | FrameType::RstStream, 0) => {
+                Err(Violation::StreamZero(header.kind))
             }
-            _ if !length_fits => Err(Violation::FrameLength(header.kind.into())),
-            (Kind::Headers | Kind::RstStream | Kind::WindowUpdate, id @ 1..)
+            _ if !length_fits => Err(Violation::FrameLength(header.kind)),
+            (FrameType::Headers | FrameType::RstStream | FrameType::WindowUpdate, id @ 1..)
                 if self.streams.find(id).is_none() =>
             {
                 self.check_late(header)

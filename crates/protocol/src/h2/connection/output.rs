@@ -2,7 +2,7 @@
 
 use super::Connection;
 use crate::h2::ErrorCode;
-use crate::h2::frame::{self, Kind, MAX_PAYLOAD_BYTES, flag};
+use crate::h2::frame::{self, FrameType, MAX_PAYLOAD_BYTES, flag};
 use crate::h2::limits;
 use crate::h2::stream::State;
 
@@ -95,7 +95,7 @@ impl Connection {
         self.send_window.take(bytes as u32);
         let all = self.streams.sent(place, bytes as u64);
         let flags = if all { flag::END_STREAM } else { 0 };
-        frame::write_header(out, bytes, Kind::Data, flags, id);
+        frame::write_header(out, bytes, FrameType::Data, flags, id);
         out.extend_from_slice(piece);
         bytes
     }

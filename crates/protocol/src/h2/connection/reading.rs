@@ -1,8 +1,8 @@
 //! Bytes into frames, whatever pieces they come in.
 
 use super::Connection;
-use crate::h2::frame::{FrameHeader, HEADER_BYTES, Kind, MAX_PAYLOAD_BYTES, flag};
-use crate::h2::{Event, FrameType, Violation};
+use crate::h2::frame::{FrameHeader, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag};
+use crate::h2::{Event, Violation};
 
 /// What the next byte belongs to, or what is to be reported before it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,7 +129,7 @@ impl Connection {
     /// The header of a frame is read: may such a frame come here?
     #[inline]
     fn begin<'a>(&mut self, header: FrameHeader) -> Result<Option<Event<'a>>, Violation> {
-        if !self.peer.seen && (header.kind != Kind::Settings || header.has(flag::ACK)) {
+        if !self.peer.seen && (header.kind != FrameType::Settings || header.has(flag::ACK)) {
             return Err(Violation::NoSettings);
         }
         if header.length > MAX_PAYLOAD_BYTES as u32 {
@@ -138,8 +138,8 @@ impl Connection {
         }
         self.check_block(header)?;
         match header.kind {
-            Kind::Data => return self.begin_data(header),
-            Kind::Unknown => {
+            FrameType::Data => return self.begin_data(header),
+            FrameType::Unknown => {
                 self.note_idle_frame()?;
                 self.reading = Reading::Skip(header.length);
             }
@@ -184,19 +184,21 @@ impl Connection {
         header: FrameHeader,
         payload: &[u8],
     ) -> Result<Option<Event<'static>>, Violation> {
-        if header.kind == Kind::Headers {
+        if header.kind == FrameType::Headers {
             return self.headers(header, payload);
         }
         match header.kind {
-            Kind::Continuation => self.continuation(header, payload),
-            Kind::Settings if header.has(flag::ACK) => self.settings_ack(),
-            Kind::Settings => self.settings(payload),
-            Kind::Ping => self.ping(header, payload),
-            Kind::WindowUpdate => self.window_update(header, payload),
-            Kind::RstStream => self.rst_stream(header, payload),
-            Kind::GoAway => self.goaway(payload),
-            Kind::Priority => self.priority(header),
-            Kind::Data | Kind::Headers | Kind::PushPromise | Kind::Unknown => Ok(None),
+            FrameType::Continuation => self.continuation(header, payload),
+            FrameType::Settings if header.has(flag::ACK) => self.settings_ack(),
+            FrameType::Settings => self.settings(payload),
+            FrameType::Ping => self.ping(header, payload),
+            FrameType::WindowUpdate => self.window_update(header, payload),
+            FrameType::RstStream => self.rst_stream(header, payload),
+            FrameType::GoAway => self.goaway(payload),
+            FrameType::Priority => self.priority(header),
+            FrameType::Data | FrameType::Headers | FrameType::PushPromise | FrameType::Unknown => {
+                Ok(None)
+            }
         }
     }
 
@@ -275,23 +277,5 @@ fn judge_opening(bytes: &[u8]) -> Result<(), Violation> {
         // A TLS record: its type (alert, handshake), then the major version 3 (RFC 8446 §5.1).
         [0x15 | 0x16, 0x03, ..] => Err(Violation::Tls),
         _ => Ok(()),
-    }
-}
-
-impl From<Kind> for FrameType {
-    fn from(kind: Kind) -> FrameType {
-        FrameType(match kind {
-            Kind::Data => "DATA",
-            Kind::Headers => "HEADERS",
-            Kind::Priority => "PRIORITY",
-            Kind::RstStream => "RST_STREAM",
-            Kind::Settings => "SETTINGS",
-            Kind::PushPromise => "PUSH_PROMISE",
-            Kind::Ping => "PING",
-            Kind::GoAway => "GOAWAY",
-            Kind::WindowUpdate => "WINDOW_UPDATE",
-            Kind::Continuation => "CONTINUATION",
-            Kind::Unknown => "an unknown frame",
-        })
     }
 }

@@ -1,0 +1,152 @@
+//! Looks at several bytes at once: sixteen where every processor of a kind can (SSE2 on x86-64),
+//! eight within a word elsewhere. Which it is makes no difference to what is found.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use sixteen::{STEP, controls, letters};
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) use word::{STEP, controls, letters};
+
+/// With vector instructions (SSE2).
+#[cfg(target_arch = "x86_64")]
+mod sixteen {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_min_epu8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi8, _mm_sub_epi8,
+    };
+
+    /// Bytes that are looked at together.
+    pub(in crate::field) const STEP: usize = 16;
+
+    /// How many bytes stand before the first control character, tab among them; [`STEP`] where there
+    /// is none.
+    #[inline]
+    pub(in crate::field) fn controls(bytes: &[u8; STEP]) -> usize {
+        // SAFETY: every x86-64 has SSE2.
+        first(unsafe { marked_controls(bytes) })
+    }
+
+    /// With how many letters or hyphens they begin.
+    #[inline]
+    pub(in crate::field) fn letters(bytes: &[u8; STEP]) -> usize {
+        // SAFETY: every x86-64 has SSE2.
+        first(!unsafe { marked_letters(bytes) })
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn marked_controls(bytes: &[u8; STEP]) -> i32 {
+        let bytes = load(bytes);
+        let low = at_most(bytes, 0x1f);
+        let delete = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7f));
+        _mm_movemask_epi8(_mm_or_si128(low, delete))
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn marked_letters(bytes: &[u8; STEP]) -> i32 {
+        let bytes = load(bytes);
+        let small = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+        let letter = at_most(_mm_sub_epi8(small, _mm_set1_epi8(b'a' as i8)), 25);
+        let hyphen = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b'-' as i8));
+        _mm_movemask_epi8(_mm_or_si128(letter, hyphen))
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn load(bytes: &[u8; STEP]) -> __m128i {
+        let word = u128::from_le_bytes(*bytes);
+        _mm_set_epi64x((word >> 64) as i64, word as i64)
+    }
+
+    /// Marks the bytes that, without a sign, are no more than this.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn at_most(bytes: __m128i, most: i8) -> __m128i {
+        _mm_cmpeq_epi8(_mm_min_epu8(bytes, _mm_set1_epi8(most)), bytes)
+    }
+
+    /// The place of the first mark, of one bit for each byte.
+    #[inline]
+    fn first(marks: i32) -> usize {
+        (marks | 1 << STEP).trailing_zeros() as usize
+    }
+}
+
+/// With the bytes of a word (SWAR): used where there is nothing better, and by tests everywhere.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+mod word {
+    pub(in crate::field) const STEP: usize = 8;
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = EACH * 0x80;
+
+    #[inline]
+    pub(in crate::field) fn controls(bytes: &[u8; STEP]) -> usize {
+        let word = u64::from_le_bytes(*bytes);
+        let delete = word ^ (EACH * 0x7f);
+        let low = word.wrapping_sub(EACH * 0x20) & !word;
+        let zero = delete.wrapping_sub(EACH) & !delete;
+        first((low | zero) & HIGH)
+    }
+
+    #[inline]
+    pub(in crate::field) fn letters(bytes: &[u8; STEP]) -> usize {
+        let word = u64::from_le_bytes(*bytes);
+        let small = word | (EACH * 0x20);
+        let low = small & !HIGH;
+        // The highest bit of each byte says that it is `a` or more, and that it is more than `z`.
+        let from_a = low + EACH * (0x80 - b'a' as u64);
+        let after_z = low + EACH * (0x7f - b'z' as u64);
+        let letter = from_a & !after_z;
+        let hyphen = (word & !HIGH) ^ (EACH * b'-' as u64);
+        let hyphen = !(hyphen + EACH * 0x7f);
+        first(!((letter | hyphen) & !word) & HIGH)
+    }
+
+    /// The place of the first byte that is marked. Those after it may be marked wrongly.
+    #[inline]
+    fn first(marks: u64) -> usize {
+        marks.trailing_zeros() as usize / 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Every byte at every place, after bytes of both kinds.
+    fn agrees<const STEP: usize>(
+        look: fn(&[u8; STEP]) -> usize,
+        goes_on: fn(u8) -> bool,
+        before: &[u8],
+    ) {
+        for at in 0..STEP {
+            for byte in 0..=255u8 {
+                for (fill, after) in before.iter().zip([b'a', 0, b':', 0x7f, b'\t', 0xff]) {
+                    let mut bytes = [*fill; STEP];
+                    bytes[at] = byte;
+                    bytes[at + 1..].fill(after);
+                    let plain = bytes.iter().position(|&byte| !goes_on(byte));
+                    assert_eq!(look(&bytes), plain.unwrap_or(STEP), "{bytes:?}");
+                }
+            }
+        }
+    }
+
+    fn is_no_control(byte: u8) -> bool {
+        byte >= b' ' && byte != 0x7f
+    }
+
+    fn is_letter(byte: u8) -> bool {
+        byte.is_ascii_alphabetic() || byte == b'-'
+    }
+
+    #[test]
+    fn words_find_what_a_look_at_each_byte_finds() {
+        agrees(super::word::controls, is_no_control, b" ~\x80\xffaZ");
+        agrees(super::word::letters, is_letter, b"azAZ--");
+    }
+
+    #[test]
+    fn steps_find_what_a_look_at_each_byte_finds() {
+        agrees(super::controls, is_no_control, b" ~\x80\xffaZ");
+        agrees(super::letters, is_letter, b"azAZ--");
+    }
+}

@@ -169,10 +169,10 @@ fn check(state: &State, expected: [&[&str]; 4]) {
 #[test]
 fn frames_on_idle_streams_are_errors() {
     let errors: [&[&str]; 4] = [
-        &["IdleStream(FrameType(\"HEADERS\"))"],
-        &["IdleStream(FrameType(\"DATA\"))"],
-        &["IdleStream(FrameType(\"RST_STREAM\"))"],
-        &["IdleStream(FrameType(\"WINDOW_UPDATE\"))"],
+        &["IdleStream(Headers)"],
+        &["IdleStream(Data)"],
+        &["IdleStream(RstStream)"],
+        &["IdleStream(WindowUpdate)"],
     ];
     check(&IDLE, errors);
     check(&SERVERS, errors);
@@ -193,8 +193,8 @@ fn frames_on_live_streams_are_taken() {
 #[test]
 fn frames_on_streams_that_the_peer_closed_are_errors_unless_they_crossed() {
     let errors: [&[&str]; 4] = [
-        &["ClosedStream(FrameType(\"HEADERS\"))"],
-        &["ClosedStream(FrameType(\"DATA\"))"],
+        &["ClosedStream(Headers)"],
+        &["ClosedStream(Data)"],
         &[],
         &[],
     ];

@@ -156,7 +156,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
         if count == SHORT_AT_ONCE {
             continue;
         }
-        // A long code, or the end, where nothing but ones is left. A code that goes on behind the
+        // A long code, or the end, where nothing but ones is left. A code that went on behind the
         // end was none: the ones there only stand in for what is missing.
         let left = end.checked_sub(bit).ok_or(HuffmanError::Padding)?;
         let window = self::window(coded, bit);
@@ -168,9 +168,6 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HuffmanError
                 true => HuffmanError::Padding,
                 false => error,
             })?;
-        if bits as usize > left {
-            return Err(HuffmanError::Padding);
-        }
         out.push(symbol);
         bit += bits as usize;
     }

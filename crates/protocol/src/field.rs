@@ -2,7 +2,7 @@
 
 mod steps;
 
-use steps::{STEP, controls, letters};
+use steps::{STEP, control, no_letter};
 
 /// For each byte: is it a `tchar` (RFC 9110 §5.6.2)?
 static TOKEN: [bool; 256] = token_table();
@@ -25,28 +25,29 @@ const fn token_table() -> [bool; 256] {
 
 /// How many of the first bytes may stand in a token.
 ///
-/// Nearly all names are of letters and hyphens, which are found at once.
+/// Nearly all names are of letters and hyphens and end at a colon, which is found at once.
 #[inline]
 pub(crate) fn token_length(bytes: &[u8]) -> usize {
-    let mut plain = 0;
-    while let Some(step) = bytes.get(plain..).and_then(<[u8]>::first_chunk) {
-        let length = letters(step);
-        plain += length;
-        if length < STEP {
-            break;
-        }
+    if let Some(step) = bytes.first_chunk()
+        && let Some(length) = no_letter(step)
+        && step[length] == b':'
+    {
+        return length;
     }
-    match bytes.get(plain) {
-        Some(&byte) if TOKEN[usize::from(byte)] => token_length_from(bytes, plain),
-        _ => plain,
-    }
+    odd_token_length(bytes)
 }
 
-/// How many, where it is known of so many that they may.
-fn token_length_from(bytes: &[u8], plain: usize) -> usize {
-    let others = bytes[plain..].iter();
+/// The same for whatever there may be.
+fn odd_token_length(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk)
+        && no_letter(step).is_none()
+    {
+        at += STEP;
+    }
+    let others = bytes[at..].iter();
     let rest = others.take_while(|&&byte| TOKEN[usize::from(byte)]);
-    plain + rest.count()
+    at + rest.count()
 }
 
 /// Is this a token (RFC 9110 §5.6.2): a method or the name of a field?
@@ -61,22 +62,29 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
 }
 
 /// How many of the first bytes may stand in a field's value.
+///
+/// No step waits for what the one before has found, as all have the same length.
 #[inline]
 pub(crate) fn value_length(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-        let length = controls(step);
-        at += length;
-        if length == STEP {
-            continue;
+    let (steps, _) = bytes.as_chunks::<STEP>();
+    for (number, step) in steps.iter().enumerate() {
+        if let Some(place) = control(step) {
+            let at = number * STEP + place;
+            return match step[place] {
+                b'\t' => odd_value_length(bytes, at),
+                _ => at,
+            };
         }
-        if bytes[at] != b'\t' {
-            return at;
-        }
-        at += 1;
     }
-    let tail = bytes[at..].iter().position(|&byte| !is_value_byte(byte));
-    tail.map_or(bytes.len(), |length| at + length)
+    odd_value_length(bytes, steps.len() * STEP)
+}
+
+/// The same byte by byte, from a place up to which all bytes may.
+fn odd_value_length(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes[from..]
+        .iter()
+        .take_while(|&&byte| is_value_byte(byte));
+    from + rest.count()
 }
 
 /// May all of these bytes stand in a field's value?

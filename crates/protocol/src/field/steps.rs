@@ -2,9 +2,9 @@
 //! eight within a word elsewhere. Which it is makes no difference to what is found.
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use sixteen::{STEP, controls, letters};
+pub(super) use sixteen::{STEP, control, no_letter};
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) use word::{STEP, controls, letters};
+pub(super) use word::{STEP, control, no_letter};
 
 /// With vector instructions (SSE2).
 #[cfg(target_arch = "x86_64")]
@@ -17,19 +17,18 @@ mod sixteen {
     /// Bytes that are looked at together.
     pub(in crate::field) const STEP: usize = 16;
 
-    /// How many bytes stand before the first control character, tab among them; [`STEP`] where there
-    /// is none.
+    /// The place of the first control character, tab among them.
     #[inline]
-    pub(in crate::field) fn controls(bytes: &[u8; STEP]) -> usize {
+    pub(in crate::field) fn control(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
         first(unsafe { marked_controls(bytes) })
     }
 
-    /// With how many letters or hyphens they begin.
+    /// The place of the first byte that is neither a letter nor a hyphen.
     #[inline]
-    pub(in crate::field) fn letters(bytes: &[u8; STEP]) -> usize {
+    pub(in crate::field) fn no_letter(bytes: &[u8; STEP]) -> Option<usize> {
         // SAFETY: every x86-64 has SSE2.
-        first(!unsafe { marked_letters(bytes) })
+        first(unsafe { marked_letters(bytes) } ^ 0xffff)
     }
 
     #[inline]
@@ -67,8 +66,9 @@ mod sixteen {
 
     /// The place of the first mark, of one bit for each byte.
     #[inline]
-    fn first(marks: i32) -> usize {
-        (marks | 1 << STEP).trailing_zeros() as usize
+    fn first(marks: i32) -> Option<usize> {
+        // The remainder tells the compiler that the place lies within the step.
+        (marks != 0).then(|| marks.trailing_zeros() as usize % STEP)
     }
 }
 
@@ -80,7 +80,7 @@ mod word {
     const HIGH: u64 = EACH * 0x80;
 
     #[inline]
-    pub(in crate::field) fn controls(bytes: &[u8; STEP]) -> usize {
+    pub(in crate::field) fn control(bytes: &[u8; STEP]) -> Option<usize> {
         let word = u64::from_le_bytes(*bytes);
         let delete = word ^ (EACH * 0x7f);
         let low = word.wrapping_sub(EACH * 0x20) & !word;
@@ -89,7 +89,7 @@ mod word {
     }
 
     #[inline]
-    pub(in crate::field) fn letters(bytes: &[u8; STEP]) -> usize {
+    pub(in crate::field) fn no_letter(bytes: &[u8; STEP]) -> Option<usize> {
         let word = u64::from_le_bytes(*bytes);
         let small = word | (EACH * 0x20);
         let low = small & !HIGH;
@@ -104,8 +104,8 @@ mod word {
 
     /// The place of the first byte that is marked. Those after it may be marked wrongly.
     #[inline]
-    fn first(marks: u64) -> usize {
-        marks.trailing_zeros() as usize / 8
+    fn first(marks: u64) -> Option<usize> {
+        (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
     }
 }
 
@@ -113,7 +113,7 @@ mod word {
 mod tests {
     /// Every byte at every place, after bytes of both kinds.
     fn agrees<const STEP: usize>(
-        look: fn(&[u8; STEP]) -> usize,
+        look: fn(&[u8; STEP]) -> Option<usize>,
         goes_on: fn(u8) -> bool,
         before: &[u8],
     ) {
@@ -124,7 +124,7 @@ mod tests {
                     bytes[at] = byte;
                     bytes[at + 1..].fill(after);
                     let plain = bytes.iter().position(|&byte| !goes_on(byte));
-                    assert_eq!(look(&bytes), plain.unwrap_or(STEP), "{bytes:?}");
+                    assert_eq!(look(&bytes), plain, "{bytes:?}");
                 }
             }
         }
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn words_find_what_a_look_at_each_byte_finds() {
-        agrees(super::word::controls, is_no_control, b" ~\x80\xffaZ");
-        agrees(super::word::letters, is_letter, b"azAZ--");
+        agrees(super::word::control, is_no_control, b" ~\x80\xffaZ");
+        agrees(super::word::no_letter, is_letter, b"azAZ--");
     }
 
     #[test]
     fn steps_find_what_a_look_at_each_byte_finds() {
-        agrees(super::controls, is_no_control, b" ~\x80\xffaZ");
-        agrees(super::letters, is_letter, b"azAZ--");
+        agrees(super::control, is_no_control, b" ~\x80\xffaZ");
+        agrees(super::no_letter, is_letter, b"azAZ--");
     }
 }

@@ -100,24 +100,26 @@ impl HeadLines {
 
     /// Takes what matters from a field.
     #[inline]
-    pub(super) fn field(&mut self, Field { name, value }: Field<'_>) -> Result<(), Violation> {
+    pub(super) fn field(&mut self, field: Field<'_>) -> Result<(), Violation> {
         // Few fields have a name of such a length, so names are seldom compared.
-        self.fold = match name.len() {
-            10 if is_named(name, b"connection") => {
-                self.connection(value);
-                Fold::Framing
-            }
-            14 if is_named(name, b"content-length") => {
-                self.content_length(value)?;
-                Fold::Framing
-            }
-            17 if is_named(name, b"transfer-encoding") => {
-                self.transfer_encoding(value)?;
-                Fold::Framing
-            }
+        self.fold = match field.name.len() {
+            10 | 14 | 17 => self.framing_field(field.name, field.value)?,
             _ => Fold::Any,
         };
         Ok(())
+    }
+
+    fn framing_field(&mut self, name: &[u8], value: &[u8]) -> Result<Fold, Violation> {
+        if is_named(name, b"connection") {
+            self.connection(value);
+        } else if is_named(name, b"content-length") {
+            self.content_length(value)?;
+        } else if is_named(name, b"transfer-encoding") {
+            self.transfer_encoding(value)?;
+        } else {
+            return Ok(Fold::Any);
+        }
+        Ok(Fold::Framing)
     }
 
     /// A list of options, of which two matter (RFC 9112 §9.3). Others are the peer's own.
@@ -185,7 +187,7 @@ impl HeadLines {
 
     /// The empty line has come: how long is the body, in the order of RFC 9112 §6.3, and may the
     /// connection be used again (§9.3)?
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&self, expects: Expects) -> Result<Head, Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
         let bodiless = tunnel || expects == Expects::NoBody || matches!(self.status, 204 | 304);
@@ -219,6 +221,7 @@ impl HeadLines {
 ///
 /// So nearly all heads are read in one pass, without a look at where their lines end before, and
 /// nothing of them is kept in memory between two lines.
+#[inline]
 pub(super) fn plain_head(bytes: &[u8], expects: Expects) -> Option<(Head, usize)> {
     if !bytes.starts_with(super::opening::START) {
         return None;
@@ -249,24 +252,19 @@ pub(super) struct Field<'l> {
 /// The valid field line, ended by CRLF, that the bytes begin with, and its size with the CRLF. None
 /// for whatever else they may begin with, which [`split_field`] judges once the line is complete.
 ///
-/// This reads each byte once, where cutting lines first reads it twice: a whole answer of nginx's
-/// took 105 ns instead of 175. Nearly all fields of nearly all answers are read here.
+/// The end of the line does not wait for that of the name: a processor looks for both at once.
 #[inline]
 pub(super) fn whole_field(bytes: &[u8]) -> Option<(Field<'_>, usize)> {
+    let (line, rest) = bytes.split_at_checked(value_length(bytes))?;
+    if !rest.starts_with(b"\r\n") {
+        return None;
+    }
     let name_end = token_length(bytes);
-    if name_end == 0 || bytes.get(name_end) != Some(&b':') {
+    if name_end == 0 || line.get(name_end) != Some(&b':') {
         return None;
     }
-    let value = &bytes[name_end + 1..];
-    let value_end = value_length(value);
-    if !value[value_end..].starts_with(b"\r\n") {
-        return None;
-    }
-    let field = Field {
-        name: &bytes[..name_end],
-        value: &value[..value_end],
-    };
-    Some((field, name_end + 1 + value_end + 2))
+    let (name, value) = (&line[..name_end], &line[name_end + 1..]);
+    Some((Field { name, value }, line.len() + 2))
 }
 
 /// A field line's name and value, checked; None for a line that continues the value of the one

@@ -30,6 +30,17 @@ pub(crate) enum State {
     Draining,
 }
 
+/// What becomes of a request on one of the load's first connections; see the worker's `opening`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Early {
+    /// It goes its way.
+    No,
+    /// The connection is under way.
+    Connecting,
+    /// The connection is made and waits for the others.
+    Held,
+}
+
 /// A request between its start and its end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
@@ -49,6 +60,7 @@ pub(crate) struct Pending {
 
 pub(crate) struct Slot {
     pub(crate) state: State,
+    pub(crate) early: Early,
     pub(crate) generation: u32,
     pub(crate) connection: Connection,
     /// The target that the connection leads to.
@@ -74,6 +86,7 @@ impl Slot {
     pub(crate) fn new() -> Slot {
         Slot {
             state: State::Vacant,
+            early: Early::No,
             generation: 0,
             connection: Connection::new(),
             target: 0,

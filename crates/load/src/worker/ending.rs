@@ -61,6 +61,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn close(&mut self, index: u32, how: Close) {
         self.connect_deadlines.clear(index);
         self.drain_deadlines.clear(index);
+        self.settle(index);
         let slot = &mut self.slots[index as usize];
         slot.connection.abandon();
         if !matches!(slot.state, State::Vacant | State::BackingOff) {

@@ -8,6 +8,7 @@
 //! ```
 
 mod ending;
+mod opening;
 mod reacting;
 mod starting;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use std::io;
 
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
+use self::opening::Opening;
 use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
@@ -77,6 +79,8 @@ pub(crate) struct Worker<'run, S> {
     next_connection: u64,
     /// Slots without a request, the one that is free for longest first.
     free: VecDeque<u32>,
+    /// Not all of many connections have been made yet.
+    opening: Option<Opening>,
     pace: Pace,
     sequence: Sequence,
     in_flight: u32,
@@ -107,6 +111,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             slots: (0..slots).map(|_| Slot::new()).collect(),
             next_connection: share.worker,
             free: (0..slots).collect(),
+            opening: Opening::new(&pace, slots, spec),
             pace,
             sequence: Sequence::new(spec, share),
             in_flight: 0,
@@ -146,6 +151,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return Ok(now.min(self.end));
             }
             self.run_timers(now);
+            if self.opening.is_some() {
+                self.end_opening(now);
+            }
             if self.start_due(now, MOST_STARTS) > 0 {
                 now = self.sockets.now();
             }
@@ -217,7 +225,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .alarms
             .peek()
             .map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let opened = self.opening.as_ref().map_or(Nanos::MAX, Opening::until);
         due.min(alarm)
+            .min(opened)
             .min(self.request_deadlines.next())
             .min(self.connect_deadlines.next())
             .min(self.drain_deadlines.next())

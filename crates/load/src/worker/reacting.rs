@@ -6,7 +6,7 @@ use prony_record::{Handshake, Nanos, Outcome};
 
 use super::{Alarm, Worker};
 use crate::connection::{Progress, Reason};
-use crate::slot::State;
+use crate::slot::{Early, State};
 use crate::socket::{Close, Completion, Key, Operation, Sending, Sockets, system};
 
 /// The rest after a connect that failed; it doubles with each further one.
@@ -95,10 +95,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
             slot.connection.open();
             slot.state = State::Open;
-            // The request went along with the connect.
-            slot.sending = first == Sending::UnderWay;
             self.recorder
                 .connection_opened(now, now.since(slot.connect_began), None);
+            if slot.early == Early::Connecting {
+                if !self.hold(index, now) {
+                    self.send_request(index, now);
+                }
+                return;
+            }
+            // The request went along with the connect.
+            slot.sending = first == Sending::UnderWay;
             self.begin_request(index, now);
             return;
         };
@@ -119,7 +125,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             resumed: slot.connection.is_resumed(),
         };
         self.recorder.connection_opened(now, connect, Some(tls));
-        self.send_request(index, now);
+        if slot.early == Early::No || !self.hold(index, now) {
+            self.send_request(index, now);
+        }
     }
 
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {

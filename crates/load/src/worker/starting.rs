@@ -2,8 +2,9 @@
 
 use prony_record::Nanos;
 
+use super::opening::Opening;
 use super::{Pace, Worker};
-use crate::slot::{Pending, State};
+use crate::slot::{Early, Pending, State};
 use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
 use crate::spec::Request;
 
@@ -14,7 +15,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) -> u32 {
         for started in 0..most {
-            if self.free.is_empty() {
+            if self.free.is_empty() || self.is_opening_full() {
                 return started;
             }
             if started > 0 {
@@ -61,9 +62,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
+    fn is_opening_full(&self) -> bool {
+        self.opening.as_ref().is_some_and(Opening::is_full)
+    }
+
     /// Whether a request could start at once.
     pub(super) fn is_any_due(&self, now: Nanos) -> bool {
         !self.free.is_empty()
+            && !self.is_opening_full()
             && match &self.pace {
                 Pace::Closed { left } => *left > 0,
                 Pace::Open(schedule) => schedule.peek().is_some_and(|due| due <= now),
@@ -90,6 +96,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn start(&mut self, index: u32, request: u32, intended: Nanos, now: Nanos) {
         let slot = &mut self.slots[index as usize];
+        slot.early = Early::No;
         slot.pending = Some(Pending {
             request,
             intended,
@@ -115,6 +122,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // A connection to another target: aborted, as otherwise its port stays in TIME_WAIT.
             self.close(index, Close::Abort);
             self.slots[index as usize].target = target;
+            if self.slots[index as usize].is_fresh() {
+                self.open_early(index);
+            }
             self.connect(index, now);
         }
     }
@@ -137,9 +147,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.sending = false;
         slot.send_failed = false;
         let target = &self.spec.targets[slot.target as usize];
-        // In clear the request goes along with the connect; over TLS the handshake comes first.
+        // In clear the request goes along with the connect, if it isn't held until all connections
+        // are made; over TLS the handshake comes first.
         let first = match (&slot.pending, &target.tls) {
-            (Some(pending), None) => Some(&self.spec.requests[pending.request as usize].bytes[..]),
+            (Some(pending), None) if slot.early == Early::No => {
+                Some(&self.spec.requests[pending.request as usize].bytes[..])
+            }
             _ => None,
         };
         let route = Route {

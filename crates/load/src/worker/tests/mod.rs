@@ -4,6 +4,7 @@ mod chaos;
 mod connections;
 mod counts;
 mod latency;
+mod opening;
 mod pacing;
 
 use std::cell::RefCell;

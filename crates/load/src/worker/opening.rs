@@ -1,0 +1,123 @@
+//! A closed loop with many connections makes them all before it asks anything on one of them.
+//!
+//! A server takes connections in beside serving those that it has. nginx takes in one each time that
+//! it has gone round all connections with a request: under the load of the first thousands the last
+//! hundreds of ten thousand wait in its backlog for seconds. That says nothing of how it serves, and
+//! the more of it is seen the quicker the generator is. So a request on one of the first connections
+//! is held until all have been made or have failed, or [`LONGEST`] has gone by. Its clock stands
+//! still meanwhile: its response time is that of its connect and of its answer.
+
+use prony_record::Nanos;
+
+use super::{Pace, Worker};
+use crate::slot::{Early, State};
+use crate::socket::Sockets;
+use crate::spec::LoadSpec;
+
+/// With fewer connections a worker begins at once.
+const FROM: u32 = 256;
+/// Connects under way at a time, so that a short backlog is not overrun.
+const MOST_UNDER_WAY: u32 = 512;
+/// After so long those that have their connection don't wait for the others.
+const LONGEST: Nanos = Nanos::from_secs(1);
+
+/// The time until all connections are made.
+pub(super) struct Opening {
+    /// Connections to begin.
+    left: u32,
+    /// Those begun, and neither made nor failed.
+    under_way: u32,
+    until: Nanos,
+}
+
+impl Opening {
+    /// The opening of so many slots, where there is one.
+    pub(super) fn new(pace: &Pace, slots: u32, spec: &LoadSpec) -> Option<Opening> {
+        let Pace::Closed { left } = pace else {
+            return None;
+        };
+        let left = u32::try_from(*left).unwrap_or(u32::MAX).min(slots);
+        // Where requests are counted after a warm-up, none may move from before its end to after it.
+        let counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
+        (spec.keepalive && left > FROM && !counted_late).then_some(Opening {
+            left,
+            under_way: 0,
+            until: LONGEST,
+        })
+    }
+
+    /// Another connection has to wait for those under way.
+    pub(super) fn is_full(&self) -> bool {
+        self.under_way >= MOST_UNDER_WAY
+    }
+
+    /// When it is over at the latest.
+    pub(super) fn until(&self) -> Nanos {
+        self.until
+    }
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// A slot's first connection begins.
+    pub(super) fn open_early(&mut self, index: u32) {
+        if let Some(opening) = &mut self.opening
+            && opening.left > 0
+        {
+            opening.left -= 1;
+            opening.under_way += 1;
+            self.slots[index as usize].early = Early::Connecting;
+        }
+    }
+
+    /// A slot's first connection is made. Gives whether its request is held.
+    pub(super) fn hold(&mut self, index: u32, now: Nanos) -> bool {
+        self.settle(index);
+        if self.opening.is_none() {
+            return false;
+        }
+        let slot = &mut self.slots[index as usize];
+        slot.early = Early::Held;
+        slot.free_since = now;
+        self.request_deadlines.clear(index);
+        true
+    }
+
+    /// A slot's first connection is no longer under way, however that came.
+    pub(super) fn settle(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if slot.early == Early::Connecting {
+            slot.early = Early::No;
+            if let Some(opening) = &mut self.opening {
+                opening.under_way -= 1;
+            }
+        }
+    }
+
+    /// Sends what was held, once the opening is over.
+    pub(super) fn end_opening(&mut self, now: Nanos) {
+        let is_over = |o: &Opening| (o.left == 0 && o.under_way == 0) || now >= o.until;
+        if self.opening.take_if(|opening| is_over(opening)).is_none() {
+            return;
+        }
+        for index in 0..self.slots.len() as u32 {
+            let slot = &mut self.slots[index as usize];
+            if slot.early != Early::Held {
+                continue;
+            }
+            slot.early = Early::No;
+            let Some(pending) = &mut slot.pending else {
+                // Its request has failed with the connection.
+                continue;
+            };
+            pending.intended = pending.intended + now.since(slot.free_since);
+            if let Some(timeout) = self.spec.timeout {
+                self.request_deadlines.set(index, now + timeout);
+            }
+            match slot.state {
+                State::Open => self.send_request(index, now),
+                // The server did not wait for it.
+                _ => self.connect(index, now),
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Many connections: made before the first request, unless they take too long.
+
+use std::cell::Cell;
+
+use prony_record::Outcome;
+
+use super::*;
+
+/// A server that takes the n-th connection as a function says, and answers after a millisecond.
+fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
+    let taken = Cell::new(0);
+    Box::new(Scripted {
+        connect: move |_| {
+            taken.set(taken.get() + 1);
+            connect(taken.get())
+        },
+        answer: |_: &Asked| reply([(ms(1), Step::Send(OK.to_vec()))]),
+    })
+}
+
+/// When the first request came, and how many connects had begun by then.
+fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
+    let log = outcomes.logs[0].borrow();
+    let first = log.requests.first().unwrap().0;
+    (
+        first,
+        log.connects.iter().filter(|at| **at <= first).count(),
+    )
+}
+
+#[test]
+fn many_connections_are_made_before_anything_is_asked() {
+    let server = taking(|number| Connect::Accept(ms(number)));
+    let outcomes = load("-n 900 -c 300", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
+    assert_eq!(outcomes.connects(), 300);
+    assert_eq!(first_request(&outcomes), (ms(300), 300));
+    // A connect of 1 to 300 ms and an answer of 1 ms, and no waiting for the others.
+    let times = &outcomes.record.response_time_us;
+    assert!(times.max < 302_000.0, "{}", times.max);
+    assert!(times.p50 < 1_100.0, "{}", times.p50);
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.303);
+}
+
+#[test]
+fn requests_that_are_held_dont_time_out() {
+    // Two rounds of connects of 30 ms: the first to be made are held until 60 ms.
+    let server = taking(|_| Connect::Accept(ms(30)));
+    let outcomes = load("-n 3000 -c 1000 --timeout 40ms", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 3000)]);
+    assert_eq!(first_request(&outcomes).0, ms(60));
+}
+
+#[test]
+fn few_connections_and_open_loops_begin_at_once() {
+    for words in [
+        "-n 400 -c 200",
+        "-n 900 -c 300 -r 1000",
+        "-n 900 -c 300 --no-keepalive",
+    ] {
+        let server = taking(|number| Connect::Accept(ms(number % 100 + 1)));
+        let outcomes = load(words, server);
+        assert!(first_request(&outcomes).0 <= ms(2), "{words}");
+    }
+}
+
+#[test]
+fn a_connection_that_hangs_holds_the_others_for_a_second() {
+    let server = taking(|number| match number {
+        7 => Connect::Never,
+        _ => Connect::Accept(ms(1)),
+    });
+    let outcomes = load("-n 900 -c 300 --connect-timeout 3s", server);
+    assert_eq!(
+        outcomes.all(),
+        [(Outcome::Ok, 899), (Outcome::ConnectTimeout, 1)]
+    );
+    assert_eq!(first_request(&outcomes).0, ms(1000));
+    assert_eq!(outcomes.record.totals.elapsed_s, 3.0);
+}
+
+#[test]
+fn connections_that_fail_are_failed_requests() {
+    let server = taking(|number| match number {
+        1..=40 => Connect::Fail(ms(1), libc::ECONNREFUSED),
+        _ => Connect::Accept(ms(20)),
+    });
+    let outcomes = load("-n 900 -c 300", server);
+    assert_eq!(
+        outcomes.all(),
+        [(Outcome::Ok, 860), (Outcome::ConnectRefused, 40)]
+    );
+    // Those that follow the failed ones don't wait: only first connections do.
+    assert!(first_request(&outcomes).0 >= ms(20));
+}
+
+#[test]
+fn a_load_may_end_before_all_connections_are_made() {
+    let server = taking(|_| Connect::Accept(ms(500)));
+    let outcomes = load("-d 200ms -c 1000", server);
+    let totals = &outcomes.record.totals;
+    // So many at a time.
+    assert_eq!((totals.started, totals.unfinished), (512, 512));
+}

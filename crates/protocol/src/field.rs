@@ -24,30 +24,34 @@ const fn token_table() -> [bool; 256] {
 }
 
 /// How many of the first bytes may stand in a token.
-///
-/// Nearly all names are of letters and hyphens and end at a colon, which is found at once.
-#[inline]
 pub(crate) fn token_length(bytes: &[u8]) -> usize {
-    if let Some(step) = bytes.first_chunk()
-        && let Some(length) = no_letter(step)
-        && step[length] == b':'
-    {
-        return length;
-    }
-    odd_token_length(bytes)
-}
-
-/// The same for whatever there may be.
-fn odd_token_length(bytes: &[u8]) -> usize {
     let mut at = 0;
+    // Nearly all names are of letters and hyphens.
     while let Some(step) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         && no_letter(step).is_none()
     {
         at += STEP;
     }
-    let others = bytes[at..].iter();
-    let rest = others.take_while(|&&byte| TOKEN[usize::from(byte)]);
-    at + rest.count()
+    let rest = bytes[at..].iter();
+    at + rest.take_while(|&&byte| TOKEN[usize::from(byte)]).count()
+}
+
+/// The length of the field name that the bytes begin with, if there is one and a colon follows.
+#[inline]
+pub(crate) fn name_length(bytes: &[u8]) -> Option<usize> {
+    if let Some(step) = bytes.first_chunk()
+        && let Some(length @ 1..) = no_letter(step)
+        && step[length] == b':'
+    {
+        return Some(length);
+    }
+    odd_name_length(bytes)
+}
+
+/// The same for whatever name there may be.
+fn odd_name_length(bytes: &[u8]) -> Option<usize> {
+    let length = token_length(bytes);
+    (length > 0 && bytes.get(length) == Some(&b':')).then_some(length)
 }
 
 /// Is this a token (RFC 9110 §5.6.2): a method or the name of a field?
@@ -61,35 +65,39 @@ pub(crate) fn is_value_byte(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// How many of the first bytes may stand in a field's value.
+/// The length of the line that the bytes begin with, if CRLF ends it and all of its bytes may stand in
+/// a field's value, as those of its name may, too.
 ///
 /// No step waits for what the one before has found, as all have the same length.
 #[inline]
-pub(crate) fn value_length(bytes: &[u8]) -> usize {
+pub(crate) fn line_length(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<STEP>();
     for (number, step) in steps.iter().enumerate() {
-        if let Some(place) = control(step) {
-            let at = number * STEP + place;
-            return match step[place] {
-                b'\t' => odd_value_length(bytes, at),
-                _ => at,
-            };
+        let Some(place) = control(step) else {
+            continue;
+        };
+        let at = number * STEP + place;
+        if bytes.get(at..at + 2) == Some(b"\r\n") {
+            return Some(at);
         }
+        return odd_line_length(bytes, at);
     }
-    odd_value_length(bytes, steps.len() * STEP)
+    odd_line_length(bytes, steps.len() * STEP)
 }
 
-/// The same byte by byte, from a place up to which all bytes may.
-fn odd_value_length(bytes: &[u8], from: usize) -> usize {
-    let rest = bytes[from..]
-        .iter()
-        .take_while(|&&byte| is_value_byte(byte));
-    from + rest.count()
+/// The same byte by byte, from a place up to which all bytes may stand there.
+fn odd_line_length(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes[from..].iter();
+    let length = from + rest.take_while(|&&byte| is_value_byte(byte)).count();
+    bytes[length..].starts_with(b"\r\n").then_some(length)
 }
 
 /// May all of these bytes stand in a field's value?
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
-    value_length(bytes) == bytes.len()
+    let (steps, rest) = bytes.as_chunks::<STEP>();
+    let mut odd = steps.iter().filter(|step| control(step).is_some());
+    odd.all(|step| step.iter().copied().all(is_value_byte))
+        && rest.iter().copied().all(is_value_byte)
 }
 
 /// Is a token this name, in whatever case? The name is in small letters, with hyphens, and has at
@@ -149,15 +157,51 @@ mod tests {
     }
 
     #[test]
-    fn a_token_ends_at_any_length() {
+    fn a_name_ends_at_its_colon_at_any_length() {
         for length in 0..40 {
             for other in [b"-".as_slice(), b"_", b"9", b"~", b"Z"] {
                 let mut bytes = vec![b'n'; length];
                 bytes.extend_from_slice(other);
+                let name = bytes.len();
+                assert_eq!((token_length(&bytes), name_length(&bytes)), (name, None));
                 bytes.extend_from_slice(b": and more, longer than a step");
-                assert_eq!(token_length(&bytes), length + 1);
+                let found = (token_length(&bytes), name_length(&bytes));
+                assert_eq!(found, (name, Some(name)));
+                bytes[name] = b' ';
+                assert_eq!(name_length(&bytes), None);
             }
         }
+        assert_eq!(name_length(b": of nothing, and longer than a step"), None);
+        assert_eq!(name_length(b":"), None);
+    }
+
+    #[test]
+    fn a_line_is_judged_alike_at_every_length_and_place() {
+        for length in 0..40 {
+            for rest in [
+                "\r\n",
+                "\r\nmore of it, longer than a step",
+                "\0\r\n",
+                "\r",
+                "",
+            ] {
+                let line = [vec![b'v'; length].as_slice(), rest.as_bytes()].concat();
+                let expected = rest.starts_with("\r\n").then_some(length);
+                assert_eq!(line_length(&line), expected, "{length} {rest:?}");
+                for (at, byte) in (0..length).flat_map(|at| (0..=255u8).map(move |byte| (at, byte)))
+                {
+                    let mut line = line.clone();
+                    line[at] = byte;
+                    let expected = expected.filter(|_| is_value_byte(byte));
+                    assert_eq!(
+                        line_length(&line),
+                        expected,
+                        "{byte:#04x} at {at} of {length}"
+                    );
+                }
+            }
+        }
+        assert_eq!(line_length(b"a\tb\tcdefghij\r\nk\tl and so on"), Some(12));
     }
 
     #[test]
@@ -201,7 +245,6 @@ mod tests {
         assert!(!is_value(b"a\tbcdefghij\x01klmnop"));
         assert!(!is_value(b"\x01\tbcdefghijklmnop"));
         assert!(!is_value(b"abcdefghijklmnop\t\x7f"));
-        assert_eq!(value_length(b"a\tb\tcdefghij\r\nk\tl"), 12);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use memchr::memchr;
 
 use super::{Expects, Framing, Head, Version, Violation};
-use crate::field::{is_named, is_token, is_value, token_length, trim, value_length};
+use crate::field::{is_named, is_token, is_value, line_length, name_length, token_length, trim};
 
 /// A head under way. One for each head, interim ones included.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl HeadLines {
 
     /// Reads the version and the status that the bytes begin with, and gives the rest.
     #[inline]
-    fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], Violation> {
+    pub(super) fn version_and_status<'l>(&mut self, line: &'l [u8]) -> Result<&'l [u8], Violation> {
         let Some((minor, rest)) = line
             .get(super::opening::START.len()..)
             .and_then(<[u8]>::split_first)
@@ -99,27 +99,17 @@ impl HeadLines {
     }
 
     /// Takes what matters from a field.
-    #[inline]
-    pub(super) fn field(&mut self, field: Field<'_>) -> Result<(), Violation> {
+    #[inline(always)]
+    pub(super) fn field(&mut self, Field { name, value }: Field<'_>) -> Result<(), Violation> {
+        self.fold = Fold::Framing;
         // Few fields have a name of such a length, so names are seldom compared.
-        self.fold = match field.name.len() {
-            10 | 14 | 17 => self.framing_field(field.name, field.value)?,
-            _ => Fold::Any,
-        };
-        Ok(())
-    }
-
-    fn framing_field(&mut self, name: &[u8], value: &[u8]) -> Result<Fold, Violation> {
-        if is_named(name, b"connection") {
-            self.connection(value);
-        } else if is_named(name, b"content-length") {
-            self.content_length(value)?;
-        } else if is_named(name, b"transfer-encoding") {
-            self.transfer_encoding(value)?;
-        } else {
-            return Ok(Fold::Any);
+        match name.len() {
+            10 if is_named(name, b"connection") => self.connection(value),
+            14 if is_named(name, b"content-length") => return self.content_length(value),
+            17 if is_named(name, b"transfer-encoding") => return self.transfer_encoding(value),
+            _ => self.fold = Fold::Any,
         }
-        Ok(Fold::Framing)
+        Ok(())
     }
 
     /// A list of options, of which two matter (RFC 9112 §9.3). Others are the peer's own.
@@ -187,7 +177,7 @@ impl HeadLines {
 
     /// The empty line has come: how long is the body, in the order of RFC 9112 §6.3, and may the
     /// connection be used again (§9.3)?
-    #[inline(always)]
+    #[inline]
     pub(super) fn finish(&self, expects: Expects) -> Result<Head, Violation> {
         let tunnel = expects == Expects::Connect && (200..300).contains(&self.status);
         let bodiless = tunnel || expects == Expects::NoBody || matches!(self.status, 204 | 304);
@@ -215,32 +205,6 @@ impl HeadLines {
     }
 }
 
-/// The head of a final answer that the bytes begin with, and its size, if all of it is there and it
-/// is as most are: without a folded or an ill-formed line, each ended by CRLF. None for whatever else
-/// they may begin with, valid or not, which is for the others here to judge.
-///
-/// So nearly all heads are read in one pass, without a look at where their lines end before, and
-/// nothing of them is kept in memory between two lines.
-#[inline]
-pub(super) fn plain_head(bytes: &[u8], expects: Expects) -> Option<(Head, usize)> {
-    if !bytes.starts_with(super::opening::START) {
-        return None;
-    }
-    let mut head = HeadLines::new();
-    let reason = head.version_and_status(bytes).ok()?;
-    if reason.first() != Some(&b' ') || (100..200).contains(&head.status) {
-        return None;
-    }
-    let mut rest = reason[value_length(reason)..].strip_prefix(b"\r\n")?;
-    while !rest.starts_with(b"\r\n") {
-        let (field, length) = whole_field(rest)?;
-        head.field(field).ok()?;
-        rest = &rest[length..];
-    }
-    let head = head.finish(expects).ok()?;
-    Some((head, bytes.len() - rest.len() + b"\r\n".len()))
-}
-
 /// The two parts of a field line.
 #[derive(Debug)]
 pub(super) struct Field<'l> {
@@ -255,16 +219,11 @@ pub(super) struct Field<'l> {
 /// The end of the line does not wait for that of the name: a processor looks for both at once.
 #[inline]
 pub(super) fn whole_field(bytes: &[u8]) -> Option<(Field<'_>, usize)> {
-    let (line, rest) = bytes.split_at_checked(value_length(bytes))?;
-    if !rest.starts_with(b"\r\n") {
-        return None;
-    }
-    let name_end = token_length(bytes);
-    if name_end == 0 || line.get(name_end) != Some(&b':') {
-        return None;
-    }
-    let (name, value) = (&line[..name_end], &line[name_end + 1..]);
-    Some((Field { name, value }, line.len() + 2))
+    let line_end = line_length(bytes)?;
+    let name_end = name_length(bytes)?;
+    let value = bytes.get(name_end + 1..line_end)?;
+    let name = &bytes[..name_end];
+    Some((Field { name, value }, line_end + 2))
 }
 
 /// A field line's name and value, checked; None for a line that continues the value of the one

@@ -36,6 +36,7 @@ mod event;
 mod head;
 mod lines;
 mod opening;
+mod plain;
 mod request;
 mod response;
 mod violation;

@@ -1,9 +1,10 @@
 //! Answers, byte by byte or all at once.
 
 use super::chunk::{Chunks, Piece};
-use super::head::{Fold, HeadLines, plain_head, split_field, whole_field};
+use super::head::{Fold, HeadLines, split_field, whole_field};
 use super::lines::{Lines, TooLong};
 use super::opening::{self, Opening};
+use super::plain;
 use super::{Eof, Event, Expects, Framing, Head, Limits, Violation};
 
 /// Reads the answers on one connection, one exchange after the other.
@@ -147,8 +148,10 @@ impl ResponseParser {
     fn status_line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Violation> {
         let limit_bytes = self.limits.head_bytes;
         if self.lines.kept().is_empty()
-            && let Some((head, bytes)) = plain_head(input, self.expects)
+            && let mut head = HeadLines::new()
+            && let Some(bytes) = plain::read(&mut head, input)
             && bytes <= limit_bytes
+            && let Ok(head) = head.finish(self.expects)
         {
             *input = &input[bytes..];
             return Ok(self.body_follows(head));

@@ -4,7 +4,7 @@
 //! it has gone round all connections with a request: under the load of the first thousands the last
 //! hundreds of ten thousand wait in its backlog for seconds. That says nothing of how it serves, and
 //! the more of it is seen the quicker the generator is. So a request on one of the first connections
-//! is held until all have been made or have failed, or [`LONGEST`] has gone by. Its clock stands
+//! is held until all have been made or have failed, or [`LONGEST_HOLD`] has gone by. Its clock stands
 //! still meanwhile: its response time is that of its connect and of its answer.
 
 use prony_record::Nanos;
@@ -16,18 +16,28 @@ use crate::spec::LoadSpec;
 
 /// With fewer connections a worker begins at once.
 const FROM: u32 = 256;
-/// Connects under way at a time, so that a short backlog is not overrun.
-const MOST_UNDER_WAY: u32 = 512;
-/// After so long those that have their connection don't wait for the others.
-const LONGEST: Nanos = Nanos::from_secs(1);
+/// Connects under way at a time, so that a short backlog is not overrun...
+const MOST_UNDER_WAY: u32 = 256;
+/// ...and how often so many may begin all the same, should the server leave them without an answer.
+const AGAIN_AFTER: Nanos = Nanos::from_millis(100);
+/// After so long those that have their connection don't wait for the others: a SYN that a full backlog
+/// has dropped comes again after a second (RFC 6298 §2).
+const LONGEST_HOLD: Nanos = Nanos::from_millis(1_500);
+
+/// The moment that a server is given to take in what its kernel has accepted for it.
+const TAKING_IN: Nanos = Nanos::from_millis(20);
 
 /// The time until all connections are made.
 pub(super) struct Opening {
     /// Connections to begin.
     left: u32,
+    begun: u32,
     /// Those begun, and neither made nor failed.
     under_way: u32,
-    until: Nanos,
+    /// When a connection was last made, or failed.
+    settled: Nanos,
+    /// Requests go out as soon as they have a connection.
+    is_released: bool,
 }
 
 impl Opening {
@@ -41,19 +51,26 @@ impl Opening {
         let counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
         (spec.keepalive && left > FROM && !counted_late).then_some(Opening {
             left,
+            begun: 0,
             under_way: 0,
-            until: LONGEST,
+            settled: Nanos::ZERO,
+            is_released: false,
         })
     }
 
-    /// Another connection has to wait for those under way.
-    pub(super) fn is_full(&self) -> bool {
-        self.under_way >= MOST_UNDER_WAY
+    /// Another connection has to wait.
+    pub(super) fn is_full(&self, now: Nanos) -> bool {
+        let all_the_same = now.0 / AGAIN_AFTER.0 * u64::from(MOST_UNDER_WAY);
+        self.under_way >= MOST_UNDER_WAY && u64::from(self.begun) >= all_the_same
     }
 
-    /// When it is over at the latest.
-    pub(super) fn until(&self) -> Nanos {
-        self.until
+    /// Until when requests are held, as far as it is known.
+    pub(super) fn held_until(&self) -> Nanos {
+        match (self.left, self.under_way) {
+            (0, 0) => self.settled + TAKING_IN,
+            _ if self.is_released => Nanos::MAX,
+            _ => LONGEST_HOLD,
+        }
     }
 }
 
@@ -64,6 +81,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && opening.left > 0
         {
             opening.left -= 1;
+            opening.begun += 1;
             opening.under_way += 1;
             self.slots[index as usize].early = Early::Connecting;
         }
@@ -72,7 +90,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// A slot's first connection is made. Gives whether its request is held.
     pub(super) fn hold(&mut self, index: u32, now: Nanos) -> bool {
         self.settle(index);
-        if self.opening.is_none() {
+        if self.opening.as_ref().is_none_or(|o| o.is_released) {
             return false;
         }
         let slot = &mut self.slots[index as usize];
@@ -87,18 +105,32 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         if slot.early == Early::Connecting {
             slot.early = Early::No;
+            let now = self.sockets.moment();
             if let Some(opening) = &mut self.opening {
                 opening.under_way -= 1;
+                opening.settled = now;
             }
         }
     }
 
-    /// Sends what was held, once the opening is over.
-    pub(super) fn end_opening(&mut self, now: Nanos) {
-        let is_over = |o: &Opening| (o.left == 0 && o.under_way == 0) || now >= o.until;
-        if self.opening.take_if(|opening| is_over(opening)).is_none() {
+    /// Goes on with the opening; sends what was held once it is over or has lasted long enough.
+    pub(super) fn mind_opening(&mut self, now: Nanos) {
+        let Some(opening) = &mut self.opening else {
+            return;
+        };
+        if now < opening.held_until() {
             return;
         }
+        let was_released = std::mem::replace(&mut opening.is_released, true);
+        if opening.left == 0 && opening.under_way == 0 {
+            self.opening = None;
+        }
+        if !was_released {
+            self.release(now);
+        }
+    }
+
+    fn release(&mut self, now: Nanos) {
         for index in 0..self.slots.len() as u32 {
             let slot = &mut self.slots[index as usize];
             if slot.early != Early::Held {

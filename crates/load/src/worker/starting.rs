@@ -2,7 +2,6 @@
 
 use prony_record::Nanos;
 
-use super::opening::Opening;
 use super::{Pace, Worker};
 use crate::slot::{Early, Pending, State};
 use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
@@ -15,7 +14,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) -> u32 {
         for started in 0..most {
-            if self.free.is_empty() || self.is_opening_full() {
+            if self.free.is_empty() || self.is_opening_full(now) {
                 return started;
             }
             if started > 0 {
@@ -62,14 +61,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    fn is_opening_full(&self) -> bool {
-        self.opening.as_ref().is_some_and(Opening::is_full)
+    fn is_opening_full(&self, now: Nanos) -> bool {
+        let opening = self.opening.as_ref();
+        opening.is_some_and(|opening| opening.is_full(now))
     }
 
     /// Whether a request could start at once.
     pub(super) fn is_any_due(&self, now: Nanos) -> bool {
         !self.free.is_empty()
-            && !self.is_opening_full()
+            && !self.is_opening_full(now)
             && match &self.pace {
                 Pace::Closed { left } => *left > 0,
                 Pace::Open(schedule) => schedule.peek().is_some_and(|due| due <= now),

@@ -30,25 +30,25 @@ fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
 
 #[test]
 fn many_connections_are_made_before_anything_is_asked() {
-    let server = taking(|number| Connect::Accept(ms(number)));
+    let server = taking(|number| Connect::Accept(ms(number / 10 + 1)));
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
     assert_eq!(outcomes.connects(), 300);
-    assert_eq!(first_request(&outcomes), (ms(300), 300));
-    // A connect of 1 to 300 ms and an answer of 1 ms, and no waiting for the others.
+    assert_eq!(first_request(&outcomes), (ms(36 + 20), 300));
+    // A connect of 1 to 31 ms and an answer of 1 ms, and no waiting for the others.
     let times = &outcomes.record.response_time_us;
-    assert!(times.max < 302_000.0, "{}", times.max);
+    assert!(times.max < 32_100.0, "{}", times.max);
     assert!(times.p50 < 1_100.0, "{}", times.p50);
-    assert_eq!(outcomes.record.totals.elapsed_s, 0.303);
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.059);
 }
 
 #[test]
 fn requests_that_are_held_dont_time_out() {
     // Two rounds of connects of 30 ms: the first to be made are held until 60 ms.
     let server = taking(|_| Connect::Accept(ms(30)));
-    let outcomes = load("-n 3000 -c 1000 --timeout 40ms", server);
-    assert_eq!(outcomes.all(), [(Outcome::Ok, 3000)]);
-    assert_eq!(first_request(&outcomes).0, ms(60));
+    let outcomes = load("-n 1500 -c 500 --timeout 45ms", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 1500)]);
+    assert_eq!(first_request(&outcomes).0, ms(60 + 20));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn few_connections_and_open_loops_begin_at_once() {
 }
 
 #[test]
-fn a_connection_that_hangs_holds_the_others_for_a_second() {
+fn a_connection_that_hangs_holds_the_others_for_a_while() {
     let server = taking(|number| match number {
         7 => Connect::Never,
         _ => Connect::Accept(ms(1)),
@@ -75,7 +75,7 @@ fn a_connection_that_hangs_holds_the_others_for_a_second() {
         outcomes.all(),
         [(Outcome::Ok, 899), (Outcome::ConnectTimeout, 1)]
     );
-    assert_eq!(first_request(&outcomes).0, ms(1000));
+    assert_eq!(first_request(&outcomes).0, ms(1500));
     assert_eq!(outcomes.record.totals.elapsed_s, 3.0);
 }
 
@@ -97,8 +97,16 @@ fn connections_that_fail_are_failed_requests() {
 #[test]
 fn a_load_may_end_before_all_connections_are_made() {
     let server = taking(|_| Connect::Accept(ms(500)));
-    let outcomes = load("-d 200ms -c 1000", server);
+    let outcomes = load("-d 90ms -c 1000", server);
     let totals = &outcomes.record.totals;
     // So many at a time.
-    assert_eq!((totals.started, totals.unfinished), (512, 512));
+    assert_eq!((totals.started, totals.unfinished), (256, 256));
+}
+
+#[test]
+fn connections_without_an_answer_dont_keep_the_others_from_being_begun() {
+    let server = taking(|_| Connect::Never);
+    let outcomes = load("-d 450ms -c 2000", server);
+    let totals = &outcomes.record.totals;
+    assert_eq!((totals.started, totals.unfinished), (1024, 1024));
 }

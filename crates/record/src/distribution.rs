@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Nanos;
 
 /// Longer times are counted as this long: ten hours.
-const LONGEST_NS: u64 = 36_000_000_000_000;
+pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
 /// Relative resolution: three significant digits, a bucket being at most 0.1% wide.
 const SIGNIFICANT_DIGITS: u8 = 3;
 

@@ -14,6 +14,7 @@ mod outcome;
 mod recorder;
 mod series;
 mod starts;
+mod tally;
 mod units;
 
 pub use condition::Condition;

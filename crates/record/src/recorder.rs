@@ -7,6 +7,7 @@
 
 use crate::series::SliceCounts;
 use crate::starts::Starts;
+use crate::tally::Tally;
 use crate::{Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
 /// Which requests belong to the measured part.
@@ -71,6 +72,8 @@ pub struct Recorder {
     measured: Measured,
     started: u64,
     unmeasured: u64,
+    /// Successes and failures.
+    measured_ends: u64,
     outcomes: OutcomeCounts,
     statuses: Box<[u64; STATUSES]>,
     pub(crate) retried: u64,
@@ -96,7 +99,7 @@ const STATUSES: usize = 1000;
 #[derive(Debug, Clone, Default)]
 struct Times {
     /// This slice: response = service = first byte.
-    same: Distribution,
+    same: Tally,
     /// This slice: response time where it differs.
     response: Distribution,
     /// The whole load.
@@ -107,12 +110,16 @@ struct Times {
 
 impl Times {
     fn end_slice(&mut self, slice: &mut SliceCounts) {
-        if self.same.count() > 0 {
-            self.response.merge(&self.same);
-            self.service_total.merge(&self.same);
-            self.first_byte_total.merge(&self.same);
-            self.same.clear();
-        }
+        let mut times = [
+            &mut self.response,
+            &mut self.service_total,
+            &mut self.first_byte_total,
+        ];
+        self.same.take(|time, count| {
+            for times in &mut times {
+                times.record_many(time, count);
+            }
+        });
         if self.response.count() > 0 {
             slice.keep_times(&self.response);
             self.response_total.merge(&self.response);
@@ -128,6 +135,7 @@ impl Recorder {
             measured,
             started: 0,
             unmeasured: 0,
+            measured_ends: 0,
             outcomes: OutcomeCounts::default(),
             statuses: Box::new([0; STATUSES]),
             retried: 0,
@@ -203,9 +211,11 @@ impl Recorder {
             self.statuses[usize::from(status) % STATUSES] += 1;
         }
         if outcome == Outcome::Ok {
+            self.measured_ends += 1;
             self.slice.ok += 1;
             self.success(exchange);
         } else {
+            self.measured_ends += u64::from(outcome.is_failure());
             self.slice.failed += u64::from(outcome.is_failure());
             if outcome.is_censored() {
                 let times = &mut self.times;
@@ -259,6 +269,7 @@ impl Recorder {
     pub fn merge(&mut self, other: &Recorder) {
         self.started += other.started;
         self.unmeasured += other.unmeasured;
+        self.measured_ends += other.measured_ends;
         self.outcomes.merge(&other.outcomes);
         for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
             *mine += theirs;
@@ -297,7 +308,7 @@ impl Recorder {
 
     /// Requests that ended so far, in or before the measured part: for a progress line.
     pub fn ended_count(&self) -> u64 {
-        self.unmeasured + self.outcomes.get(Outcome::Ok) + self.outcomes.failed()
+        self.unmeasured + self.measured_ends
     }
 
     /// Each status that came, and how often.

@@ -230,10 +230,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .alarms
             .peek()
             .map_or(Nanos::MAX, |Reverse((at, ..))| *at);
-        let opening = self.opening.as_ref();
-        let opening = opening.map_or(Nanos::MAX, |opening| opening.wake_at(now));
+        let held = self.opening.as_ref();
+        let held_until = held.map_or(Nanos::MAX, Opening::held_until);
         due.min(alarm)
-            .min(opening)
+            .min(held_until)
             .min(self.request_deadlines.next())
             .min(self.connect_deadlines.next())
             .min(self.drain_deadlines.next())

@@ -21,7 +21,6 @@ use std::io;
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use self::opening::Opening;
-use crate::connection::Shared;
 use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
@@ -94,7 +93,7 @@ pub(crate) struct Worker<'run, S> {
     negotiated: Option<Negotiated>,
     /// None where all is in clear.
     tls: Option<tls::Client>,
-    shared: Shared,
+    tls_buffers: tls::Buffers,
     unasked: u64,
     end: Nanos,
     meter: Meter,
@@ -124,7 +123,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             reasons: Reasons::default(),
             negotiated: None,
             tls: spec.tls.as_ref().map(|tls| tls.client(slots as usize)),
-            shared: Shared::default(),
+            tls_buffers: tls::Buffers::default(),
             unasked: 0,
             end,
             meter: Meter::new(spec.warmup, slots),
@@ -231,7 +230,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .peek()
             .map_or(Nanos::MAX, |Reverse((at, ..))| *at);
         let held = self.opening.as_ref();
-        let held_until = held.map_or(Nanos::MAX, Opening::held_until);
+        let held_until = held.map_or(Nanos::MAX, |opening| opening.wake_at(now));
         due.min(alarm)
             .min(held_until)
             .min(self.request_deadlines.next())

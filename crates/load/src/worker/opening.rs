@@ -16,7 +16,11 @@ use crate::spec::LoadSpec;
 
 /// With fewer connections a worker begins at once.
 const FROM: u32 = 256;
-/// Connects under way at a time, so that a short backlog is not overrun...
+/// So many connections the whole load begins at a time, and one such lot each millisecond. A kernel
+/// accepts for its server, so a connect that is made says nothing of how many wait there: nginx's
+/// backlog of 511 is full within 10 ms if the server doesn't run meanwhile, this way within 30 ms.
+const LOT: u32 = 16;
+/// Connects under way at a time, so that a server is not overrun...
 const MOST_UNDER_WAY: u32 = 256;
 /// ...and how often so many may begin all the same, should the server leave them without an answer.
 const AGAIN_AFTER: Nanos = Nanos::from_millis(100);
@@ -31,6 +35,8 @@ const TAKING_IN: Nanos = Nanos::from_millis(20);
 pub(super) struct Opening {
     /// Connections to begin.
     left: u32,
+    /// From one lot to the next.
+    pause: Nanos,
     begun: u32,
     /// Those begun, and neither made nor failed.
     under_way: u32,
@@ -51,6 +57,7 @@ impl Opening {
         let counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
         (spec.keepalive && left > FROM && !counted_late).then_some(Opening {
             left,
+            pause: Nanos::from_millis(u64::from(spec.threads)),
             begun: 0,
             under_way: 0,
             settled: Nanos::ZERO,
@@ -61,11 +68,25 @@ impl Opening {
     /// Another connection has to wait.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let all_the_same = now.0 / AGAIN_AFTER.0 * u64::from(MOST_UNDER_WAY);
-        self.under_way >= MOST_UNDER_WAY && u64::from(self.begun) >= all_the_same
+        let is_crowded = self.under_way >= MOST_UNDER_WAY && u64::from(self.begun) >= all_the_same;
+        self.left > 0 && (is_crowded || now < self.next_lot())
+    }
+
+    /// When the next connection may begin, if there aren't too many under way.
+    fn next_lot(&self) -> Nanos {
+        Nanos(self.pause.0 * u64::from(self.begun / LOT))
+    }
+
+    /// When it has to be minded next.
+    pub(super) fn wake_at(&self, now: Nanos) -> Nanos {
+        match self.next_lot() {
+            next if self.left > 0 && next > now => next.min(self.held_until()),
+            _ => self.held_until(),
+        }
     }
 
     /// Until when requests are held, as far as it is known.
-    pub(super) fn held_until(&self) -> Nanos {
+    fn held_until(&self) -> Nanos {
         match (self.left, self.under_way) {
             (0, 0) => self.settled + TAKING_IN,
             _ if self.is_released => Nanos::MAX,

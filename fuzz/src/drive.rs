@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_protocol::h1::{Eof, Event, Expects, Head, KnownHead, ResponseParser, Violation};
+use prony_protocol::h1::{Eof, Event, Expects, Head, ResponseParser, Violation};
 
 /// All that was learnt of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,25 +51,6 @@ pub fn drive<'a>(
     expects: Expects,
     pieces: impl IntoIterator<Item = &'a [u8]>,
 ) -> Trace {
-    run(parser, None, expects, pieces)
-}
-
-/// The same by the short ways for plain heads and whole bodies.
-pub fn drive_short<'a>(
-    parser: &mut ResponseParser,
-    known: &mut KnownHead,
-    expects: Expects,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Trace {
-    run(parser, Some(known), expects, pieces)
-}
-
-fn run<'a>(
-    parser: &mut ResponseParser,
-    mut known: Option<&mut KnownHead>,
-    expects: Expects,
-    pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> Trace {
     let mut trace = Trace {
         interims: Vec::new(),
         head: None,
@@ -82,9 +63,7 @@ fn run<'a>(
     let mut any = false;
     while let Some(mut input) = pieces.next() {
         any |= !input.is_empty();
-        let short = known.as_deref_mut();
-        let ended = short.and_then(|known| feed_short(parser, known, &mut input, &mut trace));
-        let ended = ended.or_else(|| feed(parser, &mut input, &mut trace));
+        let ended = feed(parser, &mut input, &mut trace);
         assert_eq!(parser.started(), any);
         if let Some(ending) = ended {
             trace.ending = ending;
@@ -101,27 +80,6 @@ fn run<'a>(
     check_eof(eof, any, &trace);
     trace.ending = Ending::Eof(eof);
     trace
-}
-
-/// A plain head, and where there is one the rest of the answer.
-fn feed_short(
-    parser: &mut ResponseParser,
-    known: &mut KnownHead,
-    input: &mut &[u8],
-    trace: &mut Trace,
-) -> Option<Ending> {
-    let before = *input;
-    let Some(head) = parser.plain_head(input, known) else {
-        assert_eq!(*input, before);
-        return None;
-    };
-    assert!(trace.head.is_none());
-    trace.head = Some(head);
-    let body = parser.rest(input)?;
-    trace.body.extend_from_slice(body);
-    let reusable = head.reusable;
-    check_end(trace, reusable);
-    Some(Ending::End { reusable })
 }
 
 /// All events of one piece of input, up to the one that ends the exchange.
@@ -148,6 +106,14 @@ fn feed(parser: &mut ResponseParser, input: &mut &[u8], trace: &mut Trace) -> Op
             Event::Head(head) => {
                 assert!(trace.head.is_none() && !(100..200).contains(&head.status));
                 trace.head = Some(head);
+                // What a split answer gives by events, a whole one gives at once.
+                if let Some(body) = parser.rest(input) {
+                    trace.body.extend_from_slice(body);
+                    check_end(trace, head.reusable);
+                    return Some(Ending::End {
+                        reusable: head.reusable,
+                    });
+                }
             }
             Event::Body(piece) => {
                 assert!(trace.head.is_some() && !piece.is_empty());

@@ -1,8 +1,8 @@
 //! Any bytes as an answer: split in any way they give the same.
 
-use prony_protocol::h1::{Expects, KnownHead, Limits, ResponseParser};
+use prony_protocol::h1::{Expects, Limits, ResponseParser};
 
-use super::drive::{drive, drive_short, pieces};
+use super::drive::{drive, pieces};
 
 /// The first byte chooses what is expected and the limits, the next four how the answer is split;
 /// the answer is the rest.
@@ -37,14 +37,6 @@ fn check(answer: &[u8], steps: &[u8], expects: Expects, limits: Limits) {
     assert_eq!(whole, bytes, "byte by byte");
     let split = drive(&mut parser, expects, pieces(answer, steps));
     assert_eq!(whole, split, "in pieces of {steps:?}");
-    let mut known = KnownHead::default();
-    // Nothing is known, then the same head as far as it is plain, also where it is all that came.
-    for _ in 0..2 {
-        let short = drive_short(&mut parser, &mut known, expects, [answer]);
-        assert_eq!(whole, short, "by the short ways");
-        let split = drive_short(&mut parser, &mut known, expects, pieces(answer, steps));
-        assert_eq!(whole, split, "by the short ways, in pieces of {steps:?}");
-    }
     let again = drive(&mut parser, expects, [answer]);
     assert_eq!(
         whole, again,

@@ -1,6 +1,6 @@
 //! One connection as bytes: TLS and HTTP joined, without a socket or a clock.
 
-use prony_protocol::h1::{Eof, Event, Head, KnownHead, Limits, ResponseParser, Version, Violation};
+use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
 use prony_record::{Negotiated, Outcome};
 use rustls::pki_types::ServerName;
 use sha2::{Digest, Sha256};
@@ -53,14 +53,6 @@ impl std::fmt::Display for Reason {
             Reason::Text(text) => f.write_str(text),
         }
     }
-}
-
-/// What all of a worker's connections share.
-#[derive(Default)]
-pub(crate) struct Shared {
-    tls: tls::Buffers,
-    /// Of an answer that came whole.
-    known: KnownHead,
 }
 
 /// The state of one connection after the other in the same slot; its memory is kept.
@@ -190,18 +182,18 @@ impl Connection {
         Negotiated { http, ..tls }
     }
 
-    /// Bytes came from the peer.
+    /// Bytes came from the peer. The memory in `buffers` may serve any number of connections.
     #[inline]
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
         expected: &Expectations,
-        shared: &mut Shared,
+        buffers: &mut tls::Buffers,
     ) -> Progress {
         match self.tls.take() {
-            None => self.read(bytes, expected, &mut shared.known),
+            None => self.read(bytes, expected),
             Some(mut tls) => {
-                let progress = self.decrypt(&mut tls, bytes, expected, shared);
+                let progress = self.decrypt(&mut tls, bytes, expected, buffers);
                 self.tls = Some(tls);
                 progress
             }
@@ -213,19 +205,17 @@ impl Connection {
         tls: &mut Tls,
         mut bytes: &[u8],
         expected: &Expectations,
-        shared: &mut Shared,
+        buffers: &mut tls::Buffers,
     ) -> Progress {
         let mut progress = Progress::Waiting;
         loop {
-            match tls.receive(&mut bytes, &mut shared.tls) {
+            match tls.receive(&mut bytes, buffers) {
                 Ok(tls::Event::NeedMore) => break,
                 Ok(tls::Event::Secured) => return Progress::Secured,
                 // Bytes of an answer that nothing was asked for yet.
                 Ok(tls::Event::Early) => return broken(Violation::BytesAfterEnd),
                 Ok(tls::Event::Plain(plain)) => match progress {
-                    Progress::Waiting => {
-                        progress = self.read(plain, expected, &mut shared.known);
-                    }
+                    Progress::Waiting => progress = self.read(plain, expected),
                     Progress::Answered { .. } => progress = broken(Violation::BytesAfterEnd),
                     // The first thing that is wrong counts.
                     _ => {}
@@ -246,29 +236,23 @@ impl Connection {
         }
     }
 
-    fn read(
-        &mut self,
-        mut bytes: &[u8],
-        expected: &Expectations,
-        known: &mut KnownHead,
-    ) -> Progress {
+    fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {
         if !self.active {
             return Progress::Unasked;
         }
         self.bytes_in += bytes.len() as u64;
-        // The short way, which nearly all small answers take.
-        if let Some(head) = self.parser.plain_head(&mut bytes, known) {
-            self.take_head(head);
-            if let Some(body) = self.parser.rest(&mut bytes) {
-                self.take_body(body);
-                return self.answered(head.reusable, expected);
-            }
-        }
         loop {
             match self.parser.next(&mut bytes) {
                 Ok(Event::NeedMore) => return Progress::Waiting,
                 Ok(Event::Interim(_)) => {}
-                Ok(Event::Head(head)) => self.take_head(head),
+                Ok(Event::Head(head)) => {
+                    self.status = Some(head.status);
+                    self.version = Some(head.version);
+                    if let Some(body) = self.parser.rest(&mut bytes) {
+                        self.take_body(body);
+                        return self.answered(head.reusable, expected);
+                    }
+                }
                 Ok(Event::Body(piece)) => self.take_body(piece),
                 Ok(Event::End { reusable }) if bytes.is_empty() => {
                     return self.answered(reusable, expected);
@@ -279,12 +263,6 @@ impl Connection {
                 Err(violation) => return broken(violation),
             }
         }
-    }
-
-    #[inline]
-    fn take_head(&mut self, head: Head) {
-        self.status = Some(head.status);
-        self.version = Some(head.version);
     }
 
     #[inline]

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use prony_record::{Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::connection::{Connection, Progress, Shared};
+use crate::connection::{Connection, Progress};
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
 use crate::spec::{LoadSpec, Request};
+use crate::tls;
 
 /// How soon a probe notices that it is to stop.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -69,12 +70,12 @@ pub fn probe_until(
             line.send(&request.bytes)?;
         }
     }
-    let (mut buffer, mut shared) = (vec![0; 64 * 1024], Shared::default());
+    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], tls::Buffers::default());
     loop {
         line.flush(&mut connection, request)?;
         let progress = match line.receive(&mut buffer)? {
             0 => connection.closed(&spec.expect),
-            length => connection.receive(&buffer[..length], &spec.expect, &mut shared),
+            length => connection.receive(&buffer[..length], &spec.expect, &mut buffers),
         };
         match progress {
             Progress::Waiting => {}

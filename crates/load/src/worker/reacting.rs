@@ -53,9 +53,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Completion::Sent(_, buffer) => self.sent(key, buffer),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
-                let progress = slot
-                    .connection
-                    .receive(bytes, &self.spec.expect, &mut self.shared);
+                let progress =
+                    slot.connection
+                        .receive(bytes, &self.spec.expect, &mut self.tls_buffers);
                 self.on_progress(index, progress, now);
             }
             Completion::Closed(_) if slot.state == State::Draining => {

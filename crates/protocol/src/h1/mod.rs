@@ -42,7 +42,6 @@ mod response;
 mod violation;
 
 pub use event::{Eof, Event, Expects, Framing, Head, Limits, Version};
-pub use plain::KnownHead;
 pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;

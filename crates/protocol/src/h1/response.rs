@@ -4,7 +4,8 @@ use super::chunk::{Chunks, Piece};
 use super::head::{Fold, HeadLines, split_field, whole_field};
 use super::lines::{Lines, TooLong};
 use super::opening::{self, Opening};
-use super::{Eof, Event, Expects, Framing, Head, KnownHead, Limits, Violation};
+use super::plain;
+use super::{Eof, Event, Expects, Framing, Head, Limits, Violation};
 
 /// Reads the answers on one connection, one exchange after the other.
 ///
@@ -91,24 +92,6 @@ impl ResponseParser {
         result
     }
 
-    /// The head of the final answer, if `input` begins with it, it is all there and as plain as most
-    /// are: what [`ResponseParser::next`] would give, for less. None, and nothing has changed, in any
-    /// other case.
-    #[inline]
-    pub fn plain_head(&mut self, input: &mut &[u8], known: &mut KnownHead) -> Option<Head> {
-        if !matches!(self.state, State::StatusLine) || !self.lines.kept().is_empty() {
-            return None;
-        }
-        let (head, length) = known.read(input, self.expects)?;
-        if length > self.limits.head_bytes {
-            return None;
-        }
-        *input = input.get(length..)?;
-        self.started = true;
-        self.body_follows(head);
-        Some(head)
-    }
-
     /// All that is left of the answer, if it is known to be as long as `input`: what
     /// [`ResponseParser::next`] would give by a body, if that is not empty, and the end. None, and
     /// nothing has changed, in any other case.
@@ -164,6 +147,15 @@ impl ResponseParser {
 
     fn status_line<'a>(&mut self, input: &mut &'a [u8]) -> Result<Event<'a>, Violation> {
         let limit_bytes = self.limits.head_bytes;
+        if self.lines.kept().is_empty()
+            && let mut head = HeadLines::new()
+            && let Some(bytes) = plain::read(&mut head, input)
+            && bytes <= limit_bytes
+            && let Ok(head) = head.finish(self.expects)
+        {
+            *input = &input[bytes..];
+            return Ok(self.body_follows(head));
+        }
         let too_long = |TooLong| Violation::HeadTooLong { limit_bytes };
         let whole_start = self.lines.kept().is_empty() && input.starts_with(opening::START);
         if !whole_start && self.opening(input)? == Opening::Undecided {

@@ -1,10 +1,6 @@
 //! A parser over the life of a connection.
 
-use prony_protocol::h1::{
-    Eof, Event, Expects, KnownHead, Limits, ResponseParser, Version, Violation,
-};
-
-use crate::bodies::drive::{Ending, drive, drive_short};
+use prony_protocol::h1::{Eof, Event, Expects, Limits, ResponseParser, Version, Violation};
 
 fn parser() -> ResponseParser {
     ResponseParser::new(Limits::default())
@@ -95,42 +91,4 @@ fn a_close_is_told_apart_by_what_came_before_it() {
     assert_eq!(parser.next(&mut input), Ok(Event::NeedMore));
     assert_eq!(parser.eof(), Eof::Complete);
     assert_eq!(parser.eof(), Eof::Idle);
-}
-
-/// Each byte of a head that is known in turn replaced, and the next answer to another request.
-#[test]
-fn a_known_head_stands_for_nothing_but_itself() {
-    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\
-        Connection: keep-alive\r\nX-Long-Name-Of-A-Field: y\r\n\r\nhello";
-    let mut parser = ResponseParser::new(Limits::default());
-    let mut known = KnownHead::default();
-    for at in 0..ANSWER.len() {
-        for byte in *b"\0\t\r\n :-04Az~\x7f\xff" {
-            let mut other = ANSWER.to_vec();
-            other[at] = byte;
-            for (expects, bytes) in [
-                (Expects::Body, ANSWER),
-                (Expects::Body, &other),
-                (Expects::NoBody, ANSWER),
-                (Expects::Body, &ANSWER[..at]),
-            ] {
-                let short = drive_short(&mut parser, &mut known, expects, [bytes]);
-                assert_eq!(
-                    short,
-                    drive(&mut parser, expects, [bytes]),
-                    "{byte:#04x} at {at}"
-                );
-            }
-        }
-    }
-    let tight = Limits {
-        head_bytes: 64,
-        ..Limits::default()
-    };
-    let mut tight = ResponseParser::new(tight);
-    let short = drive_short(&mut tight, &mut known, Expects::Body, [ANSWER]);
-    assert_eq!(
-        short.ending,
-        Ending::Violation(Violation::HeadTooLong { limit_bytes: 64 })
-    );
 }

@@ -21,7 +21,6 @@ use std::io;
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use self::opening::Opening;
-use crate::connection::Shared;
 use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
@@ -94,7 +93,7 @@ pub(crate) struct Worker<'run, S> {
     negotiated: Option<Negotiated>,
     /// None where all is in clear.
     tls: Option<tls::Client>,
-    shared: Shared,
+    tls_buffers: tls::Buffers,
     unasked: u64,
     end: Nanos,
     meter: Meter,
@@ -124,7 +123,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             reasons: Reasons::default(),
             negotiated: None,
             tls: spec.tls.as_ref().map(|tls| tls.client(slots as usize)),
-            shared: Shared::default(),
+            tls_buffers: tls::Buffers::default(),
             unasked: 0,
             end,
             meter: Meter::new(spec.warmup, slots),

@@ -164,7 +164,9 @@ impl LoadSpec {
             None
         };
         let nanos = |time: std::time::Duration| Nanos::from(time);
-        let (backend, fallback) = Backend::choose(options.io).map_err(SpecError::Environment)?;
+        let slots = connections.div_ceil(threads);
+        let (backend, fallback) =
+            Backend::choose(options.io, threads, slots).map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
             requests,
             targets,

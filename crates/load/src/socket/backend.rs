@@ -25,34 +25,42 @@ impl Backend {
     }
 
     /// The backend for what was typed, and why it is not the best one where the choice was free.
+    /// `workers` are to have up to `slots` connections each.
     ///
     /// # Errors
     ///
     /// Where this system hasn't what was asked for.
-    pub(crate) fn choose(flag: IoFlag) -> Result<(Backend, Option<String>), String> {
-        match (flag, io_uring()) {
-            (IoFlag::Poll, _) => Ok((Backend::Poll, None)),
-            #[cfg(target_os = "linux")]
-            (_, Ok(())) => Ok((Backend::Uring, None)),
-            #[cfg(not(target_os = "linux"))]
-            (IoFlag::Auto, Err(_)) | (_, Ok(())) => Ok((Backend::Poll, None)),
-            #[cfg(target_os = "linux")]
-            (IoFlag::Auto, Err(error)) => {
-                let note = format!("io_uring can't be had here ({error}), so epoll was used");
-                Ok((Backend::Poll, Some(note)))
-            }
+    pub(crate) fn choose(
+        flag: IoFlag,
+        workers: u32,
+        slots: u32,
+    ) -> Result<(Backend, Option<String>), String> {
+        if flag == IoFlag::Poll {
+            return Ok((Backend::Poll, None));
+        }
+        match (flag, io_uring(workers, slots)) {
+            (_, Ok(backend)) => Ok((backend, None)),
             (IoFlag::Uring, Err(error)) => Err(format!(
-                "--io uring: io_uring can't be had here ({error}); it needs Linux 6.1 and a kernel \
-                 and container that allow it (kernel.io_uring_disabled); --io auto takes what there is"
+                "--io uring: io_uring can't be had here ({error}); it needs Linux 6.1, and a kernel \
+                 and container that allow it (kernel.io_uring_disabled, seccomp, ulimit -l); \
+                 --io auto takes what there is"
             )),
+            (_, Err(error)) => {
+                let note = format!("io_uring can't be had here ({error}), so epoll was used");
+                Ok((Backend::Poll, cfg!(target_os = "linux").then_some(note)))
+            }
         }
     }
 }
 
-/// Whether io_uring does all that is needed, by trying.
-fn io_uring() -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    return super::UringSockets::new(1).map(drop);
-    #[cfg(not(target_os = "linux"))]
+/// io_uring, if it does all that is needed for so many workers, by trying.
+#[cfg(target_os = "linux")]
+fn io_uring(workers: u32, slots: u32) -> io::Result<Backend> {
+    super::uring::try_out(workers, slots as usize).map(|()| Backend::Uring)
+}
+
+/// There is none here.
+#[cfg(not(target_os = "linux"))]
+fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
     Err(io::ErrorKind::Unsupported.into())
 }

@@ -443,6 +443,69 @@ fn a_close_tells_the_peer_as_asked<S: Sockets<'static>>(mut sockets: S, via: Via
     }
 }
 
+fn what_was_sent_comes_before_an_orderly_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    let sending = sockets.send(key(0, 1), Outgoing::Shared(b"last words"));
+    assert_eq!(sending, Sending::Done);
+    sockets.close(key(0, 1), Close::Orderly);
+    sockets.wait(sockets.now()).unwrap();
+    let mut heard = Vec::new();
+    peer.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, b"last words");
+}
+
+/// Nothing is heard of the connection, which is made meanwhile and has bytes on their way.
+fn an_abort_before_it_was_heard_of_is_an_abort<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let bytes: &'static [u8] = Vec::leak(vec![7; 32 << 20]);
+    for generation in 1..4 {
+        sockets.connect(key(0, generation), to(&listener.peer), Some(bytes));
+        // Further each time: handed over, made, its bytes begun.
+        for _ in 0..generation {
+            sockets.wait(sockets.now()).unwrap();
+        }
+        let mut peer = listener.accept();
+        sockets.close(key(0, generation), Close::Abort);
+        sockets.wait(sockets.now()).unwrap();
+        let end = peer.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
+        match via {
+            Via::Unix => assert!(end.is_ok_and(|read| read < bytes.len())),
+            _ => assert_eq!(end, Err(io::ErrorKind::ConnectionReset)),
+        }
+    }
+    assert_eq!(rest(&mut sockets), []);
+}
+
+/// However its connections stood.
+fn a_backend_that_is_gone_has_closed_all<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peers: Vec<Socket> = (0..3)
+        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .collect();
+    peers[0].shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    sockets.send(key(1, 1), Outgoing::Owned(vec![7; 32 << 20]));
+    sockets.wait(sockets.now()).unwrap();
+    drop(sockets);
+    for peer in &mut peers {
+        // Nobody holds the other end.
+        let end = peer.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
+        assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
+    }
+}
+
+/// With nothing on any connection but its peer's end, which leaves the kernel nothing to finish.
+fn a_backend_that_is_idle_has_closed_all<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peer = connected(&mut sockets, &listener, key(0, 1));
+    peer.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    drop(sockets);
+    let end = peer.read(&mut [0; 8]).map_err(|e| e.kind());
+    assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
+}
+
 fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut before = sockets.now();
@@ -474,6 +537,43 @@ fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
         matches!(seen, Seen::Failed(_, Operation::Connect, _)),
         "{seen:?}"
     );
+}
+
+/// A connection that nobody takes is given up without a trace.
+#[cfg(target_os = "linux")]
+fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let any = SockAddr::from(loopback("127.0.0.1"));
+    listener.bind(&any).unwrap();
+    listener.listen(0).unwrap();
+    let address = listener.local_addr().unwrap().as_socket().unwrap();
+    let peer = Peer::Tcp(address);
+    // A backlog of none takes one; the others wait in vain.
+    for slot in 0..4 {
+        sockets.connect(key(slot, 1), to(&peer), Some(b"x"));
+    }
+    let made = reap(&mut sockets);
+    assert!(matches!(made, Seen::Connected(_)), "{made:?}");
+    assert_eq!(rest(&mut sockets), []);
+    assert!(attempts(address) > 0, "nothing is under way");
+    for slot in 0..4 {
+        sockets.close(key(slot, 1), Close::Abort);
+    }
+    let begun = Instant::now();
+    while attempts(address) > 0 {
+        assert!(begun.elapsed() < HANG, "still under way");
+        let soon = sockets.now() + Nanos::from_millis(10);
+        sockets.wait(soon).unwrap();
+        assert_eq!(poll_once(&mut sockets), None);
+    }
+}
+
+/// How many connections to an address are asked for and not made (SYN_SENT in proc_net_tcp(5)).
+#[cfg(target_os = "linux")]
+fn attempts(address: SocketAddr) -> usize {
+    let remote = format!(":{:04X} 02", address.port());
+    let list = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    list.lines().filter(|line| line.contains(&remote)).count()
 }
 
 /// On Linux a full backlog is an error at once: the worker tries again.
@@ -513,12 +613,22 @@ macro_rules! contract {
                 a_reset_fails_the_receive,
                 a_closed_key_is_never_heard_of_again,
                 a_close_tells_the_peer_as_asked,
+                what_was_sent_comes_before_an_orderly_end,
+                an_abort_before_it_was_heard_of_is_an_abort,
+                a_backend_that_is_gone_has_closed_all,
+                a_backend_that_is_idle_has_closed_all,
                 time_goes_on_and_waits_end,
             }
 
             #[test]
             fn paths_that_can_not_be_are_failures() {
                 super::paths_that_can_not_be_are_failures($make);
+            }
+
+            #[cfg(target_os = "linux")]
+            #[test]
+            fn a_connect_under_way_is_given_up() {
+                super::a_connect_under_way_is_given_up($make);
             }
 
             #[test]
@@ -552,3 +662,9 @@ macro_rules! contract {
 contract!(poll, PollSockets::new(8).unwrap());
 #[cfg(target_os = "linux")]
 contract!(uring, crate::socket::UringSockets::new(8).unwrap());
+// Once more with the buffers of Linux before 6.12.
+#[cfg(target_os = "linux")]
+contract!(
+    uring_whole_buffers,
+    crate::socket::UringSockets::with_buffers(8, crate::socket::uring::Use::Whole).unwrap()
+);

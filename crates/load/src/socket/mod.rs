@@ -14,16 +14,17 @@
 //!    receiving has begun: it is never asked for. Bytes that were given along are on their way then,
 //!    as if the worker had sent them on seeing `Connected`.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
-//!    `Failed`; where it is [`Sending::Done`] at once, only by a `Failed`, if at all. One send a connection is under way at a time, and none follows one that failed. A
-//!    send's `Sent` comes before the `Received` that answers it: an answer that is reaped while its
-//!    request is still under way counts as early, and costs the connection.
+//!    `Failed`; where it is [`Sending::Done`] at once, only by a `Failed`, if at all. One send a
+//!    connection is under way at a time, and none follows one that failed. A send's `Sent` comes
+//!    before the `Received` that answers it: an answer that is reaped while its request is still
+//!    under way counts as early, and costs the connection.
 //! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
 //!    [`Sockets::next`]. They come in order. `Closed` means the peer's orderly end; nothing is
 //!    received after it, but a send may still go out.
 //! 5. `Failed` of a connect or a receive ends the connection; after that of a send what the peer
 //!    had said is still received, up to its end. In each case the worker calls [`Sockets::close`].
 //! 6. After `close` no completion bears that key; the slot is free again. Bytes of a send that was
-//!    under way may be lost.
+//!    under way may be lost; those of one that was `Done` reach the peer before an orderly end.
 //! 7. What is asked for is begun by the next [`Sockets::wait`] at the latest.
 //! 8. Time is the backend's: [`Sockets::now`] never goes back.
 

@@ -137,8 +137,8 @@ impl<'run> PollSockets<'run> {
             self.ready.push_back(Completion::Connected(key, sending));
             self.ready.extend(failed);
         }
-        connection.update_interest(&self.poller)?;
         self.connections[key.slot as usize] = Some(connection);
+        self.mind(key.slot as usize);
         Ok(())
     }
 
@@ -183,7 +183,11 @@ impl<'run> PollSockets<'run> {
         };
         if let Err(error) = connection.update_interest(&self.poller) {
             // The poller has no room: what was waited for would never be reported.
-            let failed = connection.failed(Operation::Receive, error);
+            let operation = match connection.stage {
+                Stage::Connecting => Operation::Connect,
+                _ => Operation::Receive,
+            };
+            let failed = connection.failed(operation, error);
             self.ready.push_back(failed);
         }
     }

@@ -27,6 +27,15 @@ struct Shape {
     bytes: u32,
 }
 
+/// How a ring's buffers are used up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::socket) enum Use {
+    /// Piece by piece.
+    Piecewise,
+    /// Each by one receive.
+    Whole,
+}
+
 /// Few enough to stay in a core's cache, large enough that a body of 100 KiB comes in one piece.
 const PIECEWISE: Shape = Shape {
     count: 4,
@@ -40,6 +49,7 @@ const WHOLE: Shape = Shape {
 
 /// The ring and its buffers. They must outlive the `IoUring` that they are registered with.
 pub(super) struct Buffers {
+    usage: Use,
     shape: Shape,
     memory: Memory,
     entries: Memory,
@@ -55,15 +65,24 @@ impl Buffers {
     ///
     /// Where the kernel knows no ring of buffers (before Linux 5.19).
     pub(super) fn register(ring: &IoUring) -> io::Result<Buffers> {
-        match Buffers::shaped(ring, PIECEWISE, INCREMENTAL) {
+        match Buffers::used(ring, Use::Piecewise) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Buffers::shaped(ring, WHOLE, 0)
+                Buffers::used(ring, Use::Whole)
             }
             result => result,
         }
     }
 
-    fn shaped(ring: &IoUring, shape: Shape, flags: u16) -> io::Result<Buffers> {
+    /// The same, where the use is not the kernel's choice.
+    ///
+    /// # Errors
+    ///
+    /// See [`Buffers::register`].
+    pub(super) fn used(ring: &IoUring, usage: Use) -> io::Result<Buffers> {
+        let (shape, flags) = match usage {
+            Use::Piecewise => (PIECEWISE, INCREMENTAL),
+            Use::Whole => (WHOLE, 0),
+        };
         let count = usize::from(shape.count);
         let entries = Memory::zeroed(count * size_of::<BufRingEntry>());
         let address = entries.start.as_ptr() as u64;
@@ -73,6 +92,7 @@ impl Buffers {
                 .register_buf_ring_with_flags(address, shape.count, GROUP, flags)?;
         }
         let mut buffers = Buffers {
+            usage,
             shape,
             memory: Memory::zeroed(count * shape.bytes as usize),
             entries,
@@ -87,12 +107,19 @@ impl Buffers {
 
     /// Where the bytes of a receive lie, and whether its buffer is used up and is to be given back
     /// after they were read. None for a completion without a buffer.
+    ///
+    /// A receive of nothing, the peer's end, never uses up a piece, even where a kernel says so (it
+    /// does for operations other than a receive): given back, the buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;
+        if length > self.shape.bytes - *used {
+            // No kernel does so; what follows would read beyond the buffer.
+            return None;
+        }
         let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
         *used += length;
-        let done = !cqueue::buffer_more(flags);
+        let done = !cqueue::buffer_more(flags) && (length > 0 || self.usage == Use::Whole);
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 

@@ -9,6 +9,7 @@ mod buffers;
 mod connection;
 mod operation;
 mod ring;
+mod trial;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -16,7 +17,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, Fixed};
@@ -28,9 +29,13 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 use buffers::Buffers;
+#[cfg(test)]
+pub(super) use buffers::Use;
 use connection::{Connection, Handle, LONGEST_SEND, Stage};
 use operation::{Kind, error_of, is_of, is_passing, kind_of, quiet, slot_of, user_data};
 use ring::Ring;
+pub(super) use trial::try_out;
+use trial::{parts, patiently};
 
 /// See the module and [`Sockets`].
 pub(crate) struct UringSockets<'run> {
@@ -59,14 +64,17 @@ impl<'run> UringSockets<'run> {
     ///
     /// Where the kernel has no io_uring, forbids it, or lacks something that this backend needs.
     pub(crate) fn new(slots: usize) -> io::Result<UringSockets<'run>> {
-        let ring = Ring::new(slots)?;
-        let buffers = Buffers::register(ring.registry())?;
+        let (ring, buffers) = patiently(|| parts(slots))?;
+        Ok(UringSockets::over(ring, buffers, slots))
+    }
+
+    fn over(ring: Ring, buffers: Buffers, slots: usize) -> UringSockets<'run> {
         let submitter = ring.registry().submitter();
         let has_table =
             u32::try_from(slots).is_ok_and(|slots| submitter.register_files_sparse(slots).is_ok());
         let mut connections = Vec::new();
         connections.resize_with(slots, || None);
-        Ok(UringSockets {
+        UringSockets {
             ring,
             buffers,
             ready: VecDeque::new(),
@@ -76,7 +84,18 @@ impl<'run> UringSockets<'run> {
             has_table,
             received: 0..0,
             used_up: None,
-        })
+        }
+    }
+
+    /// The same with buffers that are used up in this way, whatever the kernel could do.
+    #[cfg(test)]
+    pub(in crate::socket) fn with_buffers(
+        slots: usize,
+        usage: Use,
+    ) -> io::Result<UringSockets<'run>> {
+        let ring = Ring::new(slots)?;
+        let buffers = Buffers::used(ring.registry(), usage)?;
+        Ok(UringSockets::over(ring, buffers, slots))
     }
 
     /// Time counts from `epoch`, which all workers of a load share.
@@ -96,40 +115,54 @@ impl<'run> UringSockets<'run> {
         is_of(user_data, key).then_some(key)
     }
 
-    fn push(&mut self, entries: &[Entry]) {
+    /// Writes operations into the queue, together; tells whether they are in.
+    fn push(&mut self, entries: &[Entry]) -> bool {
         // SAFETY: requests outlive the run; owned buffers are kept in their connection and then
         // among the orphans until their completion; addresses stay.
-        if !unsafe { self.ring.push(entries) } {
-            self.refuse(entries);
+        unsafe { self.ring.push(entries) }
+    }
+
+    /// The same for operations on a connection, the first of which is this one: where they are not
+    /// in, that has failed.
+    fn push_or_fail(&mut self, key: Key, operation: Operation, entries: &[Entry]) {
+        if !self.push(entries) {
+            self.refuse(key, operation);
         }
     }
 
-    /// The kernel took nothing over and the queue is full: what was wanted has failed.
+    /// The kernel takes nothing over and the queue is full: what was wanted has failed.
     #[cold]
-    fn refuse(&mut self, entries: &[Entry]) {
-        for entry in entries {
-            let operation = match kind_of(entry.get_user_data()) {
-                Kind::Connect => Operation::Connect,
-                Kind::Send | Kind::QuietSend => Operation::Send,
-                Kind::Receive => Operation::Receive,
-                Kind::Alarm | Kind::Other => continue,
-            };
-            if let Some(key) = self.live_key(entry.get_user_data()) {
-                let error = io::Error::from_raw_os_error(libc::ENOBUFS);
-                self.ready
-                    .push_back(Completion::Failed(key, operation, error));
-            }
+    fn refuse(&mut self, key: Key, operation: Operation) {
+        let Some(connection) = self.connection(key) else {
+            return;
+        };
+        connection.sending = None;
+        if operation != Operation::Send {
+            connection.stage = Stage::Failed;
+            connection.receiving = false;
         }
+        let error = io::Error::from_raw_os_error(libc::ENOBUFS);
+        self.ready
+            .push_back(Completion::Failed(key, operation, error));
+    }
+
+    /// A new socket. Closed ones count until the kernel was told, which it is where none is left.
+    fn socket(&mut self, domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
+        Socket::new(domain, Type::STREAM, protocol).or_else(|error| {
+            match error.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => {}
+                _ => return Err(error),
+            }
+            self.ring.submit();
+            Socket::new(domain, Type::STREAM, protocol)
+        })
     }
 
     fn open(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) -> io::Result<()> {
         match route.peer {
             Peer::Tcp(address) => {
-                let socket = Socket::new(
-                    Domain::for_address(*address),
-                    Type::STREAM,
-                    Some(Protocol::TCP),
-                )?;
+                let domain = Domain::for_address(*address);
+                let socket = self.socket(domain, Some(Protocol::TCP))?;
                 if route.sends_in_a_row {
                     socket.set_tcp_nodelay(true)?;
                 }
@@ -139,7 +172,8 @@ impl<'run> UringSockets<'run> {
                 self.connect_tcp(key, socket, *address, first, route.is_kept);
             }
             Peer::Unix(path) => {
-                let socket = connected_unix(path)?;
+                let socket = self.socket(Domain::UNIX, None)?;
+                connect_unix(&socket, path)?;
                 self.install(key, socket, Stage::Open, route.is_kept);
                 self.fix(key);
                 self.receive(key);
@@ -171,12 +205,13 @@ impl<'run> UringSockets<'run> {
             .build()
             .user_data(user_data(Kind::Connect, key));
         let Some(first) = first else {
-            self.push(&[connect]);
+            self.push_or_fail(key, Operation::Connect, &[connect]);
             return;
         };
         if let Some(connection) = self.connection(key) {
             let (send, _) = connection.begin_send(Outgoing::Shared(first));
-            self.push(&[connect.flags(Flags::IO_LINK), send]);
+            let linked = [connect.flags(Flags::IO_LINK), send];
+            self.push_or_fail(key, Operation::Connect, &linked);
         }
     }
 
@@ -203,18 +238,18 @@ impl<'run> UringSockets<'run> {
             return;
         }
         let descriptor = [connection.socket.as_raw_fd()];
-        // The slot's last connection may still have to be taken out.
-        self.ring.submit();
-        let entered = self
-            .ring
-            .registry()
-            .submitter()
-            .register_files_update(key.slot, &descriptor);
+        // The slot's last connection may still have to be taken out: later it would be this one.
+        let is_free = self.ring.submit();
+        let submitter = self.ring.registry().submitter();
+        let entered = is_free
+            && submitter
+                .register_files_update(key.slot, &descriptor)
+                .is_ok();
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
-                Ok(1) => Handle::Fixed,
+                true => Handle::Fixed,
                 // It goes on as it was.
-                _ => Handle::Descriptor,
+                false => Handle::Descriptor,
             };
         }
     }
@@ -226,7 +261,7 @@ impl<'run> UringSockets<'run> {
         };
         connection.receiving = true;
         let entry = connection.receive_entry();
-        self.push(&[entry]);
+        self.push_or_fail(key, Operation::Receive, &[entry]);
     }
 
     fn on_entry(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
@@ -298,7 +333,8 @@ impl<'run> UringSockets<'run> {
         if sent < outgoing.bytes().len() {
             let entry = connection.send_entry(&outgoing.bytes()[sent..]);
             connection.sending = Some((outgoing, sent));
-            self.push(&[entry.user_data(user_data(Kind::Send, key))]);
+            let entry = entry.user_data(user_data(Kind::Send, key));
+            self.push_or_fail(key, Operation::Send, &[entry]);
             return None;
         }
         match outgoing {
@@ -364,30 +400,42 @@ impl<'run> UringSockets<'run> {
 
     /// Ends what the kernel does with a connection, so that closing the socket ends it.
     fn stop(&mut self, connection: &Connection<'run>, how: Close) {
+        let (socket, key) = (&connection.socket, connection.key);
         let sending = connection.sending.is_some();
-        match (connection.stage, how) {
-            (Stage::Connecting, _) => {
-                let connect = user_data(Kind::Connect, connection.key);
-                self.push(&[quiet(opcode::AsyncCancel::new(connect).build())]);
+        if connection.stage == Stage::Connecting {
+            for kind in [Kind::Connect, Kind::Send] {
+                let operation = opcode::AsyncCancel::new(user_data(kind, key)).build();
+                self.push(&[quiet(operation)]);
             }
-            (_, Close::Abort) => system::abort(&connection.socket),
-            (_, Close::Orderly) if connection.receiving || sending => {
+            if how == Close::Abort {
+                // Should it be made before it is cancelled, its end is an abort all the same.
+                let _ = socket.set_linger(Some(Duration::ZERO));
+            }
+            if socket.peer_addr().is_err() {
+                return;
+            }
+            // It is made already, and its first bytes are perhaps on their way.
+        }
+        match how {
+            Close::Abort => system::abort(socket),
+            Close::Orderly if connection.receiving || sending => {
+                // What was said to be sent is, before the end.
+                self.ring.submit();
                 // It can only fail where the connection is gone already.
-                let _ = connection.socket.shutdown(Shutdown::Both);
+                let _ = socket.shutdown(Shutdown::Both);
             }
-            (_, Close::Orderly) => {}
+            Close::Orderly => {}
         }
     }
 }
 
 /// A UNIX socket's connect is done at once or not at all, so it needs no ring; within one a full
 /// backlog would block a thread of the kernel's.
-fn connected_unix(path: &Path) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None)?;
+fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;
     // The ring gives up at once on sockets that don't block.
-    socket.set_nonblocking(false)?;
-    Ok(socket)
+    socket.set_nonblocking(false)
 }
 
 impl<'run> Sockets<'run> for UringSockets<'run> {
@@ -411,7 +459,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             return Sending::Done;
         };
         let (entry, sending) = connection.begin_send(bytes);
-        self.push(&[entry]);
+        self.push_or_fail(key, Operation::Send, &[entry]);
         sending
     }
 
@@ -428,21 +476,27 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         if connection.handle == Handle::Fixed {
             self.push(&[quiet(opcode::Close::new(Fixed(key.slot)).build())]);
         }
-        let descriptor = Fd(connection.socket.into_raw_fd());
-        self.push(&[quiet(opcode::Close::new(descriptor).build())]);
+        let descriptor = Fd(connection.socket.as_raw_fd());
+        if self.push(&[quiet(opcode::Close::new(descriptor).build())]) {
+            // The kernel closes it from now on.
+            let _ = connection.socket.into_raw_fd();
+        }
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.give_back();
-        if !self.ready.is_empty() {
-            return Ok(());
-        }
+        let until = match self.ready.is_empty() {
+            true => until,
+            false => Nanos::ZERO,
+        };
         self.ring.wait(until)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
+            // It took a system call or several, beside which the clock is cheap.
+            self.ring.read_clock();
             return Some(completion);
         }
         self.ring.count_one();

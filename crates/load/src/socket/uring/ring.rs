@@ -1,4 +1,6 @@
 //! The ring itself: operations in, completions out, the clock and the one timer.
+//!
+//! A wait needs a timer only where the alarm doesn't ring before its end; so none is without an end.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -16,7 +18,9 @@ const SUBMISSIONS: u32 = 256;
 const BATCH: usize = 16;
 /// Completions that bear the same time.
 const MOST_AT_A_MOMENT: u32 = 8;
-/// Completions that the kernel can note without setting memory aside, at most.
+/// Completions that the kernel can note without setting memory aside, at least...
+const FEWEST_COMPLETIONS: u32 = 2 * SUBMISSIONS;
+/// ...and at most.
 const MOST_COMPLETIONS: u32 = 32 * 1024;
 /// How long the end waits for operations that the kernel still holds.
 const LAST_WAIT: Duration = Duration::from_secs(1);
@@ -49,15 +53,9 @@ impl Ring {
             .unwrap_or(u32::MAX)
             .saturating_mul(2);
         let completions = wanted
-            .clamp(2 * SUBMISSIONS, MOST_COMPLETIONS)
+            .clamp(FEWEST_COMPLETIONS, MOST_COMPLETIONS)
             .next_power_of_two();
-        let io = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_submit_all()
-            .setup_cqsize(completions)
-            .build(SUBMISSIONS)?;
+        let io = built(completions)?;
         check(&io)?;
         Ok(Ring {
             io,
@@ -88,7 +86,7 @@ impl Ring {
         self.moment
     }
 
-    fn read_clock(&mut self) {
+    pub(super) fn read_clock(&mut self) {
         self.moment = self.now();
         self.reaped = 0;
     }
@@ -116,10 +114,12 @@ impl Ring {
         is_in
     }
 
-    /// Hands over what waits. Should it fail, that stays queued for the next attempt.
-    pub(super) fn submit(&mut self) {
+    /// Hands over what waits; tells whether nothing waits any more. Should it fail, that stays
+    /// queued for the next attempt.
+    pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
         self.read_clock();
+        self.io.submission().is_empty()
     }
 
     /// Hands over what waits, and sleeps until a completion is there or the moment `until` has
@@ -129,20 +129,16 @@ impl Ring {
     ///
     /// Where the kernel refuses for good.
     pub(super) fn wait(&mut self, until: Nanos) -> io::Result<()> {
-        let want = usize::from(until > self.moment);
-        let waited = match self.alarm {
-            // It rings in time: should that be too early, the caller waits again.
-            Some(at) if at <= until => self.io.submitter().submit_and_wait(want),
-            Some(_) => {
-                let limit = Timespec::from(self.left(until));
-                let arguments = SubmitArgs::new().timespec(&limit);
-                self.io.submitter().submit_with_args(want, &arguments)
+        let waited = if until <= self.moment {
+            self.io.submit()
+        } else {
+            if self.alarm.is_none() {
+                self.arm(until);
             }
-            None => {
-                if want > 0 {
-                    self.arm(until);
-                }
-                self.io.submitter().submit_and_wait(want)
+            match self.alarm {
+                // It rings in time: should that be too early, the caller waits again.
+                Some(at) if at <= until => self.io.submit_and_wait(1),
+                _ => self.wait_without_alarm(until),
             }
         };
         self.read_clock();
@@ -154,6 +150,12 @@ impl Ring {
                 _ => Err(error),
             },
         }
+    }
+
+    fn wait_without_alarm(&self, until: Nanos) -> io::Result<usize> {
+        let limit = Timespec::from(self.left(until));
+        let arguments = SubmitArgs::new().timespec(&limit);
+        self.io.submitter().submit_with_args(1, &arguments)
     }
 
     fn left(&self, until: Nanos) -> Duration {
@@ -203,18 +205,42 @@ impl Ring {
             // SAFETY: it points to nothing. If there is no room, the alarm rings in its time.
             let _ = unsafe { self.push(&[quiet(opcode::TimeoutRemove::new(ALARM).build())]) };
         }
-        let begun = Instant::now();
-        while self.under_way > 0 && begun.elapsed() < LAST_WAIT {
-            let until = self.now() + Nanos::from_millis(10);
-            if self.wait(until).is_err() {
-                break;
-            }
+        // The last closes have no completions to be waited for.
+        self.submit();
+        let last = self.now() + Nanos::from(LAST_WAIT);
+        while self.under_way > 0 && self.now() < last {
+            // However it ends, time goes on.
+            let _ = self.wait_without_alarm(last);
             while let Some(entry) = self.next() {
                 take(entry);
             }
         }
         self.under_way == 0
     }
+}
+
+/// A ring for so many completions; or for the fewest, where that is more memory than this user may
+/// lock (RLIMIT_MEMLOCK). Beyond its size the kernel sets completions aside, which is dearer. It is
+/// not halved until it fits: other workers need some, too.
+fn built(completions: u32) -> io::Result<IoUring> {
+    let build = |completions| {
+        IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(completions)
+            .build(SUBMISSIONS)
+    };
+    match build(completions) {
+        Err(error) if is_memory(&error) => build(FEWEST_COMPLETIONS),
+        built => built,
+    }
+}
+
+/// Whether there is no memory left that this user may lock.
+pub(super) fn is_memory(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOMEM)
 }
 
 /// What is needed beyond the ring's set-up, which has asked for Linux 6.1 already.

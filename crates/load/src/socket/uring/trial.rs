@@ -1,0 +1,49 @@
+//! Whether io_uring can be had here, and the patience that it takes to have it.
+
+use std::io;
+use std::time::Duration;
+
+use prony_record::Nanos;
+
+use super::buffers::Buffers;
+use super::ring::{Ring, is_memory};
+
+/// How often a ring is tried to be had where memory is short...
+const MOST_TRIES: u32 = 20;
+/// ...and the pause between.
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Whether the kernel lets so many workers have a ring for so many connections, by trying.
+///
+/// # Errors
+///
+/// Where it doesn't.
+pub(in crate::socket) fn try_out(workers: u32, slots: usize) -> io::Result<()> {
+    patiently(|| {
+        let rings = (0..workers).map(|_| parts(slots));
+        let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
+        // A container may allow rings to be made, and none to be entered.
+        rings
+            .iter_mut()
+            .try_for_each(|(ring, _)| ring.wait(ring.now() + Nanos(1)))
+    })
+}
+
+/// What makes a backend. The ring is to be dropped first.
+pub(super) fn parts(slots: usize) -> io::Result<(Ring, Buffers)> {
+    let ring = Ring::new(slots)?;
+    let buffers = Buffers::register(ring.registry())?;
+    Ok((ring, buffers))
+}
+
+/// Tries again where memory is short: that of rings which were dropped, perhaps by another process
+/// of the same user, is given back some milliseconds later.
+pub(super) fn patiently<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..MOST_TRIES {
+        match make() {
+            Err(error) if is_memory(&error) => std::thread::sleep(BETWEEN_TRIES),
+            result => return result,
+        }
+    }
+    make()
+}

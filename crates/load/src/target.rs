@@ -38,6 +38,12 @@ impl Url {
         } else {
             format!("http://{typed}")
         };
+        if zone(&whole).is_some() {
+            return Err(format!(
+                "\"{typed}\": an address with a zone can't be loaded; give the server another one, \
+                 such as a unique local address (fd00::/8)"
+            ));
+        }
         let uri: Uri = whole.parse().map_err(|error| invalid(typed, error))?;
         let tls = match uri.scheme_str() {
             Some("http") => false,
@@ -101,6 +107,13 @@ impl Url {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
+}
+
+/// The zone of an address in an URL's authority (RFC 6874), which the parser would call a mistake.
+fn zone(whole: &str) -> Option<&str> {
+    let authority = whole.split_once("://")?.1.split(['/', '?', '#']).next()?;
+    let address = authority.split_once('[')?.1.split(']').next()?;
+    Some(address.split_once('%')?.1)
 }
 
 /// Whether it begins with a scheme (RFC 3986 §3.1); another URL may stand in a query.
@@ -174,6 +187,15 @@ impl Resolver<'_> {
                 })?
                 .collect(),
         };
+        if let [address] = addresses[..]
+            && let IpAddr::V6(v6) = address.ip()
+            && v6.is_unicast_link_local()
+        {
+            return Err(SpecError::Arguments(format!(
+                "{v6} is link-local and means nothing without a zone, which can't be given; give the \
+                 server another address, such as a unique local one (fd00::/8)"
+            )));
+        }
         if let Some(address) = addresses.iter().find(|a| !self.public && is_public(a.ip())) {
             let ip = address.ip().to_string();
             let named = if ip == url.host {
@@ -265,6 +287,8 @@ mod tests {
             ("http://h/a b", "not an URL"),
             ("http://h/é\u{7f}", "not an URL"),
             ("", "not an URL"),
+            ("http://[fe80::1%25lo]/", "zone"),
+            ("[fe80::1%lo]:80", "zone"),
         ] {
             let error = Url::parse(bad, None).unwrap_err();
             assert!(error.contains(reason), "{bad}: {error}");
@@ -310,6 +334,17 @@ mod tests {
             resolver.peer(&url).unwrap(),
             Peer::Tcp("127.0.0.9:80".parse().unwrap())
         );
+        let v6 = [Resolve::parse("example.test:80:::1").unwrap()];
+        let resolver = Resolver {
+            fixed: &v6,
+            ..resolver
+        };
+        assert_eq!(
+            resolver.peer(&url).unwrap(),
+            Peer::Tcp("[::1]:80".parse().unwrap())
+        );
+        let near = Url::parse("http://[fe80::1]/", None).unwrap();
+        assert!(resolver.peer(&near).is_err());
         assert!(Resolve::parse("a:b:c").is_err());
         assert!(Resolve::parse("a:1:[::1]").is_ok());
     }

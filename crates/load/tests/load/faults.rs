@@ -168,6 +168,35 @@ fn a_unix_socket_whose_backlog_stays_full_is_a_connect_timeout() {
 }
 
 #[test]
+fn a_unix_socket_whose_backlog_is_full_for_a_while_takes_all_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    let address = socket2::SockAddr::unix(&path).unwrap();
+    socket.bind(&address).unwrap();
+    socket.listen(0).unwrap();
+    // The only place in the backlog is taken before the load begins.
+    let blocker = std::os::unix::net::UnixStream::connect(&path).unwrap();
+    let listener = std::os::unix::net::UnixListener::from(socket);
+    let server = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        drop(blocker);
+        for _ in 0..1 + 20 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut head = [0; 4096];
+            if let Ok(1..) = std::io::Read::read(&mut stream, &mut head) {
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                let _ = std::io::Write::write_all(&mut stream, answer);
+            }
+        }
+    });
+    let words = format!("-n 20 -c 10 --no-keepalive --unix {}", path.display());
+    let record = load("http://localhost/", &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 20)]);
+    server.join().unwrap();
+}
+
+#[test]
 fn a_port_without_a_server_is_refused_and_not_hammered() {
     let (port, _bound) = vacant_port();
     let url = format!("http://127.0.0.1:{port}/");

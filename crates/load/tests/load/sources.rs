@@ -119,3 +119,29 @@ fn a_load_without_sources_says_so() {
     let served = Served::clear();
     assert_eq!(load(&served.url("/"), "-n 1 -c 1").load.sources, 0);
 }
+
+#[test]
+fn an_ipv6_server_is_asked_by_its_name_in_brackets() {
+    let heads: Arc<Mutex<Vec<String>>> = Arc::default();
+    let noted = heads.clone();
+    let server = Raw::on("[::1]:0", move |mut stream| {
+        while let Some(head) = read_head(&mut stream) {
+            let head = String::from_utf8_lossy(&head).into_owned();
+            noted.lock().unwrap().push(head);
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+            std::io::Write::write_all(&mut stream, answer).unwrap();
+        }
+    });
+    let url = server.url();
+    assert!(url.starts_with("http://[::1]:"), "{url}");
+    let record = load(&url, "-n 2 -c 1 --source ::1");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 2)]);
+    let host = url.trim_start_matches("http://").trim_end_matches('/');
+    let first = heads.lock().unwrap()[0].clone();
+    assert!(first.contains(&format!("\r\nHost: {host}\r\n")), "{first}");
+    // By a name whose address is given, the name is asked for.
+    let port = host.rsplit_once(':').unwrap().1;
+    let words = format!("-n 1 -c 1 --resolve example.test:{port}:::1");
+    let record = load(&format!("http://example.test:{port}/"), &words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 1)]);
+}

@@ -92,9 +92,7 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
         let mentioned = help.lines().any(|line| line.trim_start().starts_with(word));
         assert!(!mentioned, "{name} is in a help");
     }
-    for value in ["possible values: 1.0, 1.1, 2"] {
-        assert!(!help.contains(value), "{value}");
-    }
+    assert!(!help.contains("possible values: 1.0, 1.1, 2"));
 }
 
 #[test]

@@ -16,6 +16,8 @@ use super::operation::{ALARM, Kind, kind_of, quiet};
 const SUBMISSIONS: u32 = 256;
 /// Handed over as soon as so many wait: what has been stamped as sent must not lie around.
 const BATCH: usize = 16;
+/// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
+const GETEVENTS: u32 = 1;
 /// Completions that bear the same time.
 const MOST_AT_A_MOMENT: u32 = 8;
 /// Completions that the kernel can note without setting memory aside, at least...
@@ -115,7 +117,8 @@ impl Ring {
     }
 
     /// Hands over what waits; tells whether nothing waits any more. Should it fail, that stays
-    /// queued for the next attempt.
+    /// queued for the next attempt. What has arrived stays where it is until the next wait: with
+    /// thousands of connections it would come faster than it is reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
         self.read_clock();
@@ -130,7 +133,7 @@ impl Ring {
     /// Where the kernel refuses for good.
     pub(super) fn wait(&mut self, until: Nanos) -> io::Result<()> {
         let waited = if until <= self.moment {
-            self.io.submit()
+            self.collect()
         } else {
             if self.alarm.is_none() {
                 self.arm(until);
@@ -149,6 +152,17 @@ impl Ring {
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
+        }
+    }
+
+    /// Hands over what waits and lets the kernel do what it has put off, without sleeping.
+    fn collect(&mut self) -> io::Result<usize> {
+        let waiting = self.io.submission().len() as u32;
+        // SAFETY: without an argument there is nothing that must live or be valid.
+        unsafe {
+            self.io
+                .submitter()
+                .enter::<libc::sigset_t>(waiting, 0, GETEVENTS, None)
         }
     }
 
@@ -227,7 +241,6 @@ fn built(completions: u32) -> io::Result<IoUring> {
         IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
-            .setup_taskrun_flag()
             .setup_submit_all()
             .setup_cqsize(completions)
             .build(SUBMISSIONS)

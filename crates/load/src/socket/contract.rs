@@ -343,6 +343,33 @@ fn bytes_come_in_order_and_then_the_end<S: Sockets<'static>>(mut sockets: S, via
     assert_eq!(rest(&mut sockets), []);
 }
 
+/// More of them at once than a backend has memory for.
+fn large_answers_come_whole_on_all_connections<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let bytes = pattern(2 << 20);
+    let peers: Vec<Socket> = (0..8)
+        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .collect();
+    let write = |mut peer: Socket| {
+        let bytes = bytes.clone();
+        std::thread::spawn(move || peer.write_all(&bytes))
+    };
+    let writing: Vec<_> = peers.into_iter().map(write).collect();
+    let (mut all, mut open) = (vec![Vec::new(); 8], 8);
+    while open > 0 {
+        match reap(&mut sockets) {
+            Seen::Received(key, piece) => all[key.slot as usize].extend(piece),
+            Seen::Closed(_) => open -= 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    for written in writing {
+        written.join().unwrap().unwrap();
+    }
+    assert!(all.iter().all(|received| *received == bytes));
+    assert_eq!(rest(&mut sockets), []);
+}
+
 fn a_send_goes_out_after_the_peers_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
@@ -608,6 +635,7 @@ macro_rules! contract {
                 a_send_is_answered_once_however_large,
                 both_directions_go_at_once,
                 bytes_come_in_order_and_then_the_end,
+                large_answers_come_whole_on_all_connections,
                 a_send_goes_out_after_the_peers_end,
                 what_was_said_before_a_send_failed_is_received,
                 a_reset_fails_the_receive,

@@ -37,6 +37,9 @@ use ring::Ring;
 pub(super) use trial::try_out;
 use trial::{parts, patiently};
 
+/// Receives that are begun again with a wait, after there was no buffer for them: so many find one.
+const MOST_FED: usize = 16;
+
 /// See the module and [`Sockets`].
 pub(crate) struct UringSockets<'run> {
     // Dropped in this order: the kernel lets go of the buffers with the ring.
@@ -51,6 +54,9 @@ pub(crate) struct UringSockets<'run> {
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
     /// The kernel keeps a table of sockets for this ring.
     has_table: bool,
+    /// Those that found all buffers full of what was about to be read, the longest first. Begun again
+    /// at once they would find them so again and again.
+    starved: VecDeque<Key>,
     received: Range<usize>,
     /// The buffer that is given back once `received` was read.
     used_up: Option<u16>,
@@ -82,6 +88,7 @@ impl<'run> UringSockets<'run> {
             orphans: HashMap::new(),
             addresses: HashMap::new(),
             has_table,
+            starved: VecDeque::new(),
             received: 0..0,
             used_up: None,
         }
@@ -377,7 +384,10 @@ impl<'run> UringSockets<'run> {
                 }
                 Some(Completion::Received(key))
             }
-            // All buffers are full of what is about to be read: this one's turn comes again.
+            (None, Some(error)) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                self.starved.push_back(key);
+                None
+            }
             (None, Some(error)) if is_passing(&error) => {
                 self.receive(key);
                 None
@@ -395,6 +405,17 @@ impl<'run> UringSockets<'run> {
         self.received = 0..0;
         if let Some(buffer) = self.used_up.take() {
             self.buffers.give_back(buffer);
+        }
+    }
+
+    /// Some receives that found no buffer are begun again: what was read has been given back.
+    fn feed(&mut self) {
+        for _ in 0..MOST_FED {
+            let Some(key) = self.starved.pop_front() else {
+                return;
+            };
+            // Its connection may have ended meanwhile.
+            self.receive(key);
         }
     }
 
@@ -485,7 +506,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.give_back();
-        let until = match self.ready.is_empty() {
+        self.feed();
+        let until = match self.ready.is_empty() && self.starved.is_empty() {
             true => until,
             false => Nanos::ZERO,
         };

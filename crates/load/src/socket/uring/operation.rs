@@ -75,8 +75,5 @@ pub(super) fn error_of(result: i32) -> Option<io::Error> {
 
 /// Whether a receive that failed so is worth another try at once.
 pub(super) fn is_passing(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::ENOBUFS | libc::EINTR | libc::EAGAIN)
-    )
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

@@ -64,3 +64,66 @@ fn io_uring(workers: u32, slots: u32) -> io::Result<Backend> {
 fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Runs on a thread for which the system forbids a call, as containers do (seccomp(2)).
+    fn without<T: Send>(call: libc::c_long, run: impl FnOnce() -> T + Send) -> T {
+        let step = |code: u32, jf, k| libc::sock_filter {
+            code: code as u16,
+            jt: 0,
+            jf,
+            k,
+        };
+        let mut filter = [
+            // The call's number is the first word of what is looked at.
+            step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+            step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
+            step(
+                libc::BPF_RET,
+                0,
+                libc::SECCOMP_RET_ERRNO | libc::EPERM as u32,
+            ),
+            step(libc::BPF_RET, 0, libc::SECCOMP_RET_ALLOW),
+        ];
+        let restrict = move || {
+            let program = libc::sock_fprog {
+                len: filter.len() as u16,
+                filter: filter.as_mut_ptr(),
+            };
+            // SAFETY: the program and its steps live until the calls are done, which copy them.
+            unsafe {
+                assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+                let mode = libc::SECCOMP_MODE_FILTER;
+                assert_eq!(
+                    libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program),
+                    0
+                );
+            }
+            run()
+        };
+        std::thread::scope(|scope| scope.spawn(restrict).join().unwrap())
+    }
+
+    #[test]
+    fn where_io_uring_is_forbidden_epoll_is_used_or_the_reason_told() {
+        for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter] {
+            let (backend, note) = without(call, || Backend::choose(IoFlag::Auto, 2, 100)).unwrap();
+            assert_eq!(backend, Backend::Poll);
+            let note = note.unwrap();
+            assert!(
+                note.contains("not permitted") && note.contains("epoll"),
+                "{note}"
+            );
+            let refused = without(call, || Backend::choose(IoFlag::Uring, 2, 100)).unwrap_err();
+            assert!(refused.starts_with("--io uring: "), "{refused}");
+            assert!(refused.contains("--io auto"), "{refused}");
+            let asked = without(call, || Backend::choose(IoFlag::Poll, 2, 100));
+            assert_eq!(asked, Ok((Backend::Poll, None)));
+        }
+        let free = Backend::choose(IoFlag::Uring, 2, 100);
+        assert_eq!(free, Ok((Backend::Uring, None)));
+    }
+}

@@ -2,8 +2,9 @@
 //!
 //! Operations are written into the submission queue and handed over in batches, at the latest with
 //! the next wait. A connection's receive is armed once and completes for each arrival
-//! (multishot), into [`buffers`]. The kernel's own work on completions is done within the wait and
-//! nowhere else (DEFER_TASKRUN), which spares interrupts and keeps the order.
+//! (multishot), into [`buffers`]; where more comes at once than they hold, receives take turns. The
+//! kernel's own work on completions is done as operations are handed over or waited for, and at no
+//! other time (DEFER_TASKRUN), which spares interrupts and keeps the order.
 
 mod buffers;
 mod connection;

@@ -16,6 +16,7 @@ mod ratios;
 mod rotation;
 mod rows;
 mod server;
+mod status;
 mod tables;
 mod tools;
 mod witness;
@@ -37,7 +38,7 @@ const DOCUMENT: &str = "docs/performance.md";
 const HELP: &str = "\
 cargo xtask bench [--quick] [FLAG...]
 
-  --quick            four rows, the best peer of each, 3 rotations of 3 s; writes nothing
+  --quick            five rows, the best peer of each, 3 rotations of 3 s; writes nothing
   --rows LIST        these rows only, such as ka-1k,close-1k; writes nothing
   --peers LIST       these peers only, such as wrk,ab, or none; writes nothing
   --rotations N      how often each tool runs in each row (5)
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
     if args.iter().any(|a| matches!(*a, "--help" | "-h")) {
         print!("{HELP}\nrows:\n");
         for row in rows::ROWS {
-            println!("  {:<12} {}", row.id, row.title);
+            println!("  {:<14} {}", row.id, row.title);
         }
         return Ok(Ending::Well);
     }
@@ -158,6 +159,7 @@ mod tests {
         };
         assert_eq!(of("ka-1k"), [Tool::Floor, Tool::Prony]);
         assert_eq!(of("tls-1k"), [Tool::Prony, Tool::Wrk]);
+        assert_eq!(of("h2-clear-16x32"), [Tool::Prony, Tool::H2load]);
     }
 
     #[test]

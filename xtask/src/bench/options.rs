@@ -147,7 +147,7 @@ mod tests {
         let quick = Options::parse(&["--quick"]).unwrap();
         assert_eq!(
             (quick.rows.len(), quick.rotations, quick.seconds),
-            (4, 3, 3)
+            (5, 3, 3)
         );
         assert!(!quick.write && quick.best_only);
         assert!(Options::parse(&["--quick", "--write"]).unwrap().write);

@@ -11,16 +11,19 @@ use serde_json::Value;
 
 use super::process::{self, End, Usage};
 use super::ratios::{Numbers, Rotation, Run, shuffle};
-use super::rows::{Row, Security, Shape};
-use super::server::{Nginx, WITNESS_LOG};
+use super::rows::{Http, Row, Security, Shape};
+use super::server::{HELD, Nginx, WITNESS_LOG};
 use super::tools::{Errand, Tool};
-use super::witness::Testimony;
+use super::witness::{Testimony, objection_to_most};
 
 /// How much longer than asked for a tool may take before it is killed.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How long each tool is watched before it is measured.
 const EXAMINED_SECONDS: u32 = 1;
+
+/// How long a tool is watched that waits for answers of a second or two.
+const HELD_SECONDS: u32 = 3;
 
 /// More connections than this are not made twice: one row fewer shows how they are used.
 const EXAMINED_CONNECTIONS: u32 = 1000;
@@ -76,12 +79,12 @@ impl Arena<'_> {
                 match self.examine(row, tool) {
                     Ok(None) => {}
                     Ok(Some(remark)) => {
-                        println!("{:<12} {} {remark}", row.id, tool.name());
+                        println!("{:<14} {} {remark}", row.id, tool.name());
                         outcome.notes.insert(tool, remark);
                     }
                     Err(problem) => {
                         let problem = format!("is left out: {problem}");
-                        println!("{:<12} {} {problem}", row.id, tool.name());
+                        println!("{:<14} {} {problem}", row.id, tool.name());
                         outcome.notes.insert(tool, problem);
                         continue;
                     }
@@ -94,7 +97,7 @@ impl Arena<'_> {
             let mut rotation = Rotation::new();
             for &tool in &order {
                 self.nginx.settle()?;
-                print!("{:<12} {number}/{rotations} {:<8}", row.id, tool.name());
+                print!("{:<14} {number}/{rotations} {:<8}", row.id, tool.name());
                 let _ = std::io::stdout().flush();
                 match self.run(row, tool) {
                     Ok(run) => {
@@ -120,19 +123,44 @@ impl Arena<'_> {
         // nginx appends, so that what it writes next begins the file.
         let file = File::options().write(true).open(&log).map_err(text)?;
         file.set_len(0).map_err(text)?;
-        let port = self.nginx.witnessed_port(row.security);
+        let port = self.nginx.witnessed_port(row);
+        let before = self.nginx.page.read()?.connections;
         self.drive(row, tool, port, EXAMINED_SECONDS)?;
         self.nginx.settle()?;
+        let opened = self.nginx.page.read()?.connections - before;
         let lines = std::fs::read_to_string(&log).map_err(text)?;
         let seen = Testimony::of(&lines);
-        seen.objection(row).map_or(Ok(seen.remark(row)), Err)
+        if let Some(problem) = seen.objection(row) {
+            return Err(problem);
+        }
+        if row.http != Http::One {
+            // A body of 13 bytes is sent before the next request is read, so that the requests on
+            // their way show at the server only where each takes it a while.
+            let slow = Row { path: HELD, ..*row };
+            let most = self.watch(&slow, tool)?;
+            if let Some(problem) = objection_to_most(row, most) {
+                return Err(problem);
+            }
+        }
+        Ok(seen.remark(row, opened))
+    }
+
+    /// The most requests that a tool has on their way at once.
+    fn watch(&mut self, row: &Row, tool: Tool) -> Result<u64, String> {
+        let port = self.nginx.port(row);
+        let mut page = self.nginx.page.clone();
+        let (ended, most) = page.watch(|| self.drive(row, tool, port, HELD_SECONDS));
+        // It knows how often it was asked.
+        self.nginx.page = page;
+        ended?;
+        most
     }
 
     fn run(&mut self, row: &Row, tool: Tool) -> Result<Run, String> {
-        let port = self.nginx.port(row.security);
-        let before = self.nginx.requests()?;
+        let port = self.nginx.port(row);
+        let before = self.nginx.page.read()?.requests;
         let usage = self.drive(row, tool, port, self.seconds)?;
-        let requests = self.nginx.requests()? - before;
+        let requests = self.nginx.page.read()?.requests - before;
         if requests == 0 {
             return Err("no request came".to_string());
         }

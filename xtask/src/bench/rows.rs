@@ -24,6 +24,16 @@ pub(super) enum Security {
     Full,
 }
 
+/// What is spoken on a row's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Http {
+    /// HTTP/1.1 (or 1.0, where a tool has no other): one request at a time on a connection.
+    One,
+    /// HTTP/2 with this many requests at once on each connection: by ALPN over TLS, by prior
+    /// knowledge in clear.
+    Two { streams: u32 },
+}
+
 /// What prony must reach in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Target {
@@ -46,6 +56,7 @@ pub(super) struct Row {
     pub(super) title: &'static str,
     pub(super) shape: Shape,
     pub(super) security: Security,
+    pub(super) http: Http,
     pub(super) connections: u32,
     /// What is asked for; the server has it (see `server`).
     pub(super) path: &'static str,
@@ -55,6 +66,16 @@ pub(super) struct Row {
     /// out.
     pub(super) quick: Option<Tool>,
     pub(super) target: Target,
+}
+
+impl Row {
+    /// Requests that are on their way at once when all is well.
+    pub(super) fn at_once(&self) -> u32 {
+        match self.http {
+            Http::One => self.connections,
+            Http::Two { streams } => self.connections * streams,
+        }
+    }
 }
 
 const fn at_most(cost: f64) -> Target {
@@ -84,11 +105,24 @@ const fn keep_alive(
         title,
         shape: Shape::KeepAlive,
         security: Security::Clear,
+        http: Http::One,
         connections: 64,
         path,
         references: &[Tool::Floor],
         quick,
         target: ahead(1.08),
+    }
+}
+
+/// HTTP/2 over TLS with 13 bytes.
+const fn h2(id: &'static str, title: &'static str, connections: u32, streams: u32) -> Row {
+    Row {
+        security: Security::Resumable,
+        http: Http::Two { streams },
+        connections,
+        references: &[Tool::H2load, Tool::Prony],
+        target: ahead(0.75),
+        ..keep_alive(id, title, "/13", None)
     }
 }
 
@@ -154,6 +188,25 @@ pub(super) const ROWS: &[Row] = &[
             "open loop, 20,000/s, 64, 1K",
             "/1k",
             Some(Tool::H2load),
+        )
+    },
+    Row {
+        quick: Some(Tool::H2load),
+        ..h2("h2-tls-16x32", "HTTP/2 over TLS, 16 × 32, 13 bytes", 16, 32)
+    },
+    h2("h2-tls-1x100", "HTTP/2 over TLS, 1 × 100, 13 bytes", 1, 100),
+    Row {
+        path: "/100k",
+        target: ahead(0.90),
+        ..h2("h2-tls-100k", "HTTP/2 over TLS, 16 × 8, 100K", 16, 8)
+    },
+    Row {
+        security: Security::Clear,
+        ..h2(
+            "h2-clear-16x32",
+            "HTTP/2 in clear, 16 × 32, 13 bytes",
+            16,
+            32,
         )
     },
 ];

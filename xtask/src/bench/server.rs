@@ -1,21 +1,35 @@
 //! The server that every tool loads: nginx with one worker on a core, its own configuration in a
 //! folder of its own, and nothing written while it serves.
 
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use super::process;
-use super::rows::Security;
+use super::rows::{Http, Row, Security};
+use super::status::StatusPage;
 use super::witness;
 
 /// The log of the witnessed ports, in nginx's folder.
 pub(super) const WITNESS_LOG: &str = "witness.log";
 
 /// Bodies by their path, in bytes; `/13` is in the configuration itself.
-const FILES: &[(&str, usize)] = &[("1k", 1024), ("10k", 10 * 1024), ("100k", 100 * 1024)];
+const FILES: &[(&str, usize)] = &[
+    ("1k", 1024),
+    ("10k", 10 * 1024),
+    ("100k", 100 * 1024),
+    ("held", 1024),
+];
+
+/// A path that is answered at [`HELD_RATE`], so that requests for it are seen side by side.
+pub(super) const HELD: &str = "/held";
+
+/// In bytes a second. nginx sends what a second may have at once and the rest in the next one.
+const HELD_RATE: u32 = 768;
+
+/// Streams that nginx lets a connection have at once: more than any row wants.
+const MOST_STREAMS: u32 = 256;
 
 /// How long nginx may take to listen, or to let go of the connections of the last run.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -36,14 +50,20 @@ struct Listeners {
     clear: u16,
     resumable: u16,
     full: u16,
+    /// HTTP/2 by prior knowledge.
+    clear_h2: u16,
+    /// HTTP/2 by ALPN.
+    secure_h2: u16,
 }
 
 impl Listeners {
-    fn port(self, security: Security) -> u16 {
-        match security {
-            Security::Clear => self.clear,
-            Security::Resumable => self.resumable,
-            Security::Full => self.full,
+    fn port(self, row: &Row) -> u16 {
+        match (row.http, row.security) {
+            (Http::One, Security::Clear) => self.clear,
+            (Http::One, Security::Resumable) => self.resumable,
+            (Http::One, Security::Full) => self.full,
+            (Http::Two { .. }, Security::Clear) => self.clear_h2,
+            (Http::Two { .. }, Security::Resumable | Security::Full) => self.secure_h2,
         }
     }
 }
@@ -52,17 +72,7 @@ impl Listeners {
 pub(super) struct Nginx {
     child: Child,
     ports: Ports,
-    /// How often its status page was asked for.
-    questions: u64,
-}
-
-/// What nginx says of itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Status {
-    /// Connections open now, that of the question included.
-    active: u64,
-    /// Requests since the start, the question included.
-    requests: u64,
+    pub(super) page: StatusPage,
 }
 
 impl Nginx {
@@ -87,32 +97,26 @@ impl Nginx {
         let mut nginx = Nginx {
             child,
             ports,
-            questions: 0,
+            page: StatusPage::new(ports.status),
         };
         nginx.wait_until_it_listens(folder)?;
         Ok(nginx)
     }
 
-    /// The port for connections that are protected so.
-    pub(super) fn port(&self, security: Security) -> u16 {
-        self.ports.measured.port(security)
+    /// The port for a row's connections.
+    pub(super) fn port(&self, row: &Row) -> u16 {
+        self.ports.measured.port(row)
     }
 
-    /// The port for connections that are protected so and leave lines in the log.
-    pub(super) fn witnessed_port(&self, security: Security) -> u16 {
-        self.ports.witnessed.port(security)
-    }
-
-    /// How many requests it has counted since the start, those for its status left out.
-    pub(super) fn requests(&mut self) -> Result<u64, String> {
-        let status = self.status()?;
-        Ok(status.requests.saturating_sub(self.questions))
+    /// The port for a row's connections where they leave lines in the log.
+    pub(super) fn witnessed_port(&self, row: &Row) -> u16 {
+        self.ports.witnessed.port(row)
     }
 
     /// Waits until the last run's connections are gone.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let started = Instant::now();
-        while self.status()?.active > 1 {
+        while self.page.read()?.open > 0 {
             if started.elapsed() > PATIENCE {
                 return Err("nginx does not let go of the last run's connections".to_string());
             }
@@ -121,18 +125,9 @@ impl Nginx {
         Ok(())
     }
 
-    fn status(&mut self) -> Result<Status, String> {
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.ports.status);
-        let page = ask(address).map_err(|e| format!("nginx's status page: {e}"))?;
-        self.questions += 1;
-        Status::parse(&page).ok_or_else(|| format!("nginx's status page says:\n{page}"))
-    }
-
     fn wait_until_it_listens(&mut self, folder: &Path) -> Result<(), String> {
         let started = Instant::now();
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, self.ports.status);
-        // Connected to, never asked: the page counts its own questions.
-        while TcpStream::connect(address).is_err() {
+        while !self.page.is_there() {
             let ended = self.child.try_wait().ok().flatten();
             if ended.is_some() || started.elapsed() > PATIENCE {
                 let said: String = ["nginx.out", "error.log"]
@@ -154,45 +149,28 @@ impl Drop for Nginx {
     }
 }
 
-impl Status {
-    /// Reads the page of nginx's `stub_status`.
-    fn parse(page: &str) -> Option<Status> {
-        let mut lines = page.lines().skip_while(|l| !l.starts_with("Active"));
-        let active = lines.next()?.split_whitespace().last()?.parse().ok()?;
-        let requests = lines.nth(1)?.split_whitespace().nth(2)?.parse().ok()?;
-        Some(Status { active, requests })
-    }
-}
-
-fn ask(address: SocketAddrV4) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-    let mut page = String::new();
-    stream.read_to_string(&mut page)?;
-    Ok(page)
-}
-
 /// Ports that nobody listens on at this moment, on any address.
 fn free_ports() -> std::io::Result<Ports> {
-    let listeners = [(); 7].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
-    let mut ports = [0; 7];
+    let listeners = [(); 11].map(|()| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)));
+    let mut ports = [0; 11];
     for (port, listener) in ports.iter_mut().zip(listeners) {
         *port = listener?.local_addr()?.port();
     }
     Ok(ports.into())
 }
 
-impl From<[u16; 7]> for Ports {
-    fn from([status, ports @ ..]: [u16; 7]) -> Ports {
+impl From<[u16; 11]> for Ports {
+    fn from([status, ports @ ..]: [u16; 11]) -> Ports {
         let listeners = |at: usize| Listeners {
             clear: ports[at],
             resumable: ports[at + 1],
             full: ports[at + 2],
+            clear_h2: ports[at + 3],
+            secure_h2: ports[at + 4],
         };
         Ports {
             measured: listeners(0),
-            witnessed: listeners(3),
+            witnessed: listeners(5),
             status,
         }
     }
@@ -248,6 +226,7 @@ http {{
     open_file_cache_valid 1h;
     keepalive_requests 4000000000;
     keepalive_timeout 1h;
+    http2_max_concurrent_streams {MOST_STREAMS};
     ssl_certificate cert.pem;
     ssl_certificate_key key.pem;
     ssl_protocols TLSv1.2 TLSv1.3;
@@ -272,6 +251,8 @@ fn servers(ports: Listeners, log: &str) -> String {
             format!("{} ssl", ports.full),
             "ssl_session_tickets off; ssl_session_cache off;",
         ),
+        (format!("{} http2", ports.clear_h2), ""),
+        (format!("{} ssl http2", ports.secure_h2), resumption),
     ];
     let server = |(listen, more): &(String, &str)| {
         format!(
@@ -280,6 +261,7 @@ fn servers(ports: Listeners, log: &str) -> String {
         access_log {log};
         {more}
         location = /13 {{ return 200 \"Hello, world!\"; }}
+        location = {HELD} {{ limit_rate {HELD_RATE}; }}
     }}
 "
         )
@@ -325,24 +307,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_status_page_is_read() {
-        let page = "HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\nActive connections: 65 \nserver \
-                    accepts handled requests\n 66 66 12345 \nReading: 0 Writing: 1 Waiting: 64 \n";
-        let status = Status::parse(page).unwrap();
-        assert_eq!((status.active, status.requests), (65, 12_345));
-        assert_eq!(Status::parse("HTTP/1.1 404 Not Found\r\n\r\n"), None);
-    }
-
-    #[test]
     fn each_kind_of_connection_has_its_own_server() {
-        let ports = Ports::from([1000, 1001, 1002, 1003, 1004, 1005, 1006]);
+        let ports = Ports::from(std::array::from_fn(|n| 1000 + n as u16));
         let text = configuration(Path::new("/srv/bench"), ports);
         for part in [
             "listen 127.0.0.1:1000;",
             "listen 0.0.0.0:1001 backlog=16384;\n        access_log off;",
             "listen 0.0.0.0:1002 ssl",
             "listen 0.0.0.0:1003 ssl",
-            "listen 0.0.0.0:1006 ssl backlog=16384;\n        access_log witness.log witness;",
+            "listen 0.0.0.0:1008 ssl backlog=16384;\n        access_log witness.log witness;",
+            "listen 0.0.0.0:1004 http2 backlog=16384;\n        access_log off;",
+            "listen 0.0.0.0:1010 ssl http2 backlog=16384;\n        access_log witness.log",
             "ssl_session_tickets off",
             "root \"/srv/bench/files\"",
         ] {

@@ -1,7 +1,7 @@
 //! The tools, and the command line with which each does a row. Pure: starting them is
 //! `rotation`'s.
 
-use super::rows::{Row, Security, Shape};
+use super::rows::{Http, Row, Security, Shape};
 
 /// A generator of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,6 +79,14 @@ impl Tool {
         let paced = matches!(row.shape, Shape::Paced(_));
         match self {
             Tool::Floor if row.security != Security::Clear => Some("speaks no TLS"),
+            Tool::Floor | Tool::Wrk | Tool::Ab | Tool::Siege | Tool::Wrk2
+                if row.http != Http::One =>
+            {
+                Some("speaks no HTTP/2")
+            }
+            Tool::Hey if row.http != Http::One && row.security == Security::Clear => {
+                Some("speaks HTTP/2 over TLS only")
+            }
             Tool::Wrk | Tool::Ab | Tool::Siege if paced => Some("keeps no rate"),
             Tool::Wrk2 if !paced => Some("keeps a rate and does nothing else"),
             Tool::Siege if row.connections > 1000 => Some("a thread for each connection"),
@@ -106,6 +114,10 @@ impl Tool {
         let close_header = if closes { "-H 'Connection: close'" } else { "" };
         let if_closes = |flag| if closes { flag } else { "" };
         let if_secure = |flag| if secure { flag } else { "" };
+        let streams = match row.http {
+            Http::One => None,
+            Http::Two { streams } => Some(streams),
+        };
         let line = match self {
             Tool::Floor => {
                 let Errand { address, port, .. } = *errand;
@@ -130,32 +142,27 @@ impl Tool {
             }
             Tool::H2load => {
                 let pace = each.map(|e| format!("--rps {e}")).unwrap_or_default();
-                format!("--h1 -t1 -c{connections} -D{seconds} {pace} {close_header} {url}")
+                let version = streams.map_or("--h1".to_string(), |n| format!("-m{n}"));
+                format!("{version} -t1 -c{connections} -D{seconds} {pace} {close_header} {url}")
             }
             Tool::Fortio => {
                 let rate = rate.unwrap_or(0);
                 let close = if_closes("-keepalive=false");
                 let insecure = if_secure("-k");
+                let version = streams.map_or("", |_| "-h2");
                 format!(
                     "load -quiet -loglevel Critical -allow-initial-errors -qps {rate} -c \
-                     {connections} -t {seconds}s {close} {insecure} {url}"
+                     {connections} -t {seconds}s {version} {close} {insecure} {url}"
                 )
             }
-            Tool::Oha => {
-                let pace = rate
-                    .map(|r| format!("-q {r} --latency-correction"))
-                    .unwrap_or_default();
-                let close = if_closes("--disable-keepalive");
-                let insecure = if_secure("--insecure");
-                format!(
-                    "--no-tui --worker-threads 1 -c {connections} -z {seconds}s {pace} {close} \
-                     {insecure} {url}"
-                )
-            }
+            Tool::Oha => oha(row, errand, rate),
             Tool::Hey => {
                 let pace = each.map(|e| format!("-q {e}")).unwrap_or_default();
                 let close = if_closes("-disable-keepalive");
-                format!("-cpus 1 -c {connections} -z {seconds}s {pace} {close} {url}")
+                // Its workers share the connections that Go's library thinks right.
+                let version = streams.map_or("", |_| "-h2");
+                let workers = row.at_once();
+                format!("-cpus 1 {version} -c {workers} -z {seconds}s {pace} {close} {url}")
             }
             Tool::Siege => {
                 let settings = if closes {
@@ -178,6 +185,9 @@ fn prony(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
     if let Some(rate) = rate {
         line.push_str(&format!(" -r {rate}"));
     }
+    if let Http::Two { streams } = row.http {
+        line.push_str(&format!(" --http 2 --streams {streams}"));
+    }
     if row.shape == Shape::Close {
         line.push_str(" --no-keepalive");
     }
@@ -186,6 +196,28 @@ fn prony(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
     }
     if row.security == Security::Full {
         line.push_str(" --no-resumption");
+    }
+    line.push(' ');
+    line.push_str(errand.url);
+    line
+}
+
+fn oha(row: &Row, errand: &Errand, rate: Option<u32>) -> String {
+    let mut line = format!(
+        "--no-tui --worker-threads 1 -c {} -z {}s",
+        row.connections, errand.seconds
+    );
+    if let Some(rate) = rate {
+        line.push_str(&format!(" -q {rate} --latency-correction"));
+    }
+    if let Http::Two { streams } = row.http {
+        line.push_str(&format!(" --http2 -p {streams}"));
+    }
+    if row.shape == Shape::Close {
+        line.push_str(" --disable-keepalive");
+    }
+    if row.security != Security::Clear {
+        line.push_str(" --insecure");
     }
     line.push(' ');
     line.push_str(errand.url);
@@ -261,12 +293,39 @@ mod tests {
     }
 
     #[test]
+    fn streams_are_asked_for_in_each_tools_own_way() {
+        let url = ERRAND.url;
+        let expected = [
+            (Tool::H2load, format!("-m32 -t1 -c16 -D6 {url}")),
+            (Tool::Hey, format!("-cpus 1 -h2 -c 512 -z 6s {url}")),
+        ];
+        for (tool, arguments) in expected {
+            assert_eq!(line(tool, "h2-tls-16x32"), arguments);
+        }
+        for (tool, part) in [
+            (Tool::Prony, "--http 2 --streams 32 --insecure"),
+            (Tool::Oha, "-c 16 -z 6s --http2 -p 32 --insecure"),
+            (Tool::Fortio, "-c 16 -t 6s -h2 -k"),
+        ] {
+            let line = line(tool, "h2-tls-16x32");
+            assert!(line.contains(part), "{line}");
+        }
+        let clear = line(Tool::Prony, "h2-clear-16x32");
+        assert!(clear.contains("--http 2 --streams 32 http://"), "{clear}");
+        assert!(!line(Tool::Prony, "tls-1k").contains("--http"));
+    }
+
+    #[test]
     fn what_a_tool_can_not_do_it_is_not_asked_for() {
         assert!(Tool::Floor.unfit(row("tls-1k")).is_some());
         assert!(Tool::Wrk.unfit(row("open-1k")).is_some());
         assert!(Tool::Siege.unfit(row("many-1k")).is_some());
         assert!(Tool::Fortio.unfit(row("tls-full")).is_none());
         assert!(Tool::Wrk2.unfit(row("ka-1k")).is_some());
+        assert!(Tool::Wrk.unfit(row("h2-tls-16x32")).is_some());
+        assert!(Tool::Hey.unfit(row("h2-tls-1x100")).is_none());
+        assert!(Tool::Hey.unfit(row("h2-clear-16x32")).is_some());
+        assert!(Tool::Floor.unfit(row("h2-clear-16x32")).is_some());
         for row in ROWS {
             assert!(Tool::Prony.unfit(row).is_none(), "{}", row.id);
             assert!(row.references[0].unfit(row).is_none(), "{}", row.id);

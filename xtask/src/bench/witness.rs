@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::rows::{Row, Security, Shape};
+use super::rows::{Http, Row, Security, Shape};
 
 /// A line of the log, as nginx wants it described.
-pub(super) const FORMAT: &str = "$status $connection_requests $ssl_session_reused $ssl_protocol";
+pub(super) const FORMAT: &str =
+    "$status $connection_requests $ssl_session_reused $ssl_protocol $server_protocol";
 
 /// A tool that resumes less than this share of its TLS sessions does not resume.
 const RESUMES: f64 = 0.2;
@@ -24,7 +25,10 @@ pub(super) struct Testimony {
     connections: u64,
     /// Connections that resumed a TLS session.
     resumed: u64,
+    /// Versions of TLS.
     protocols: BTreeSet<String>,
+    /// Versions of HTTP.
+    versions: BTreeSet<String>,
 }
 
 impl Testimony {
@@ -35,12 +39,14 @@ impl Testimony {
             let mut words = line.split(' ');
             let mut word = || words.next().unwrap_or_default();
             let (status, nth, reused, protocol) = (word(), word(), word(), word());
+            let version = word();
             sum.requests += 1;
             sum.answered += u64::from(status == "200");
             let first = nth == "1";
             sum.connections += u64::from(first);
             sum.resumed += u64::from(first && reused == "r");
             sum.protocols.insert(protocol.to_string());
+            sum.versions.insert(version.to_string());
         }
         sum
     }
@@ -71,6 +77,9 @@ impl Testimony {
             }
             _ => {}
         }
+        if let Some(problem) = self.other_than_http_2(row) {
+            return Some(problem);
+        }
         if row.security == Security::Clear {
             return None;
         }
@@ -85,15 +94,41 @@ impl Testimony {
         (is_resumed(row) && share < RESUMES).then(|| resumes(share))
     }
 
-    /// What a reader should know of a tool that does what the row says.
-    pub(super) fn remark(&self, row: &Row) -> Option<String> {
+    /// What a tool does otherwise where the row says HTTP/2 and over how many connections.
+    fn other_than_http_2(&self, row: &Row) -> Option<String> {
+        if row.http == Http::One {
+            return None;
+        }
+        if !self.versions.iter().eq(["HTTP/2.0"]) {
+            let spoken: Vec<&str> = self.versions.iter().map(String::as_str).collect();
+            return Some(format!("speaks {}", spoken.join(" and ")));
+        }
+        let wanted = row.connections;
+        (self.connections != u64::from(wanted))
+            .then(|| format!("uses {} connections, not {wanted}", self.connections))
+    }
+
+    /// What a reader should know of a tool that does what the row says; it opened so many
+    /// connections.
+    pub(super) fn remark(&self, row: &Row, opened: u64) -> Option<String> {
         let share = self.resumed_share();
-        (is_resumed(row) && share < RESUMES_ALL).then(|| resumes(share))
+        if is_resumed(row) && share < RESUMES_ALL {
+            return Some(resumes(share));
+        }
+        let used = self.connections;
+        (row.http != Http::One && opened > used)
+            .then(|| format!("opens {opened} connections and uses {used}"))
     }
 
     fn resumed_share(&self) -> f64 {
         self.resumed as f64 / self.connections.max(1) as f64
     }
+}
+
+/// What a tool does otherwise than a row says if it has `most` requests on their way at once.
+pub(super) fn objection_to_most(row: &Row, most: u64) -> Option<String> {
+    let wanted = row.at_once();
+    (most != u64::from(wanted)).then(|| format!("has {most} requests at once, not {wanted}"))
 }
 
 fn is_resumed(row: &Row) -> bool {
@@ -146,12 +181,39 @@ mod tests {
         let half = "200 1 . TLSv1.3\n200 1 r TLSv1.3\n".repeat(9);
         assert_eq!(objection("tls-resumed", &half), None);
         let row = ROWS.iter().find(|r| r.id == "tls-resumed").unwrap();
-        let remark = |log: &str| Testimony::of(log).remark(row);
+        let remark = |log: &str| Testimony::of(log).remark(row, 0);
         assert_eq!(remark(&half).unwrap(), "resumes 50% of its TLS sessions");
         assert_eq!(remark(&resumed), None);
         assert_eq!(
             objection("tls-1k", "200 1 . TLSv1.3\n200 2 . TLSv1.3\n"),
             None
+        );
+    }
+
+    #[test]
+    fn http_2_is_spoken_over_as_many_connections_as_the_row_says() {
+        let log = |connections: usize, version: &str| {
+            let first = format!("200 1 . TLSv1.3 {version}\n").repeat(connections);
+            first + &format!("200 2 . TLSv1.3 {version}\n").repeat(connections)
+        };
+        let good = log(16, "HTTP/2.0");
+        assert_eq!(objection("h2-tls-16x32", &good), None);
+        assert_eq!(
+            objection("h2-tls-1x100", &good).unwrap(),
+            "uses 16 connections, not 1"
+        );
+        assert_eq!(
+            objection("h2-tls-16x32", &log(16, "HTTP/1.1")).unwrap(),
+            "speaks HTTP/1.1"
+        );
+        let row = ROWS.iter().find(|r| r.id == "h2-tls-16x32").unwrap();
+        let remark = |opened| Testimony::of(&good).remark(row, opened);
+        assert_eq!(remark(16), None);
+        assert_eq!(remark(500).unwrap(), "opens 500 connections and uses 16");
+        assert_eq!(objection_to_most(row, 512), None);
+        assert_eq!(
+            objection_to_most(row, 16).unwrap(),
+            "has 16 requests at once, not 512"
         );
     }
 

@@ -77,6 +77,9 @@ pub(crate) const BROWSERS: &[&str] = &[
     "chrome",
 ];
 
+/// These are for Linux: the test that starts them knows how its distributions build them.
+const HTTP2: &str = "a server that HTTP/2 is tested with";
+
 /// Everything that the tests need beyond Rust.
 pub(crate) const NEEDS: &[Need] = &[
     Need {
@@ -127,6 +130,47 @@ pub(crate) const NEEDS: &[Need] = &[
         dnf: "openssl",
         pacman: "openssl",
         apk: "openssl",
+        pkg: "",
+    },
+    Need {
+        name: "Apache httpd",
+        why: HTTP2,
+        probe: Probe::Program(&["apache2", "httpd"]),
+        apt: "apache2",
+        // It brings the server with it.
+        dnf: "mod_ssl",
+        pacman: "apache",
+        apk: "apache2-http2",
+        pkg: "",
+    },
+    Need {
+        name: "HAProxy",
+        why: HTTP2,
+        probe: Probe::Program(&["haproxy"]),
+        apt: "haproxy",
+        dnf: "haproxy",
+        pacman: "haproxy",
+        apk: "haproxy",
+        pkg: "",
+    },
+    Need {
+        name: "Caddy",
+        why: HTTP2,
+        probe: Probe::Program(&["caddy"]),
+        apt: "caddy",
+        dnf: "caddy",
+        pacman: "caddy",
+        apk: "caddy",
+        pkg: "",
+    },
+    Need {
+        name: "nghttpd",
+        why: HTTP2,
+        probe: Probe::Program(&["nghttpd"]),
+        apt: "nghttp2-server",
+        dnf: "nghttp2",
+        pacman: "nghttp2",
+        apk: "nghttp2",
         pkg: "",
     },
     Need {
@@ -289,6 +333,10 @@ mod tests {
             "gunicorn",
             "python3-django",
             "iproute2",
+            "apache2",
+            "haproxy",
+            "caddy",
+            "nghttp2-server",
             "chromium",
         ];
         assert_eq!(names(&selection, Manager::Apt), expected);

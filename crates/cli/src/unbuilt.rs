@@ -4,10 +4,10 @@
 const COMMANDS: &[&str] = &["agent", "fleet", "doctor", "hey", "wrk", "ab", "siege"];
 
 /// Options.
-const OPTIONS: &[&str] = &["--streams", "--proxy", "--follow", "--pdf"];
+const OPTIONS: &[&str] = &["--proxy", "--follow", "--pdf"];
 
 /// Values of options that have others.
-const VALUES: &[(&str, &str)] = &[("--http", "2"), ("--http", "3")];
+const VALUES: &[(&str, &str)] = &[("--http", "3")];
 
 /// The name of a command that is not built yet, if that is what was typed.
 pub(crate) fn command(typed: &str) -> Option<String> {

@@ -15,6 +15,15 @@ pub(crate) struct Expectations {
 }
 
 impl Expectations {
+    /// Whatever comes is good.
+    pub(crate) fn anything() -> Expectations {
+        Expectations {
+            status: StatusSet::all(),
+            size: None,
+            sha256: None,
+        }
+    }
+
     pub(crate) fn new(options: &LoadOptions) -> Expectations {
         Expectations {
             status: options.expect_status.clone(),
@@ -28,7 +37,7 @@ impl Expectations {
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     length: u64,
-    /// Boxed, as it is large and few loads want it; once there it is kept for the next body.
+    /// Boxed, as it is large and few loads want it; once there every body is hashed.
     hash: Option<Box<Sha256>>,
 }
 
@@ -36,7 +45,7 @@ impl Body {
     /// Begins a new body.
     pub(crate) fn start(&mut self, expected: &Expectations) {
         self.length = 0;
-        if expected.sha256.is_some() {
+        if expected.sha256.is_some() || self.hash.is_some() {
             self.hash.get_or_insert_default().reset();
         }
     }
@@ -45,6 +54,19 @@ impl Body {
         self.length += piece.len() as u64;
         if let Some(hash) = &mut self.hash {
             hash.update(piece);
+        }
+    }
+
+    /// From now on every body is hashed, expected or not, for [`Body::take_hash`].
+    pub(crate) fn hash_always(&mut self) {
+        self.hash.get_or_insert_default();
+    }
+
+    /// The hash of what came since the body began, if nothing else was expected of it.
+    pub(crate) fn take_hash(&mut self) -> [u8; 32] {
+        match &mut self.hash {
+            Some(hash) => hash.finalize_reset().into(),
+            None => Sha256::digest([]).into(),
         }
     }
 

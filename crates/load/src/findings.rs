@@ -71,7 +71,8 @@ fn generator_saturated(record: &Record) -> Option<Finding> {
     let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_US;
     let queued = generator.queue_share;
     let load = &record.load;
-    let in_hand = IN_HAND * f64::from(load.threads.max(1)) / f64::from(load.connections.max(1));
+    let places = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));
+    let in_hand = IN_HAND * f64::from(load.threads.max(1)) / places;
     let severity = match late {
         true => Severity::Error,
         false if queued >= QUEUED + in_hand => Severity::Error,
@@ -105,6 +106,26 @@ fn generator_saturated(record: &Record) -> Option<Finding> {
              may have set the rate. Give it more cores (--cores, --threads), or load less."
         ),
     ))
+}
+
+/// The peer, and not the flag, said how many requests a connection carries.
+pub(crate) fn streams_limited(record: &Record, limit: u32) -> Finding {
+    let wanted = record.load.streams;
+    let held = match record.negotiated.http.as_deref() {
+        Some("2") | None => format!(
+            "The server allows {limit} streams at once on a connection \
+             (SETTINGS_MAX_CONCURRENT_STREAMS)"
+        ),
+        Some(_) => "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
+    };
+    Finding::new(
+        "streams-limited",
+        Severity::Warning,
+        format!(
+            "{held}, and {wanted} were asked for: the load was lighter than --streams says. Raise the \
+             server's limit, use more connections, or ask for {limit}."
+        ),
+    )
 }
 
 fn generator_starved(record: &Record) -> Option<Finding> {

@@ -19,6 +19,7 @@ mod progress;
 pub mod quantity;
 mod reasons;
 mod run;
+mod seat;
 mod sequence;
 mod slot;
 mod socket;

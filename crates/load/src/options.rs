@@ -38,6 +38,9 @@ pub enum HttpFlag {
     /// HTTP/1.1.
     #[value(name = "1.1")]
     Http11,
+    /// HTTP/2: over TLS by ALPN, in clear by prior knowledge.
+    #[value(name = "2")]
+    Http2,
 }
 
 /// `--tls-min` and `--tls-max`.
@@ -126,9 +129,12 @@ pub struct LoadOptions {
     /// A file that holds the request's body
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     pub body_file: Option<PathBuf>,
-    /// The HTTP version to speak
-    #[arg(long, value_enum, default_value = "1.1", help_heading = "Request")]
-    pub http: HttpFlag,
+    /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in clear 1.1]
+    #[arg(long, value_enum, help_heading = "Request")]
+    pub http: Option<HttpFlag>,
+    /// Requests at once on each HTTP/2 connection
+    #[arg(long, value_name = "N", default_value = "1", value_parser = quantity::count, help_heading = "Request")]
+    pub streams: u64,
     /// A connection for each request
     #[arg(long, help_heading = "Request")]
     pub no_keepalive: bool,
@@ -277,7 +283,7 @@ mod tests {
         );
         assert_eq!(load.timeout, Duration::from_secs(20));
         assert_eq!(load.connect_timeout, Duration::from_secs(5));
-        assert_eq!((load.method.as_str(), load.http), ("GET", HttpFlag::Http11));
+        assert_eq!((load.method.as_str(), load.http), ("GET", None));
         assert!(load.expect_status.contains(399) && !load.expect_status.contains(400));
     }
 
@@ -305,6 +311,7 @@ mod tests {
             "--body x",
             "--body-file f",
             "--http 1.0",
+            "--http 2 --streams 100",
             "--no-keepalive",
             "--urls f",
             "--order random",
@@ -342,7 +349,8 @@ mod tests {
             "-t 0",
             "--cores a",
             "--seed x",
-            "--http 2",
+            "--http 3",
+            "--streams 0",
             "--io epoll",
             "--order upside",
             "--connect-timeout 0s",
@@ -355,7 +363,6 @@ mod tests {
             "--source 127.0.0.0/33",
             "--source 127.0.0.2 --unix /s",
             "--body x --body-file f",
-            "--streams 2",
         ];
         for words in bad {
             let words: Vec<_> = words.split(' ').collect();

@@ -4,14 +4,14 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
-use prony_record::{Negotiated, Outcome};
+use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::connection::{Connection, Progress};
+use crate::connection::{Buffers, Connection, Ending, Progress, Reason};
+use crate::expect::Expectations;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
 use crate::spec::{LoadSpec, Request};
-use crate::tls;
 
 /// How soon a probe notices that it is to stop.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -59,46 +59,76 @@ pub fn probe_until(
     let source = spec.sources.in_turn(&target.peer, 0);
     let mut line = Line::connect(&target.peer, source, timeout, is_stopped)?;
     let mut connection = Connection::new();
-    connection.hash_bodies();
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
-            .open_tls(&settings.client(1), name)
+            .open_tls(&settings.client(1), name, spec.protocols)
             .map_err(|reason| reason.to_string())?,
         _ => {
-            connection.open();
-            connection.begin(request, &spec.expect);
-            line.send(&request.bytes)?;
+            connection.open(spec.protocols);
+            begin(&mut connection, request)?;
+            if !connection.is_multiplexed() {
+                line.send(&request.bytes)?;
+            }
         }
     }
-    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], tls::Buffers::default());
+    let anything = Expectations::anything();
+    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], Buffers::default());
     loop {
-        line.flush(&mut connection, request)?;
+        line.flush(&mut connection, request, &mut buffers)?;
         let progress = match line.receive(&mut buffer)? {
-            0 => connection.closed(&spec.expect),
-            length => connection.receive(&buffer[..length], &spec.expect, &mut buffers),
+            0 => connection.closed(&anything),
+            length => connection.receive(&buffer[..length], Nanos::ZERO, &anything, &mut buffers),
         };
-        match progress {
-            Progress::Waiting => {}
-            Progress::Secured => connection.begin(request, &spec.expect),
-            Progress::Answered { .. } => {
-                return Ok(Answer {
-                    request: request.name.clone(),
-                    status: connection.status().unwrap_or(0),
-                    length: connection.received_bytes().1,
-                    sha256: connection.take_hash(),
-                    negotiated: connection.negotiated(),
-                });
+        let ended = buffers.ended.drain(..).next();
+        match (ended, progress) {
+            (Some((_, Ending::Answered(_))), _) | (None, Progress::Answered { .. }) => {
+                return Ok(answer(&mut connection, request));
             }
-            Progress::Broken(outcome, reason) => {
+            (Some((_, Ending::Reset { code, .. })), _) => {
+                let reason = Reason::Reset { code, again: false };
+                return Err(format!("{}: {reason}", Outcome::Reset.name()));
+            }
+            (Some((_, Ending::Broken(violation))), _) => {
+                return Err(format!("{}: {violation}", Outcome::Protocol.name()));
+            }
+            (None, Progress::Secured) => begin(&mut connection, request)?,
+            (None, Progress::Waiting | Progress::Streams) => {}
+            (None, Progress::Broken(outcome, reason)) => {
                 return Err(format!("{}: {reason}", outcome.name()));
             }
-            Progress::Lost | Progress::Idle | Progress::Unasked => {
+            (None, Progress::Lost | Progress::Idle | Progress::Unasked) => {
                 return Err(format!(
                     "{}: the server closed the connection without an answer",
                     Outcome::ClosedEarly.name()
                 ));
             }
         }
+    }
+}
+
+/// The request begins, in the first place where there are several.
+fn begin(connection: &mut Connection, request: &Request) -> Result<(), String> {
+    let anything = Expectations::anything();
+    connection.hash_bodies();
+    match (connection.multiplexed_mut(), &request.frames) {
+        (Some(multiplexed), Some(frames)) => multiplexed
+            .start(0, frames, &anything)
+            .map_err(|error| error.to_string()),
+        _ => {
+            connection.begin(request, &anything);
+            Ok(())
+        }
+    }
+}
+
+fn answer(connection: &mut Connection, request: &Request) -> Answer {
+    let received = connection.received(0);
+    Answer {
+        request: request.name.clone(),
+        status: received.status.unwrap_or(0),
+        length: received.body_bytes,
+        sha256: connection.take_hash(),
+        negotiated: connection.negotiated(),
     }
 }
 
@@ -182,11 +212,20 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Sends all that TLS has to say, the request included once it has begun.
-    fn flush(&mut self, connection: &mut Connection, request: &Request) -> Result<(), String> {
+    /// Sends all that TLS and HTTP/2 have to say, the request included once it has begun.
+    fn flush(
+        &mut self,
+        connection: &mut Connection,
+        request: &Request,
+        buffers: &mut Buffers,
+    ) -> Result<(), String> {
         let mut out = Vec::new();
+        let body = request.frames.as_ref().map_or(&[][..], |it| it.body());
         loop {
-            connection.take_out(&request.bytes, &mut out);
+            match connection.is_multiplexed() {
+                true => connection.take_frames(&mut out, buffers, |_| body),
+                false => connection.take_out(&request.bytes, &mut out),
+            }
             if out.is_empty() {
                 return Ok(());
             }

@@ -108,6 +108,11 @@ pub fn cores(typed: &str) -> Result<Vec<usize>, String> {
 pub struct StatusSet(Vec<(u16, u16)>);
 
 impl StatusSet {
+    /// Every status.
+    pub fn all() -> StatusSet {
+        StatusSet(vec![(0, u16::MAX)])
+    }
+
     /// Whether `status` belongs to the set.
     pub fn contains(&self, status: u16) -> bool {
         self.0

@@ -169,6 +169,10 @@ pub(crate) fn merge(
         whole.ended = whole.ended.max(worker.ended);
         whole.effort = whole.effort.merge(worker.effort);
         whole.unasked += worker.unasked;
+        whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
     }
     let outcomes = whole.recorder.outcomes();
     let unstarted = outcomes.get(prony_record::Outcome::Unstarted);
@@ -189,6 +193,10 @@ pub(crate) fn merge(
     record.generator.starved_share = share(whole.effort.starved_share);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
+    let limited = whole.streams_limit;
+    record
+        .findings
+        .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());

@@ -30,24 +30,33 @@ impl Sequence {
         };
         let random = (spec.order == Order::Random && count > 1)
             .then(|| ChaCha8Rng::seed_from_u64(spec.seed.wrapping_add(share.worker)));
-        Sequence {
+        let mut sequence = Sequence {
             count: count as u32,
             next: (first % count) as u32,
             stride: (stride % count) as u32,
             random,
+        };
+        if sequence.random.is_some() {
+            sequence.advance();
         }
+        sequence
     }
 
     /// The next request's index.
     #[inline]
-    pub(crate) fn next(&mut self) -> u32 {
+    pub(crate) fn peek(&self) -> u32 {
+        self.next
+    }
+
+    /// The next request has begun.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
         if let Some(random) = &mut self.random {
-            return random.random_range(0..self.count);
+            self.next = random.random_range(0..self.count);
+            return;
         }
-        let index = self.next;
-        let after = u64::from(index) + u64::from(self.stride);
+        let after = u64::from(self.next) + u64::from(self.stride);
         let count = u64::from(self.count);
         self.next = if after >= count { after - count } else { after } as u32;
-        index
     }
 }

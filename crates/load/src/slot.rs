@@ -1,4 +1,4 @@
-//! One of a worker's connections, and the request on it.
+//! One of a worker's connections.
 
 use prony_record::Nanos;
 
@@ -41,23 +41,6 @@ pub(crate) enum Early {
     Held,
 }
 
-/// A request between its start and its end.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Pending {
-    /// Its index in the spec.
-    pub(crate) request: u32,
-    pub(crate) intended: Nanos,
-    /// When its connect or send began.
-    pub(crate) begun: Nanos,
-    /// When its first byte was handed to the socket.
-    pub(crate) sent: Option<Nanos>,
-    pub(crate) first_byte: Option<Nanos>,
-    /// It is being sent a second time.
-    pub(crate) retried: bool,
-    /// HTTP bytes sent for it so far.
-    pub(crate) bytes_out: u64,
-}
-
 pub(crate) struct Slot {
     pub(crate) state: State,
     pub(crate) early: Early,
@@ -67,13 +50,28 @@ pub(crate) struct Slot {
     pub(crate) target: u32,
     /// Requests that this connection has served.
     pub(crate) served: u64,
-    pub(crate) pending: Option<Pending>,
+    /// Requests that wait for the connection...
+    pub(crate) waiting: u32,
+    /// ...and those that it carries.
+    pub(crate) under_way: u32,
+    /// Seats without a request that can't have one now.
+    pub(crate) parked: u32,
+    /// The seat whose request opened the connection, and with HTTP/1 the one whose request is under
+    /// way.
+    pub(crate) seat: u32,
     /// A send is under way.
     pub(crate) sending: bool,
     /// A send has failed; the answer, or the reason, is still to be received.
     pub(crate) send_failed: bool,
-    /// When the slot became free.
-    pub(crate) free_since: Nanos,
+    /// It has something to say, and is listed for that.
+    pub(crate) is_listed: bool,
+    /// A seat was parked because much waits to be sent.
+    pub(crate) is_choked: bool,
+    /// A request on it ran out of time while nothing at all came: it may be dead, and takes no further
+    /// ones until something comes.
+    pub(crate) is_suspect: bool,
+    /// When something came last. With HTTP/2 only.
+    pub(crate) heard: Nanos,
     pub(crate) connect_began: Nanos,
     pub(crate) tls_began: Nanos,
     /// The rest after the next connect that fails.
@@ -91,10 +89,16 @@ impl Slot {
             connection: Connection::new(),
             target: 0,
             served: 0,
-            pending: None,
+            waiting: 0,
+            under_way: 0,
+            parked: 0,
+            seat: 0,
             sending: false,
             send_failed: false,
-            free_since: Nanos::ZERO,
+            is_listed: false,
+            is_choked: false,
+            is_suspect: false,
+            heard: Nanos::ZERO,
             connect_began: Nanos::ZERO,
             tls_began: Nanos::ZERO,
             backoff: Nanos::ZERO,

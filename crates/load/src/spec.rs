@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, Version};
+use prony_protocol::h2::{ClientSettings, EncodedRequest, Scheme};
 use prony_record::{Finding, LoadInfo, Nanos};
 use rustls::pki_types::ServerName;
 
@@ -64,11 +65,51 @@ pub enum Model {
     },
 }
 
+/// Which HTTP a connection speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Http {
+    /// HTTP/1.0 or 1.1.
+    #[default]
+    One,
+    /// HTTP/2, and nothing else will do.
+    Two,
+    /// Over TLS what ALPN agrees on, of HTTP/2 and 1.1; in clear HTTP/1.1.
+    Agreed,
+}
+
+/// What may be spoken on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Protocols {
+    pub(crate) http: Http,
+    /// Requests at once on a connection, if it speaks HTTP/2.
+    pub(crate) streams: u32,
+}
+
+impl Protocols {
+    /// It will be HTTP/2, or nothing.
+    pub(crate) fn is_two_known(self) -> bool {
+        self.http == Http::Two
+    }
+}
+
+impl Default for Protocols {
+    fn default() -> Protocols {
+        Protocols {
+            http: Http::One,
+            streams: 1,
+        }
+    }
+}
+
 /// One request, written out.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
-    /// Its bytes.
+    /// Its bytes for HTTP/1; none where only HTTP/2 will do.
     pub(crate) bytes: Vec<u8>,
+    /// The same for HTTP/2, where that may be spoken...
+    pub(crate) frames: Option<EncodedRequest>,
+    /// ...and how many bytes that is, with the headers of its frames.
+    pub(crate) bytes_in_frames: u64,
     /// What its method says about the answer's body.
     pub(crate) expects: Expects,
     /// Whether it may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
@@ -90,8 +131,8 @@ pub(crate) struct Target {
     pub(crate) peer: Peer,
     /// The server's name for TLS; none in clear.
     pub(crate) tls: Option<ServerName<'static>>,
-    /// See [`Route::sends_in_a_row`](crate::socket::Route): TLS says much by itself, and a long
-    /// request has a last segment that would wait for the others' acknowledgement.
+    /// See [`Route::sends_in_a_row`](crate::socket::Route): TLS and HTTP/2 say much by themselves,
+    /// and a long request has a last segment that would wait for the others' acknowledgement.
     pub(crate) sends_in_a_row: bool,
 }
 
@@ -108,6 +149,7 @@ pub struct LoadSpec {
     pub(crate) seed: u64,
     pub(crate) model: Model,
     pub(crate) connections: u32,
+    pub(crate) protocols: Protocols,
     pub(crate) threads: u32,
     pub(crate) cores: Vec<usize>,
     pub(crate) limit: Option<u64>,
@@ -141,6 +183,7 @@ impl LoadSpec {
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
         let mut sources = Sources::new(&options.source)?;
         let (requests, targets) = requests(url, options, &sources)?;
+        let protocols = protocols(options, &targets)?;
         sources.check(&targets)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
         let threads = threads(options, connections)?;
@@ -177,6 +220,7 @@ impl LoadSpec {
             seed: options.seed,
             model,
             connections,
+            protocols,
             threads,
             cores: options
                 .cores
@@ -236,6 +280,11 @@ impl LoadSpec {
         self.duration.map(|duration| duration + self.warmup)
     }
 
+    /// Requests that may be under way at once.
+    pub fn concurrency(&self) -> u64 {
+        u64::from(self.connections) * u64::from(self.protocols.streams)
+    }
+
     /// How many of the connections a worker has.
     pub(crate) fn slots(&self, share: Share) -> u32 {
         share.part(u64::from(self.connections)) as u32
@@ -253,16 +302,17 @@ impl LoadSpec {
             url: url.unwrap_or(&self.requests[0].url).to_owned(),
             model: if rate.is_some() { "open" } else { "closed" }.to_owned(),
             connections: self.connections,
-            streams: 1,
+            streams: self.protocols.streams,
             duration_s: self.duration.map(Nanos::as_secs_f64),
             requests: self.limit,
             warmup_s: self.warmup.as_secs_f64(),
             rate_per_s: rate,
             arrivals,
-            http: if options.http == HttpFlag::Http10 {
-                "1.0"
-            } else {
-                "1.1"
+            http: match (options.http, &self.tls) {
+                (Some(HttpFlag::Http10), _) => "1.0",
+                (Some(HttpFlag::Http2), _) => "2",
+                (None, Some(_)) => "auto",
+                (Some(HttpFlag::Http11), _) | (None, None) => "1.1",
             }
             .to_owned(),
             keepalive: self.keepalive,
@@ -288,6 +338,50 @@ fn describe_tls(options: &LoadOptions) -> String {
         "sessions resumed"
     };
     format!("{verified}, {resumed}")
+}
+
+/// The most requests that may be under way at once: each takes some 200 bytes.
+const MOST_CONCURRENT: u64 = 4 * 1024 * 1024;
+
+fn protocols(options: &LoadOptions, targets: &[Target]) -> Result<Protocols, SpecError> {
+    let http = http(options);
+    let streams = options.streams;
+    let is_possible = match http {
+        Http::One => false,
+        Http::Two => true,
+        Http::Agreed => targets.iter().all(|target| target.tls.is_some()),
+    };
+    let wrong = match streams {
+        1 => None,
+        _ if !is_possible => Some("needs HTTP/2; add --http 2".to_owned()),
+        _ if options.no_keepalive => {
+            Some("contradicts --no-keepalive, by which a connection carries one request".to_owned())
+        }
+        _ if streams > u64::from(ClientSettings::STREAMS_MAX) => Some(format!(
+            "is too many; a connection has at most {}",
+            ClientSettings::STREAMS_MAX
+        )),
+        _ if streams.saturating_mul(options.connections) > MOST_CONCURRENT => Some(format!(
+            "on each of {} connections are more than {MOST_CONCURRENT} requests at once; use fewer",
+            options.connections
+        )),
+        _ => None,
+    };
+    match wrong {
+        Some(wrong) => Err(SpecError::Arguments(format!("--streams {streams} {wrong}"))),
+        None => Ok(Protocols {
+            http,
+            streams: streams as u32,
+        }),
+    }
+}
+
+fn http(options: &LoadOptions) -> Http {
+    match options.http {
+        Some(HttpFlag::Http10 | HttpFlag::Http11) => Http::One,
+        Some(HttpFlag::Http2) => Http::Two,
+        None => Http::Agreed,
+    }
 }
 
 fn arrivals(options: &LoadOptions) -> Arrivals {
@@ -428,7 +522,7 @@ fn target(url: &Url, options: &LoadOptions, resolver: &Resolver) -> Result<Targe
         .then(|| ServerName::try_from(name.clone()))
         .transpose()
         .map_err(|_| SpecError::Arguments(format!("\"{name}\" can't be a server's name in TLS")))?;
-    let sends_in_a_row = tls.is_some();
+    let sends_in_a_row = tls.is_some() || http(options) == Http::Two;
     Ok(Target {
         peer,
         tls,
@@ -478,21 +572,39 @@ fn written(
         )));
     }
     let host = wanted.url.host_header();
-    let bytes = h1::encode_request(&h1::RequestSpec {
+    let request = h1::RequestSpec {
         method,
         target: &wanted.url.path,
         version: match options.http {
-            HttpFlag::Http10 => Version::Http10,
-            HttpFlag::Http11 => Version::Http11,
+            Some(HttpFlag::Http10) => Version::Http10,
+            _ => Version::Http11,
         },
         host: &host,
         headers,
         body: &wanted.body,
         keep_alive: !options.no_keepalive,
-    })
-    .map_err(|error| SpecError::Arguments(format!("{}{error}", wanted.place)))?;
+    };
+    let wrong = |error| SpecError::Arguments(format!("{}{error}", wanted.place));
+    let http = http(options);
+    let bytes = match http {
+        Http::Two => Vec::new(),
+        Http::One | Http::Agreed => h1::encode_request(&request).map_err(wrong)?,
+    };
+    let scheme = match wanted.url.tls {
+        true => Some(Scheme::Https),
+        false if http == Http::Two => Some(Scheme::Http),
+        false => None,
+    };
+    let frames = scheme
+        .filter(|_| http != Http::One)
+        .map(|scheme| EncodedRequest::new(&request, scheme))
+        .transpose()
+        .map_err(wrong)?;
+    let bytes_in_frames = frames.as_ref().map_or(0, EncodedRequest::wire_bytes);
     Ok(Request {
         bytes,
+        frames,
+        bytes_in_frames,
         expects: if method == "HEAD" {
             Expects::NoBody
         } else {

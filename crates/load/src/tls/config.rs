@@ -13,7 +13,7 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use super::sessions::Sessions;
 use super::suites;
 use super::verify::{AcceptAny, Remembering};
-use crate::options::{LoadOptions, TlsVersion};
+use crate::options::{HttpFlag, LoadOptions, TlsVersion};
 use crate::spec::SpecError;
 
 /// The groups that are offered for the key exchange, the preferred one first.
@@ -30,6 +30,8 @@ const GROUPS: [&dyn SupportedKxGroup; 3] = [
 
 /// ALPN's name of HTTP/1.0 and 1.1 (RFC 7301 §6).
 const HTTP1: &[u8] = b"http/1.1";
+/// ALPN's name of HTTP/2 (RFC 9113 §3.2).
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// The settings for every TLS connection of a load.
 #[derive(Debug)]
@@ -70,7 +72,11 @@ impl Settings {
                 .map_err(|error| SpecError::Arguments(format!("--cert, --key: {error}")))?,
             _ => builder.with_no_client_auth(),
         };
-        let alpn: &[&[u8]] = &[HTTP1];
+        let alpn: &[&[u8]] = match options.http {
+            None => &[HTTP2, HTTP1],
+            Some(HttpFlag::Http2) => &[HTTP2],
+            Some(HttpFlag::Http10 | HttpFlag::Http11) => &[HTTP1],
+        };
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         config.resumption = Resumption::disabled();
         // For records that are opened and sealed here.

@@ -8,6 +8,9 @@ use rustls::{Error, HandshakeKind};
 use super::traffic::Traffic;
 use super::{Agreed, Buffers, Client};
 
+/// More application data than this, in bytes, along with a handshake is not honest.
+const MOST_EARLY: usize = 64 * 1024;
+
 /// A connection between its first byte and the moment at which it can be used.
 ///
 /// That moment is when the handshake is done and no part of a record is left over: then, and only
@@ -19,6 +22,9 @@ pub(crate) struct Handshake {
     /// Records that have come and are not yet taken in.
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
+    /// Application data that came before this side was done: what a server that speaks first may
+    /// send behind its part of the handshake (RFC 8446 §4.4.4).
+    early: Vec<u8>,
     done: bool,
     peer_has_closed: bool,
     alpn: &'static [&'static [u8]],
@@ -32,6 +38,7 @@ impl Handshake {
             connection: Some(Box::new(connection)),
             incoming: Vec::new(),
             outgoing: Vec::new(),
+            early: Vec::new(),
             done: false,
             peer_has_closed: false,
             alpn: client.alpn,
@@ -45,26 +52,25 @@ impl Handshake {
         self.peer_has_closed
     }
 
-    /// Takes in all of `bytes`; tells whether application data was among them.
-    pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<bool, Error> {
+    /// Takes in all of `bytes`.
+    pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<(), Error> {
         if self.incoming.capacity() == 0 {
             self.incoming = buffers.take();
         }
         self.incoming.extend_from_slice(bytes);
-        let met_data = self.advance()?;
+        self.advance()?;
         if self.incoming.is_empty() {
             buffers.give_back(std::mem::take(&mut self.incoming));
         }
-        Ok(met_data)
+        Ok(())
     }
 
-    /// Lets rustls go on until it needs more bytes; tells whether it met application data.
-    fn advance(&mut self) -> Result<bool, Error> {
+    /// Lets rustls go on until it needs more bytes.
+    fn advance(&mut self) -> Result<(), Error> {
         let Some(connection) = &mut self.connection else {
-            return Ok(false);
+            return Ok(());
         };
         let mut used = 0;
-        let mut met_data = false;
         loop {
             let status = connection.process_tls_records(&mut self.incoming[used..]);
             let go_on = match status.state? {
@@ -79,7 +85,11 @@ impl Handshake {
                 }
                 ConnectionState::ReadTraffic(mut data) => {
                     while let Some(record) = data.next_record() {
-                        met_data |= !record?.payload.is_empty();
+                        self.early.extend_from_slice(record?.payload);
+                    }
+                    if self.early.len() > MOST_EARLY {
+                        let text = "the server sent too much before the handshake was done";
+                        return Err(Error::General(text.to_owned()));
                     }
                     true
                 }
@@ -100,7 +110,7 @@ impl Handshake {
             }
         }
         self.incoming.drain(..used);
-        Ok(met_data)
+        Ok(())
     }
 
     /// What follows the handshake, once it is done.
@@ -127,6 +137,11 @@ impl Handshake {
         let (secrets, schedule) = connection.dangerous_into_kernel_connection()?;
         let outgoing = std::mem::take(&mut self.outgoing);
         Traffic::new(secrets, schedule, agreed, self.keeps_tickets, outgoing).map(Some)
+    }
+
+    /// The application data that came along with the handshake, once.
+    pub(super) fn take_early(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.early)
     }
 
     /// Appends what is to be sent.

@@ -28,7 +28,7 @@ use rustls::{ProtocolVersion, SupportedCipherSuite};
 
 use prony_record::Negotiated;
 
-pub(crate) use config::{Client, Settings};
+pub(crate) use config::{Client, HTTP2, Settings};
 use handshake::Handshake;
 use traffic::Traffic;
 
@@ -50,11 +50,12 @@ pub(crate) enum Event<'b> {
     /// All of them were taken; more is needed.
     NeedMore,
     /// The handshake is done; all bytes were taken.
-    Secured,
+    Secured {
+        /// Application data that came along with it, before anything could be asked for.
+        early: Vec<u8>,
+    },
     /// Application data.
     Plain(&'b [u8]),
-    /// Application data before anything could be asked for.
-    Early,
 }
 
 /// The memory that all connections of a worker share.
@@ -161,14 +162,13 @@ impl Tls {
             Tls::Open(traffic) => traffic.receive(ciphertext, buffers),
             Tls::Handshaking(handshake) => {
                 let bytes = std::mem::take(ciphertext);
-                if handshake.receive(bytes, buffers)? {
-                    return Ok(Event::Early);
-                }
+                handshake.receive(bytes, buffers)?;
                 let Some(traffic) = handshake.finish()? else {
                     return Ok(Event::NeedMore);
                 };
+                let early = handshake.take_early();
                 *self = Tls::Open(Box::new(traffic));
-                Ok(Event::Secured)
+                Ok(Event::Secured { early })
             }
         }
     }

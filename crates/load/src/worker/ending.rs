@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::{Alarm, Pace, Worked, Worker};
-use crate::connection::Reason;
+use crate::connection::{Reason, Received};
 use crate::slot::State;
 use crate::socket::{Close, Sockets};
 
@@ -28,8 +28,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             match (alarm, slot.state) {
                 (Alarm::BackoffOver, State::BackingOff) => {
                     slot.state = State::Vacant;
-                    self.set_free(index, now);
+                    self.vacated(index, now);
                 }
+                (Alarm::RestOver, _) => self.unpark(index, now),
                 (Alarm::ConnectAgain, State::Connecting) => self.connect_again(index),
                 _ => {}
             }
@@ -41,20 +42,32 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         while let Some(index) = self.connect_deadlines.expired(now) {
             self.connect_given_up(index, Outcome::ConnectTimeout, None, now);
         }
-        while let Some(index) = self.request_deadlines.expired(now) {
-            self.fail(index, Outcome::Timeout, None, now);
+        while let Some(seat) = self.request_deadlines.expired(now) {
+            self.timed_out(seat, now);
         }
     }
 
-    pub(super) fn set_free(&mut self, index: u32, now: Nanos) {
-        self.slots[index as usize].free_since = now;
-        self.free.push_back(index);
+    /// A request has had no whole answer in time.
+    fn timed_out(&mut self, seat: u32, now: Nanos) {
+        let place = &self.seats[seat as usize];
+        let index = place.slot;
+        let slot = &self.slots[index as usize];
+        let is_under_way = place.pending.as_ref().is_some_and(|it| it.is_under_way);
+        if is_under_way && slot.connection.is_multiplexed() {
+            self.stream_timed_out(seat, now);
+        } else if is_under_way || slot.waiting + slot.under_way == 1 {
+            self.fail(index, Outcome::Timeout, None, now);
+        } else {
+            // Others still want the connection.
+            self.record_failure(seat, Outcome::Timeout, None, now);
+            self.set_free(seat, now);
+        }
     }
 
     /// A connection that had served its last request is gone.
     pub(super) fn drained(&mut self, index: u32, how: Close, now: Nanos) {
         self.close(index, how);
-        self.set_free(index, now);
+        self.vacated(index, now);
     }
 
     /// Takes the slot's connection down, if it has one.
@@ -71,26 +84,34 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Writes down how the slot's request ended; tells whether it is one of those measured.
-    pub(super) fn record(&mut self, index: u32, outcome: Outcome, now: Nanos) -> bool {
-        let slot = &mut self.slots[index as usize];
-        let Some(pending) = slot.pending.take() else {
+    /// Writes down how the seat's request ended; tells whether it is one of those measured.
+    pub(super) fn record(&mut self, seat: u32, outcome: Outcome, now: Nanos) -> bool {
+        let tag = self.tag(seat);
+        let place = &mut self.seats[seat as usize];
+        let Some(pending) = place.pending.take() else {
             return false;
         };
+        let slot = &mut self.slots[place.slot as usize];
         self.in_flight -= 1;
-        self.request_deadlines.clear(index);
-        let (bytes_in, body_bytes_in) = match pending.sent {
-            Some(_) => slot.connection.received_bytes(),
-            None => (0, 0),
+        self.request_deadlines.clear(seat);
+        let received = match pending.is_under_way {
+            true => {
+                slot.under_way -= 1;
+                slot.connection.received(tag)
+            }
+            false => {
+                slot.waiting -= 1;
+                Received::default()
+            }
         };
         let exchange = Exchange {
             intended: pending.intended,
             sent: pending.sent.unwrap_or(pending.begun),
-            first_byte: pending.first_byte,
+            first_byte: pending.first_byte.or(received.first_byte),
             ended: now,
-            status: slot.connection.status().filter(|_| is_whole(outcome)),
-            bytes_in,
-            body_bytes_in,
+            status: received.status.filter(|_| is_whole(outcome)),
+            bytes_in: received.bytes,
+            body_bytes_in: received.body_bytes,
             bytes_out: pending.bytes_out,
         };
         self.recorder.ended(&exchange, outcome)
@@ -99,20 +120,22 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Writes down a failure, and its reason where the failure counts.
     pub(super) fn record_failure(
         &mut self,
-        index: u32,
+        seat: u32,
         outcome: Outcome,
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        if self.record(index, outcome, now) {
+        if self.record(seat, outcome, now) {
             self.reasons.add(outcome, reason);
         }
     }
 
     /// The load is over at `ended`: what runs is unfinished, what is due and not begun unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> Worked {
+        for seat in 0..self.seats.len() as u32 {
+            self.record(seat, Outcome::Unfinished, ended);
+        }
         for index in 0..self.slots.len() as u32 {
-            self.record(index, Outcome::Unfinished, ended);
             // Aborted, or the ports of a large load would stay in TIME_WAIT for the next one.
             self.close(index, Close::Abort);
         }
@@ -139,6 +162,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             negotiated: self.negotiated,
             ended,
             unasked: self.unasked,
+            streams_limit: self.streams_limit,
         }
     }
 }

@@ -8,8 +8,10 @@
 //! ```
 
 mod ending;
+mod multiplexed;
 mod opening;
 mod reacting;
+mod seating;
 mod starting;
 #[cfg(test)]
 mod tests;
@@ -21,11 +23,13 @@ use std::io;
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use self::opening::Opening;
+use crate::connection::Buffers;
 use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
+use crate::seat::Seat;
 use crate::sequence::Sequence;
 use crate::slot::Slot;
 use crate::socket::{Completion, Sockets};
@@ -40,6 +44,9 @@ const LONGEST_TURN: u32 = 4096;
 const MOST_STARTS: u32 = 64;
 /// And after each completion, which as a rule frees one slot.
 const MOST_STARTS_IN_A_TURN: u32 = 4;
+/// Completions after which what HTTP/2 has to say is sent, if there are still more of them. Sent after
+/// each one, it would go out in more pieces.
+const LONGEST_HOLD_BACK: u32 = 64;
 
 /// What one worker brings home.
 pub(crate) struct Worked {
@@ -52,6 +59,8 @@ pub(crate) struct Worked {
     pub(crate) effort: Effort,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
+    /// The lowest number of streams that a peer allowed, where more were wanted.
+    pub(crate) streams_limit: Option<u32>,
 }
 
 /// Where the next start time comes from.
@@ -68,17 +77,24 @@ enum Pace {
 enum Alarm {
     BackoffOver,
     ConnectAgain,
+    RestOver,
 }
 
 pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
     sockets: S,
     slots: Vec<Slot>,
+    /// As many for each slot as it may have streams, one slot's after the other's.
+    seats: Vec<Seat>,
     /// The number that the next connection has among all of the load's, if all workers opened theirs
     /// in turn.
     next_connection: u64,
-    /// Slots without a request, the one that is free for longest first.
+    /// Seats that may take a request, the one that is free for longest first.
     free: VecDeque<u32>,
+    /// None of them suits the next request.
+    is_stuck: bool,
+    /// Slots whose HTTP/2 has something to say.
+    listed: Vec<u32>,
     /// Not all of many connections have been made yet.
     opening: Option<Opening>,
     pace: Pace,
@@ -93,8 +109,9 @@ pub(crate) struct Worker<'run, S> {
     negotiated: Option<Negotiated>,
     /// None where all is in clear.
     tls: Option<tls::Client>,
-    tls_buffers: tls::Buffers,
+    buffers: Buffers,
     unasked: u64,
+    streams_limit: Option<u32>,
     end: Nanos,
     meter: Meter,
 }
@@ -103,19 +120,26 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Worker number `share.worker` of `share.of`, with its part of the connections and requests.
     pub(crate) fn new(spec: &'run LoadSpec, share: Share, sockets: S) -> Worker<'run, S> {
         let slots = spec.slots(share);
+        let streams = spec.protocols.streams;
+        let seats = slots * streams;
+        // Every connection's first seat before any second one, so that all of them are made.
+        let in_turn = (0..streams).flat_map(|tag| (0..slots).map(move |slot| slot * streams + tag));
         let end = spec.planned().unwrap_or(Nanos::MAX);
         let (pace, measured) = pace(spec, share, end);
         Worker {
             spec,
             sockets,
             slots: (0..slots).map(|_| Slot::new()).collect(),
+            seats: (0..seats).map(|seat| Seat::new(seat / streams)).collect(),
             next_connection: share.worker,
-            free: (0..slots).collect(),
+            free: in_turn.collect(),
+            is_stuck: false,
+            listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
             pace,
             sequence: Sequence::new(spec, share),
             in_flight: 0,
-            request_deadlines: Deadlines::new(slots as usize),
+            request_deadlines: Deadlines::new(seats as usize),
             connect_deadlines: Deadlines::new(slots as usize),
             drain_deadlines: Deadlines::new(slots as usize),
             alarms: BinaryHeap::with_capacity(slots as usize),
@@ -123,10 +147,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             reasons: Reasons::default(),
             negotiated: None,
             tls: spec.tls.as_ref().map(|tls| tls.client(slots as usize)),
-            tls_buffers: tls::Buffers::default(),
+            buffers: Buffers::default(),
             unasked: 0,
+            streams_limit: None,
             end,
-            meter: Meter::new(spec.warmup, slots),
+            meter: Meter::new(spec.warmup, seats),
         }
     }
 
@@ -163,6 +188,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if self.is_done() {
                 return Ok(now);
             }
+            self.send_listed();
             self.sockets.wait(self.wake_at(now))?;
             let woke = self.sockets.moment();
             looked = woke;
@@ -181,7 +207,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             ..Turn::default()
         };
         let mut last = None;
-        for _ in 0..LONGEST_TURN {
+        for count in 1..=LONGEST_TURN {
             let Some(completion) = self.sockets.next() else {
                 turn.cut_short = false;
                 break;
@@ -203,7 +229,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             last = Some(slot);
             self.on_completion(completion, now);
-            self.start_due(now, MOST_STARTS_IN_A_TURN);
+            let most = match self.listed.is_empty() {
+                true => MOST_STARTS_IN_A_TURN,
+                // Streams end by the dozen.
+                false => MOST_STARTS,
+            };
+            self.start_due(now, most);
+            if count % LONGEST_HOLD_BACK == 0 {
+                self.send_listed();
+            }
         }
         turn.found += (self.recorder.ended_count() - ended_before) as u32;
         turn
@@ -222,7 +256,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return now;
         }
         let due = match &self.pace {
-            Pace::Open(schedule) if !self.free.is_empty() => schedule.peek().unwrap_or(Nanos::MAX),
+            Pace::Open(schedule) if self.is_any_free() => schedule.peek().unwrap_or(Nanos::MAX),
             _ => Nanos::MAX,
         };
         let alarm = self

@@ -116,8 +116,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let slot = &mut self.slots[index as usize];
         slot.early = Early::Held;
-        slot.free_since = now;
-        self.request_deadlines.clear(index);
+        self.seats[slot.seat as usize].free_since = now;
+        self.request_deadlines.clear(slot.seat);
         true
     }
 
@@ -158,19 +158,22 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 continue;
             }
             slot.early = Early::No;
-            let Some(pending) = &mut slot.pending else {
+            let seat = slot.seat;
+            let place = &mut self.seats[seat as usize];
+            let Some(pending) = &mut place.pending else {
                 // Its request has failed with the connection.
                 continue;
             };
-            pending.intended = pending.intended + now.since(slot.free_since);
+            pending.intended = pending.intended + now.since(place.free_since);
             if let Some(timeout) = self.spec.timeout {
-                self.request_deadlines.set(index, now + timeout);
+                self.request_deadlines.set(seat, now + timeout);
             }
-            match slot.state {
-                State::Open => self.send_request(index, now),
+            match self.slots[index as usize].state {
+                State::Open => self.send_request(seat, now),
                 // The server did not wait for it.
                 _ => self.connect(index, now),
             }
+            self.unpark(index, now);
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::slot::{Early, State};
 use crate::socket::{Close, Completion, Key, Operation, Sending, Sockets, system};
 
 /// The rest after a connect that failed; it doubles with each further one.
-const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
+pub(super) const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
 /// The longest rest.
 const LAST_BACKOFF: Nanos = Nanos::from_millis(500);
 /// How long the peer is given to close first.
@@ -35,8 +35,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         let slot = &mut self.slots[key.slot as usize];
         slot.sending = false;
-        if let Some(buffer) = buffer {
-            slot.spare = buffer;
+        let Some(buffer) = buffer else {
+            return;
+        };
+        slot.spare = buffer;
+        if slot.connection.is_multiplexed() {
+            self.send_frames(key.slot);
+            self.unchoke(key.slot);
+        } else {
             self.send_ciphertext(key.slot);
         }
     }
@@ -55,7 +61,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 let bytes = self.sockets.received();
                 let progress =
                     slot.connection
-                        .receive(bytes, &self.spec.expect, &mut self.tls_buffers);
+                        .receive(bytes, now, &self.spec.expect, &mut self.buffers);
                 self.on_progress(index, progress, now);
             }
             Completion::Closed(_) if slot.state == State::Draining => {
@@ -93,24 +99,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let target = &self.spec.targets[slot.target as usize];
         slot.backoff = Nanos::ZERO;
         let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
-            slot.connection.open();
+            slot.connection.open(self.spec.protocols);
             slot.state = State::Open;
             self.recorder
                 .connection_opened(now, now.since(slot.connect_began), None);
-            if slot.early == Early::Connecting {
-                if !self.hold(index, now) {
-                    self.send_request(index, now);
-                }
-                return;
+            if slot.early == Early::No && !slot.connection.is_multiplexed() {
+                // The request went along with the connect.
+                slot.sending = first == Sending::UnderWay;
+                let seat = slot.seat;
+                self.begin_request(seat, now);
+            } else {
+                self.opened(index, now);
             }
-            // The request went along with the connect.
-            slot.sending = first == Sending::UnderWay;
-            self.begin_request(index, now);
             return;
         };
         slot.tls_began = now;
         slot.state = State::Securing;
-        match slot.connection.open_tls(client, name) {
+        match slot.connection.open_tls(client, name, self.spec.protocols) {
             Ok(()) => self.send_ciphertext(index),
             Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
         }
@@ -125,15 +130,34 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             resumed: slot.connection.is_resumed(),
         };
         self.recorder.connection_opened(now, connect, Some(tls));
-        if slot.early == Early::No || !self.hold(index, now) {
-            self.send_request(index, now);
+        self.opened(index, now);
+    }
+
+    /// A connection can be used.
+    fn opened(&mut self, index: u32, now: Nanos) {
+        if self.slots[index as usize].connection.is_multiplexed() {
+            self.list(index);
         }
+        if self.slots[index as usize].early == Early::No || !self.hold(index, now) {
+            self.send_waiting(index, now);
+            self.unpark(index, now);
+        }
+        // TLS may have the end of its handshake to say.
+        self.send_ciphertext(index);
     }
 
     fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
-        let slot = &mut self.slots[index as usize];
+        if progress == Progress::Secured {
+            self.secured(index, now);
+            return;
+        }
+        let slot = &self.slots[index as usize];
+        if slot.connection.is_multiplexed() {
+            self.on_streams(index, progress, now);
+            return;
+        }
         let answered = matches!(progress, Progress::Answered { .. });
-        if let Some(pending) = &mut slot.pending
+        if let Some(pending) = &mut self.seats[slot.seat as usize].pending
             && pending.first_byte.is_none()
             && (answered || slot.connection.answering())
         {
@@ -141,7 +165,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         match progress {
             Progress::Waiting => self.send_ciphertext(index),
-            Progress::Secured => self.secured(index, now),
             Progress::Answered { outcome, reusable } => {
                 self.answered(index, outcome, reusable, now);
             }
@@ -149,16 +172,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
             Progress::Unasked => {
                 self.unasked += 1;
-                self.close_idle(index, Close::Abort);
+                self.close_idle(index, Close::Abort, now);
             }
-            Progress::Idle => self.close_idle(index, Close::Orderly),
+            Progress::Idle => self.close_idle(index, Close::Orderly, now),
+            // Not here: those of HTTP/2, and the handshake's end.
+            Progress::Streams | Progress::Secured => {}
         }
     }
 
     /// Ends a connection between requests; one that drains is on its way to a close already.
-    fn close_idle(&mut self, index: u32, how: Close) {
+    pub(super) fn close_idle(&mut self, index: u32, how: Close, now: Nanos) {
         if self.slots[index as usize].state == State::Open {
             self.close(index, how);
+            self.vacated(index, now);
         }
     }
 
@@ -169,18 +195,29 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         slot.served += 1;
         let sent_all = !slot.sending && !slot.send_failed;
-        self.record(index, outcome, now);
+        let seat = slot.seat;
+        self.record(seat, outcome, now);
         if reusable && sent_all && self.spec.keepalive {
-            self.set_free(index, now);
+            self.set_free(seat, now);
+            if self.slots[index as usize].waiting > 0 {
+                self.send_waiting(index, now);
+            }
         } else if !reusable && sent_all {
-            self.slots[index as usize].state = State::Draining;
-            self.drain_deadlines.set(index, now + DRAIN);
+            self.park(seat);
+            self.drain(index, now);
         } else {
             // Either the answer came before the request was out, which leaves a request behind that
             // nobody reads; or the server means to keep a connection that the load doesn't.
             self.close(index, Close::Abort);
-            self.set_free(index, now);
+            self.set_free(seat, now);
+            self.vacated(index, now);
         }
+    }
+
+    /// Gives the peer a moment to close a connection that has served its last request.
+    pub(super) fn drain(&mut self, index: u32, now: Nanos) {
+        self.slots[index as usize].state = State::Draining;
+        self.drain_deadlines.set(index, now + DRAIN);
     }
 
     /// The connection closed, or failed, before any byte of the answer.
@@ -196,35 +233,57 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Sends a request once more if a *reused* connection lost it and it is safe to repeat.
     fn retry(&mut self, index: u32, now: Nanos) -> bool {
-        let slot = &mut self.slots[index as usize];
-        let reused = slot.served > 0;
-        let Some(pending) = &mut slot.pending else {
-            return false;
-        };
-        let safe = self.spec.requests[pending.request as usize].idempotent;
-        if pending.retried || !reused || !safe {
+        let seat = self.slots[index as usize].seat;
+        if !self.may_repeat(seat) {
             return false;
         }
-        pending.retried = true;
-        self.recorder.retried(now);
+        self.wait_again(seat, now);
         self.close(index, Close::Orderly);
         self.connect(index, now);
         true
     }
 
+    /// Whether a request that is under way may be sent once more, on the ground that a connection
+    /// that had served others lost it.
+    pub(super) fn may_repeat(&self, seat: u32) -> bool {
+        let place = &self.seats[seat as usize];
+        let Some(pending) = place.pending.as_ref().filter(|it| it.is_under_way) else {
+            return false;
+        };
+        let reused = self.slots[place.slot as usize].served > 0;
+        reused && !pending.retried && self.spec.requests[pending.request as usize].idempotent
+    }
+
+    /// A request that was under way waits for a connection once more.
+    pub(super) fn wait_again(&mut self, seat: u32, now: Nanos) {
+        let place = &mut self.seats[seat as usize];
+        if let Some(pending) = &mut place.pending {
+            pending.retried = true;
+            pending.is_under_way = false;
+            let slot = &mut self.slots[place.slot as usize];
+            slot.under_way -= 1;
+            slot.waiting += 1;
+            self.recorder.retried(now);
+        }
+    }
+
     fn receive_failed(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        let outcome = match error.raw_os_error() {
+            Some(libc::ETIMEDOUT) => Outcome::Timeout,
+            _ => Outcome::Reset,
+        };
+        let reason = Reason::Text(error.to_string());
         let slot = &self.slots[index as usize];
         let answering = slot.connection.answering();
         if slot.state == State::Draining {
             self.drained(index, Close::Orderly, now);
-        } else if slot.pending.is_none() {
+        } else if slot.waiting + slot.under_way == 0 {
             self.close(index, Close::Orderly);
+            self.vacated(index, now);
+        } else if slot.connection.is_multiplexed() {
+            self.lose_streams(index, outcome, outcome, Some(&reason), now);
         } else if answering || !self.retry(index, now) {
-            let outcome = match error.raw_os_error() {
-                Some(libc::ETIMEDOUT) => Outcome::Timeout,
-                _ => Outcome::Reset,
-            };
-            self.fail(index, outcome, Some(Reason::Text(error.to_string())), now);
+            self.fail(index, outcome, Some(reason), now);
         }
     }
 
@@ -239,7 +298,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_given_up(index, outcome, Some(Reason::Text(error.to_string())), now);
     }
 
-    /// No connection came about: the request has failed, and the slot rests before its next.
+    /// No connection came about: the requests that waited for it have failed, and the slot rests
+    /// before its next.
     pub(super) fn connect_given_up(
         &mut self,
         index: u32,
@@ -247,7 +307,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        self.record_failure(index, outcome, reason, now);
+        for seat in self.seats_of(index) {
+            if self.seats[seat as usize].pending.is_some() {
+                self.record_failure(seat, outcome, reason.clone(), now);
+                self.park(seat);
+            }
+        }
         self.close(index, Close::Abort);
         let slot = &mut self.slots[index as usize];
         let rest = Nanos(slot.backoff.0 * 2).clamp(FIRST_BACKOFF, LAST_BACKOFF);
@@ -256,7 +321,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.set_alarm(index, now + rest, Alarm::BackoffOver);
     }
 
-    /// The request, or where there is none the connection alone, has come to a bad end.
+    /// The requests on a connection, or where it is not made yet those that wait for it, have come to
+    /// a bad end with it.
     pub(super) fn fail(
         &mut self,
         index: u32,
@@ -264,15 +330,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        let slot = &self.slots[index as usize];
-        if slot.state == State::Draining {
+        let state = self.slots[index as usize].state;
+        if state == State::Draining {
             self.drained(index, Close::Abort, now);
-        } else if slot.pending.is_some() {
-            self.record_failure(index, outcome, reason, now);
-            self.close(index, Close::Abort);
-            self.set_free(index, now);
-        } else {
-            self.close(index, Close::Abort);
+            return;
         }
+        for seat in self.seats_of(index) {
+            let pending = self.seats[seat as usize].pending.as_ref();
+            if pending.is_some_and(|it| it.is_under_way || state != State::Open) {
+                self.record_failure(seat, outcome, reason.clone(), now);
+                self.set_free(seat, now);
+            }
+        }
+        self.close(index, Close::Abort);
+        self.vacated(index, now);
     }
 }

@@ -3,7 +3,8 @@
 use prony_record::Nanos;
 
 use super::{Pace, Worker};
-use crate::slot::{Early, Pending, State};
+use crate::seat::Pending;
+use crate::slot::{Early, State};
 use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
 use crate::spec::Request;
 
@@ -14,7 +15,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     #[inline]
     pub(super) fn start_due(&mut self, mut now: Nanos, most: u32) -> u32 {
         for started in 0..most {
-            if self.free.is_empty() || self.is_opening_full(now) {
+            if !self.is_any_free() || self.is_opening_full(now) {
                 return started;
             }
             if started > 0 {
@@ -23,41 +24,42 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     return started;
                 }
             }
-            let due = match &mut self.pace {
+            let due = match &self.pace {
                 Pace::Closed { left: 0 } => return started,
                 Pace::Closed { .. } => None,
                 Pace::Open(schedule) => match schedule.peek() {
-                    Some(due) if due <= now => {
-                        schedule.advance();
-                        Some(due)
-                    }
+                    Some(due) if due <= now => Some(due),
                     _ => return started,
                 },
             };
-            let request = self.sequence.next();
-            let Some(index) = self.take_slot(request) else {
+            let request = self.sequence.peek();
+            let Some(seat) = self.take_seat(request) else {
                 return started;
             };
-            let intended = due.unwrap_or(self.free_since(index, now));
-            if let Pace::Closed { left } = &mut self.pace
-                && self.spec.limit.is_some()
-                && intended >= self.spec.warmup
-            {
+            self.sequence.advance();
+            let intended = due.unwrap_or(self.free_since(seat, now));
+            match &mut self.pace {
+                Pace::Open(schedule) => schedule.advance(),
                 // The requests of the warm-up are not among those asked for.
-                *left -= 1;
+                Pace::Closed { left }
+                    if self.spec.limit.is_some() && intended >= self.spec.warmup =>
+                {
+                    *left -= 1;
+                }
+                Pace::Closed { .. } => {}
             }
-            self.start(index, request, intended, now);
+            self.start(seat, request, intended, now);
         }
         most
     }
 
-    /// Since when a slot has been free. One that was never used is taken up as it comes: that the
-    /// worker can't begin thousands of connections at once is not the server's doing.
-    fn free_since(&self, index: u32, now: Nanos) -> Nanos {
-        let slot = &self.slots[index as usize];
-        match slot.is_fresh() {
+    /// Since when a seat has been free. One whose slot was never used is taken up as it comes: that
+    /// the worker can't begin thousands of connections at once is not the server's doing.
+    fn free_since(&self, seat: u32, now: Nanos) -> Nanos {
+        let seat = &self.seats[seat as usize];
+        match self.slots[seat.slot as usize].is_fresh() {
             true => now,
-            false => slot.free_since,
+            false => seat.free_since,
         }
     }
 
@@ -68,7 +70,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Whether a request could start at once.
     pub(super) fn is_any_due(&self, now: Nanos) -> bool {
-        !self.free.is_empty()
+        self.is_any_free()
             && !self.is_opening_full(now)
             && match &self.pace {
                 Pace::Closed { left } => *left > 0,
@@ -76,48 +78,34 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
     }
 
-    /// The free slot that suits a request best: of several targets each keeps its connections.
-    fn take_slot(&mut self, request: u32) -> Option<u32> {
-        if self.spec.targets.len() == 1 {
-            return self.free.pop_front();
-        }
-        let target = self.spec.requests[request as usize].target;
-        let cost = |index: &u32| {
-            let slot = &self.slots[*index as usize];
-            match slot.state {
-                State::Open if slot.target == target => 0,
-                State::Open => 2,
-                _ => 1,
-            }
-        };
-        let (place, _) = self.free.iter().map(cost).enumerate().min_by_key(|x| x.1)?;
-        self.free.remove(place)
-    }
-
-    fn start(&mut self, index: u32, request: u32, intended: Nanos, now: Nanos) {
-        let slot = &mut self.slots[index as usize];
-        slot.early = Early::No;
-        slot.pending = Some(Pending {
+    fn start(&mut self, seat: u32, request: u32, intended: Nanos, now: Nanos) {
+        let place = &mut self.seats[seat as usize];
+        let index = place.slot;
+        place.pending = Some(Pending {
             request,
             intended,
             begun: now,
             sent: None,
             first_byte: None,
             retried: false,
+            is_under_way: false,
             bytes_out: 0,
         });
         self.in_flight += 1;
         self.recorder.started();
         if let Pace::Open(_) = self.pace {
             self.recorder
-                .started_by_schedule(intended, slot.free_since, now);
+                .started_by_schedule(intended, place.free_since, now);
         }
         if let Some(timeout) = self.spec.timeout {
-            self.request_deadlines.set(index, now + timeout);
+            self.request_deadlines.set(seat, now + timeout);
         }
         let target = self.spec.requests[request as usize].target;
+        let slot = &mut self.slots[index as usize];
+        slot.waiting += 1;
+        slot.early = Early::No;
         if slot.state == State::Open && slot.target == target {
-            self.send_request(index, now);
+            self.send_request(seat, now);
         } else {
             // A connection to another target: aborted, as otherwise its port stays in TIME_WAIT.
             self.close(index, Close::Abort);
@@ -129,8 +117,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Begins a connection for the slot's request; its timeout runs from here.
+    /// Begins a connection for the requests that wait for it; its timeout runs from here.
     pub(super) fn connect(&mut self, index: u32, now: Nanos) {
+        if let Some(seat) = self.first_waiting(index) {
+            self.slots[index as usize].seat = seat;
+        }
         self.slots[index as usize].connect_began = now;
         self.connect_deadlines
             .set(index, now + self.spec.connect_timeout);
@@ -148,9 +139,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.send_failed = false;
         let target = &self.spec.targets[slot.target as usize];
         // In clear the request goes along with the connect, if it isn't held until all connections
-        // are made; over TLS the handshake comes first.
-        let first = match (&slot.pending, &target.tls) {
-            (Some(pending), None) if slot.early == Early::No => {
+        // are made; TLS and HTTP/2 have something to say first.
+        let is_plain = target.tls.is_none() && !self.spec.protocols.is_two_known();
+        let first = match &self.seats[slot.seat as usize].pending {
+            Some(pending) if is_plain && slot.early == Early::No => {
                 Some(&self.spec.requests[pending.request as usize].bytes[..])
             }
             _ => None,
@@ -164,8 +156,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.sockets.connect(slot.key(index), route, first);
     }
 
-    pub(super) fn send_request(&mut self, index: u32, now: Nanos) {
-        let Some(request) = self.begin_request(index, now) else {
+    /// Sends a seat's request on its connection, which has room for it.
+    pub(super) fn send_request(&mut self, seat: u32, now: Nanos) {
+        let index = self.seats[seat as usize].slot;
+        let slot = &mut self.slots[index as usize];
+        if slot.connection.is_multiplexed() {
+            self.start_stream(seat, now);
+            return;
+        }
+        let Some(request) = self.begin_request(seat, now) else {
             return;
         };
         let slot = &mut self.slots[index as usize];
@@ -178,13 +177,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Notes that the slot's request goes out now.
-    pub(super) fn begin_request(&mut self, index: u32, now: Nanos) -> Option<&'run Request> {
-        let slot = &mut self.slots[index as usize];
-        let pending = slot.pending.as_mut()?;
+    /// Notes that the seat's request goes out now, by HTTP/1.
+    pub(super) fn begin_request(&mut self, seat: u32, now: Nanos) -> Option<&'run Request> {
+        let place = &mut self.seats[seat as usize];
+        let pending = place.pending.as_mut()?;
         let request = &self.spec.requests[pending.request as usize];
         pending.sent.get_or_insert(now);
         pending.bytes_out += request.bytes.len() as u64;
+        pending.is_under_way = true;
+        let slot = &mut self.slots[place.slot as usize];
+        slot.waiting -= 1;
+        slot.under_way += 1;
+        slot.seat = seat;
         slot.connection.begin(request, &self.spec.expect);
         Some(request)
     }
@@ -195,13 +199,19 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.sending || slot.send_failed || !slot.connection.is_tls() {
             return;
         }
-        let request: &[u8] = match &slot.pending {
+        let request: &[u8] = match &self.seats[slot.seat as usize].pending {
             Some(pending) => &self.spec.requests[pending.request as usize].bytes,
             None => &[],
         };
         let mut out = std::mem::take(&mut slot.spare);
         out.clear();
         slot.connection.take_out(request, &mut out);
+        self.send_owned(index, out);
+    }
+
+    /// Sends these bytes, if there are any, and keeps the buffer otherwise.
+    pub(super) fn send_owned(&mut self, index: u32, out: Vec<u8>) {
+        let slot = &mut self.slots[index as usize];
         if out.is_empty() {
             slot.spare = out;
         } else {

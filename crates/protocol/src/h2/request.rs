@@ -110,6 +110,14 @@ impl EncodedRequest {
         self.frames.len()
     }
 
+    /// The bytes that are sent for all of it, with the headers of frames; flow control may make more
+    /// and smaller frames of the body.
+    #[must_use]
+    pub fn wire_bytes(&self) -> u64 {
+        let data_frames = self.body.len().div_ceil(MAX_PAYLOAD_BYTES);
+        (self.frames.len() + self.body.len() + data_frames * HEADER_BYTES) as u64
+    }
+
     pub(super) fn list_bytes(&self) -> u32 {
         self.list_bytes
     }
@@ -189,7 +197,12 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
         None => (scheme, host, spec.target),
         Some((scheme, rest)) => {
             let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
-            (scheme, &rest[..path_at], &rest[path_at..])
+            let (authority, path) = rest.split_at(path_at);
+            // Without who is asking, which is deprecated (RFC 3986 §3.2.1).
+            let host = authority
+                .rsplit_once('@')
+                .map_or(authority, |(_, host)| host);
+            (scheme, host, path)
         }
     };
     block.add(":scheme", scheme);
@@ -197,6 +210,8 @@ fn write_pseudo_headers(spec: &RequestSpec, scheme: Scheme, block: &mut Block) {
         block.add(":authority", authority);
     }
     match path {
+        // The server as a whole (RFC 9110 §7.1).
+        "" if spec.method == "OPTIONS" => block.add(":path", "*"),
         "" => block.add(":path", "/"),
         query if query.starts_with('?') => block.add(":path", &format!("/{query}")),
         path => block.add(":path", path),

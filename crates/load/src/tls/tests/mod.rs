@@ -82,9 +82,11 @@ impl Pair {
             loop {
                 match self.client.receive(&mut piece, &mut self.buffers)? {
                     Event::NeedMore => break,
-                    Event::Secured => self.secured += 1,
+                    Event::Secured { early } => {
+                        assert!(early.is_empty(), "data before the handshake was done");
+                        self.secured += 1;
+                    }
                     Event::Plain(plain) => self.received.extend_from_slice(plain),
-                    Event::Early => panic!("data before the handshake was done"),
                 }
             }
             assert!(piece.is_empty());

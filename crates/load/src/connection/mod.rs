@@ -1,13 +1,18 @@
 //! One connection as bytes: TLS and HTTP joined, without a socket or a clock.
 
+mod multiplexed;
+mod reason;
+
 use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
-use prony_record::{Negotiated, Outcome};
+use prony_record::{Nanos, Negotiated, Outcome};
 use rustls::pki_types::ServerName;
-use sha2::{Digest, Sha256};
 
 use crate::expect::{Body, Expectations};
-use crate::spec::Request;
+use crate::spec::{Protocols, Request};
 use crate::tls::{self, Tls};
+
+pub(crate) use multiplexed::{Ended, Ending, Multiplexed, Received};
+pub(crate) use reason::Reason;
 
 /// Bytes of a request that are encrypted at a time.
 const PIECE: usize = 64 * 1024;
@@ -21,15 +26,19 @@ pub(crate) enum Progress {
     Waiting,
     /// The TLS handshake is done: the connection can be used.
     Secured,
+    /// HTTP/2 went on: the streams that ended are in the [`Buffers`], and there may be something to
+    /// send.
+    Streams,
     /// The answer is whole.
     Answered {
         outcome: Outcome,
         /// Both sides keep the connection.
         reusable: bool,
     },
-    /// The peer closed before any byte of the answer.
+    /// The peer closed before any byte of the answer; with HTTP/2, while there were requests under
+    /// way.
     Lost,
-    /// The request failed and the connection with it.
+    /// The request failed, all of them with HTTP/2, and the connection with it.
     Broken(Outcome, Reason),
     /// Bytes came while no request was under way.
     Unasked,
@@ -37,38 +46,34 @@ pub(crate) enum Progress {
     Idle,
 }
 
-/// Why a request failed, where its outcome alone doesn't say.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The peer broke HTTP.
-    Violation(Violation),
-    /// Anything else, in words.
-    Text(String),
-}
-
-impl std::fmt::Display for Reason {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Reason::Violation(violation) => violation.fmt(f),
-            Reason::Text(text) => f.write_str(text),
-        }
-    }
+/// The memory that all connections of a worker share.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    tls: tls::Buffers,
+    /// What HTTP/2 says, before TLS seals it.
+    plain: Vec<u8>,
+    /// The streams that ended by the bytes received last.
+    pub(crate) ended: Vec<Ended>,
 }
 
 /// The state of one connection after the other in the same slot; its memory is kept.
 pub(crate) struct Connection {
     parser: ResponseParser,
     tls: Option<Tls>,
+    /// What may be agreed on.
+    protocols: Protocols,
     body: Body,
-    /// A request is under way.
+    /// A request is under way. Of HTTP/1, as are all fields here but those that say otherwise.
     active: bool,
     status: Option<u16>,
     version: Option<Version>,
     bytes_in: u64,
     /// How much of the request TLS has taken; in clear, and where there is none, [`NOTHING_LEFT`].
     encrypted: usize,
-    /// The body's hash, where somebody wants it.
-    hash: Option<Box<Sha256>>,
+    /// It speaks HTTP/2.
+    is_multiplexed: bool,
+    /// HTTP/2, once it was spoken.
+    multiplexed: Option<Box<Multiplexed>>,
 }
 
 impl Connection {
@@ -76,30 +81,42 @@ impl Connection {
         Connection {
             parser: ResponseParser::new(Limits::default()),
             tls: None,
+            protocols: Protocols::default(),
             body: Body::default(),
             active: false,
             status: None,
             version: None,
             bytes_in: 0,
             encrypted: NOTHING_LEFT,
-            hash: None,
+            is_multiplexed: false,
+            multiplexed: None,
         }
     }
 
     /// From now on bodies are hashed, for [`Connection::take_hash`].
     pub(crate) fn hash_bodies(&mut self) {
-        self.hash = Some(Box::default());
+        self.body.hash_always();
+        if let Some(multiplexed) = &mut self.multiplexed {
+            multiplexed.hash_bodies();
+        }
     }
 
-    /// The hash of the bodies so far.
+    /// The hash of the last body, of stream 0 with HTTP/2, if nothing was expected of it.
     pub(crate) fn take_hash(&mut self) -> [u8; 32] {
-        self.hash.take().unwrap_or_default().finalize().into()
+        match self.multiplexed_mut() {
+            Some(multiplexed) => multiplexed.take_hash(0),
+            None => self.body.take_hash(),
+        }
     }
 
     /// A new connection in clear.
-    pub(crate) fn open(&mut self) {
+    pub(crate) fn open(&mut self, protocols: Protocols) {
         self.tls = None;
+        self.protocols = protocols;
         self.abandon();
+        if protocols.is_two_known() {
+            self.multiplex();
+        }
     }
 
     /// A new connection over TLS: its first flight is ready in [`Connection::take_out`].
@@ -107,10 +124,47 @@ impl Connection {
         &mut self,
         client: &tls::Client,
         name: &ServerName<'static>,
+        protocols: Protocols,
     ) -> Result<(), Reason> {
+        self.protocols = protocols;
         self.abandon();
-        self.tls = Some(Tls::new(client, name).map_err(|error| text(&error))?);
+        self.tls = Some(Tls::new(client, name).map_err(|error| Reason::of_tls(&error))?);
         Ok(())
+    }
+
+    /// From now on it speaks HTTP/2.
+    fn multiplex(&mut self) {
+        self.is_multiplexed = true;
+        match &mut self.multiplexed {
+            Some(multiplexed) => multiplexed.restart(),
+            None => {
+                self.multiplexed = Some(Box::new(Multiplexed::new(self.protocols.streams)));
+            }
+        }
+    }
+
+    /// Its streams, where it speaks HTTP/2.
+    #[inline]
+    pub(crate) fn multiplexed(&self) -> Option<&Multiplexed> {
+        match self.is_multiplexed {
+            true => self.multiplexed.as_deref(),
+            false => None,
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub(crate) fn multiplexed_mut(&mut self) -> Option<&mut Multiplexed> {
+        match self.is_multiplexed {
+            true => self.multiplexed.as_deref_mut(),
+            false => None,
+        }
+    }
+
+    /// Whether it speaks HTTP/2.
+    #[inline]
+    pub(crate) fn is_multiplexed(&self) -> bool {
+        self.is_multiplexed
     }
 
     /// A request begins. In clear its own bytes are to be sent, over TLS what
@@ -152,27 +206,54 @@ impl Connection {
         tls.take_out(piece, out);
     }
 
+    /// Appends what HTTP/2 and TLS have to say; `body_of` gives the body of the request with a tag.
+    pub(crate) fn take_frames<'b>(
+        &mut self,
+        out: &mut Vec<u8>,
+        buffers: &mut Buffers,
+        body_of: impl FnMut(u32) -> &'b [u8],
+    ) {
+        let Some(multiplexed) = self.multiplexed.as_mut().filter(|_| self.is_multiplexed) else {
+            return;
+        };
+        match &mut self.tls {
+            None => multiplexed.take_output(out, body_of),
+            Some(tls) => {
+                buffers.plain.clear();
+                multiplexed.take_output(&mut buffers.plain, body_of);
+                tls.take_out(&buffers.plain, out);
+            }
+        }
+    }
+
     /// A byte of the answer has been seen.
     pub(crate) fn answering(&self) -> bool {
         self.active && self.parser.started()
     }
 
-    /// The final answer's status, if it was read.
-    pub(crate) fn status(&self) -> Option<u16> {
-        self.status
-    }
-
-    /// HTTP bytes that came for the request, and those of the body among them.
-    pub(crate) fn received_bytes(&self) -> (u64, u64) {
-        (self.bytes_in, self.body.length())
+    /// What came for the request under way, or came for the last one; with HTTP/2 for the one with
+    /// this tag.
+    #[inline]
+    pub(crate) fn received(&self, tag: u32) -> Received {
+        match self.multiplexed() {
+            Some(multiplexed) => multiplexed.received(tag),
+            None => Received {
+                status: self.status,
+                first_byte: None,
+                bytes: self.bytes_in,
+                body_bytes: self.body.length(),
+            },
+        }
     }
 
     /// What was agreed on.
     pub(crate) fn negotiated(&self) -> Negotiated {
-        let http = self.version.map(|version| match version {
-            Version::Http10 => "1.0".to_owned(),
-            Version::Http11 => "1.1".to_owned(),
-        });
+        let http = match (self.is_multiplexed, self.version) {
+            (true, _) => Some("2".to_owned()),
+            (false, Some(Version::Http10)) => Some("1.0".to_owned()),
+            (false, Some(Version::Http11)) => Some("1.1".to_owned()),
+            (false, None) => None,
+        };
         let tls = self
             .tls
             .as_ref()
@@ -182,18 +263,20 @@ impl Connection {
         Negotiated { http, ..tls }
     }
 
-    /// Bytes came from the peer. The memory in `buffers` may serve any number of connections.
+    /// Bytes came from the peer at the moment `now`.
     #[inline]
     pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
+        now: Nanos,
         expected: &Expectations,
-        buffers: &mut tls::Buffers,
+        buffers: &mut Buffers,
     ) -> Progress {
         match self.tls.take() {
+            None if self.is_multiplexed => self.read_frames(bytes, now, expected, buffers),
             None => self.read(bytes, expected),
             Some(mut tls) => {
-                let progress = self.decrypt(&mut tls, bytes, expected, buffers);
+                let progress = self.decrypt(&mut tls, bytes, now, expected, buffers);
                 self.tls = Some(tls);
                 progress
             }
@@ -204,27 +287,35 @@ impl Connection {
         &mut self,
         tls: &mut Tls,
         mut bytes: &[u8],
+        now: Nanos,
         expected: &Expectations,
-        buffers: &mut tls::Buffers,
+        buffers: &mut Buffers,
     ) -> Progress {
-        let mut progress = Progress::Waiting;
+        let mut progress = match self.is_multiplexed {
+            true => Progress::Streams,
+            false => Progress::Waiting,
+        };
         loop {
-            match tls.receive(&mut bytes, buffers) {
+            match tls.receive(&mut bytes, &mut buffers.tls) {
                 Ok(tls::Event::NeedMore) => break,
-                Ok(tls::Event::Secured) => return Progress::Secured,
-                // Bytes of an answer that nothing was asked for yet.
-                Ok(tls::Event::Early) => return broken(Violation::BytesAfterEnd),
+                Ok(tls::Event::Secured { early }) => {
+                    return self.secured(tls, &early, now, expected, buffers);
+                }
                 Ok(tls::Event::Plain(plain)) => match progress {
+                    Progress::Streams => {
+                        let two = self.multiplexed.as_deref_mut();
+                        progress = read_frames(two, plain, now, expected, &mut buffers.ended);
+                    }
                     Progress::Waiting => progress = self.read(plain, expected),
                     Progress::Answered { .. } => progress = broken(Violation::BytesAfterEnd),
                     // The first thing that is wrong counts.
                     _ => {}
                 },
-                Err(error) => return Progress::Broken(Outcome::Tls, text(&error)),
+                Err(error) => return Progress::Broken(Outcome::Tls, Reason::of_tls(&error)),
             }
         }
         match progress {
-            Progress::Waiting if tls.peer_has_closed() => {
+            Progress::Waiting | Progress::Streams if tls.peer_has_closed() => {
                 self.ended(tls.is_handshaking(), true, expected)
             }
             // The socket may stay open long after, but nobody would answer on it.
@@ -234,6 +325,42 @@ impl Connection {
             },
             progress => progress,
         }
+    }
+
+    /// The handshake is done: what was agreed on decides about the protocol.
+    fn secured(
+        &mut self,
+        tls: &Tls,
+        early: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        buffers: &mut Buffers,
+    ) -> Progress {
+        let alpn = tls.agreed().and_then(|agreed| agreed.alpn);
+        match alpn == Some(tls::HTTP2) {
+            true => self.multiplex(),
+            false if self.protocols.is_two_known() => {
+                return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
+            }
+            // An answer that nothing was asked for yet.
+            false if !early.is_empty() => return broken(Violation::BytesAfterEnd),
+            false => return Progress::Secured,
+        }
+        match self.read_frames(early, now, expected, buffers) {
+            Progress::Streams => Progress::Secured,
+            broken => broken,
+        }
+    }
+
+    fn read_frames(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        buffers: &mut Buffers,
+    ) -> Progress {
+        let multiplexed = self.multiplexed.as_deref_mut();
+        read_frames(multiplexed, bytes, now, expected, &mut buffers.ended)
     }
 
     fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {
@@ -249,11 +376,11 @@ impl Connection {
                     self.status = Some(head.status);
                     self.version = Some(head.version);
                     if let Some(body) = self.parser.rest(&mut bytes) {
-                        self.take_body(body);
+                        self.body.add(body);
                         return self.answered(head.reusable, expected);
                     }
                 }
-                Ok(Event::Body(piece)) => self.take_body(piece),
+                Ok(Event::Body(piece)) => self.body.add(piece),
                 Ok(Event::End { reusable }) if bytes.is_empty() => {
                     return self.answered(reusable, expected);
                 }
@@ -262,14 +389,6 @@ impl Connection {
                 }
                 Err(violation) => return broken(violation),
             }
-        }
-    }
-
-    #[inline]
-    fn take_body(&mut self, piece: &[u8]) {
-        self.body.add(piece);
-        if let Some(hash) = &mut self.hash {
-            hash.update(piece);
         }
     }
 
@@ -292,6 +411,12 @@ impl Connection {
             let reason = "the server closed the connection within the TLS handshake";
             return Progress::Broken(Outcome::Tls, Reason::Text(reason.to_owned()));
         }
+        if let Some(multiplexed) = self.multiplexed() {
+            return match multiplexed.active() {
+                0 => Progress::Idle,
+                _ => Progress::Lost,
+            };
+        }
         if !self.active {
             return Progress::Idle;
         }
@@ -306,30 +431,32 @@ impl Connection {
         }
     }
 
-    /// The request under way is given up.
+    /// What was under way is given up, and the connection with it.
     pub(crate) fn abandon(&mut self) {
         self.active = false;
         self.encrypted = NOTHING_LEFT;
+        self.is_multiplexed = false;
+    }
+}
+
+fn read_frames(
+    multiplexed: Option<&mut Multiplexed>,
+    bytes: &[u8],
+    now: Nanos,
+    expected: &Expectations,
+    ended: &mut Vec<Ended>,
+) -> Progress {
+    let read = multiplexed.map_or(Ok(()), |it| it.read(bytes, now, expected, ended));
+    match read {
+        Ok(()) => Progress::Streams,
+        Err(violation) => Progress::Broken(Outcome::Protocol, Reason::Http2(violation)),
     }
 }
 
 fn broken(violation: Violation) -> Progress {
-    Progress::Broken(Outcome::Protocol, Reason::Violation(violation))
+    Progress::Broken(Outcome::Protocol, Reason::Http1(violation))
 }
 
 fn truncated(reason: &str) -> Progress {
     Progress::Broken(Outcome::Truncated, Reason::Text(reason.to_owned()))
-}
-
-fn text(error: &rustls::Error) -> Reason {
-    use rustls::Error::{InvalidCertificate, InvalidMessage};
-    let mend = match error {
-        InvalidCertificate(_) => {
-            "; name the authority that signed the certificate with --ca, or accept any with \
-             --insecure, as for one that signed itself"
-        }
-        InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
-        _ => "",
-    };
-    Reason::Text(format!("{error}{mend}"))
 }

@@ -1,0 +1,72 @@
+//! Why a request failed, in words.
+
+use std::fmt;
+
+use prony_protocol::h2::{ErrorCode, StartError, StreamViolation};
+use prony_protocol::{h1, h2};
+
+/// Why a request failed, where its outcome alone doesn't say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The peer broke HTTP/1.
+    Http1(h1::Violation),
+    /// The peer broke HTTP/2 on the whole connection.
+    Http2(h2::Violation),
+    /// The peer broke HTTP/2 on one stream.
+    Stream(StreamViolation),
+    /// The peer reset the stream.
+    Reset {
+        /// Why.
+        code: ErrorCode,
+        /// It did nothing with the request, which had been sent for the second time.
+        again: bool,
+    },
+    /// The request can't be made on this connection.
+    NotStarted(StartError),
+    /// HTTP/2 was asked for, and ALPN did not agree on it.
+    NoHttp2,
+    /// Anything else.
+    Text(String),
+}
+
+impl Reason {
+    /// What TLS says, with the mend where there is one.
+    pub(crate) fn of_tls(error: &rustls::Error) -> Reason {
+        use rustls::AlertDescription::NoApplicationProtocol;
+        use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage};
+        let mend = match error {
+            InvalidCertificate(_) => {
+                "; name the authority that signed the certificate with --ca, or accept any with \
+                 --insecure, as for one that signed itself"
+            }
+            InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
+            AlertReceived(NoApplicationProtocol) => {
+                "; the server speaks none of the HTTP versions offered: see --http"
+            }
+            _ => "",
+        };
+        Reason::Text(format!("{error}{mend}"))
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Http1(violation) => violation.fmt(f),
+            Reason::Http2(violation) => violation.fmt(f),
+            Reason::Stream(violation) => violation.fmt(f),
+            Reason::Reset { code, again: false } => {
+                write!(f, "the server reset the stream ({code})")
+            }
+            Reason::Reset { code, again: true } => {
+                write!(f, "the server refused the request twice ({code})")
+            }
+            Reason::NotStarted(error) => error.fmt(f),
+            Reason::NoHttp2 => f.write_str(
+                "the server did not agree on HTTP/2 by ALPN; without --http 2 prony takes what it \
+                 agrees on",
+            ),
+            Reason::Text(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! A place for one request on a connection: HTTP/1 has one, HTTP/2 one for each stream.
+
+use prony_record::Nanos;
+
+/// A request between its start and its end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pending {
+    /// Its index in the spec.
+    pub(crate) request: u32,
+    pub(crate) intended: Nanos,
+    /// When its connect or send began.
+    pub(crate) begun: Nanos,
+    /// When its first byte was handed to the socket.
+    pub(crate) sent: Option<Nanos>,
+    pub(crate) first_byte: Option<Nanos>,
+    /// It is being sent a second time.
+    pub(crate) retried: bool,
+    /// The connection carries it; until then it waits for the connection.
+    pub(crate) is_under_way: bool,
+    /// HTTP bytes sent for it so far.
+    pub(crate) bytes_out: u64,
+}
+
+/// A seat is free and listed as such, or has a pending request, or is parked.
+pub(crate) struct Seat {
+    /// The slot whose connection it is on.
+    pub(crate) slot: u32,
+    pub(crate) pending: Option<Pending>,
+    /// It has no request and can't have one before something happens to its connection.
+    pub(crate) is_parked: bool,
+    /// When it became free.
+    pub(crate) free_since: Nanos,
+}
+
+impl Seat {
+    pub(crate) fn new(slot: u32) -> Seat {
+        Seat {
+            slot,
+            pending: None,
+            is_parked: false,
+            free_since: Nanos::ZERO,
+        }
+    }
+}

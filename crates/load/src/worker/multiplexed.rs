@@ -1,0 +1,275 @@
+//! HTTP/2: many requests on one connection, each with an ending of its own.
+
+use prony_protocol::h2::StartError;
+use prony_record::{Nanos, Outcome};
+
+use super::reacting::FIRST_BACKOFF;
+use super::{Alarm, Worker};
+use crate::connection::{Ending, Progress, Reason};
+use crate::slot::State;
+use crate::socket::{Close, Sockets};
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// A seat's request begins on a stream of its own.
+    pub(super) fn start_stream(&mut self, seat: u32, now: Nanos) {
+        let tag = self.tag(seat);
+        let place = &mut self.seats[seat as usize];
+        let index = place.slot;
+        let slot = &mut self.slots[index as usize];
+        let (Some(pending), Some(multiplexed)) =
+            (&mut place.pending, slot.connection.multiplexed_mut())
+        else {
+            return;
+        };
+        let request = &self.spec.requests[pending.request as usize];
+        let Some(frames) = &request.frames else {
+            return;
+        };
+        match multiplexed.start(tag, frames, &self.spec.expect) {
+            Ok(()) => {
+                pending.sent.get_or_insert(now);
+                pending.bytes_out += request.bytes_in_frames;
+                pending.is_under_way = true;
+                slot.waiting -= 1;
+                slot.under_way += 1;
+                self.list(index);
+            }
+            Err(error @ StartError::FieldsTooLong { .. }) => {
+                // It would fail again at once, and for ever.
+                let reason = Reason::NotStarted(error);
+                self.record_failure(seat, Outcome::Protocol, Some(reason), now);
+                self.park(seat);
+                self.set_alarm(index, now + FIRST_BACKOFF, Alarm::RestOver);
+            }
+            // It goes on waiting.
+            Err(_) => {}
+        }
+    }
+
+    /// A slot's HTTP/2 has something to say.
+    pub(super) fn list(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if !slot.is_listed {
+            slot.is_listed = true;
+            self.listed.push(index);
+        }
+    }
+
+    /// Sends what the connections of listed slots have to say.
+    #[inline]
+    pub(super) fn send_listed(&mut self) {
+        while let Some(index) = self.listed.pop() {
+            self.slots[index as usize].is_listed = false;
+            self.send_frames(index);
+        }
+    }
+
+    /// Sends what a slot's HTTP/2 has to say, unless a send is under way; then it follows that one.
+    pub(super) fn send_frames(&mut self, index: u32) {
+        let first = self.seats_of(index).start;
+        let slot = &mut self.slots[index as usize];
+        if slot.sending || slot.send_failed || !slot.connection.is_multiplexed() {
+            return;
+        }
+        let (seats, requests) = (&self.seats, &self.spec.requests);
+        let body_of = |tag: u32| match &seats[(first + tag) as usize].pending {
+            Some(pending) => {
+                let frames = requests[pending.request as usize].frames.as_ref();
+                frames.map_or(&[][..], |frames| frames.body())
+            }
+            None => &[],
+        };
+        let mut out = std::mem::take(&mut slot.spare);
+        out.clear();
+        slot.connection
+            .take_frames(&mut out, &mut self.buffers, body_of);
+        self.send_owned(index, out);
+    }
+
+    /// A send is over: seats that were parked for it may try again.
+    pub(super) fn unchoke(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        if std::mem::take(&mut slot.is_choked) {
+            let now = self.sockets.moment();
+            self.send_waiting(index, now);
+            self.unpark(index, now);
+        }
+    }
+
+    /// Bytes came on an HTTP/2 connection, or their end.
+    pub(super) fn on_streams(&mut self, index: u32, progress: Progress, now: Nanos) {
+        if self.slots[index as usize].state == State::Draining {
+            // It has failed already, and only its goodbye is still on the way.
+            self.buffers.ended.clear();
+            return;
+        }
+        self.heard(index, now);
+        self.end_streams(index, now);
+        match progress {
+            Progress::Streams => self.went_on(index, now),
+            Progress::Idle => self.close_idle(index, Close::Orderly, now),
+            Progress::Lost if self.slots[index as usize].send_failed => {
+                self.lose_streams(index, Outcome::Reset, Outcome::Reset, None, now);
+            }
+            Progress::Lost => {
+                let within = Reason::Text("the connection closed within the answer".to_owned());
+                let (early, late) = (Outcome::ClosedEarly, Outcome::Truncated);
+                self.lose_streams(index, early, late, Some(&within), now);
+            }
+            Progress::Broken(outcome, reason) => self.break_streams(index, outcome, &reason, now),
+            // Not with HTTP/2.
+            Progress::Waiting
+            | Progress::Secured
+            | Progress::Answered { .. }
+            | Progress::Unasked => {}
+        }
+    }
+
+    fn heard(&mut self, index: u32, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        slot.heard = now;
+        if std::mem::take(&mut slot.is_suspect) {
+            self.unpark(index, now);
+        }
+    }
+
+    /// Works off the streams that ended.
+    fn end_streams(&mut self, index: u32, now: Nanos) {
+        let first = self.seats_of(index).start;
+        let mut ended = std::mem::take(&mut self.buffers.ended);
+        for (tag, ending) in ended.drain(..) {
+            self.stream_ended(first + tag, ending, now);
+        }
+        self.buffers.ended = ended;
+    }
+
+    fn stream_ended(&mut self, seat: u32, ending: Ending, now: Nanos) {
+        let place = &self.seats[seat as usize];
+        let index = place.slot;
+        let retried = place.pending.as_ref().is_some_and(|it| it.retried);
+        match ending {
+            Ending::Answered(outcome) => {
+                let slot = &mut self.slots[index as usize];
+                slot.served += 1;
+                if self.negotiated.is_none() {
+                    self.negotiated = Some(slot.connection.negotiated());
+                }
+                self.record(seat, outcome, now);
+            }
+            // The peer did nothing with it: that is safe to repeat, whatever its method.
+            Ending::Reset {
+                unprocessed: true, ..
+            } if !retried => {
+                self.wait_again(seat, now);
+                return;
+            }
+            Ending::Reset { code, unprocessed } => {
+                let again = unprocessed;
+                let reason = Reason::Reset { code, again };
+                self.record_failure(seat, Outcome::Reset, Some(reason), now);
+            }
+            Ending::Broken(violation) => {
+                let reason = Reason::Stream(violation);
+                self.record_failure(seat, Outcome::Protocol, Some(reason), now);
+            }
+        }
+        self.set_free(seat, now);
+    }
+
+    /// The connection goes on, or comes to its end because one side wants no more of it.
+    fn went_on(&mut self, index: u32, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        let Some(multiplexed) = slot.connection.multiplexed_mut() else {
+            return;
+        };
+        let has_new_settings = multiplexed.take_new_settings();
+        let is_spent = multiplexed.is_going_away() || (!self.spec.keepalive && slot.served > 0);
+        if is_spent && slot.under_way == 0 {
+            // Aborted, as otherwise its port stays in TIME_WAIT; nothing is under way.
+            self.close(index, Close::Abort);
+            self.vacated(index, now);
+            return;
+        }
+        self.list(index);
+        if self.slots[index as usize].waiting > 0 {
+            self.send_waiting(index, now);
+        }
+        if has_new_settings {
+            self.unpark(index, now);
+        }
+    }
+
+    /// The connection was lost. Requests that nothing of their answers came for may be sent once
+    /// more; the others end as `late` if something came, or as `early`.
+    pub(super) fn lose_streams(
+        &mut self,
+        index: u32,
+        early: Outcome,
+        late: Outcome,
+        reason: Option<&Reason>,
+        now: Nanos,
+    ) {
+        for seat in self.seats_of(index) {
+            let pending = self.seats[seat as usize].pending.as_ref();
+            if !pending.is_some_and(|it| it.is_under_way) {
+                continue;
+            }
+            let connection = &self.slots[index as usize].connection;
+            let is_answered = connection.received(self.tag(seat)).first_byte.is_some();
+            if !is_answered && self.may_repeat(seat) {
+                self.wait_again(seat, now);
+                continue;
+            }
+            let (outcome, reason) = match is_answered {
+                true => (late, reason),
+                false => (early, reason.filter(|_| early == late)),
+            };
+            self.record_failure(seat, outcome, reason.cloned(), now);
+            self.set_free(seat, now);
+        }
+        self.close(index, Close::Orderly);
+        self.vacated(index, now);
+    }
+
+    /// The peer broke HTTP/2 or TLS: everything on the connection fails.
+    fn break_streams(&mut self, index: u32, outcome: Outcome, reason: &Reason, now: Nanos) {
+        if self.slots[index as usize].state != State::Open || outcome == Outcome::Tls {
+            self.fail(index, outcome, Some(reason.clone()), now);
+            return;
+        }
+        for seat in self.seats_of(index) {
+            let pending = self.seats[seat as usize].pending.as_ref();
+            if pending.is_some_and(|it| it.is_under_way) {
+                self.record_failure(seat, outcome, Some(reason.clone()), now);
+                self.park(seat);
+            }
+        }
+        // The peer is told why, and given a moment to take that in (RFC 9113 §5.4.1).
+        self.drain(index, now);
+        self.send_frames(index);
+    }
+
+    /// A stream had no whole answer in time: it is cancelled, and the others go on. If nothing at
+    /// all came since it began, the connection may be dead.
+    pub(super) fn stream_timed_out(&mut self, seat: u32, now: Nanos) {
+        let tag = self.tag(seat);
+        let place = &self.seats[seat as usize];
+        let index = place.slot;
+        let sent = place.pending.as_ref().and_then(|it| it.sent);
+        let slot = &mut self.slots[index as usize];
+        if let Some(multiplexed) = slot.connection.multiplexed_mut() {
+            multiplexed.cancel(tag);
+        }
+        slot.is_suspect |= sent.is_some_and(|sent| slot.heard <= sent);
+        self.record_failure(seat, Outcome::Timeout, None, now);
+        let slot = &self.slots[index as usize];
+        if slot.is_suspect && slot.under_way == 0 {
+            self.close(index, Close::Abort);
+            self.set_free(seat, now);
+            self.vacated(index, now);
+        } else {
+            self.set_free(seat, now);
+            self.list(index);
+        }
+    }
+}

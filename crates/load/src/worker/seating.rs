@@ -1,0 +1,197 @@
+//! Which seat takes a request, and which ones have to wait for their connection.
+
+use std::ops::Range;
+
+use prony_protocol::h2::StartError;
+use prony_record::Nanos;
+
+use super::Worker;
+use crate::slot::{Slot, State};
+use crate::socket::Sockets;
+
+/// What a slot has for another request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// Room on its connection.
+    Ready,
+    /// A connection is to be made first.
+    Vacant,
+    /// An idle connection to another target.
+    Elsewhere,
+    /// The peer allows no more than so many requests on its connection.
+    Full(u32),
+    /// Much was said on it that isn't sent yet.
+    Choked,
+    /// Nothing at the moment: its connection is being made or taken down.
+    Unready,
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// The seats of a slot.
+    pub(super) fn seats_of(&self, index: u32) -> Range<u32> {
+        let streams = self.spec.protocols.streams;
+        index * streams..(index + 1) * streams
+    }
+
+    /// A seat's number on its connection.
+    #[inline]
+    pub(super) fn tag(&self, seat: u32) -> u32 {
+        seat - self.seats[seat as usize].slot * self.spec.protocols.streams
+    }
+
+    /// A seat may be free for the next request.
+    pub(super) fn is_any_free(&self) -> bool {
+        !self.free.is_empty() && !self.is_stuck
+    }
+
+    pub(super) fn set_free(&mut self, seat: u32, now: Nanos) {
+        self.seats[seat as usize].free_since = now;
+        self.free.push_back(seat);
+        self.is_stuck = false;
+    }
+
+    /// Takes the free seat that suits a request best. Where there is one target, seats that can't
+    /// have a request are parked; of several targets each keeps its connections.
+    pub(super) fn take_seat(&mut self, request: u32) -> Option<u32> {
+        let target = self.spec.requests[request as usize].target;
+        if self.spec.targets.len() > 1 {
+            return self.take_best_seat(target);
+        }
+        while let Some(seat) = self.free.pop_front() {
+            let index = self.seats[seat as usize].slot;
+            match room(&self.slots[index as usize], target) {
+                Room::Ready | Room::Vacant => return Some(seat),
+                Room::Full(limit) => {
+                    self.note_limit(limit);
+                    self.park(seat);
+                }
+                Room::Choked => {
+                    self.slots[index as usize].is_choked = true;
+                    self.park(seat);
+                }
+                Room::Elsewhere | Room::Unready => self.park(seat),
+            }
+        }
+        None
+    }
+
+    fn take_best_seat(&mut self, target: u32) -> Option<u32> {
+        let mut limit = None;
+        let cost = |seat: u32| {
+            let index = self.seats[seat as usize].slot;
+            match room(&self.slots[index as usize], target) {
+                Room::Ready => Some(0),
+                Room::Vacant => Some(1),
+                Room::Elsewhere => Some(2),
+                Room::Full(most) => {
+                    limit = Some(most);
+                    None
+                }
+                Room::Choked | Room::Unready => None,
+            }
+        };
+        let costs = self.free.iter().copied().map(cost).enumerate();
+        let best = costs.filter_map(|(place, cost)| Some((cost?, place))).min();
+        if let Some(limit) = limit {
+            self.note_limit(limit);
+        }
+        match best {
+            Some((_, place)) => self.free.remove(place),
+            None => {
+                self.is_stuck = true;
+                None
+            }
+        }
+    }
+
+    fn note_limit(&mut self, limit: u32) {
+        let before = self.streams_limit.unwrap_or(limit);
+        self.streams_limit = Some(before.min(limit));
+    }
+
+    /// A seat that is neither free nor pending waits until something happens to its connection.
+    pub(super) fn park(&mut self, seat: u32) {
+        let place = &mut self.seats[seat as usize];
+        place.is_parked = true;
+        self.slots[place.slot as usize].parked += 1;
+    }
+
+    /// Something has happened to a slot's connection: its parked seats may try again.
+    pub(super) fn unpark(&mut self, index: u32, now: Nanos) {
+        if self.slots[index as usize].parked == 0 {
+            return;
+        }
+        self.slots[index as usize].parked = 0;
+        for seat in self.seats_of(index) {
+            if std::mem::take(&mut self.seats[seat as usize].is_parked) {
+                self.set_free(seat, now);
+            }
+        }
+    }
+
+    /// A slot's connection is gone: whoever waits for one gets another.
+    pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
+        if self.slots[index as usize].waiting > 0 {
+            self.connect(index, now);
+        }
+        self.unpark(index, now);
+    }
+
+    /// Sends requests that wait for their connection, as far as it has room for them.
+    pub(super) fn send_waiting(&mut self, index: u32, now: Nanos) {
+        for seat in self.seats_of(index) {
+            let slot = &self.slots[index as usize];
+            if slot.waiting == 0 || !has_room(slot) {
+                return;
+            }
+            let pending = &self.seats[seat as usize].pending;
+            if pending.as_ref().is_some_and(|it| !it.is_under_way) {
+                self.send_request(seat, now);
+            }
+        }
+    }
+
+    /// The first of the seats that wait for the slot's connection.
+    pub(super) fn first_waiting(&self, index: u32) -> Option<u32> {
+        self.seats_of(index).find(|&seat| {
+            let pending = &self.seats[seat as usize].pending;
+            pending.as_ref().is_some_and(|it| !it.is_under_way)
+        })
+    }
+}
+
+/// What a slot has for a request that is not yet made.
+#[inline]
+fn room(slot: &Slot, target: u32) -> Room {
+    match slot.state {
+        State::Vacant => Room::Vacant,
+        State::Open if slot.target != target => match slot.waiting + slot.under_way {
+            0 => Room::Elsewhere,
+            _ => Room::Unready,
+        },
+        State::Open if slot.waiting > 0 || slot.is_suspect || slot.send_failed => Room::Unready,
+        State::Open => match slot.connection.multiplexed() {
+            None if slot.under_way == 0 => Room::Ready,
+            None => Room::Full(1),
+            Some(multiplexed) => match multiplexed.can_start() {
+                Ok(()) => Room::Ready,
+                Err(StartError::PeerLimit) => {
+                    Room::Full(multiplexed.peer_limit().unwrap_or(u32::MAX))
+                }
+                Err(StartError::Unsent) => Room::Choked,
+                Err(_) => Room::Unready,
+            },
+        },
+        _ => Room::Unready,
+    }
+}
+
+/// Whether a request that waits for this connection could go out on it now.
+fn has_room(slot: &Slot) -> bool {
+    slot.state == State::Open
+        && !slot.send_failed
+        && match slot.connection.multiplexed() {
+            None => slot.under_way == 0,
+            Some(multiplexed) => multiplexed.can_start().is_ok(),
+        }
+}

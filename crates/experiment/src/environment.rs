@@ -60,7 +60,8 @@ pub struct Program {
 
 /// How well-known programs are asked for their version and build options. Others are not run at
 /// all: nobody knows what a stranger does with an argument.
-const QUESTIONS: [(&str, &[&str]); 22] = [
+const QUESTIONS: [(&str, &[&str]); 26] = [
+    ("angie", &["-V"]),
     ("apache2", &["-V"]),
     ("caddy", &["version"]),
     ("envoy", &["--version"]),
@@ -71,8 +72,11 @@ const QUESTIONS: [(&str, &[&str]); 22] = [
     ("hypercorn", &["--version"]),
     ("java", &["-version"]),
     ("lighttpd", &["-V"]),
+    ("nghttpd", &["--version"]),
     ("nginx", &["-V"]),
+    ("nginx-debug", &["-V"]),
     ("node", &["-p", "JSON.stringify(process.versions)"]),
+    ("openresty", &["-V"]),
     ("openssl", &["version", "-a"]),
     ("php", &["-v"]),
     ("php-fpm", &["-v"]),
@@ -88,8 +92,9 @@ const QUESTIONS: [(&str, &[&str]); 22] = [
 /// The arguments that make a program say its version, by its file name.
 #[must_use]
 pub fn version_question(file_name: &str) -> Option<&'static [&'static str]> {
-    // python3.11 and php-fpm8.2 are asked like python and php-fpm.
+    // python3.11, php-fpm8.2 and nginx-1.27.4 are asked like python, php-fpm and nginx.
     let plain = file_name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let plain = plain.strip_suffix('-').unwrap_or(plain);
     QUESTIONS
         .iter()
         .find(|(name, _)| *name == file_name || *name == plain)
@@ -103,6 +108,8 @@ mod tests {
     #[test]
     fn well_known_programs_can_be_asked() {
         assert_eq!(version_question("nginx"), Some(["-V"].as_slice()));
+        assert_eq!(version_question("nginx-1.27.4"), Some(["-V"].as_slice()));
+        assert_eq!(version_question("php-fpm8.2"), Some(["-v"].as_slice()));
         assert_eq!(version_question("python3.11"), Some(["-VV"].as_slice()));
         assert_eq!(version_question("h2o"), Some(["--version"].as_slice()));
         assert_eq!(version_question("rm"), None);

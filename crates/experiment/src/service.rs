@@ -72,6 +72,8 @@ pub struct ServiceSpec {
     pub cwd: PathBuf,
     /// Rendered files by name, to be written to [`Allocated::files_dir`] before the start.
     pub files: BTreeMap<String, Vec<u8>>,
+    /// Files that only their owner may read and that no result keeps, by name: private keys.
+    pub secrets: BTreeMap<String, Vec<u8>>,
     /// The cores it may run on (empty: any).
     pub cores: Vec<usize>,
     /// The place it lives in.

@@ -81,6 +81,7 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
         env: BTreeMap::new(),
         cwd: PathBuf::from("/"),
         files,
+        secrets: BTreeMap::new(),
         cores: Vec::new(),
         place: wanted.place,
         stop_signal: libc::SIGTERM,

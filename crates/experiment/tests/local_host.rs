@@ -86,6 +86,7 @@ fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
         env: BTreeMap::new(),
         cwd: PathBuf::from("/"),
         files: BTreeMap::new(),
+        secrets: BTreeMap::new(),
         cores: Vec::new(),
         place,
         stop_signal: libc::SIGTERM,

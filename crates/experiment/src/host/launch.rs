@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -208,13 +209,38 @@ impl Running {
 /// [`HostError::BadName`] for a name that leads out of the folder, [`HostError::File`].
 pub(super) fn write_files(spec: &ServiceSpec, folder: &Path) -> Result<(), HostError> {
     for (name, content) in &spec.files {
-        let path = inside(folder, name)?;
-        if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
-            super::state::make_folder(parent)?;
-        }
+        let path = place_for(folder, name)?;
         std::fs::write(&path, content).map_err(HostError::file("write", path))?;
     }
+    for (name, content) in &spec.secrets {
+        let path = place_for(folder, name)?;
+        write_secret(&path, content).map_err(HostError::file("write", path))?;
+    }
     Ok(())
+}
+
+/// Writes a file that nobody else could read at any moment, whatever lay there before.
+fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Err(error) = std::fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(content)
+}
+
+/// A file's path, its folder made.
+fn place_for(folder: &Path, name: &str) -> Result<PathBuf, HostError> {
+    let path = inside(folder, name)?;
+    if let Some(parent) = path.parent().filter(|parent| *parent != folder) {
+        super::state::make_folder(parent)?;
+    }
+    Ok(path)
 }
 
 /// `folder/name`, if that lies below the folder.

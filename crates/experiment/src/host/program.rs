@@ -83,39 +83,75 @@ impl fmt::Display for MissingProgram {
 /// Finds `program` as a service with this working directory and `PATH` would start it.
 ///
 /// A name with a slash is relative to `cwd`; any other is looked up in `path` (`None`: prony's own
-/// `PATH`), then in the `sbin` folders.
+/// `PATH`), then in the `sbin` folders. Where nothing is called so, its newest versioned name counts:
+/// Debian has `php-fpm` as `php-fpm8.2` alone.
 ///
 /// # Errors
 /// [`MissingProgram`] with the package that has it.
 pub fn find(program: &str, cwd: &Path, path: Option<&str>) -> Result<PathBuf, MissingProgram> {
     let mut not_executable = None;
+    let mut folders = Vec::new();
     let candidates: Vec<PathBuf> = if program.contains('/') {
         vec![cwd.join(program)]
     } else {
         let own = std::env::var_os("PATH").unwrap_or_default();
-        let folders = path.map_or(own, Into::into);
-        std::env::split_paths(&folders)
+        let path = path.map_or(own, Into::into);
+        folders = std::env::split_paths(&path)
             .chain(SERVER_FOLDERS.iter().map(PathBuf::from))
-            .map(|folder| cwd.join(folder).join(program))
-            .collect()
+            .map(|folder| cwd.join(folder))
+            .collect();
+        folders.iter().map(|folder| folder.join(program)).collect()
     };
     for candidate in candidates {
-        let Ok(metadata) = candidate.metadata() else {
-            continue;
-        };
-        if !metadata.is_file() {
-            continue;
+        match executable(&candidate) {
+            Some(true) => return Ok(candidate),
+            Some(false) => drop(not_executable.get_or_insert(candidate)),
+            None => {}
         }
-        if metadata.permissions().mode() & 0o111 != 0 {
-            return Ok(candidate);
-        }
-        not_executable.get_or_insert(candidate);
+    }
+    if not_executable.is_none()
+        && let Some(versioned) = newest_version(program, &folders)
+    {
+        return Ok(versioned);
     }
     Err(MissingProgram {
         program: program.to_owned(),
         package: package_of(program),
         not_executable,
     })
+}
+
+/// Whether a plain file may be executed; `None` where there is none.
+fn executable(path: &Path) -> Option<bool> {
+    let metadata = path.metadata().ok().filter(|metadata| metadata.is_file())?;
+    Some(metadata.permissions().mode() & 0o111 != 0)
+}
+
+/// The program called like this one with the highest version behind its name, of several the one in
+/// the first folder.
+fn newest_version(program: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let mut newest: Option<(Vec<u64>, PathBuf)> = None;
+    let entries = folders.iter().filter_map(|folder| folder.read_dir().ok());
+    for entry in entries.flatten().flatten() {
+        let name = entry.file_name();
+        let Some(version) = name
+            .to_str()
+            .and_then(|name| version(name.strip_prefix(program)?))
+        else {
+            continue;
+        };
+        let is_newer = newest.as_ref().is_none_or(|(known, _)| version > *known);
+        if is_newer && executable(&entry.path()) == Some(true) {
+            newest = Some((version, entry.path()));
+        }
+    }
+    newest.map(|(_, path)| path)
+}
+
+/// `8.2` or `-1.27.4` as numbers; `None` for any other text.
+fn version(text: &str) -> Option<Vec<u64>> {
+    let text = text.strip_prefix('-').unwrap_or(text);
+    text.split('.').map(|part| part.parse().ok()).collect()
 }
 
 /// The Debian package that has a program of this name, if known.
@@ -147,6 +183,32 @@ mod tests {
         assert!(find("sh", here, None).is_ok());
         assert_eq!(find("bin/sh", here, None), Ok(PathBuf::from("/bin/sh")));
         assert_eq!(find("sh", here, Some("/bin")), Ok(PathBuf::from("/bin/sh")));
+    }
+
+    #[test]
+    fn a_versioned_name_counts_where_there_is_no_plain_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str, mode: u32| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for name in [
+            "x-fpm8.2",
+            "x-fpm8.10",
+            "x-fpm8.3",
+            "x-fpm9.x",
+            "x-fpm-stat",
+        ] {
+            make(name, 0o755);
+        }
+        make("x-fpm11", 0o644);
+        let path = folder.path().to_str().unwrap();
+        let found = || find("x-fpm", Path::new("/"), Some(path)).unwrap();
+        assert_eq!(found(), folder.path().join("x-fpm8.10"));
+        make("x-fpm", 0o755);
+        assert_eq!(found(), folder.path().join("x-fpm"));
+        assert!(find("x", Path::new("/"), Some(path)).is_err());
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub struct Level {
 }
 
 impl Factor {
-    fn level(&self, name: &str) -> Option<&Level> {
+    pub(crate) fn level(&self, name: &str) -> Option<&Level> {
         self.levels.iter().find(|level| level.name == name)
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn read_factors(
                 },
             );
         }
-        if levels.len() == 1 {
+        if levels.len() == 1 && !is_constant(&levels[0], &entry.key, baseline) {
             reader.refuse_with(
                 Fault::Structure,
                 entry.line,
@@ -150,6 +150,31 @@ pub(crate) fn read_factors(
         });
     }
     factors
+}
+
+/// Whether the one level of a factor is a table of values that the baseline names: nothing is varied
+/// by it yet, and each level that is added to it is one more to compare. A plain level alone is taken
+/// for a slip.
+fn is_constant(level: &Level, factor: &str, baseline: Option<&Table>) -> bool {
+    let named = baseline.and_then(|table| table.get(factor));
+    matches!(level.node.value, Value::Table(_))
+        && named.and_then(|node| node.value.scalar_text()) == Some(level.name.clone())
+}
+
+/// The factors that vary nothing, and the rest. One that was refused counts among the rest.
+pub(crate) fn without_constants(factors: Vec<Factor>) -> (Vec<Factor>, Vec<Factor>) {
+    let constant = |factor: &Factor| factor.levels.len() == 1 && factor.keys.is_some();
+    factors.into_iter().partition(constant)
+}
+
+/// A baseline without what it says of these factors.
+pub(crate) fn without_keys(baseline: &Node, constants: &[Factor]) -> Node {
+    let mut baseline = baseline.clone();
+    if let Value::Table(table) = &mut baseline.value {
+        let constant = |key: &str| constants.iter().any(|factor| factor.name == key);
+        table.entries.retain(|entry| !constant(&entry.key));
+    }
+    baseline
 }
 
 /// Whether a name can stand in templates; says so where not.

@@ -479,11 +479,13 @@ fn parse(
 
 /// Says what the load itself has against its flags, on the line of the flag that it names.
 fn refuse_flag(sentence: &str, options: &[LoadOption], reader: &mut Reader<'_>) {
+    // Of several the first is what it is about, the others what to do about it.
     let line = options
         .iter()
         .filter(|option| option.line > 0)
-        .find(|option| names_flag(sentence, &option.name))
-        .map_or(0, |option| option.line);
+        .filter_map(|option| Some((flag_in(sentence, &option.name)?, option.line)))
+        .min()
+        .map_or(0, |(_, line)| line);
     reader.refuse(
         Fault::BadValue,
         line,
@@ -508,10 +510,13 @@ fn typed_time(time: Duration) -> String {
     }
 }
 
-fn names_flag(sentence: &str, flag: &str) -> bool {
+/// Where a sentence names a flag.
+fn flag_in(sentence: &str, flag: &str) -> Option<usize> {
     let flag = format!("--{flag}");
-    sentence.match_indices(&flag).any(|(at, _)| {
-        !sentence[at + flag.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-')
+    let mut named = sentence.match_indices(&flag).map(|(at, _)| at);
+    named.find(|at| {
+        let rest = &sentence[at + flag.len()..];
+        !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-')
     })
 }
 

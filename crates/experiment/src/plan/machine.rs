@@ -60,7 +60,8 @@ impl Machine {
     }
 
     /// The program as the host is to start it: prony itself by its path, one with a slash from the
-    /// plan's folder, any other by its name.
+    /// plan's folder, any other by its name, with the version where it is installed under such a
+    /// name alone.
     ///
     /// # Errors
     /// It is nowhere; what would mend that.
@@ -85,6 +86,10 @@ impl Machine {
             .cloned()
             .unwrap_or_else(|| own_path.to_string_lossy().into());
         match program::find(&started, folder, Some(&path)) {
+            Ok(found) if found.file_name() != Path::new(&started).file_name() => {
+                let versioned = found.file_name().unwrap_or_default();
+                Ok(versioned.to_string_lossy().into_owned())
+            }
             Ok(_) => Ok(started),
             Err(missing) => Err(Missing {
                 mend: self.mend(name, &missing),

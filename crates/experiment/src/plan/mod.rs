@@ -5,8 +5,10 @@
 //! endpoints ([`survey`]), so that what is wrong shows before anything starts. The runner later
 //! renders a variant again with the endpoints that the host picked ([`Plan::resolve`]).
 
+mod certificate;
 mod error;
 mod factors;
+mod files;
 mod folder;
 mod freeze;
 mod load;
@@ -29,6 +31,7 @@ use std::path::{Path, PathBuf};
 use prony_stats::Metric;
 
 use crate::service::{Allocated, Allocation};
+use certificate::Certificates;
 use error::Mistakes;
 use folder::Folder;
 use node::{Table, Value};
@@ -84,6 +87,9 @@ pub struct Plan {
     text: String,
     folder: Folder,
     machine: Machine,
+    /// Factors of one level, which templates know and results don't.
+    constants: Vec<Factor>,
+    certificates: Certificates,
     services: Vec<RawService>,
     load: Table,
     trial_keys: Vec<String>,
@@ -243,7 +249,8 @@ fn read_plan(
         mistakes,
     };
     reader.known_keys(table, "a plan", KEYS);
-    let factors = read_all_factors(table, &mut reader)?;
+    let all_factors = read_all_factors(table, &mut reader)?;
+    let (constants, factors) = factors::without_constants(all_factors);
     let listed = table.get("variants");
     let factors_line = table.line_of(if listed.is_some() {
         "variants"
@@ -251,10 +258,12 @@ fn read_plan(
         "factors"
     });
     let variants = factors::read_variants(listed, &factors, factors_line, &mut reader);
-    let baseline = factors::read_baseline(table.get("baseline"), &factors, &variants, &mut reader);
+    let baseline = table.get("baseline");
+    let baseline = baseline.map(|node| factors::without_keys(node, &constants));
+    let baseline = factors::read_baseline(baseline.as_ref(), &factors, &variants, &mut reader);
     let trials = trials::read_trials(table.get("trials"), &mut reader);
     let margin = trials::read_margin(table.get("margin"), &mut reader);
-    let services = read_services(table, &factors, &mut reader);
+    let services = read_services(table, &factors, &constants, &mut reader);
     let load = table.get("load");
     if load.is_none() {
         let mend = "add [load] with a target";
@@ -280,6 +289,8 @@ fn read_plan(
         text: text.to_owned(),
         folder: read_folder(table, origin, &mut reader),
         machine,
+        constants,
+        certificates: Certificates::default(),
         services,
         load: load.and_then(|node| reader.table(node, "load")).cloned()?,
         trial_keys,
@@ -347,7 +358,12 @@ fn read_name(table: &Table, origin: &Path, reader: &mut Reader<'_>) -> String {
     name
 }
 
-fn read_services(table: &Table, factors: &[Factor], reader: &mut Reader<'_>) -> Vec<RawService> {
+fn read_services(
+    table: &Table,
+    factors: &[Factor],
+    constants: &[Factor],
+    reader: &mut Reader<'_>,
+) -> Vec<RawService> {
     let Some(node) = table.get("service") else {
         let mend = "add [service.NAME] with a command, or with remote = \"host:port\"";
         reader.refuse_with(Fault::MissingKey, 0, "this plan has no service", mend);
@@ -366,7 +382,8 @@ fn read_services(table: &Table, factors: &[Factor], reader: &mut Reader<'_>) -> 
         if !factors::usable_name("service", &entry.key, entry.line, reader) {
             continue;
         }
-        if factors.iter().any(|factor| factor.name == entry.key) {
+        let mut factors = factors.iter().chain(constants);
+        if factors.any(|factor| factor.name == entry.key) {
             let what = format!("\"{}\" is a factor and a service", entry.key);
             let mend = "templates could not tell them apart; rename one";
             reader.refuse_with(Fault::Structure, entry.line, what, mend);

@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use prony_load::quantity::{self, StatusSet};
 
+use super::certificate::Certificates;
 use super::error::Fault;
+use super::files;
 use super::folder::{Folder, plain_words};
 use super::machine::Machine;
 use super::node::{Node, Table, Value};
@@ -90,6 +92,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) tls_target: Option<(String, String)>,
     /// The files that were named, as the plan writes them.
     pub(crate) references: RefCell<BTreeSet<String>>,
+    pub(crate) certificates: &'a Certificates,
 }
 
 /// Reads one service; what is missing is filled with defaults after a refusal, which the reader
@@ -116,12 +119,14 @@ pub(crate) fn read(
     let env = read_env(rendered.get("env"), &owner, reader);
     let cwd = read_folder(rendered.get("cwd"), "cwd", &owner, around, reader);
     let cores = read_cores(&rendered, &owner, around, reader);
+    let files = files::read(table.get("files"), &owner, around, reader);
     let spec = ServiceSpec {
         name: shape.name.clone(),
         command: read_command(&rendered, shape, &env, around, reader),
         env,
         cwd: cwd.unwrap_or_else(|| around.folder.base.clone()),
-        files: read_files(table.get("files"), &owner, around, reader),
+        files: files.plain,
+        secrets: files.secret,
         cores,
         place: shape.place,
         stop_signal: read_stop(rendered.get("stop"), &owner, reader),
@@ -431,120 +436,4 @@ fn read_ready(
         }),
     };
     ready
-}
-
-fn read_files(
-    node: Option<&Node>,
-    owner: &str,
-    around: &Surroundings<'_>,
-    reader: &mut Reader<'_>,
-) -> BTreeMap<String, Vec<u8>> {
-    let mut files = BTreeMap::new();
-    // Only a whole `{{ … }}` is rendered here: the texts of a table written in place are rendered
-    // one by one, since what they hold is a file's text whatever it looks like.
-    let rendered;
-    let node = match node {
-        Some(
-            node @ Node {
-                value: Value::Text(_),
-                ..
-            },
-        ) => {
-            rendered = around.context.node(node, reader);
-            rendered.as_ref()
-        }
-        node => node,
-    };
-    let Some(table) = node.and_then(|node| reader.table(node, &format!("files of {owner}"))) else {
-        return files;
-    };
-    for entry in &table.entries {
-        let what = format!("file \"{}\" of {owner}", entry.key);
-        if !is_file_name(&entry.key) {
-            let mend = "a name below the service's own folder, such as \"nginx.conf\"";
-            reader.refuse_with(
-                Fault::BadValue,
-                entry.line,
-                format!("{what} can't be called so"),
-                mend,
-            );
-            continue;
-        }
-        if let Some(bytes) = read_file(&entry.node, &what, around, reader) {
-            files.insert(entry.key.clone(), bytes);
-        }
-    }
-    files
-}
-
-/// A file is given by a template's path, by a path to copy, or by its text.
-fn read_file(
-    node: &Node,
-    what: &str,
-    around: &Surroundings<'_>,
-    reader: &mut Reader<'_>,
-) -> Option<Vec<u8>> {
-    let mend = "{ template = \"path\" }, { copy = \"path\" } or { text = \"…\" }";
-    let Value::Table(table) = &node.value else {
-        let text = format!("{what} is {}, not a table", node.value.kind());
-        reader.refuse_with(Fault::WrongType, node.line, text, mend);
-        return None;
-    };
-    reader.known_keys(table, what, &["template", "copy", "text"]);
-    let [entry] = table.entries.as_slice() else {
-        let text = format!("{what} needs exactly one of template, copy and text");
-        reader.refuse_with(Fault::Structure, node.line, text, mend);
-        return None;
-    };
-    if !["template", "copy", "text"].contains(&entry.key.as_str()) {
-        return None; // Said by `known_keys`.
-    }
-    let given = around.context.node(&entry.node, reader)?;
-    let given = reader.text(&given, &format!("{} of {what}", entry.key))?;
-    if entry.key == "text" {
-        return Some(given.into_bytes());
-    }
-    around.references.borrow_mut().insert(given.clone());
-    let bytes = around.folder.read(&given).map_err(|trouble| {
-        let text = format!("{what}: {} {trouble}", around.folder.file(&given).display());
-        let mend = "relative paths start from the plan's folder";
-        reader.refuse_with(Fault::File, entry.node.line, text, mend);
-    });
-    let bytes = bytes.ok()?;
-    if entry.key == "copy" {
-        return Some(bytes);
-    }
-    let shown = reader
-        .file
-        .parent()
-        .unwrap_or_else(|| Path::new(""))
-        .join(&given);
-    let Ok(source) = String::from_utf8(bytes) else {
-        let text = format!("{what}: {} is no text in UTF-8", shown.display());
-        reader.refuse_with(
-            Fault::File,
-            entry.node.line,
-            text,
-            "{ copy = … } takes any bytes",
-        );
-        return None;
-    };
-    let mut within = Reader {
-        file: &shown,
-        mistakes: reader.mistakes,
-    };
-    around
-        .context
-        .file(&source, &mut within)
-        .map(String::into_bytes)
-}
-
-/// A path below the service's own folder.
-fn is_file_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.len() <= 255
-        && !name.chars().any(char::is_control)
-        && Path::new(name)
-            .components()
-            .all(|part| matches!(part, Component::Normal(_)))
 }

@@ -70,6 +70,7 @@ pub(crate) fn render(
         on_machine,
         tls_target: None,
         references: RefCell::default(),
+        certificates: &plan.certificates,
     };
     let served = load::Served {
         shapes,
@@ -184,16 +185,14 @@ fn has_all(given: Option<&Allocated>, shape: &Shape) -> bool {
 /// A context that knows the variant's levels and nothing else.
 fn levels(plan: &Plan, variant: &Variant) -> Context {
     let mut context = Context::new();
-    for factor in &plan.factors {
-        let level = factor.levels.iter().find(|level| {
-            variant
-                .levels
-                .get(&factor.name)
-                .is_some_and(|name| name == level.name)
-        });
-        if let Some(level) = level {
-            context.set_level(&factor.name, factor.keys.clone(), level.node.clone());
-        }
+    let varied = plan.factors.iter().filter_map(|factor| {
+        let name = variant.levels.get(&factor.name)?;
+        Some((factor, factor.level(name)?))
+    });
+    let constant = plan.constants.iter();
+    let constant = constant.filter_map(|factor| Some((factor, factor.levels.first()?)));
+    for (factor, level) in varied.chain(constant) {
+        context.set_level(&factor.name, factor.keys.clone(), level.node.clone());
     }
     context
 }

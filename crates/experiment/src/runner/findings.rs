@@ -213,9 +213,7 @@ fn negotiation_differs(
         else {
             continue;
         };
-        // What the plan varies on purpose is no finding.
-        let asked = |record: &Record| (record.load.tls.clone(), record.load.http.clone());
-        if asked(one) != asked(other) || one.negotiated == other.negotiated {
+        if agree(one, other) {
             continue;
         }
         let text = format!(
@@ -233,6 +231,18 @@ fn negotiation_differs(
         });
     }
     found
+}
+
+/// Whether two loads agreed on the same with their servers, as far as the same was asked for: what
+/// the plan varies on purpose, the HTTP version or TLS, is no finding.
+fn agree(one: &Record, other: &Record) -> bool {
+    let (a, b) = (&one.negotiated, &other.negotiated);
+    let same_http = one.load.http == other.load.http;
+    let same_tls = one.load.tls == other.load.tls;
+    // ALPN is TLS's word for the HTTP version.
+    (!same_http || a.http == b.http)
+        && (!same_tls || (&a.tls, &a.cipher) == (&b.tls, &b.cipher))
+        && (!same_http || !same_tls || a.alpn == b.alpn)
 }
 
 fn agreed(record: &Record) -> String {

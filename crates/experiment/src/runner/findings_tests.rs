@@ -213,6 +213,27 @@ fn what_was_agreed_on_is_compared_where_the_same_was_asked_for() {
 }
 
 #[test]
+fn what_is_varied_on_purpose_excuses_nothing_else() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    for result in &mut results {
+        let h2 = result.variant == 0;
+        let record = result.record.as_mut().unwrap();
+        record.load.http = if h2 { "2" } else { "1.1" }.to_owned();
+        record.load.tls = Some("TLS 1.2 to 1.3".to_owned());
+        record.negotiated.http = Some(record.load.http.clone());
+        record.negotiated.alpn = Some(if h2 { "h2" } else { "http/1.1" }.to_owned());
+        record.negotiated.cipher = Some("TLS_AES_256_GCM_SHA384".to_owned());
+    }
+    assert!(negotiation_differs(&results, &baseline, &name).is_empty());
+    let first = results.iter_mut().find(|result| result.variant == 0);
+    let of_first = first.unwrap().record.as_mut().unwrap();
+    of_first.negotiated.cipher = Some("TLS_CHACHA20_POLY1305_SHA256".to_owned());
+    let found = negotiation_differs(&results, &baseline, &name);
+    assert_eq!(found.len(), 1, "the cipher is not what was varied");
+    assert!(found[0].finding.text.contains("CHACHA20"));
+}
+
+#[test]
 fn an_idle_server_is_noticed_in_a_closed_loop_only() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for result in results.iter_mut().filter(|result| result.variant == 1) {

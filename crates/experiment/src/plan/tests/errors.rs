@@ -208,7 +208,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = \"web.conf\"",
         "@: file \"web.conf\" of service \"web\" is a string, not a table ({ template = \"path\" }, \
-         { copy = \"path\" } or { text = \"…\" })",
+         { copy = \"path\" }, { text = \"…\" }, { certificate = \"host\" } or { key_of = \"its file\" })",
     ),
     (
         "connections = 10",

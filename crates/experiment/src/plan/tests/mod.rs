@@ -3,6 +3,7 @@
 mod errors;
 mod mutation;
 mod resolve;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

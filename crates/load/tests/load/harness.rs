@@ -136,7 +136,7 @@ impl Served {
         path
     }
 
-    /// Loads a path of the origin; its certificate is trusted.
+    /// Loads a path of the origin, by HTTP/1.1 if nothing else is said; its certificate is trusted.
     pub(crate) fn load(&self, via: Via, path: &str, words: &str) -> Record {
         let (socket, ca) = (self.origin.unix_paths()[0].clone(), self.ca());
         let mut all: Vec<&str> = words.split_whitespace().collect();
@@ -145,6 +145,9 @@ impl Served {
         }
         if self.tls && !all.contains(&"--insecure") {
             all.extend(["--ca", text(&ca)]);
+        }
+        if self.tls && !all.contains(&"--http") {
+            all.extend(["--http", "1.1"]);
         }
         load_with(&self.url(path), &all)
     }

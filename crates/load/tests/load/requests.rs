@@ -171,10 +171,15 @@ fn literal_addresses_of_both_families_and_names() {
 #[test]
 fn a_probe_tells_what_came_back_or_why_nothing_did() {
     let second = std::time::Duration::from_secs(10);
-    for via in [Via::Tcp, Via::Unix, Via::Tls, Via::UnixTls] {
+    let ways = [Via::Tcp, Via::Unix, Via::Tls, Via::UnixTls];
+    for (via, http) in ways.into_iter().flat_map(|via| [(via, "1.1"), (via, "2")]) {
         let served = Served::via(via);
         let (socket, ca) = (served.origin.unix_paths()[0].clone(), served.ca());
-        let mut words = Vec::new();
+        let (garbage, truncated) = match http {
+            "2" => ("closed_early", "protocol: a body shorter"),
+            _ => ("protocol: the answer is not HTTP", "truncated"),
+        };
+        let mut words = vec!["--http", http];
         if matches!(via, Via::Unix | Via::UnixTls) {
             words.extend(["--unix", text(&socket)]);
         }
@@ -187,14 +192,15 @@ fn a_probe_tells_what_came_back_or_why_nothing_did() {
         let digest: [u8; 32] = Sha256::digest(&body).into();
         assert_eq!((answer.status, answer.length), (200, 3 << 20));
         assert_eq!(answer.sha256, digest);
+        assert_eq!(answer.negotiated.http.as_deref(), Some(http));
         assert!(answer.request.starts_with("GET http"), "{}", answer.request);
         let missing = probe(&spec, 1, second).unwrap_err();
         assert!(missing.contains("no request number 1"), "{missing}");
         for (path, told) in [
             ("/fault/reset", ""),
             ("/fault/close", "closed_early"),
-            ("/fault/garbage", "protocol: the answer is not HTTP"),
-            ("/fault/truncate", "truncated"),
+            ("/fault/garbage", garbage),
+            ("/fault/truncate", truncated),
         ] {
             let spec = resolve(&served.url(path), &words).unwrap();
             let error = probe(&spec, 0, second).unwrap_err();

@@ -44,6 +44,11 @@ fn what_was_agreed_on_is_in_the_record() {
         assert_eq!(negotiated.http.as_deref(), Some("1.1"), "{words}");
         assert!(record.tls_time_us.min > 0.0 && record.connect_time_us.min > 0.0);
     }
+    // Where nothing is said about HTTP, it is what ALPN agrees on.
+    let record = load_with(&served.url("/"), &["-n", "20", "-c", "2", "--insecure"]);
+    let agreed = (&record.negotiated.alpn, &record.negotiated.http);
+    assert_eq!(agreed, (&Some("h2".to_owned()), &Some("2".to_owned())));
+    assert_eq!((record.load.http.as_str(), record.totals.ok), ("auto", 20));
     // Nothing of it is claimed in clear.
     let record = Served::clear().load(Via::Tcp, "/", "-n 2 -c 1");
     assert_eq!(

@@ -44,9 +44,9 @@ impl SendWindow {
     }
 }
 
-/// What this side lets the peer send. It is opened again when half of it is used: a peer that is
-/// sending at full speed then never runs out of it while the update travels, and an update is
-/// seldom.
+/// What this side lets the peer send, as far as the peer can know. It is to be opened again when half
+/// of it is used: a peer that is sending at full speed then never runs out of it while the update
+/// travels, and an update is seldom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     size_bytes: u32,
@@ -68,15 +68,17 @@ impl ReceiveWindow {
         Ok(())
     }
 
-    /// By how much the window is to be opened now, if at all. It is open again then.
+    /// Is it time to open it?
     #[inline]
-    pub(super) fn increment(&mut self) -> Option<u32> {
-        if self.left_bytes > self.size_bytes / 2 {
-            return None;
-        }
+    pub(super) fn is_low(self) -> bool {
+        self.left_bytes <= self.size_bytes / 2
+    }
+
+    /// Opens it to its whole size. Returns by how much, which WINDOW_UPDATE must say.
+    pub(super) fn open(&mut self) -> u32 {
         let increment = self.size_bytes - self.left_bytes;
         self.left_bytes = self.size_bytes;
-        Some(increment)
+        increment
     }
 
     /// How many bytes may still come before an update.
@@ -113,10 +115,11 @@ mod tests {
     fn a_receive_window_opens_when_half_of_it_is_used() {
         let mut window = ReceiveWindow::new(100);
         assert_eq!(window.take(49), Ok(()));
-        assert_eq!(window.increment(), None);
+        assert!(!window.is_low());
         assert_eq!(window.take(1), Ok(()));
-        assert_eq!((window.increment(), window.left_bytes()), (Some(50), 100));
-        assert_eq!(window.increment(), None);
+        assert!(window.is_low());
+        assert_eq!((window.open(), window.left_bytes()), (50, 100));
+        assert!(!window.is_low());
         assert_eq!(window.take(100), Ok(()));
         assert_eq!(window.take(1), Err(Exceeded));
     }

@@ -9,8 +9,15 @@
 /// pings every second while it computes an answer for an hour stays below.
 pub(super) const IDLE_FRAMES: u32 = 10_000;
 
-/// Bytes that wait to be sent because the peer asked for them: acknowledgements, RST_STREAM,
-/// WINDOW_UPDATE. Some 1,000 frames; a peer that reads what it asks for has few of them out.
+/// Frames of that kind that each request which is given up makes up for, as its answer may be on the
+/// way: WINDOW_UPDATE, HEADERS, an empty last DATA, RST_STREAM. Or a server whose every answer comes
+/// too late would be taken for a flood.
+pub(super) const LATE_FRAMES: u32 = 4;
+
+/// Bytes that wait to be sent because the peer asked for them: acknowledgements of SETTINGS and PING.
+/// Some 1,000 frames; a peer that reads what it asks for has few of them out. RST_STREAM needs no
+/// limit of its own, as there is one for each request at the most, nor does WINDOW_UPDATE, which is
+/// written when it is sent.
 pub(super) const ANSWER_BYTES: usize = 16 * 1_024;
 
 /// Bytes that may wait to be sent before no further request is started: a worker that doesn't send

@@ -6,40 +6,32 @@ use super::hpack::Fields;
 use super::limits;
 use crate::h1::Expects;
 
-/// Where a stream is in its life (RFC 9113 §5.1), as a client without server push sees it.
+/// Where a stream is in its life: Figure 2 of RFC 9113 §5.1, as a client without server push sees it.
 ///
 /// ```text
-///                         +--------+
-///                         |  idle  |  no stream yet: its identifier is to come
-///                         +--------+
-///                             |  send HEADERS
-///              a body follows | it is all (END_STREAM)
-///                  +----------+-----------+
-///                  v                      v
-///              +--------+  send       +-----------+
-///              |  Open  | ----------> | HalfClosed|
-///              +--------+  END_STREAM |   Local   |
-///               |  |   |              +-----------+
-///               |  |   |                 |   |  |
-///               |  |   | recv END_STREAM |   |  | recv END_STREAM
-///               |  |   | (half-closed    |   |  | or RST_STREAM
-///               |  |   | (remote)):      |   |  |
-///               |  |   | send RST_STREAM |   |  |
-///               |  |   v                 v   |  v
-///               |  | +-----------+ send  |   | +--------+
-///               |  | | Cancelled | <-----+   | | Closed |
-///               |  | +-----------+ RST_STREAM| +--------+
-///               |  |       ^                 |     ^
-///               |  +-------+                 +-----+
-///               |  send RST_STREAM                 |
-///               +----------------------------------+
-///                        recv RST_STREAM
+///                   +--------+
+///          send H   |  idle  |   send H, ES
+///         ,---------|        |---------.
+///        v          +--------+          v
+///   +--------+                 +-----------------+
+///   |  Open  |---------------->| HalfClosedLocal |
+///   +--------+     send ES     +-----------------+
+///     |    |                     |             |
+///     |    | send R       send R |             | recv ES, recv R
+///     |    |   +-----------+     |             v
+///     |    `-->| Cancelled |<----'         +--------+
+///     |        +-----------+               | Closed |
+///     `----------------------------------->|        |
+///       recv R; recv ES, then send R       +--------+
+///
+///   H: HEADERS, ES: END_STREAM, R: RST_STREAM; "idle" is a stream that is not there yet
 /// ```
 ///
-/// Both `Cancelled` and `Closed` are "closed" in the RFC. They differ in what may still come:
-/// frames that the peer sent before it read this side's RST_STREAM are ignored, frames after its
-/// own end are violations. A stream does not stay in "half-closed (remote)": whoever answers
-/// without waiting for the whole request doesn't need the rest of it (§8.1).
+/// Both `Cancelled` and `Closed` are "closed" in the RFC. They differ in what may still come: frames
+/// that the peer sent before it read this side's RST_STREAM are ignored, frames behind its own end
+/// are violations. A stream does not stay in "half-closed (remote)": whoever answers without waiting
+/// for the whole request doesn't need the rest of it (§8.1), so that the stream is reset at once.
+/// The two "reserved" states are never reached, as PUSH_PROMISE is a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Closed,
@@ -61,6 +53,8 @@ pub(super) enum Answer {
         /// How many bytes are still to come, where Content-Length said it.
         left: Option<u64>,
     },
+    /// Whatever a tunnel carries, which is DATA only (RFC 9113 §8.5).
+    Tunnel,
 }
 
 /// What a block of fields is in an answer.
@@ -79,6 +73,8 @@ pub(super) struct Stream {
     pub(super) answer: Answer,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
+    /// The receive window is to be opened with the next output.
+    pub(super) opening: bool,
     pub(super) expects: Expects,
 }
 
@@ -91,6 +87,7 @@ impl Stream {
         answer: Answer::Head { interims: 0 },
         send_window: SendWindow::new(0),
         receive_window: ReceiveWindow::new(0),
+        opening: false,
         expects: Expects::Body,
     };
 
@@ -110,13 +107,16 @@ impl Stream {
         fields: &Fields,
         ends: bool,
     ) -> Result<Section, StreamViolation> {
-        let Answer::Head { interims } = &mut self.answer else {
-            fields.check_trailers()?;
-            return if ends {
-                Ok(Section::Trailers)
-            } else {
-                Err(StreamViolation::TrailersDoNotEnd)
-            };
+        let interims = match &mut self.answer {
+            Answer::Head { interims } => interims,
+            Answer::Tunnel => return Err(StreamViolation::FieldsInTunnel),
+            Answer::Body { .. } => {
+                fields.check_trailers()?;
+                return match ends {
+                    true => Ok(Section::Trailers),
+                    false => Err(StreamViolation::TrailersDoNotEnd),
+                };
+            }
         };
         let status = fields.head_status()?;
         match status {
@@ -130,21 +130,21 @@ impl Stream {
                 Ok(Section::Interim(status))
             }
             _ => {
-                let left = self.body_length(status, fields.content_length);
-                self.answer = Answer::Body { left };
+                self.answer = self.behind_head(status, fields.content_length);
                 Ok(Section::Head(status))
             }
         }
     }
 
-    /// How long the body must be (RFC 9113 §8.1.1, RFC 9110 §6.4.1 and §8.6).
-    fn body_length(&self, status: u16, content_length: Option<u64>) -> Option<u64> {
-        match (self.expects, status) {
+    /// What follows the final head, and how long that must be (RFC 9113 §8.1.1 and §8.5, RFC 9110
+    /// §6.4.1 and §8.6).
+    fn behind_head(&self, status: u16, content_length: Option<u64>) -> Answer {
+        let left = match (self.expects, status) {
+            (Expects::Connect, 200..=299) => return Answer::Tunnel,
             (Expects::NoBody, _) | (_, 204 | 304) => Some(0),
-            // A tunnel, which has no length.
-            (Expects::Connect, 200..=299) => None,
             _ => content_length,
-        }
+        };
+        Answer::Body { left }
     }
 
     /// A DATA frame with so many bytes of the body begins.
@@ -152,7 +152,7 @@ impl Stream {
     pub(super) fn data(&mut self, bytes: u32) -> Result<(), StreamViolation> {
         match &mut self.answer {
             Answer::Head { .. } => Err(StreamViolation::DataBeforeHead),
-            Answer::Body { left: None } => Ok(()),
+            Answer::Body { left: None } | Answer::Tunnel => Ok(()),
             Answer::Body { left: Some(left) } => {
                 *left = left
                     .checked_sub(u64::from(bytes))
@@ -162,19 +162,16 @@ impl Stream {
         }
     }
 
-    /// By how much the receive window is to be opened, if at all: not for a body whose rest fits.
+    /// Must the receive window be opened for what is still to come? Not for a body whose rest fits.
     #[inline]
-    pub(super) fn window_increment(&mut self) -> Option<u32> {
+    pub(super) fn is_window_low(&self) -> bool {
         let fits = match self.answer {
             Answer::Body { left: Some(left) } => {
                 left <= u64::from(self.receive_window.left_bytes())
             }
             _ => false,
         };
-        if fits {
-            return None;
-        }
-        self.receive_window.increment()
+        !fits && self.receive_window.is_low()
     }
 
     /// The peer has ended the stream: is the answer complete?
@@ -183,7 +180,8 @@ impl Stream {
             Answer::Head { .. } => Err(StreamViolation::DataBeforeHead),
             Answer::Body {
                 left: None | Some(0),
-            } => Ok(()),
+            }
+            | Answer::Tunnel => Ok(()),
             Answer::Body { left: Some(_) } => Err(StreamViolation::BodyTooShort),
         }
     }

@@ -25,6 +25,8 @@ pub(super) struct Streams {
     sending: u32,
     /// The latest identifier that was ever cancelled.
     last_cancelled: u32,
+    /// Live streams whose receive windows are to be opened, each once, and others that ended since.
+    opening: Vec<u32>,
 }
 
 /// What is known of an identifier that belongs to no live stream.
@@ -48,6 +50,7 @@ impl Streams {
             active: 0,
             sending: 0,
             last_cancelled: 0,
+            opening: Vec::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Streams {
     pub(super) fn restart(&mut self) {
         self.places.fill(Stream::NONE);
         (self.next_id, self.active, self.sending, self.last_cancelled) = (1, 0, 0, 0);
+        self.opening.clear();
     }
 
     pub(super) fn active(&self) -> u32 {
@@ -150,6 +154,7 @@ impl Streams {
             answer: Answer::Head { interims: 0 },
             send_window: windows.0,
             receive_window: windows.1,
+            opening: false,
             expects,
         };
         id
@@ -169,6 +174,34 @@ impl Streams {
             self.sending -= 1;
         }
         all
+    }
+
+    /// The receive window of the stream in this place is to be opened with the next output.
+    pub(super) fn open_window(&mut self, place: usize) {
+        let stream = &mut self.places[place];
+        if !stream.opening {
+            stream.opening = true;
+            self.opening.push(stream.id);
+        }
+    }
+
+    /// Are there receive windows to be opened?
+    #[inline]
+    pub(super) fn has_windows_to_open(&self) -> bool {
+        !self.opening.is_empty()
+    }
+
+    /// Opens the receive window of one of the streams that wait for it. Returns its identifier and by
+    /// how much.
+    pub(super) fn next_opened_window(&mut self) -> Option<(u32, u32)> {
+        while let Some(id) = self.opening.pop() {
+            if let Some(place) = self.find(id) {
+                let stream = &mut self.places[place];
+                stream.opening = false;
+                return Some((id, stream.receive_window.open()));
+            }
+        }
+        None
     }
 
     /// A live stream ends by the peer's doing.

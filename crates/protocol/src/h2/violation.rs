@@ -97,6 +97,7 @@ impl Violation {
             | Violation::WindowOverflow => ErrorCode::FLOW_CONTROL_ERROR,
             Violation::ClosedStream(_) => ErrorCode::STREAM_CLOSED,
             Violation::Hpack(_) => ErrorCode::COMPRESSION_ERROR,
+            // Activity that is suspicious (RFC 9113 §10.5), rather than a block that can't be decoded.
             Violation::TooManyContinuations { .. }
             | Violation::BlockTooLong { .. }
             | Violation::TooManyIdleFrames { .. }
@@ -200,6 +201,8 @@ pub enum StreamViolation {
     DataBeforeHead,
     /// HEADERS within the body that don't end the stream, as trailers must (RFC 9113 §8.1).
     TrailersDoNotEnd,
+    /// HEADERS within the tunnel that CONNECT made (RFC 9113 §8.5).
+    FieldsInTunnel,
     /// A body longer than Content-Length says, or any where there must be none (RFC 9113 §8.1.1).
     BodyTooLong,
     /// A body shorter than Content-Length says (RFC 9113 §8.1.1).
@@ -232,6 +235,7 @@ impl StreamViolation {
             | StreamViolation::InterimEnds
             | StreamViolation::DataBeforeHead
             | StreamViolation::TrailersDoNotEnd
+            | StreamViolation::FieldsInTunnel
             | StreamViolation::BodyTooLong
             | StreamViolation::BodyTooShort
             | StreamViolation::ZeroIncrement => ErrorCode::PROTOCOL_ERROR,
@@ -256,6 +260,7 @@ impl fmt::Display for StreamViolation {
             }
             StreamViolation::DataBeforeHead => "DATA before the head of the answer",
             StreamViolation::TrailersDoNotEnd => "trailers that do not end the stream",
+            StreamViolation::FieldsInTunnel => "HEADERS within a tunnel",
             StreamViolation::BodyTooLong => "a body longer than its Content-Length",
             StreamViolation::BodyTooShort => "a body shorter than its Content-Length",
             StreamViolation::WindowExceeded => "more DATA than the stream's window allows",

@@ -3,7 +3,7 @@
 use prony_protocol::h1::{RequestSpec, Version};
 use prony_protocol::h2::{ClientSettings, Connection, EncodedRequest, Event, Scheme};
 
-use crate::allocations;
+use crate::{allocations, most_held};
 
 const STREAMS: u32 = 8;
 
@@ -149,4 +149,67 @@ fn the_next_connection_allocates_nothing() {
         round.run(7, 1);
     }
     assert_eq!(allocations(), warm);
+}
+
+/// A block in as many frames as it needs.
+fn block(stream: u32, block: &[u8], out: &mut Vec<u8>) {
+    let mut parts = block.chunks(16_384).peekable();
+    let mut kind = 1;
+    while let Some(part) = parts.next() {
+        let ends = if parts.peek().is_none() { 4 } else { 0 };
+        frame(kind, ends, stream, part, out);
+        kind = 9;
+    }
+}
+
+/// Blocks that take the most memory, one for each way, and a different one for each number.
+fn costly(number: u32) -> [Vec<u8>; 6] {
+    let mut coded = vec![0x88, 0x00, 0x01, b'a', 0xff, 0xfe, 0xfd, 0x03];
+    // Zeros, of which the Huffman code has eight in five bytes.
+    coded.resize(8 + 65_405, 0);
+    let statuses = number.to_be_bytes().map(|byte| 0x88 | byte & 7);
+    [
+        // As many fields for the table as a block holds.
+        [0x76, 0].repeat(32_768),
+        // The same in one that is short enough to be remembered.
+        [&statuses[..], &[0x76, 0].repeat(500)].concat(),
+        coded,
+        vec![0x88; 65_536],
+        // The largest entry, and a bomb made of it.
+        [&[0x88, 0x76, 0x7f, 0x80, 0x1e][..], &[b'v'; 3_967]].concat(),
+        [&[0x88][..], &[0xbe; 65_535]].concat(),
+    ]
+}
+
+#[test]
+fn a_hostile_peer_is_given_little_memory() {
+    const LIMIT_BYTES: i64 = 1 << 20;
+    // Byte by byte, in parts and as a whole.
+    const PIECES_BYTES: [usize; 3] = [1, 1_000, 100_000];
+    let blocks: Vec<Vec<u8>> = (0..16).flat_map(costly).collect();
+    let mut inputs: Vec<(usize, Vec<u8>)> = (0..blocks.len() * PIECES_BYTES.len())
+        .map(|at| {
+            let mut input = Vec::new();
+            block(
+                2 * at as u32 + 1,
+                &blocks[at / PIECES_BYTES.len()],
+                &mut input,
+            );
+            (PIECES_BYTES[at % PIECES_BYTES.len()], input)
+        })
+        .collect();
+    let mut round = Round::new();
+    let most = most_held(|| {
+        for (piece_bytes, input) in &mut inputs {
+            let stream = round.connection.start(&round.requests[0], 0);
+            // Nothing that was held before is freed in between.
+            std::mem::swap(&mut round.input, input);
+            round.feed(*piece_bytes);
+            std::mem::swap(&mut round.input, input);
+            round.connection.cancel(stream.expect("a free stream"));
+            round.out.clear();
+            round.connection.take_output(&mut round.out, |_| BODY);
+        }
+    });
+    assert!((100_000..LIMIT_BYTES).contains(&most), "{most} bytes");
 }

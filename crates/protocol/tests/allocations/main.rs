@@ -1,4 +1,5 @@
-//! A steady exchange allocates nothing. Alone in its binary, because it replaces the allocator.
+//! A steady exchange allocates nothing, and a hostile peer is given little memory. Alone in its binary,
+//! because it replaces the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,30 +10,44 @@ mod h2;
 thread_local! {
     /// Allocations of this thread; the test harness has threads of its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// Bytes that this thread has allocated and not freed, and the most that it ever had.
+    static HELD: Cell<(i64, i64)> = const { Cell::new((0, 0)) };
 }
 
 struct Counting;
 
+// A thread that is ending has no counters any more, and no exchange either.
+
 fn count() {
-    // A thread that is ending has no counter any more, and no exchange either.
     let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+}
+
+fn hold(more: usize, less: usize) {
+    let _ = HELD.try_with(|held| {
+        let (now, most) = held.get();
+        let now = now + more as i64 - less as i64;
+        held.set((now, most.max(now)));
+    });
 }
 
 // SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
+        hold(layout.size(), 0);
         // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
+        hold(size, layout.size());
         // SAFETY: as above; `memory` comes from the system's allocator.
         unsafe { System.realloc(memory, layout, size) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        hold(0, layout.size());
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -40,6 +55,17 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
+
+/// The most bytes that were held at once while this ran, beyond those held before.
+fn most_held(run: impl FnOnce()) -> i64 {
+    let before = HELD.with(|held| {
+        let (now, _) = held.get();
+        held.set((now, now));
+        now
+    });
+    run();
+    HELD.with(Cell::get).1 - before
+}
 
 /// How often this thread has allocated.
 fn allocations() -> u64 {

@@ -49,6 +49,12 @@ fn lengths() -> Vec<Row> {
             "FrameLength(WindowUpdate)",
             FRAME_SIZE_ERROR,
         ),
+        // On no stream that it could end.
+        (
+            frame(PRIORITY, 0, 2, &[0; 4]),
+            "FrameLength(Priority)",
+            FRAME_SIZE_ERROR,
+        ),
         (
             frame(DATA, PADDED, 1, b""),
             "FrameLength(Data)",

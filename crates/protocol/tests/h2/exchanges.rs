@@ -200,6 +200,16 @@ fn a_tunnel_has_no_length() {
     );
     let events = client.receive(&[head, data(1, END_STREAM, b"abc")].concat());
     assert_eq!(events, ["0: head 200", "0: body abc", "0: end"]);
+    // One that was not made is an answer like others.
+    client.start("CONNECT", b"", 1);
+    let head = headers(
+        3,
+        NO_FLAGS,
+        &block(&[(":status", "502"), ("content-length", "3")]),
+    );
+    let trailers = headers(3, END_STREAM, &block(&[("a", "b")]));
+    let events = client.receive(&[head, data(3, NO_FLAGS, b"abc"), trailers].concat());
+    assert_eq!(events, ["1: head 502", "1: body abc", "1: end"]);
 }
 
 #[test]
@@ -242,7 +252,7 @@ fn what_does_not_matter_is_ignored() {
         frame(10, 0, 1, &[0; 16_384]),
         frame(frames::PRIORITY, 0, 1, &[0; 5]),
         frame(frames::PRIORITY, 0, 99, &[0; 5]),
-        frame(frames::PRIORITY, 0, 2, &[0; 4]),
+        frame(frames::PRIORITY, 0, 2, &[0; 5]),
         frame(frames::PING, frames::ACK, 0, &[0; 8]),
         frames::settings_ack(),
         // Flags without a meaning, and the reserved bit of the stream.

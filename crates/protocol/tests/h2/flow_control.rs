@@ -1,6 +1,6 @@
 //! Windows of both sides, on both levels (RFC 9113 §5.2, §6.9).
 
-use prony_protocol::h2::ClientSettings;
+use prony_protocol::h2::{ClientSettings, Event};
 
 use crate::bodies::h2::frames::{
     self, END_STREAM, NO_FLAGS, data, headers, settings, window_update,
@@ -95,15 +95,21 @@ fn a_body_that_changed_is_not_completed() {
     let mut client = Client::with(SMALL, &[(4, 10)]);
     client.start("POST", &[1; 25], 0);
     client.sent();
-    client
-        .inner
-        .connection
-        .next(&mut window_update(1, 100).as_slice())
-        .expect("lawful");
+    // More may be sent, while a frame of the answer has come in part.
+    let frames = [
+        window_update(1, 100),
+        headers(1, NO_FLAGS, OK),
+        data(1, END_STREAM, b"abc"),
+    ]
+    .concat();
+    let (mut first, mut rest) = frames.split_at(frames.len() - 2);
+    let connection = &mut client.inner.connection;
+    while connection.next(&mut first).expect("lawful") != Event::NeedMore {}
     let mut out = Vec::new();
-    client.inner.connection.take_output(&mut out, |_| b"short");
+    connection.take_output(&mut out, |_| b"short");
     assert_eq!(frames::describe(&out), ["RST_STREAM 1 2"]);
-    assert_eq!(client.inner.connection.active(), 0);
+    assert_eq!(connection.active(), 0);
+    assert_eq!(connection.next(&mut rest), Ok(Event::NeedMore));
 }
 
 #[test]
@@ -186,16 +192,88 @@ fn more_than_the_streams_window_ends_the_stream() {
 }
 
 #[test]
-fn what_goes_beyond_the_connections_window_is_bounded_by_what_was_opened() {
-    // The connection's window is always opened in time, so only a frame that is larger than half
-    // of it can exceed it, and none is; bytes that nobody wants count all the same.
+fn more_than_the_connections_window_ends_the_connection() {
+    // Bytes that nobody wants count, too.
+    for cancelled in [false, true] {
+        let mut client = Client::with(
+            ClientSettings {
+                stream_window_bytes: 1 << 20,
+                ..SMALL
+            },
+            &[],
+        );
+        client.get(0);
+        client.receive(&headers(1, NO_FLAGS, OK));
+        if cancelled {
+            client.cancel(0);
+        }
+        client.sent();
+        for bytes in [16_384, 16_384, 16_384, 16_383] {
+            client.receive(&data(1, NO_FLAGS, &vec![0; bytes]));
+            assert!(!client.inner.has_failed());
+        }
+        let seen = client.receive(&data(1, NO_FLAGS, b"x"));
+        assert_eq!(seen, ["ConnectionWindowExceeded"]);
+        assert_eq!(client.sent(), ["GOAWAY 0 3"]);
+    }
+}
+
+#[test]
+fn windows_are_open_again_when_it_is_said() {
+    // As the one before, but the updates are sent in between.
     let mut client = Client::new();
     client.get(0);
-    client.cancel(0);
+    client.get(1);
+    client.receive(&headers(1, NO_FLAGS, OK));
+    client.cancel(1);
     client.sent();
-    for _ in 0..100 {
-        assert!(client.receive(&data(1, NO_FLAGS, &[0; 16_384])).is_empty());
-        client.sent();
+    for round in 0..100 {
+        for stream in [1, 3] {
+            client.receive(&data(stream, NO_FLAGS, &[0; 16_384]));
+        }
+        let sent = client.sent();
+        let stream = (round % 2 == 1).then(|| "WINDOW_UPDATE 1 32768".to_owned());
+        let expected = [Some("WINDOW_UPDATE 0 32768".to_owned()), stream];
+        assert_eq!(sent, expected.into_iter().flatten().collect::<Vec<_>>());
     }
     client.check_works();
+}
+
+#[test]
+fn updates_that_wait_become_one_and_those_of_streams_that_ended_none() {
+    let mut client = Client::with(
+        ClientSettings {
+            connection_window_bytes: 1 << 20,
+            ..SMALL
+        },
+        &[],
+    );
+    for tag in 0..3 {
+        let stream = client.get(tag);
+        client.receive(&headers(stream, NO_FLAGS, OK));
+        for _ in 0..3 {
+            client.receive(&data(stream, NO_FLAGS, &[0; 16_384]));
+        }
+    }
+    client.receive(&data(3, END_STREAM, b""));
+    client.cancel(2);
+    let sent = client.sent();
+    assert_eq!(sent[3..], ["RST_STREAM 5 8", "WINDOW_UPDATE 1 49152"]);
+    assert!(client.sent().is_empty());
+}
+
+#[test]
+fn a_connection_that_failed_opens_no_windows() {
+    let mut client = Client::new();
+    client.get(0);
+    client.sent();
+    let frames = [
+        headers(1, NO_FLAGS, OK),
+        data(1, NO_FLAGS, &[0; 16_384]),
+        data(1, NO_FLAGS, &[0; 16_384]),
+        window_update(0, 0),
+    ];
+    client.receive(&frames.concat());
+    assert_eq!(client.sent(), ["GOAWAY 0 1"]);
+    assert!(!client.inner.connection.has_output());
 }

@@ -4,12 +4,20 @@ use httlib_hpack::Encoder;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use prony_protocol::h2::ClientSettings;
 use prony_protocol::h2::hpack::Decoder;
 
 use crate::bodies::drive::pieces;
 use crate::bodies::h2::drive::{Seen, trace};
 use crate::bodies::h2::frames::{self, END_STREAM, NO_FLAGS, PADDED};
 use crate::client::SMALL;
+
+/// Windows for all that comes before anything is sent.
+const LARGE: ClientSettings = ClientSettings {
+    stream_window_bytes: 1 << 22,
+    connection_window_bytes: 1 << 24,
+    ..SMALL
+};
 
 /// A field of a head, and how it is coded.
 type Field = (String, String, u8);
@@ -143,7 +151,7 @@ proptest! {
                 bytes.extend(queue.pop().unwrap_or_default());
             }
         }
-        let (seen, _) = trace(SMALL, &[("GET", b"".as_slice()); 4], pieces(&bytes, &steps));
+        let (seen, _) = trace(LARGE, &[("GET", b"".as_slice()); 4], pieces(&bytes, &steps));
         for (tag, (bytes, ..)) in (0u32..).zip(&bodies) {
             let of_body = |seen: &Seen| match seen {
                 Seen::Body { tag: own, bytes } if *own == tag => bytes.len(),

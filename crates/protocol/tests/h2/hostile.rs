@@ -1,10 +1,12 @@
 //! Peers that want to cost more than they are worth: each ends in a violation, within memory.
 
+use prony_protocol::h2::ClientSettings;
+
 use crate::bodies::h2::frames::{
     self, ACK, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, NO_FLAGS, block, data, frame,
     headers, settings, window_update,
 };
-use crate::client::{Client, OK};
+use crate::client::{Client, OK, SMALL};
 
 const FLOOD: usize = 20_000;
 const IDLE: &str = "TooManyIdleFrames { limit: 10000 }";
@@ -70,7 +72,7 @@ fn what_moves_something_ahead_may_go_on_for_ever() {
     let mixed = [data(1, NO_FLAGS, b"x"), frames::ping([0; 8]), settings(&[])].concat();
     assert_eq!(flood(&mut client, &mixed), None);
     // A large request, whose windows are opened a byte at a time.
-    let mut client = Client::with(crate::client::SMALL, &[(4, 0)]);
+    let mut client = Client::with(SMALL, &[(4, 0)]);
     client.start("POST", &[0; 30_000], 0);
     let opened = window_update(1, 1);
     assert_eq!(flood(&mut client, &opened), None);
@@ -93,6 +95,48 @@ fn what_nobody_reads_is_not_piled_up() {
         assert_eq!(client.sent().last().map(String::as_str), Some(CALM));
         assert!(client.inner.sent.len() - before < 17_000);
     }
+}
+
+#[test]
+fn answers_that_come_too_late_are_no_flood() {
+    let mut client = Client::new();
+    for tag in 0..10_000 {
+        let stream = client.get(tag);
+        client.cancel(tag);
+        let late = [
+            window_update(stream, 1),
+            headers(stream, NO_FLAGS, OK),
+            data(stream, END_STREAM, b""),
+        ];
+        assert!(client.receive(&late.concat()).is_empty());
+        client.sent();
+    }
+    client.check_works();
+    // What is more than late is one all the same.
+    let frame = headers(1, NO_FLAGS, OK);
+    assert_eq!(flood(&mut client, &frame).as_deref(), Some(IDLE));
+}
+
+#[test]
+fn many_answers_that_break_at_once_are_no_flood() {
+    let mut client = Client::with(
+        ClientSettings {
+            streams: 4_000,
+            ..SMALL
+        },
+        &[],
+    );
+    let mut answers = Vec::new();
+    for tag in 0..4_000 {
+        let stream = client.get(tag);
+        answers.extend(headers(stream, END_STREAM, b"\x8d\x88"));
+    }
+    client.sent();
+    assert_eq!(client.receive(&answers).len(), 4_000);
+    let sent = client.sent();
+    assert_eq!(sent.len(), 4_000);
+    assert!(sent.iter().all(|line| line.starts_with("RST_STREAM")));
+    client.check_works();
 }
 
 #[test]

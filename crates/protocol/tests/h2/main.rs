@@ -14,6 +14,7 @@ mod smoke;
 mod splits;
 mod states;
 mod stream_errors;
+mod transitions;
 
 #[expect(unreachable_pub, dead_code, reason = "a library for the fuzz targets")]
 #[path = "../../../../fuzz/src/lib.rs"]

@@ -66,7 +66,7 @@ fn a_get_has_few_fields_in_order() {
 
 #[test]
 fn targets_fill_the_pseudo_headers() {
-    let rows: [(&str, &str, &str, &[&str]); 7] = [
+    let rows: [(&str, &str, &str, &[&str]); 10] = [
         (
             "GET",
             "/a?b=c",
@@ -97,6 +97,24 @@ fn targets_fill_the_pseudo_headers() {
             "http://o",
             "h",
             &[":scheme: http", ":authority: o", ":path: /"],
+        ),
+        (
+            "OPTIONS",
+            "http://o",
+            "h",
+            &[":scheme: http", ":authority: o", ":path: *"],
+        ),
+        (
+            "OPTIONS",
+            "http://o/",
+            "h",
+            &[":scheme: http", ":authority: o", ":path: /"],
+        ),
+        (
+            "GET",
+            "http://me:secret@o/a@b",
+            "h",
+            &[":scheme: http", ":authority: o", ":path: /a@b"],
         ),
         ("CONNECT", "o:443", "h", &[":authority: o:443"]),
     ];

@@ -211,6 +211,20 @@ fn the_rest_of_a_frame_that_broke_its_stream_is_skipped() {
 }
 
 #[test]
+fn a_tunnel_has_no_fields() {
+    for flags in [NO_FLAGS, END_STREAM] {
+        let mut client = Client::new();
+        client.start("CONNECT", b"", 0);
+        client.sent();
+        let trailers = headers(1, flags, &block(&[("a", "b")]));
+        let events = client.receive(&[head(1, "200"), data(1, NO_FLAGS, b"x"), trailers].concat());
+        assert_eq!(events, ["0: head 200", "0: body x", "0: FieldsInTunnel"]);
+        assert_eq!(client.sent(), ["RST_STREAM 1 1"]);
+        client.check_works();
+    }
+}
+
+#[test]
 fn a_head_has_no_body() {
     let mut client = Client::new();
     client.start("HEAD", b"", 0);

@@ -102,7 +102,7 @@ impl Connection {
         let stream = self.streams.at(place);
         let tag = stream.tag;
         match stream.fields(&fields, ends) {
-            Err(violation) => self.break_stream(place, violation).map(Some),
+            Err(violation) => Ok(Some(self.break_stream(place, violation))),
             Ok(Section::Interim(status)) => Ok(Some(Event::Interim { tag, status })),
             Ok(Section::Head(status)) => {
                 if ends {
@@ -110,7 +110,7 @@ impl Connection {
                 }
                 Ok(Some(Event::Head { tag, status }))
             }
-            Ok(Section::Trailers) => self.end(id),
+            Ok(Section::Trailers) => Ok(self.end(id)),
         }
     }
 
@@ -127,10 +127,6 @@ impl Connection {
         self.receive_window
             .take(header.length)
             .map_err(|_| Violation::ConnectionWindowExceeded)?;
-        if let Some(increment) = self.receive_window.increment() {
-            self.outbox
-                .answer(|out| frame::write_window_update(out, 0, increment))?;
-        }
         let Some(place) = self.streams.find(header.stream) else {
             self.check_late(header)?;
             if header.length == 0 {
@@ -139,17 +135,11 @@ impl Connection {
             self.reading = Reading::Skip(header.length);
             return Ok(None);
         };
-        if self
-            .streams
-            .at(place)
-            .receive_window
-            .take(header.length)
-            .is_err()
-        {
+        let window = &mut self.streams.at(place).receive_window;
+        if window.take(header.length).is_err() {
             self.reading = Reading::Skip(header.length);
-            return self
-                .break_stream(place, StreamViolation::WindowExceeded)
-                .map(Some);
+            let exceeded = StreamViolation::WindowExceeded;
+            return Ok(Some(self.break_stream(place, exceeded)));
         }
         if !header.has(flag::PADDED) {
             return self.begin_content(header, header.length, 0);
@@ -200,12 +190,10 @@ impl Connection {
         let tag = stream.tag;
         if let Err(violation) = stream.data(content) {
             self.reading = Reading::Skip(content + padding);
-            return self.break_stream(place, violation).map(Some);
+            return Ok(Some(self.break_stream(place, violation)));
         }
-        if !ends && let Some(increment) = stream.window_increment() {
-            let id = header.stream;
-            self.outbox
-                .answer(|out| frame::write_window_update(out, id, increment))?;
+        if !ends && stream.is_window_low() {
+            self.streams.open_window(place);
         }
         self.reading = match (content + padding, ends) {
             (0, true) => Reading::End(header.stream),
@@ -223,25 +211,21 @@ impl Connection {
 
     /// The peer has ended a stream.
     #[inline]
-    pub(super) fn end(&mut self, id: u32) -> Result<Option<Event<'static>>, Violation> {
+    pub(super) fn end(&mut self, id: u32) -> Option<Event<'static>> {
         self.reading = Reading::Header;
-        let Some(place) = self.streams.find(id) else {
-            return Ok(None);
-        };
+        // Where it isn't live, it was cancelled before its last event.
+        let place = self.streams.find(id)?;
         let stream = self.streams.at(place);
         let (tag, state) = (stream.tag, stream.state);
         if let Err(violation) = stream.check_end() {
-            return self.break_stream(place, violation).map(Some);
+            return Some(self.break_stream(place, violation));
         }
-        if state == State::HalfClosedLocal {
-            self.streams.close(place);
-        } else {
+        self.streams.close(place);
+        if state != State::HalfClosedLocal {
             // The exchange is over; nobody needs the rest of the request.
-            self.streams.cancel(place);
-            self.outbox
-                .answer(|out| frame::write_rst_stream(out, id, ErrorCode::CANCEL))?;
+            frame::write_rst_stream(self.outbox.own(), id, ErrorCode::CANCEL);
         }
-        Ok(Some(Event::End { tag }))
+        Some(Event::End { tag })
     }
 
     /// A stream error (RFC 9113 §5.4.2).
@@ -250,13 +234,12 @@ impl Connection {
         &mut self,
         place: usize,
         violation: StreamViolation,
-    ) -> Result<Event<'static>, Violation> {
+    ) -> Event<'static> {
         let stream = self.streams.at(place);
         let (id, tag) = (stream.id, stream.tag);
         self.streams.cancel(place);
-        self.outbox
-            .answer(|out| frame::write_rst_stream(out, id, violation.code()))?;
-        Ok(Event::Broken { tag, violation })
+        frame::write_rst_stream(self.outbox.own(), id, violation.code());
+        Event::Broken { tag, violation }
     }
 
     /// A frame has come for a stream that is not live. Is it late, or is it wrong (RFC 9113 §5.1)?

@@ -111,18 +111,16 @@ impl Connection {
             return Ok(None);
         };
         if increment == 0 {
-            return self
-                .break_stream(place, StreamViolation::ZeroIncrement)
-                .map(Some);
+            let zero = StreamViolation::ZeroIncrement;
+            return Ok(Some(self.break_stream(place, zero)));
         }
         self.bodies_blocked = false;
         let window = &mut self.streams.at(place).send_window;
-        match window.change(i64::from(increment)) {
-            Ok(()) => Ok(None),
-            Err(_) => self
-                .break_stream(place, StreamViolation::WindowOverflow)
-                .map(Some),
+        if window.change(i64::from(increment)).is_err() {
+            let overflow = StreamViolation::WindowOverflow;
+            return Ok(Some(self.break_stream(place, overflow)));
         }
+        Ok(None)
     }
 
     /// RFC 9113 §6.4.
@@ -185,17 +183,21 @@ impl Connection {
         None
     }
 
-    /// Priorities are deprecated, and a client has no use for a server's (RFC 9113 §5.3.2, §6.3).
+    /// Priorities are deprecated, and a client has no use for a server's (RFC 9113 §5.3.2). Their
+    /// length is checked all the same (§6.3): it ends the stream, or, where there is none to end, the
+    /// connection.
     pub(super) fn priority(
         &mut self,
         header: FrameHeader,
     ) -> Result<Option<Event<'static>>, Violation> {
         self.note_idle_frame()?;
+        if header.length == 5 {
+            return Ok(None);
+        }
+        let length = StreamViolation::PriorityLength;
         match self.streams.find(header.stream) {
-            Some(place) if header.length != 5 => self
-                .break_stream(place, StreamViolation::PriorityLength)
-                .map(Some),
-            _ => Ok(None),
+            Some(place) => Ok(Some(self.break_stream(place, length))),
+            None => Err(Violation::FrameLength(header.kind)),
         }
     }
 }

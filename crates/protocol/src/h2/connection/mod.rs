@@ -189,6 +189,8 @@ impl Connection {
         if let Some(place) = self.streams.find(stream.0) {
             self.streams.cancel(place);
             self.reading.forget(stream.0);
+            // What still comes for it is no flood.
+            self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES);
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
         }
     }

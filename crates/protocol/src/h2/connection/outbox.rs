@@ -17,7 +17,7 @@ impl Outbox {
         &mut self.bytes
     }
 
-    /// Appends a frame that the peer asked for, or caused.
+    /// Appends a frame that the peer asked for.
     ///
     /// # Errors
     ///

@@ -8,7 +8,8 @@ use crate::h2::stream::State;
 
 impl Connection {
     /// Appends what is to be sent now: everything that was started, cancelled or acknowledged since
-    /// the last call, and up to 64 KiB of the bodies of requests, a frame of each in turn.
+    /// the last call, how far the peer's windows are open now, and up to 64 KiB of the bodies of
+    /// requests, a frame of each in turn.
     ///
     /// `body_of` gives the body of the request that was started with a tag, which must be the same
     /// as then. It is asked for requests with a body only.
@@ -17,6 +18,9 @@ impl Connection {
     /// copied; to hand in the same buffer again keeps all memory.
     #[inline]
     pub fn take_output<'b>(&mut self, out: &mut Vec<u8>, body_of: impl FnMut(u32) -> &'b [u8]) {
+        if self.wants_to_open_windows() {
+            self.write_window_updates();
+        }
         self.outbox.take(out);
         if self.wants_to_send_bodies() {
             self.write_bodies(out, body_of);
@@ -27,7 +31,25 @@ impl Connection {
     #[inline]
     #[must_use]
     pub fn has_output(&self) -> bool {
-        self.outbox.bytes() > 0 || self.wants_to_send_bodies()
+        self.outbox.bytes() > 0 || self.wants_to_open_windows() || self.wants_to_send_bodies()
+    }
+
+    #[inline]
+    fn wants_to_open_windows(&self) -> bool {
+        let low = self.receive_window.is_low() || self.streams.has_windows_to_open();
+        low && self.failed.is_none()
+    }
+
+    /// Lets the peer send more (RFC 9113 §6.9). As the windows are opened no earlier than this, a
+    /// peer that sends more than it may know of is found out.
+    fn write_window_updates(&mut self) {
+        let out = self.outbox.own();
+        if self.receive_window.is_low() {
+            frame::write_window_update(out, 0, self.receive_window.open());
+        }
+        while let Some((id, increment)) = self.streams.next_opened_window() {
+            frame::write_window_update(out, id, increment);
+        }
     }
 
     #[inline]
@@ -88,6 +110,7 @@ impl Connection {
         let Some(piece) = body.get(from..).and_then(|rest| rest.get(..bytes)) else {
             // Another body than before: what was sent of it can't be completed.
             self.streams.cancel(place);
+            self.reading.forget(id);
             frame::write_rst_stream(out, id, ErrorCode::INTERNAL_ERROR);
             return 0;
         };

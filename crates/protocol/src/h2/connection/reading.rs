@@ -82,7 +82,7 @@ impl Connection {
             Reading::PadLength(header) => self.read_pad_length(header, input),
             Reading::Data(frame) => Ok(self.read_data(frame, input)),
             Reading::Skip(bytes) => Ok(self.skip(bytes, input)),
-            Reading::End(stream) => self.end(stream),
+            Reading::End(stream) => Ok(self.end(stream)),
             Reading::Unprocessed(place) => Ok(self.report_unprocessed(place)),
         }
     }

@@ -116,7 +116,7 @@ impl Decoder {
         {
             return Ok(fields);
         }
-        self.memo.begin();
+        self.memo.begin(block);
         let mut rest = block;
         self.resizes(&mut rest)?;
         let generation = self.table.generation();

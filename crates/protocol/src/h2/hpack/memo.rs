@@ -36,12 +36,12 @@ struct Known {
 /// What a block does besides listing fields.
 #[derive(Debug, Default)]
 struct Draft {
-    /// What it puts into the dynamic table, in order.
+    /// What it puts into the dynamic table, in order. At most one for each two bytes of the block.
     inserted: Vec<Field>,
     /// The table's generation before, if it refers to the table.
     refers_to: Option<u64>,
-    /// It changes the table's size, which is seldom enough not to be remembered.
-    resizes: bool,
+    /// It is not to be remembered: it is too long, or it changes the table's size, which is seldom.
+    passing: bool,
 }
 
 impl Memo {
@@ -63,10 +63,10 @@ impl Memo {
     }
 
     /// A block is about to be decoded.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, block: &[u8]) {
         self.draft.inserted.clear();
         self.draft.refers_to = None;
-        self.draft.resizes = false;
+        self.draft.passing = block.len() > BLOCK_BYTES;
     }
 
     /// It refers to the table, which had this generation when the block began.
@@ -76,17 +76,19 @@ impl Memo {
 
     /// It put this into the table.
     pub(super) fn note_insertion(&mut self, field: Field) {
-        self.draft.inserted.push(field);
+        if !self.draft.passing {
+            self.draft.inserted.push(field);
+        }
     }
 
     /// It changed the table's size.
     pub(super) fn note_resize(&mut self) {
-        self.draft.resizes = true;
+        self.draft.passing = true;
     }
 
     /// It was decoded without an error.
     pub(super) fn end(&mut self, block: &[u8], fields: Fields) {
-        if block.len() > BLOCK_BYTES || self.draft.resizes {
+        if self.draft.passing {
             return;
         }
         let known = &mut self.places[place(block)];

@@ -2,8 +2,8 @@
 
 use prony_record::{Outcome, Record, Summary};
 
-use crate::number;
 use crate::table::Table;
+use crate::{Trial, number};
 
 /// The rate and what produced it: `48,210 req/s over 10 s`.
 pub(crate) fn headline(record: &Record) -> String {
@@ -52,6 +52,26 @@ pub(crate) fn how(record: &Record) -> String {
         ));
     }
     parts.join(", ")
+}
+
+/// How an experiment loaded, a text for each load that differs in what is said of it: a plan may vary
+/// connections or the HTTP version.
+pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
+    let mut loads: Vec<String> = Vec::new();
+    let mut variants: Vec<usize> = trials.iter().map(|trial| trial.variant).collect();
+    variants.sort_unstable();
+    variants.dedup();
+    let first = |variant| trials.iter().find(|trial| trial.variant == variant);
+    for load in variants
+        .into_iter()
+        .filter_map(first)
+        .map(|trial| how(&trial.record))
+    {
+        if !loads.contains(&load) {
+            loads.push(load);
+        }
+    }
+    loads
 }
 
 /// What a closed loop's percentiles can't show, in one line; nothing for an open loop.

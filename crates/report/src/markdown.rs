@@ -42,6 +42,9 @@ pub fn report(experiment: &Experiment) -> String {
     }
     out += &findings(experiment);
     out += &section(&view::metrics_table(verdict));
+    if let Some(table) = view::outcomes_table(experiment) {
+        out += &section(&table);
+    }
     out += &measured(experiment);
     out
 }
@@ -82,7 +85,9 @@ fn measured(experiment: &Experiment) -> String {
     fact("margin", &number::margin(verdict.margin));
     fact("seed", &verdict.seed.to_string());
     if let Some(trial) = experiment.trials.first() {
-        fact("load", &load_view::how(&trial.record));
+        for load in load_view::all_loads(&experiment.trials) {
+            fact("load", &load);
+        }
         fact("begun", &trial.record.started_at);
         fact("prony", &trial.record.version);
     }

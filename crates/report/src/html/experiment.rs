@@ -46,6 +46,7 @@ pub fn report(experiment: &Experiment) -> String {
         caveat => first.and_then(load_view::closed_loop_caveat),
         cpu => cpu_chart(verdict),
         metrics => view::metrics_table(verdict),
+        outcomes => view::outcomes_table(experiment),
         method => method(verdict),
         facts => facts(experiment),
         order => verdict.order,
@@ -377,7 +378,8 @@ fn facts(experiment: &Experiment) -> Vec<(&'static str, String)> {
             (None, Some(duration_s)) => number::span(duration_s),
             (None, None) => number::span(trial.record.totals.elapsed_s),
         };
-        facts.push(("Load", load_view::how(&trial.record)));
+        let loads = load_view::all_loads(&experiment.trials);
+        facts.extend(loads.into_iter().map(|load| ("Load", load)));
         facts.push((
             "Each trial",
             format!("{length}, after {} of warm-up", number::span(load.warmup_s)),

@@ -12,7 +12,7 @@ use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocume
 use crate::number;
 
 pub(crate) use standing::{Standing, effect_of, standings};
-pub(crate) use tables::{cross, metrics_table, result_table};
+pub(crate) use tables::{cross, metrics_table, outcomes_table, result_table};
 
 /// The verdict's word.
 pub(crate) fn word(verdict: Verdict) -> &'static str {

@@ -1,9 +1,11 @@
 //! The tables that articles print.
 
+use prony_record::Outcome;
 use prony_stats::{Metric, VerdictDocument};
 
 use super::standing::{standings, value};
 use crate::table::{Align, Table};
+use crate::{Experiment, number};
 
 /// The factors with two levels or more, each with its levels in the variants' order.
 fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
@@ -119,6 +121,41 @@ pub(crate) fn metrics_table(verdict: &VerdictDocument) -> Table {
     table
 }
 
+/// How the requests of each variant ended, all its trials together; none without trials. Timeouts
+/// have their column also where there was none, since that is what people look for.
+pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
+    let variants = &experiment.verdict.variants;
+    let counts: Vec<Vec<u64>> = (0..variants.len())
+        .map(|variant| {
+            let trials = experiment.trials_of(variant);
+            let count = |outcome: &Outcome| {
+                let of = |trial: &&crate::Trial| trial.record.outcomes.get(outcome).copied();
+                trials.iter().filter_map(of).sum()
+            };
+            Outcome::ALL.iter().map(count).collect()
+        })
+        .collect();
+    let is_shown = |place: &usize| {
+        let happened = counts.iter().any(|counts| counts[*place] > 0);
+        match Outcome::ALL[*place] {
+            Outcome::Ok | Outcome::Timeout => true,
+            // What had not ended when the load did, as in every closed loop.
+            Outcome::Unfinished | Outcome::Unstarted => false,
+            _ => happened,
+        }
+    };
+    let shown: Vec<usize> = (0..Outcome::ALL.len()).filter(is_shown).collect();
+    let names = shown.iter().map(|&place| Outcome::ALL[place].name());
+    let headings: Vec<&str> = std::iter::once("requests").chain(names).collect();
+    let mut table = Table::new("How requests ended", &headings);
+    for (variant, counts) in variants.iter().zip(&counts) {
+        let cells = shown.iter().map(|&place| number::count(counts[place]));
+        table.push(std::iter::once(variant.name.clone()).chain(cells).collect());
+    }
+    let any = counts.iter().flatten().any(|&count| count > 0);
+    any.then_some(table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +164,24 @@ mod tests {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
         let json = std::fs::read_to_string(format!("{fixtures}/{name}/verdict.json")).unwrap();
         serde_json::from_str(&json).unwrap()
+    }
+
+    #[test]
+    fn timeouts_are_counted_also_where_there_are_none() {
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
+        let read = |name| crate::folder::read(format!("{fixtures}/{name}").as_ref()).unwrap();
+        let mut experiment = read("errors");
+        let table = outcomes_table(&experiment).unwrap();
+        let headings: Vec<&str> = table.columns.iter().map(|(h, _)| h.as_str()).collect();
+        assert_eq!(headings, ["requests", "ok", "unexpected_status", "timeout"]);
+        assert_eq!(table.rows[0][2..], ["0", "0"]);
+        for trial in &mut experiment.trials {
+            trial.record.outcomes = [(Outcome::Ok, 10), (Outcome::Timeout, 1_000)].into();
+        }
+        let table = outcomes_table(&experiment).unwrap();
+        assert_eq!(table.rows[1][1..], ["50", "5,000"], "of five trials");
+        experiment.trials.clear();
+        assert_eq!(outcomes_table(&experiment), None);
     }
 
     #[test]

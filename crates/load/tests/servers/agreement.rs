@@ -1,0 +1,110 @@
+//! Which version is spoken: what ALPN agrees on, what was demanded, and servers that don't do it.
+
+use prony_record::{Outcome, Record};
+
+use crate::load::{BACKENDS, assert_all_ok, finding, outcomes};
+use crate::server::{Way, servers, servers_but};
+use crate::{apache, haproxy, nginx};
+
+fn agreed(record: &Record) -> [Option<&str>; 2] {
+    let negotiated = &record.negotiated;
+    [negotiated.http.as_deref(), negotiated.alpn.as_deref()]
+}
+
+#[test]
+fn by_default_tls_agrees_on_http_2() {
+    for (name, server) in servers() {
+        for io in BACKENDS {
+            let words = format!("-n 40 -c 2 --streams 10 --io {io}");
+            let record = server.load(Way::Tls, "/bytes/1024", &words);
+            assert_all_ok(&record, 40, name);
+            assert_eq!(agreed(&record), [Some("2"), Some("h2")], "{name}");
+            assert_eq!(record.load.http, "auto", "{name}");
+            assert_eq!(record.load.streams, 10, "{name}");
+        }
+    }
+}
+
+#[test]
+fn http_1_1_is_spoken_where_it_is_demanded() {
+    for (name, server) in servers_but("nghttpd") {
+        for way in Way::BOTH {
+            let record = server.load(way, "/bytes/1024", "-n 20 -c 2 --http 1.1");
+            if (name, way) == ("nginx", Way::Clear) && outcomes(&record)[0].0 != Outcome::Ok {
+                // Before 1.25.1 it spoke nothing else where HTTP/2 was switched on.
+                let told = finding(&record, "errors");
+                assert!(told.contains("an HTTP/1 request with HTTP/2"), "{told}");
+                continue;
+            }
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{name} {way:?}");
+            assert_eq!(agreed(&record)[0], Some("1.1"), "{name} {way:?}");
+            assert_eq!(record.load.http, "1.1", "{name}");
+        }
+    }
+}
+
+#[test]
+fn by_default_tls_takes_http_1_1_from_a_server_that_has_no_more() {
+    for (name, server) in [
+        ("nginx", nginx::start_http11()),
+        ("Apache httpd", apache::start_http11()),
+        ("HAProxy without ALPN", haproxy::start_without_alpn()),
+    ] {
+        for io in BACKENDS {
+            let words = format!("-n 20 -c 2 --io {io}");
+            let record = server.load(Way::Tls, "/bytes/16385", &words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 20)], "{name}");
+            assert_eq!(agreed(&record)[0], Some("1.1"), "{name}");
+            assert_eq!(record.totals.body_bytes_in, 20 * 16_385, "{name}");
+        }
+    }
+}
+
+/// A server may say so in the handshake, agree on what nobody offered, or agree on nothing.
+#[test]
+fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
+    for (name, server, outcome, told) in [
+        (
+            "nginx",
+            nginx::start_http11(),
+            Outcome::Tls,
+            "NoApplicationProtocol",
+        ),
+        (
+            "Apache httpd",
+            apache::start_http11(),
+            Outcome::Tls,
+            "UnofferedApplicationProtocol",
+        ),
+        (
+            "HAProxy without ALPN",
+            haproxy::start_without_alpn(),
+            Outcome::Protocol,
+            "did not agree on HTTP/2",
+        ),
+    ] {
+        for io in BACKENDS {
+            let words = format!("-n 6 -c 2 --streams 3 --http 2 --io {io}");
+            let record = server.load(Way::Tls, "/bytes/1024", &words);
+            assert_eq!(outcomes(&record), [(outcome, 6)], "{name}");
+            let errors = finding(&record, "errors");
+            assert!(errors.contains(told), "{name}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn http_2_to_a_server_that_knows_only_http_1_1_in_clear_is_an_outcome() {
+    for (name, server) in [
+        ("nginx", nginx::start_http11()),
+        ("Apache httpd", apache::start_http11()),
+    ] {
+        for io in BACKENDS {
+            let words = format!("-n 6 -c 2 --streams 3 --http 2 --io {io}");
+            let record = server.load(Way::Clear, "/bytes/1024", &words);
+            assert_eq!(outcomes(&record), [(Outcome::Protocol, 6)], "{name}");
+            let told = finding(&record, "errors");
+            assert!(told.contains("HTTP/1, not HTTP/2"), "{name}: {told}");
+        }
+    }
+}

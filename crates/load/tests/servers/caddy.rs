@@ -1,0 +1,54 @@
+//! Caddy, which serves HTTP/2 as Go's library does.
+
+use std::process::Command;
+
+use crate::checks::check_all;
+use crate::process::program;
+use crate::server::{Place, Server};
+
+const CONFIGURATION: &str = "{
+  admin off
+  log {
+    level WARN
+  }
+  auto_https off
+  storage file_system {folder}/storage
+  servers {
+    protocols h1 h2 h2c
+  }
+}
+(site) {
+  bind 127.0.0.1
+  root * {folder}/www
+  reverse_proxy /echo {origin}
+  file_server
+  {more}
+}
+https://127.0.0.1:{tls} {
+  tls {folder}/certificate.pem {folder}/key.pem
+  import site
+}
+http://127.0.0.1:{clear} {
+  import site
+}
+";
+
+pub(crate) fn start() -> Server {
+    start_with("")
+}
+
+/// The same with further directives for its site.
+pub(crate) fn start_with(more: &str) -> Server {
+    let configuration = CONFIGURATION.replace("{more}", more);
+    let place = Place::new();
+    let file = place.site.file("Caddyfile", &place.fill(&configuration));
+    let mut command = Command::new(program(&["caddy"]));
+    command.args(["run", "--adapter", "caddyfile", "--config"]);
+    command.arg(&file);
+    for variable in ["HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        command.env(variable, place.site.root());
+    }
+    place.start(&mut command)
+}
+
+check_all!(start());

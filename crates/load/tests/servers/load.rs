@@ -1,0 +1,55 @@
+//! Loads as they are typed, and what must be true of every record.
+
+use clap::Parser;
+use prony_load::{Control, LoadOptions, LoadSpec};
+use prony_record::{Outcome, Record};
+
+/// The socket backends, as `--io` names them.
+pub(crate) const BACKENDS: [&str; 2] = ["uring", "poll"];
+
+#[derive(Parser)]
+struct Typed {
+    #[command(flatten)]
+    load: LoadOptions,
+}
+
+/// Runs a load, on one worker where its words name no number.
+pub(crate) fn run(url: &str, words: &[&str]) -> Record {
+    let mut typed = vec!["prony"];
+    if !words.contains(&"-t") {
+        typed.extend(["-t", "1"]);
+    }
+    typed.extend(words);
+    let typed = Typed::try_parse_from(typed).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    let spec = LoadSpec::resolve(Some(url), &typed.load);
+    let spec = spec.unwrap_or_else(|error| panic!("{url} {words:?}: {error}"));
+    let record = prony_load::run(&spec, &Control::new(1)).unwrap();
+    record.totals.check().unwrap();
+    let totals = &record.totals;
+    assert!(totals.bytes_in >= totals.body_bytes_in, "{url} {words:?}");
+    record
+}
+
+/// Every outcome that happened, and how often.
+pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
+    record.outcomes.clone().into_iter().collect()
+}
+
+/// The text of a finding, empty where there is none.
+pub(crate) fn finding<'a>(record: &'a Record, id: &str) -> &'a str {
+    let found = record.findings.iter().find(|finding| finding.id == id);
+    found.map_or("", |finding| &finding.text)
+}
+
+/// Asserts that all `requests` of a load over HTTP/2 were answered as expected.
+#[track_caller]
+pub(crate) fn assert_all_ok(record: &Record, requests: u64, case: &str) {
+    assert_eq!(
+        outcomes(record),
+        [(Outcome::Ok, requests)],
+        "{case}: {}",
+        finding(record, "errors")
+    );
+    assert_eq!(record.totals.started, requests, "{case}");
+    assert_eq!(record.negotiated.http.as_deref(), Some("2"), "{case}");
+}

@@ -1,0 +1,187 @@
+//! A server's process: started, waited for, and gone with its children when it is dropped.
+
+use std::fs::File;
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
+
+/// Folders that hold servers and that many a user's path lacks.
+const MORE_PATH: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
+/// A server that takes no connection for so long never will.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// After so long a server that was asked to end is made to.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// A port of 127.0.0.1 that nobody else gets while this lives.
+///
+/// The socket is bound and doesn't listen, so that the system gives its port to nobody who leaves
+/// the choice to it; a server that asks for this very port with `SO_REUSEADDR`, as servers do, gets
+/// it all the same.
+pub(crate) struct Port {
+    pub(crate) number: u16,
+    _held: Socket,
+}
+
+impl Port {
+    pub(crate) fn new() -> Port {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_reuse_address(true).unwrap();
+        let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();
+        socket.bind(&any.into()).unwrap();
+        let address = socket.local_addr().unwrap().as_socket().unwrap();
+        Port {
+            number: address.port(),
+            _held: socket,
+        }
+    }
+
+    fn is_served(&self) -> bool {
+        TcpStream::connect(("127.0.0.1", self.number)).is_ok()
+    }
+}
+
+/// Where a program is, by one of its names.
+///
+/// # Panics
+///
+/// If it is not installed: a test that can't be made must not pass.
+pub(crate) fn program(names: &[&str]) -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&path)
+        .chain(MORE_PATH.iter().map(PathBuf::from))
+        .collect();
+    names
+        .iter()
+        .flat_map(|name| folders.iter().map(move |folder| folder.join(name)))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| {
+            panic!(
+                "{} is not installed (cargo xtask test installs it)",
+                names.join(" or ")
+            )
+        })
+}
+
+/// A running server.
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts a server and waits until it takes connections on all of its ports. What it prints
+    /// goes to `log`.
+    pub(crate) fn start(command: &mut Command, log: &Path, ports: &[&Port]) -> Process {
+        let name = Path::new(command.get_program()).file_name().unwrap();
+        let name = name.to_string_lossy().into_owned();
+        let output = File::create(log).unwrap();
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().unwrap())
+            .stderr(output)
+            // A group of its own, so that its children can be ended with it.
+            .process_group(0);
+        // SAFETY: prctl with these arguments only sets a property of the new process; it is safe to
+        // call between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                // The tests' process may be killed, or interrupted by Ctrl-C, which the group of
+                // its own keeps from the server.
+                match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                }
+            });
+        }
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {name}: {error}"));
+        let mut process = Process {
+            child,
+            name,
+            log: log.to_owned(),
+        };
+        process.wait_until_ready(ports);
+        process
+    }
+
+    fn wait_until_ready(&mut self, ports: &[&Port]) {
+        let begun = Instant::now();
+        while !ports.iter().all(|port| port.is_served()) {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                panic!("{} ended with {status}:\n{}", self.name, self.said());
+            }
+            assert!(
+                begun.elapsed() < READY_WITHIN,
+                "{} takes no connections:\n{}",
+                self.name,
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Sends a signal to the server's first process.
+    pub(crate) fn signal(&self, signal: libc::c_int) {
+        // SAFETY: a plain system call; the process was not waited for, so its id is still its own.
+        unsafe { libc::kill(self.group(), signal) };
+    }
+
+    /// The process group, whose number is the first process's.
+    pub(crate) fn group(&self) -> libc::pid_t {
+        self.child.id() as libc::pid_t
+    }
+
+    /// The last lines of what it printed.
+    fn said(&self) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(20)..];
+        last.join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let said = self.said();
+        if std::thread::panicking() && !said.is_empty() {
+            eprintln!("{} said:\n{said}", self.name);
+        }
+        self.signal(libc::SIGTERM);
+        let asked = Instant::now();
+        while let Ok(None) = self.child.try_wait()
+            && asked.elapsed() < GONE_WITHIN
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // SAFETY: a plain system call. Whatever of the group is left is this server's.
+        unsafe { libc::killpg(self.group(), libc::SIGKILL) };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_server_ends_with_its_test_however_that_ends() {
+    let (sent, kept) = std::sync::mpsc::channel();
+    let owner = std::thread::spawn(move || {
+        let server = crate::nginx::start("");
+        let url = server.url(crate::server::Way::Clear, "");
+        sent.send((server.group(), url, server.site.root().to_owned()))
+            .unwrap();
+        // A panic without its message.
+        std::panic::resume_unwind(Box::new("the test has failed"));
+    });
+    owner.join().unwrap_err();
+    let (group, url, folder) = kept.recv().unwrap();
+    // SAFETY: a plain system call, which only asks whether anybody is there.
+    assert_eq!(unsafe { libc::killpg(group, 0) }, -1, "a process is left");
+    assert!(TcpStream::connect(url.strip_prefix("http://").unwrap()).is_err());
+    assert!(!folder.exists());
+}

@@ -1,0 +1,175 @@
+//! A server under load: its ways in, and how to load them.
+
+use std::path::Path;
+use std::process::Command;
+
+use prony_origin::{Config, Origin};
+use prony_record::Record;
+
+use crate::load;
+use crate::process::{Port, Process};
+use crate::site::Site;
+use crate::{apache, caddy, haproxy, nghttpd, nginx};
+
+/// How connections come in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Over TLS, HTTP/2 agreed on by ALPN.
+    Tls,
+    /// In clear, HTTP/2 known beforehand.
+    Clear,
+}
+
+impl Way {
+    pub(crate) const BOTH: [Way; 2] = [Way::Tls, Way::Clear];
+}
+
+/// What is served, and where.
+pub(crate) struct Server {
+    /// Dropped first: they must not outlive their folder.
+    processes: Vec<Process>,
+    pub(crate) site: Site,
+    tls: u16,
+    clear: u16,
+    _ports: Vec<Port>,
+    _origins: Vec<Origin>,
+}
+
+/// What a server needs before it can be started: a folder, a port for each way in, and the embedded
+/// origin behind it.
+pub(crate) struct Place {
+    pub(crate) site: Site,
+    tls: Port,
+    clear: Port,
+    origin: Origin,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place {
+            site: Site::new(),
+            tls: Port::new(),
+            clear: Port::new(),
+            origin: origin(None),
+        }
+    }
+
+    /// Puts the place's folder, ports and origin, to whose `/echo` whatever is sent comes back, into
+    /// a configuration.
+    pub(crate) fn fill(&self, template: &str) -> String {
+        template
+            .replace("{folder}", text(self.site.root()))
+            .replace("{tls}", &self.tls.number.to_string())
+            .replace("{clear}", &self.clear.number.to_string())
+            .replace("{origin}", &self.origin.addresses()[0].to_string())
+    }
+
+    /// The server once its process takes connections on both ports.
+    pub(crate) fn start(self, command: &mut Command) -> Server {
+        let log = self.site.path("log");
+        let process = Process::start(command, &log, &[&self.tls, &self.clear]);
+        self.served_by(vec![process])
+    }
+
+    /// The server once each of its processes takes connections: one for TLS and one for the rest.
+    pub(crate) fn start_both(self, tls: &mut Command, clear: &mut Command) -> Server {
+        let (one, other) = (self.site.path("tls.log"), self.site.path("clear.log"));
+        let processes = vec![
+            Process::start(tls, &one, &[&self.tls]),
+            Process::start(clear, &other, &[&self.clear]),
+        ];
+        self.served_by(processes)
+    }
+
+    fn served_by(self, processes: Vec<Process>) -> Server {
+        Server {
+            processes,
+            site: self.site,
+            tls: self.tls.number,
+            clear: self.clear.number,
+            _ports: vec![self.tls, self.clear],
+            _origins: vec![self.origin],
+        }
+    }
+}
+
+/// The embedded origin on a port of its own.
+fn origin(tls: Option<prony_origin::Tls>) -> Origin {
+    let origin = Origin::start(Config {
+        listen: vec!["127.0.0.1:0".parse().unwrap()],
+        tls,
+        ..Config::default()
+    });
+    origin.unwrap()
+}
+
+impl Server {
+    /// The embedded origin itself, over TLS and in clear.
+    pub(crate) fn embedded() -> Server {
+        let site = Site::new();
+        let origins = vec![
+            origin(Some(prony_origin::Tls::Files {
+                certificate: site.path("certificate.pem"),
+                key: site.path("key.pem"),
+            })),
+            origin(None),
+        ];
+        Server {
+            processes: Vec::new(),
+            site,
+            tls: origins[0].addresses()[0].port(),
+            clear: origins[1].addresses()[0].port(),
+            _ports: Vec::new(),
+            _origins: origins,
+        }
+    }
+
+    pub(crate) fn url(&self, way: Way, path: &str) -> String {
+        match way {
+            Way::Tls => format!("https://127.0.0.1:{}{path}", self.tls),
+            Way::Clear => format!("http://127.0.0.1:{}{path}", self.clear),
+        }
+    }
+
+    /// Runs a load of one of the server's paths; its words are separated by spaces. The server's
+    /// certificate is trusted.
+    pub(crate) fn load(&self, way: Way, path: &str, words: &str) -> Record {
+        let ca = self.site.path("certificate.pem");
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        words.extend(["--ca", text(&ca)]);
+        load::run(&self.url(way, path), &words)
+    }
+
+    /// The process group of the server's first process.
+    pub(crate) fn group(&self) -> libc::pid_t {
+        self.processes[0].group()
+    }
+
+    /// Sends a signal to the server's first process, which a server of several processes obeys.
+    pub(crate) fn signal(&self, signal: libc::c_int) {
+        self.processes[0].signal(signal);
+    }
+}
+
+/// Every server that speaks HTTP/2, with its name.
+pub(crate) fn servers() -> Vec<(&'static str, Server)> {
+    vec![
+        ("nginx", nginx::start("")),
+        ("Apache httpd", apache::start()),
+        ("HAProxy", haproxy::start()),
+        ("Caddy", caddy::start()),
+        ("nghttpd", nghttpd::start(&[])),
+        ("hyper", Server::embedded()),
+    ]
+}
+
+/// [`servers`], but for one that can't do what the test is about.
+pub(crate) fn servers_but(name: &str) -> impl Iterator<Item = (&'static str, Server)> {
+    servers()
+        .into_iter()
+        .filter(move |(other, _)| *other != name)
+}
+
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -597,9 +598,17 @@ fn files_are_written_where_they_were_promised() {
     );
     spec.files
         .insert("conf.d/a.conf".into(), b"content 1\n".to_vec());
+    spec.secrets.insert("tls/a.key".into(), b"secret".to_vec());
     let logs = bench.logs();
+    // A service that runs before wrote a file of that name that everybody may read.
+    let key = files_dir.join("tls/a.key");
+    std::fs::create_dir(files_dir.join("tls")).unwrap();
+    std::fs::write(&key, "no secret yet").unwrap();
     bench.host.start(&spec, &logs).unwrap();
     assert_eq!(bench.said("content "), "1");
+    assert_eq!(std::fs::read(&key).unwrap(), b"secret");
+    let mode = std::fs::metadata(&key).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
     spec.files.insert("../x".into(), Vec::new());
     bench.host.stop("s").unwrap();
     assert!(matches!(

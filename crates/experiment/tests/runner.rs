@@ -1,6 +1,6 @@
-//! Whole experiments on real servers: nginx, and gunicorn with Django behind it.
+//! Whole experiments on real servers: nginx, and gunicorn with Django or php-fpm behind it.
 //!
-//! They need nginx, gunicorn, Django, iproute2 and root, which `cargo xtask test` sees to.
+//! They need nginx, gunicorn, Django, php-fpm, iproute2 and root, which `cargo xtask test` sees to.
 
 use std::path::{Path, PathBuf};
 
@@ -352,33 +352,55 @@ fn a_folder_in_use_is_left_alone() {
     assert_eq!(std::fs::read_dir(lab.out()).unwrap().count(), 1);
 }
 
-/// The study itself, with trials of a second: four variants of two services, two of them in
-/// namespaces.
-#[test]
-fn the_study_of_gunicorn_behind_nginx_runs_whole() {
-    let study =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/gunicorn-sockets/plan.toml");
-    let text = std::fs::read_to_string(&study).unwrap();
-    let short = text
-        .replace("\"30s\"", "\"700ms\"")
-        .replace("\"3s\"", "\"300ms\"");
-    let short = short.replace("{ min = 5, max = 15 }", "1");
-    assert_ne!(text, short);
-    let plan = Plan::from_str(&short, &study, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+/// A study's plan with trials of a second in a single block.
+fn short_study(name: &str, lengths: [(&str, &str); 3]) -> Plan {
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let study = studies.join(name).join("plan.toml");
+    let mut text = std::fs::read_to_string(&study).unwrap();
+    for (length, short) in lengths {
+        assert!(text.contains(length), "{name} has no {length} any more");
+        text = text.replace(length, short);
+    }
+    let plan = Plan::from_str(&text, &study, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
     plan.check_machine()
         .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    plan
+}
 
-    let mut lab = Lab::new();
-    let finished = lab.run(&plan, false, &mut quiet);
+/// Runs a study of one block, which must end without a finding of an error.
+fn run_whole(lab: &mut Lab, plan: &Plan) -> VerdictDocument {
+    let finished = lab.run(plan, false, &mut quiet);
     assert!(finished.failed.is_none(), "{}", finished.failed.unwrap());
     let document = finished.document.unwrap();
-    assert_eq!((document.blocks, document.variants.len()), (1, 4));
+    assert_eq!(document.blocks, 1);
     let errors: Vec<_> = document
         .findings
         .iter()
         .filter(|finding| finding.severity == prony_record::Severity::Error)
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
+    document
+}
+
+fn record_of(trial: &Path) -> prony_record::Record {
+    let json = std::fs::read_to_string(trial.join("record.json")).unwrap();
+    prony_record::Record::from_json(&json).unwrap()
+}
+
+/// Four variants of two services, two of them in namespaces.
+#[test]
+fn the_study_of_gunicorn_behind_nginx_runs_whole() {
+    let plan = short_study(
+        "gunicorn-sockets",
+        [
+            ("\"30s\"", "\"700ms\""),
+            ("\"3s\"", "\"300ms\""),
+            ("{ min = 5, max = 15 }", "1"),
+        ],
+    );
+    let mut lab = Lab::new();
+    let document = run_whole(&mut lab, &plan);
+    assert_eq!(document.variants.len(), 4);
     for id in [
         "native-tcp",
         "native-unix",
@@ -386,8 +408,7 @@ fn the_study_of_gunicorn_behind_nginx_runs_whole() {
         "namespace-unix",
     ] {
         let trial = lab.out().join("trials").join(format!("1-{id}"));
-        let json = std::fs::read_to_string(trial.join("record.json")).unwrap();
-        let record = prony_record::Record::from_json(&json).unwrap();
+        let record = record_of(&trial);
         assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
         assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.findings);
         assert_eq!(record.load.urls, 16, "{id}");
@@ -395,5 +416,59 @@ fn the_study_of_gunicorn_behind_nginx_runs_whole() {
             trial.join("app.log").is_file() && trial.join("web.log").is_file(),
             "{id}"
         );
+    }
+}
+
+/// Twelve variants of nginx before php-fpm: both versions of HTTP are spoken, return the same bytes
+/// and are no finding, whatever is built into nginx is stored, and no private key is.
+#[test]
+fn the_study_of_nginx_with_http2_runs_whole() {
+    let plan = short_study(
+        "nginx-http2",
+        [
+            ("duration = \"8s\"", "duration = \"700ms\""),
+            ("warmup   = \"2s\"", "warmup = \"300ms\""),
+            ("{ min = 5, max = 10 }", "1"),
+        ],
+    );
+    let mut lab = Lab::new();
+    let document = run_whole(&mut lab, &plan);
+    assert_eq!(
+        (document.variants.len(), document.comparisons.len()),
+        (12, 9)
+    );
+    let differences = ["bytes-differ", "negotiation-differs"];
+    let found = document.findings.iter();
+    let found: Vec<_> = found
+        .filter(|f| differences.contains(&f.id.as_str()))
+        .collect();
+    assert!(found.is_empty(), "{found:?}");
+    for variant in &plan.variants {
+        let (id, levels) = (&variant.id, &variant.levels);
+        let trial = lab.out().join("trials").join(format!("1-{id}"));
+        let record = record_of(&trial);
+        assert!(record.totals.ok > 20, "{id}: {:?}", record.totals);
+        assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
+        let version = levels
+            .get("http")
+            .and_then(|name| name.strip_prefix("HTTP/"));
+        assert_eq!(record.negotiated.http.as_deref(), version, "{id}");
+        let checked = std::fs::read_to_string(trial.join("trial.json")).unwrap();
+        let checked: serde_json::Value = serde_json::from_str(&checked).unwrap();
+        let length = &checked["answers"]["digests"]["0"]["body"]["length"];
+        match levels.get("page") {
+            Some("static 1K") => assert_eq!(length, 1 << 10, "{id}"),
+            Some("static 100K") => assert_eq!(length, 100 << 10, "{id}"),
+            _ => assert!(length.as_u64() > Some(4_000), "{id}: {length} bytes"),
+        }
+        assert!(trial.join("web/server.crt").is_file(), "{id}");
+        assert!(
+            !trial.join("web/server.key").exists(),
+            "{id} keeps a private key"
+        );
+    }
+    let stored = std::fs::read_to_string(lab.out().join("environment.json")).unwrap();
+    for said in ["--with-http_v2_module", "built with OpenSSL", "fpm-fcgi"] {
+        assert!(stored.contains(said), "{said} is not in the environment");
     }
 }

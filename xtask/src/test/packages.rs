@@ -80,6 +80,17 @@ pub(crate) const BROWSERS: &[&str] = &[
 /// These are for Linux: the test that starts them knows how its distributions build them.
 const HTTP2: &str = "a server that HTTP/2 is tested with";
 
+/// The names under which php-fpm goes, by version on Debian, Ubuntu and Alpine.
+const PHP_FPM: &[&str] = &[
+    "php-fpm",
+    "php-fpm8.2",
+    "php-fpm8.3",
+    "php-fpm8.4",
+    "php-fpm8.5",
+    "php-fpm83",
+    "php-fpm84",
+];
+
 /// Everything that the tests need beyond Rust.
 pub(crate) const NEEDS: &[Need] = &[
     Need {
@@ -111,6 +122,16 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "python-django",
         apk: "py3-django",
         pkg: "py311-django42",
+    },
+    Need {
+        name: "php-fpm",
+        why: "the page of studies/nginx-http2",
+        probe: Probe::Program(PHP_FPM),
+        apt: "php-fpm",
+        dnf: "php-fpm",
+        pacman: "php-fpm",
+        apk: "php83-fpm",
+        pkg: "php84",
     },
     Need {
         name: "ip (iproute2)",
@@ -360,7 +381,7 @@ mod tests {
     fn freebsd_asks_for_nothing_that_its_base_has() {
         let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
         assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
-        assert_eq!(selection.install.len(), 4);
+        assert_eq!(selection.install.len(), 5);
     }
 
     #[test]

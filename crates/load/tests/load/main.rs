@@ -2,6 +2,15 @@
 
 mod expectations;
 mod faults;
+mod h2_faults;
+mod h2_floods;
+mod h2_frames;
+mod h2_hostile;
+mod h2_limits;
+mod h2_odd;
+mod h2_peer;
+mod h2_server;
+mod h2_tls;
 mod harness;
 mod hostile;
 mod limits;

@@ -4,6 +4,24 @@
 mod expectations;
 #[path = "../load/faults.rs"]
 mod faults;
+#[path = "../load/h2_faults.rs"]
+mod h2_faults;
+#[path = "../load/h2_floods.rs"]
+mod h2_floods;
+#[path = "../load/h2_frames.rs"]
+mod h2_frames;
+#[path = "../load/h2_hostile.rs"]
+mod h2_hostile;
+#[path = "../load/h2_limits.rs"]
+mod h2_limits;
+#[path = "../load/h2_odd.rs"]
+mod h2_odd;
+#[path = "../load/h2_peer.rs"]
+mod h2_peer;
+#[path = "../load/h2_server.rs"]
+mod h2_server;
+#[path = "../load/h2_tls.rs"]
+mod h2_tls;
 #[path = "../load/harness.rs"]
 mod harness;
 #[path = "../load/hostile.rs"]

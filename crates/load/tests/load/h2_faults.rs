@@ -1,0 +1,348 @@
+//! How HTTP/2 exchanges end when they don't end well: streams that are reset, connections that go
+//! away, break or fall silent, and what becomes of the streams beside.
+
+use std::net::Shutdown;
+
+use prony_record::Outcome::{self, ClosedEarly, Ok as Fine, Protocol, Reset, Timeout, Truncated};
+
+use crate::h2_frames::*;
+use crate::h2_peer::Peer;
+use crate::h2_server::{Scripted, expect, load_h2};
+use crate::harness::{Raw, until_gone};
+
+const REFUSED_STREAM: u32 = 7;
+
+/// Answers all requests that still come.
+fn serve(peer: &mut Peer) -> Option<()> {
+    loop {
+        let stream = peer.request()?;
+        peer.say(&answer(stream, b"fine"))?;
+    }
+}
+
+#[test]
+fn streams_that_are_reset_have_the_reason_and_leave_the_connection() {
+    for (code, name) in [
+        (0, "NO_ERROR"),
+        (1, "PROTOCOL_ERROR"),
+        (2, "INTERNAL_ERROR"),
+        (8, "CANCEL"),
+        (11, "ENHANCE_YOUR_CALM"),
+        (13, "HTTP_1_1_REQUIRED"),
+        (0xbeef, "0xbeef"),
+    ] {
+        for part in [|_| Vec::new(), half] {
+            let server = Scripted::clear(move |peer| {
+                peer.greet(&[])?;
+                loop {
+                    let stream = peer.request()?;
+                    peer.say(&[part(stream), rst_stream(stream, code)].concat())?;
+                }
+            });
+            let record = server.load("-n 12 -c 2 --streams 3");
+            expect(&record, &[(Reset, 12)], name);
+            assert_eq!(record.totals.connections_opened, 2, "{name}");
+            assert_eq!(record.totals.retried, 0, "{name}");
+            assert!(server.seen().resets.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_refused_request_is_sent_once_more() {
+    // Again and again.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        loop {
+            let stream = peer.request()?;
+            peer.say(&rst_stream(stream, REFUSED_STREAM))?;
+        }
+    });
+    let record = server.load("-n 12 -c 2 --streams 3");
+    expect(&record, &[(Reset, 12)], "REFUSED_STREAM");
+    assert_eq!(record.totals.retried, 12);
+    assert_eq!(server.seen().requests, 24);
+    // Only the first on each connection; a POST as well, since nothing was done with it.
+    for words in ["", "-X POST --body hello"] {
+        let server = Scripted::clear(|peer| {
+            peer.greet(&[])?;
+            let first = peer.request()?;
+            peer.say(&rst_stream(first, REFUSED_STREAM))?;
+            serve(peer)
+        });
+        let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
+        expect(&record, &[(Fine, 12)], "");
+        assert_eq!(record.totals.retried, 2);
+    }
+}
+
+#[test]
+fn what_goaway_leaves_out_is_sent_once_more() {
+    // The first of three is answered, the others on the next connection.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        if peer.place > 0 {
+            return serve(peer);
+        }
+        let streams = peer.requests(3)?;
+        peer.say(&goaway(streams[0], 0))?;
+        peer.say(&answer(streams[0], b"fine"))?;
+        peer.hear_out()
+    });
+    let record = server.load("-n 3 -c 1 --streams 3");
+    expect(&record, &[(Fine, 3)], "");
+    assert_eq!(
+        (record.totals.retried, record.totals.connections_opened),
+        (2, 2)
+    );
+    // A POST, too: GOAWAY says that nothing was done with it.
+    let record = server.load("-n 3 -c 1 --streams 3 -X POST --body x");
+    expect(&record, &[(Fine, 3)], "");
+}
+
+#[test]
+fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
+    for in_two_steps in [false, true] {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            for _ in 0..9 {
+                let stream = peer.request()?;
+                peer.say(&answer(stream, b"fine"))?;
+            }
+            let last = peer.request()?;
+            if in_two_steps {
+                peer.say(&goaway(MOST, 0))?;
+            }
+            peer.say(&[goaway(last, 0), answer(last, b"fine")].concat())?;
+            peer.close()
+        });
+        let record = server.load("-n 200 -c 2 --streams 4");
+        expect(&record, &[(Fine, 200)], "");
+        assert!(
+            record.totals.connections_opened >= 20,
+            "{:?}",
+            record.totals
+        );
+    }
+}
+
+#[test]
+fn a_server_that_always_goes_away() {
+    for (code, name) in [(0, ""), (2, "INTERNAL_ERROR"), (11, "ENHANCE_YOUR_CALM")] {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            peer.say(&goaway(0, code))?;
+            peer.hear_out()
+        });
+        let record = server.load("-n 6 -c 2 --streams 3");
+        expect(&record, &[(Reset, 6)], name);
+        assert_eq!(record.totals.retried, 6, "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_goes_away_and_leaves() {
+    // All of them might have been answered.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        peer.requests(3)?;
+        peer.say(&goaway(MOST, 2))?;
+        peer.close()
+    });
+    let record = server.load("-n 3 -c 1 --streams 3");
+    expect(&record, &[(ClosedEarly, 3)], "");
+    assert_eq!(record.totals.retried, 0);
+}
+
+#[test]
+fn connections_that_end_too_early() {
+    let nothing = |_: &[u32]| Vec::new();
+    let halves = |streams: &[u32]| streams.iter().flat_map(|&stream| half(stream)).collect();
+    let interim = |streams: &[u32]| headers(streams[0], END_HEADERS, &status(103));
+    let cut = |streams: &[u32]| [&half(streams[0])[..], &half(streams[1])[..7]].concat();
+    let rows: [(fn(&[u32]) -> Vec<u8>, &[(Outcome, u64)]); 4] = [
+        (nothing, &[(ClosedEarly, 3)]),
+        (halves, &[(Truncated, 3)]),
+        (interim, &[(ClosedEarly, 2), (Truncated, 1)]),
+        // Half a frame is no part of any answer yet.
+        (cut, &[(ClosedEarly, 2), (Truncated, 1)]),
+    ];
+    for (said, closed) in rows {
+        for resets in [false, true] {
+            let server = Scripted::clear(move |peer| {
+                peer.greet(&[])?;
+                let streams = peer.requests(3)?;
+                peer.say(&said(&streams))?;
+                if !resets {
+                    return peer.close();
+                }
+                peer.reset()
+            });
+            let record = server.load("-n 3 -c 1 --streams 3");
+            let expected = if resets { &[(Reset, 3)] } else { closed };
+            expect(&record, expected, "");
+            assert_eq!(record.totals.retried, 0);
+        }
+    }
+}
+
+#[test]
+fn connections_that_end_before_settings() {
+    let raw = Raw::new(|mut stream| {
+        let _ = stream.shutdown(Shutdown::Write);
+        until_gone(&mut stream);
+    });
+    expect(
+        &load_h2(&raw.url(), "-n 6 -c 2 --streams 3"),
+        &[(ClosedEarly, 6)],
+        "",
+    );
+    let server = Scripted::clear(|peer| {
+        while peer.frame()?.kind != HEADERS {}
+        peer.reset()
+    });
+    expect(&server.load("-n 6 -c 2 --streams 3"), &[(Reset, 6)], "");
+    let raw = Raw::new(|mut stream| until_gone(&mut stream));
+    let record = load_h2(&raw.url(), "-n 6 -c 2 --streams 3 --timeout 200ms");
+    expect(&record, &[(Timeout, 6)], "");
+}
+
+#[test]
+fn what_a_reused_connection_loses_is_sent_once_more() {
+    // Each connection answers one request and drops the next.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        let stream = peer.request()?;
+        peer.say(&answer(stream, b"fine"))?;
+        peer.request()?;
+        peer.close()
+    });
+    let record = server.load("-n 6 -c 1 --streams 1");
+    expect(&record, &[(Fine, 6)], "");
+    assert_eq!(
+        (record.totals.retried, record.totals.connections_opened),
+        (5, 6)
+    );
+    // But not what was begun to be answered.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        let stream = peer.request()?;
+        peer.say(&answer(stream, b"fine"))?;
+        let stream = peer.request()?;
+        peer.say(&half(stream))?;
+        peer.close()
+    });
+    let record = server.load("-n 6 -c 1 --streams 1");
+    expect(&record, &[(Fine, 3), (Truncated, 3)], "");
+    assert_eq!(record.totals.retried, 0);
+}
+
+#[test]
+fn a_stream_that_falls_silent_times_out_alone() {
+    for part in [|_| Vec::new(), half] {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            let silent = peer.request()?;
+            peer.say(&part(silent))?;
+            serve(peer)
+        });
+        let record = server.load("-n 200 -c 1 --streams 4 --timeout 1s");
+        expect(&record, &[(Fine, 199), (Timeout, 1)], "");
+        assert_eq!(record.totals.connections_opened, 1);
+    }
+}
+
+#[test]
+fn a_frame_that_never_ends_holds_up_all_streams() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        let streams = peer.requests(4)?;
+        peer.say(&answer(streams[0], b"fine"))?;
+        peer.say(&half(streams[1])[..20])?;
+        peer.hear_out()
+    });
+    let record = server.load("-n 4 -c 1 --streams 4 --timeout 300ms");
+    expect(&record, &[(Fine, 1), (Timeout, 3)], "");
+}
+
+#[test]
+fn an_answer_that_comes_after_its_time_is_nobody_elses() {
+    // The late answers come while the next requests are under way.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        let late = peer.request()?;
+        // The server is told that nobody waits any more.
+        peer.next(RST_STREAM)?;
+        peer.say(&answer(late, b"too late"))?;
+        serve(peer)
+    });
+    let record = server.load("-n 20 -c 1 --streams 1 --timeout 300ms --expect-size 4");
+    expect(&record, &[(Fine, 19), (Timeout, 1)], "");
+    assert_eq!(record.totals.connections_opened, 1);
+}
+
+#[test]
+fn one_bad_stream_beside_twenty_good_ones() {
+    let bad: [(fn(u32) -> Vec<u8>, Outcome, &str); 5] = [
+        (
+            |s| headers(s, ALL, &field("a", "b")),
+            Protocol,
+            "no :status",
+        ),
+        (
+            |s| [half(s), data(s, END_STREAM, "")].concat(),
+            Protocol,
+            "shorter than",
+        ),
+        (|s| rst_stream(s, 8), Reset, "CANCEL"),
+        (
+            |s| [half(s), rst_stream(s, 2)].concat(),
+            Reset,
+            "INTERNAL_ERROR",
+        ),
+        (|s| window_update(s, 0), Protocol, "by 0"),
+    ];
+    for (said, outcome, told) in bad {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            for n in 0_usize.. {
+                let stream = peer.request()?;
+                let bad = n.is_multiple_of(21);
+                peer.say(&if bad {
+                    said(stream)
+                } else {
+                    answer(stream, b"fine")
+                })?;
+            }
+            None
+        });
+        let record = server.load("-n 210 -c 1 --streams 21 --expect-size 4");
+        expect(&record, &[(Fine, 200), (outcome, 10)], told);
+        assert_eq!(record.totals.connections_opened, 1, "{told}");
+    }
+}
+
+#[test]
+fn one_bad_connection_beside_a_good_one() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        if peer.place > 0 {
+            return serve(peer);
+        }
+        let streams = peer.requests(21)?;
+        for &stream in &streams[..20] {
+            peer.say(&answer(stream, b"fine"))?;
+        }
+        peer.say(&[0xff; 9])?;
+        peer.hear_out()
+    });
+    // What the client has started in place of the 20 fails with the one that is left.
+    let record = server.load("-n 500 -c 2 --streams 21");
+    let failed = record.totals.failed;
+    assert!((1..=21).contains(&failed), "{failed}");
+    expect(
+        &record,
+        &[(Fine, 500 - failed), (Protocol, failed)],
+        "over 16384 bytes",
+    );
+}

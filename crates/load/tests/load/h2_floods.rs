@@ -1,0 +1,219 @@
+//! HTTP/2 servers that say what means nothing for ever, or never read: their loads end soon, with a
+//! reason, and within bounded memory.
+
+use std::time::Duration;
+
+use prony_record::Outcome::{self, Protocol, Timeout};
+
+use crate::h2_frames::*;
+use crate::h2_server::{Scripted, expect_all, load_h2};
+use crate::harness::{Raw, outcomes};
+
+/// What is said about a stream.
+type Said = fn(u32) -> Vec<u8>;
+
+/// A server that says something, and then something else for ever, and never reads.
+fn flooding(first: Said, again: Said) -> Scripted {
+    Scripted::clear(move |peer| {
+        peer.greet(&[])?;
+        let stream = peer.request()?;
+        peer.say(&first(stream))?;
+        peer.flood(&again(stream))
+    })
+}
+
+fn nothing(_: u32) -> Vec<u8> {
+    Vec::new()
+}
+
+/// Or, where the server makes the client write and doesn't read it.
+const IDLE: &str = "frames in a row without any effect|acknowledgements not read";
+
+/// What never ends, and moves nothing ahead.
+const FLOODS: [(Said, Said, &str); 17] = [
+    (nothing, |_| settings(&[]), IDLE),
+    (nothing, |_| settings(&[(4, 70_000), (3, 5)]), IDLE),
+    (nothing, |_| frame(SETTINGS, ACK, 0, &[]), IDLE),
+    (nothing, |_| frame(PING, 0, 0, b"flooding"), IDLE),
+    (nothing, |_| frame(PING, ACK, 0, b"flooding"), IDLE),
+    (nothing, |_| window_update(0, 1), IDLE),
+    (nothing, |stream| window_update(stream, 1), IDLE),
+    (
+        nothing,
+        |stream| frame(PRIORITY, 0, stream, &[0, 0, 0, 0, 9]),
+        IDLE,
+    ),
+    (
+        nothing,
+        |_| frame(PRIORITY, 0, 0x99, &[0, 0, 0, 0, 9]),
+        IDLE,
+    ),
+    (nothing, |_| frame(0xee, 0xff, 0, &[]), IDLE),
+    (
+        nothing,
+        |stream| frame(0xee, 0xff, stream, &[7; 1_000]),
+        IDLE,
+    ),
+    (nothing, |_| goaway(MOST, 0), IDLE),
+    (head_only, |stream| data(stream, 0, ""), IDLE),
+    (head_only, |stream| data(stream, PADDED, [200; 201]), IDLE),
+    (
+        |stream| headers(stream, 0, &status(200)),
+        |stream| frame(CONTINUATION, 0, stream, &[]),
+        "more than 128 CONTINUATION",
+    ),
+    (
+        |stream| headers(stream, 0, &status(200)),
+        |stream| frame(CONTINUATION, 0, stream, &field("a", "b").repeat(1_000)),
+        "header block over",
+    ),
+    // The first 32 are read, the rest is for a stream that is over.
+    (
+        nothing,
+        |stream| headers(stream, END_HEADERS, &status(103)),
+        "more than 32 interim|without any effect",
+    ),
+];
+
+#[test]
+fn floods_are_cut_short() {
+    for (first, again, told) in FLOODS {
+        expect_all(
+            &flooding(first, again).load("-n 6 -c 2 --streams 3"),
+            Protocol,
+            told,
+        );
+    }
+}
+
+#[test]
+fn a_flood_of_resets_is_cut_short() {
+    let server = flooding(nothing, |stream| rst_stream(stream, 8));
+    let record = server.load("-n 6 -c 2 --streams 3");
+    // The streams that are reset are so by name; what is with them on their connection fails when
+    // the flood is noticed.
+    for (outcome, _) in outcomes(&record) {
+        assert!(matches!(outcome, Outcome::Reset | Protocol), "{outcome:?}");
+    }
+    assert_eq!(record.totals.failed, 6);
+}
+
+#[test]
+fn a_body_without_end_ends_with_the_time_of_its_request() {
+    for said in [
+        (|stream| data(stream, 0, [b'x'; 16_384])) as Said,
+        |stream| data(stream, 0, "x"),
+        |stream| data(stream, PADDED, [&[200, b'x'][..], &[0; 200]].concat()),
+    ] {
+        let record = flooding(head_only, said).load("-n 6 -c 2 --streams 3 --timeout 200ms");
+        expect_all(&record, Timeout, "");
+    }
+}
+
+#[test]
+fn a_flood_too_slow_to_be_one_ends_with_the_time_of_its_request() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        peer.request()?;
+        loop {
+            peer.say(&frame(PING, 0, 0, b"are you?"))?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    expect_all(
+        &server.load("-n 6 -c 2 --streams 3 --timeout 200ms"),
+        Timeout,
+        "",
+    );
+}
+
+#[test]
+fn a_server_that_never_reads() {
+    let never = || {
+        Raw::new(|stream| {
+            std::thread::sleep(Duration::from_secs(1));
+            drop(stream);
+        })
+    };
+    let record = load_h2(&never().url(), "-n 6 -c 2 --streams 3 --timeout 200ms");
+    expect_all(&record, Timeout, "");
+    // It even asks for all that the body has.
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'x'; 30 << 20]).unwrap();
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(INITIAL_WINDOW_SIZE, MOST)])?;
+        peer.say(&window_update(0, MOST - 65_535))?;
+        std::thread::sleep(Duration::from_secs(1));
+        None
+    });
+    let words = format!("-X POST --body-file {}", body.display());
+    let record = server.load(&format!("-n 6 -c 2 --streams 3 --timeout 200ms {words}"));
+    expect_all(&record, Timeout, "");
+}
+
+#[test]
+fn a_rate_goes_on_beside_a_hostile_server() {
+    for said in [
+        (|_| settings(&[(2, 1)])) as Said,
+        |s| headers(s, ALL, &field("a", "b")),
+        |_| vec![0xff; 9],
+        nothing,
+    ] {
+        let record = Scripted::saying(said).load("-r 200 -d 1s -c 4 --streams 5 --timeout 300ms");
+        let totals = &record.totals;
+        assert_eq!(totals.started + totals.unstarted, 200, "{totals:?}");
+        assert_eq!(totals.ok, 0);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn hostile_servers_cost_no_memory() {
+    if !is_alone("hostile_servers_cost_no_memory") {
+        return;
+    }
+    let words = "-n 6 -c 2 --streams 3 --timeout 300ms";
+    Scripted::answering(|s| answer(s, &[b'x'; 10_000])).load(words);
+    let before = peak_memory_kib();
+    let endless: [(Said, Said); 3] = [
+        (head_only, |s| data(s, 0, [b'x'; 16_384])),
+        (head_only, |s| data(s, 0, "x")),
+        (nothing, |s| rst_stream(s, 8)),
+    ];
+    let floods = FLOODS.map(|(first, again, _)| (first, again));
+    for (n, (first, again)) in floods.into_iter().chain(endless).enumerate() {
+        flooding(first, again).load(words);
+        let more = peak_memory_kib().saturating_sub(before);
+        assert!(more < 12 << 10, "{more} KiB more after flood {n}");
+    }
+}
+
+/// Runs a test of this module once more, in a process of its own. True within that.
+#[cfg(target_os = "linux")]
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "PRONY_TEST_IS_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let name = format!("h2_floods::{test}");
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([&name, "--exact", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && told.contains("1 passed"), "{told}");
+    false
+}
+
+/// The most memory that this process ever had (proc(5), VmHWM).
+#[cfg(target_os = "linux")]
+fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

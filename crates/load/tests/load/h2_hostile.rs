@@ -1,0 +1,437 @@
+//! HTTP/2 servers that break the protocol: whatever they do is told by its name, and they are told
+//! what was wrong.
+
+use prony_record::Outcome::{self, Protocol};
+
+use crate::h2_frames::*;
+use crate::h2_server::{Scripted, expect, expect_all, load_h2};
+use crate::harness::{Raw, until_gone};
+
+/// What is said about a stream.
+type Said = fn(u32) -> Vec<u8>;
+
+/// Error codes (RFC 9113 §7).
+const PROTOCOL_ERROR: u32 = 1;
+const FLOW_CONTROL_ERROR: u32 = 3;
+const STREAM_CLOSED: u32 = 5;
+const FRAME_SIZE_ERROR: u32 = 6;
+const COMPRESSION_ERROR: u32 = 9;
+const ENHANCE_YOUR_CALM: u32 = 11;
+
+/// The client gave this reason again and again. What it would say last may end with the load.
+fn expect_codes(given: &[u32], code: u32, told: &str) {
+    assert!(!given.is_empty(), "{told}");
+    assert!(given.iter().all(|&it| it == code), "{told}: {given:?}");
+}
+
+/// A connection error: all requests of the connection fail, and GOAWAY says why.
+fn check_connection(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static, told: &str, code: u32) {
+    let server = Scripted::saying(said);
+    let record = server.load("-n 6 -c 2 --streams 3");
+    expect_all(&record, Protocol, told);
+    expect_codes(&server.seen().goaways, code, told);
+}
+
+/// A stream error: the request fails, RST_STREAM says why, and the connection goes on.
+fn check_stream(words: &str, said: Said, told: &str, code: u32) {
+    let server = Scripted::answering(said);
+    let record = server.load(&format!("-n 12 -c 2 --streams 3 {words}"));
+    expect_all(&record, Protocol, told);
+    assert_eq!(record.totals.connections_opened, 2, "{told}");
+    expect_codes(&server.seen().resets, code, told);
+}
+
+/// HEADERS of a whole answer with these fields behind the status.
+fn all(stream: u32, fields: &[(&str, &str)]) -> Vec<u8> {
+    headers(stream, ALL, &head(fields))
+}
+
+#[test]
+fn frames_that_no_server_may_send() {
+    let rows: [(Said, &str, u32); 30] = [
+        // Lengths.
+        (
+            |_| [0, 0x40, 1, DATA, 0, 0, 0, 0, 1].into(),
+            "over 16384 bytes",
+            FRAME_SIZE_ERROR,
+        ),
+        (|_| vec![0xff; 9], "over 16384 bytes", FRAME_SIZE_ERROR),
+        (
+            |_| frame(SETTINGS, 0, 0, &[0; 5]),
+            "multiple of 6",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            |_| frame(SETTINGS, ACK, 0, &[0; 6]),
+            "not empty",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            |_| frame(PING, 0, 0, &[0; 7]),
+            "PING of a wrong length",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            |_| frame(GOAWAY, 0, 0, &[0; 7]),
+            "GOAWAY of a wrong length",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            |s| frame(RST_STREAM, 0, s, &[0; 3]),
+            "RST_STREAM of a wrong length",
+            FRAME_SIZE_ERROR,
+        ),
+        (
+            |_| frame(WINDOW_UPDATE, 0, 0, &[1; 5]),
+            "WINDOW_UPDATE of a wrong",
+            FRAME_SIZE_ERROR,
+        ),
+        // Settings.
+        (
+            |_| settings(&[(2, 1)]),
+            "SETTINGS_ENABLE_PUSH",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| settings(&[(4, MOST + 1)]),
+            "SETTINGS_INITIAL_WINDOW_SIZE",
+            FLOW_CONTROL_ERROR,
+        ),
+        (
+            |_| settings(&[(5, 16_383)]),
+            "SETTINGS_MAX_FRAME_SIZE",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| settings(&[(5, 1 << 24)]),
+            "SETTINGS_MAX_FRAME_SIZE",
+            PROTOCOL_ERROR,
+        ),
+        // Windows.
+        (|_| window_update(0, 0), "by 0", PROTOCOL_ERROR),
+        (
+            |_| window_update(0, MOST),
+            "window larger",
+            FLOW_CONTROL_ERROR,
+        ),
+        (
+            |s| [window_update(s, MOST - 65_535), settings(&[(4, 65_536)])].concat(),
+            "makes a window larger",
+            FLOW_CONTROL_ERROR,
+        ),
+        // Streams that are none, or not the server's to speak of.
+        (|_| data(0, 0, "x"), "DATA on stream 0", PROTOCOL_ERROR),
+        (
+            |_| headers(0, ALL, &status(200)),
+            "HEADERS on stream 0",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| rst_stream(0, 8),
+            "RST_STREAM on stream 0",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |s| frame(PING, 0, s, &[0; 8]),
+            "PING on a stream",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |s| frame(SETTINGS, 0, s, &[]),
+            "SETTINGS on a stream",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |s| frame(GOAWAY, 0, s, &[0; 8]),
+            "GOAWAY on a stream",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| all(0x1001, &[]),
+            "HEADERS on a stream that was never opened",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| data(0x1001, 0, "x"),
+            "DATA on a stream that was never",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| rst_stream(0x1001, 8),
+            "RST_STREAM on a stream that was never",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| window_update(0x1001, 1),
+            "WINDOW_UPDATE on a stream that was",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |_| all(2, &[]),
+            "HEADERS on a stream that was never opened",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |s| frame(PUSH_PROMISE, END_HEADERS, s, &[0, 0, 0, 2, 0x82]),
+            "PUSH_PROMISE",
+            PROTOCOL_ERROR,
+        ),
+        // Padding.
+        (
+            |s| [head_only(s), data(s, PADDED, [4, 1, 2, 3])].concat(),
+            "padding as long",
+            PROTOCOL_ERROR,
+        ),
+        (
+            |s| headers(s, ALL | PADDED, &[2, 0x88]),
+            "padding as long",
+            PROTOCOL_ERROR,
+        ),
+        // GOAWAY that takes back what another said.
+        (
+            |_| [goaway(5, 0), goaway(7, 0)].concat(),
+            "a later stream",
+            PROTOCOL_ERROR,
+        ),
+    ];
+    for (said, told, code) in rows {
+        check_connection(said, told, code);
+    }
+}
+
+#[test]
+fn blocks_of_fields_that_are_none() {
+    let interrupted = |s: u32, by: Vec<u8>| [headers(s, 0, &status(200)), by].concat();
+    check_connection(
+        |s| frame(CONTINUATION, END_HEADERS, s, &status(200)),
+        "CONTINUATION without",
+        PROTOCOL_ERROR,
+    );
+    check_connection(
+        move |s| interrupted(s, frame(PING, 0, 0, &[0; 8])),
+        "PING where CONTINUATION",
+        PROTOCOL_ERROR,
+    );
+    check_connection(
+        move |s| interrupted(s, frame(CONTINUATION, END_HEADERS, s + 2, &[])),
+        "where CONTINUATION",
+        PROTOCOL_ERROR,
+    );
+    check_connection(
+        move |s| interrupted(s, frame(0xee, 0, 0, &[])),
+        "where CONTINUATION",
+        PROTOCOL_ERROR,
+    );
+    let rows: [(&'static [u8], &str); 9] = [
+        (&[0x80], "an index is not in the tables"),
+        (&[0x88, 0xbe], "an index is not in the tables"),
+        (&[0x88, 0, 1, b'a', 5, b'x'], "it ends within a header"),
+        (
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
+            "an integer is too large",
+        ),
+        // Three bits of padding that are zeros, and EOS.
+        (&[0x88, 0, 1, b'a', 0x81, 0], "padded"),
+        (&[0x88, 0, 1, b'a', 0x84, 0xff, 0xff, 0xff, 0xff], "EOS"),
+        (&[0x88, 0, 1, b'a', 0x82, 0x07, 0xff], "padded"),
+        // 4,097 bytes of table, and a change of it too late.
+        (&[0x3f, 0xe2, 0x1f, 0x88], "larger than allowed"),
+        (&[0x88, 0x20], "behind a header"),
+    ];
+    for (block, told) in rows {
+        let in_one = move |s| headers(s, ALL, block);
+        check_connection(in_one, told, COMPRESSION_ERROR);
+        // The same in a frame for each byte.
+        let in_many = move |s| {
+            let mut bytes = headers(s, END_STREAM, &[]);
+            for byte in block {
+                bytes.extend(frame(CONTINUATION, 0, s, &[*byte]));
+            }
+            bytes.extend(frame(CONTINUATION, END_HEADERS, s, &[]));
+            bytes
+        };
+        check_connection(in_many, told, COMPRESSION_ERROR);
+    }
+}
+
+#[test]
+fn answers_that_are_none() {
+    let rows: [(Said, &str); 23] = [
+        (|s| headers(s, ALL, &field("a", "b")), "no :status"),
+        (|s| headers(s, ALL, &[]), "no :status"),
+        (|s| headers(s, ALL, &[0x88, 0x88]), ":status twice"),
+        (
+            |s| headers(s, ALL, &[0x08, 2, b'2', b'0']),
+            "not three digits",
+        ),
+        (
+            |s| headers(s, ALL, &[field("a", "b"), status(200)].concat()),
+            "behind other headers",
+        ),
+        (|s| headers(s, ALL, &[0x88, 0x84]), "other than :status"),
+        (|s| headers(s, END_HEADERS, &status(101)), "101"),
+        (|s| headers(s, ALL, &status(103)), "ends the stream"),
+        (|s| all(s, &[("X-Upper", "a")]), "uppercase"),
+        (
+            |s| all(s, &[("connection", "close")]),
+            "HTTP/1.1 connections only",
+        ),
+        (
+            |s| all(s, &[("transfer-encoding", "chunked")]),
+            "HTTP/1.1 connections only",
+        ),
+        (|s| all(s, &[("a", "b\r\nc: d")]), "control character"),
+        (|s| all(s, &[("a", " b")]), "whitespace"),
+        (|s| all(s, &[("content-length", "x")]), "not a number"),
+        (
+            |s| all(s, &[("content-length", "0"), ("content-length", "1")]),
+            "two different",
+        ),
+        (
+            |s| all(s, &[("content-length", "5")]),
+            "shorter than its Content-Length",
+        ),
+        (
+            |s| with_body(s, "5", b"four"),
+            "shorter than its Content-Length",
+        ),
+        (
+            |s| with_body(s, "3", b"four"),
+            "longer than its Content-Length",
+        ),
+        (|s| data(s, END_STREAM, "x"), "DATA before the head"),
+        (
+            |s| [head_only(s), headers(s, END_HEADERS, &field("a", "b"))].concat(),
+            "do not end",
+        ),
+        (
+            |s| [head_only(s), headers(s, ALL, &status(200))].concat(),
+            "in the trailers",
+        ),
+        (|s| window_update(s, 0), "by 0"),
+        (|s| [head_only(s), window_update(s, 0)].concat(), "by 0"),
+    ];
+    for (said, told) in rows {
+        check_stream("", said, told, PROTOCOL_ERROR);
+    }
+    check_stream(
+        "",
+        |s| window_update(s, MOST),
+        "window larger",
+        FLOW_CONTROL_ERROR,
+    );
+    let interims = |s| headers(s, END_HEADERS, &status(103)).repeat(33);
+    check_stream("", interims, "more than 32 interim", ENHANCE_YOUR_CALM);
+    check_stream(
+        "",
+        |s| frame(PRIORITY, 0, s, &[0; 4]),
+        "PRIORITY",
+        FRAME_SIZE_ERROR,
+    );
+}
+
+#[test]
+fn bodies_where_there_must_be_none() {
+    let without_length = |code| {
+        move |s| {
+            [
+                headers(s, END_HEADERS, &status(code)),
+                data(s, END_STREAM, "body"),
+            ]
+            .concat()
+        }
+    };
+    for code in [204, 304] {
+        let record = Scripted::answering(without_length(code)).load("-n 12 -c 2 --streams 3");
+        expect_all(&record, Protocol, "longer than its Content-Length");
+        assert_eq!(record.totals.connections_opened, 2);
+    }
+    check_stream(
+        "-X HEAD",
+        |s| answer(s, b"body"),
+        "longer than its",
+        PROTOCOL_ERROR,
+    );
+}
+
+#[test]
+fn more_fields_than_anybody_needs() {
+    // Many of them, and a bomb: an entry of 4,000 bytes in the table, and then its index again and
+    // again.
+    let many = |s| {
+        headers(
+            s,
+            ALL,
+            &[status(200), field("a", "b").repeat(2_500)].concat(),
+        )
+    };
+    let bomb = |s| {
+        let entry = [&[0x40, 1, b'a', 0x7f, 0xbd, 0x1d], &[b'x'; 3_900][..]].concat();
+        headers(s, ALL, &[status(200), entry, vec![0xbe; 12_000]].concat())
+    };
+    check_stream("", many, "headers over 65536 bytes", ENHANCE_YOUR_CALM);
+    check_stream("", bomb, "headers over 65536 bytes", ENHANCE_YOUR_CALM);
+}
+
+#[test]
+fn frames_behind_the_end_of_their_stream() {
+    for (behind, told) in [
+        (
+            (|s| headers(s, ALL, &status(200))) as Said,
+            "HEADERS on a stream that was closed",
+        ),
+        (|s| data(s, 0, "x"), "DATA on a stream that was closed"),
+    ] {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            while peer.place > 0 {
+                let stream = peer.request()?;
+                peer.say(&answer(stream, b"fine"))?;
+            }
+            let streams = peer.requests(3)?;
+            peer.say(&[answer(streams[0], b"fine"), behind(streams[0])].concat())?;
+            peer.hear_out()
+        });
+        // The next request may have begun in place of the one that is answered.
+        let record = server.load("-n 30 -c 1 --streams 3");
+        let failed = record.totals.failed;
+        assert!((2..=3).contains(&failed), "{failed}");
+        expect(
+            &record,
+            &[(Outcome::Ok, 30 - failed), (Protocol, failed)],
+            told,
+        );
+        expect_codes(&server.seen().goaways, STREAM_CLOSED, told);
+    }
+}
+
+#[test]
+fn peers_that_speak_something_else() {
+    for (said, told) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+            "HTTP/1",
+        ),
+        (
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n",
+            "HTTP/1",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2p1\r\n", "not SETTINGS"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "TLS"),
+        (&[0; 64], "not SETTINGS"),
+        (&[0xff; 64], "not SETTINGS"),
+        (b"\0\0\0\x04\x01\0\0\0\0", "not SETTINGS"),
+        (b"\0\0\x08\x06\0\0\0\0\0ping-pon", "not SETTINGS"),
+        (b"\0\0\x01\x01\x05\0\0\0\x01\x88", "not SETTINGS"),
+    ] {
+        let raw = Raw::new(move |mut stream| {
+            let _ = std::io::Write::write_all(&mut stream, said);
+            until_gone(&mut stream);
+        });
+        expect_all(
+            &load_h2(&raw.url(), "-n 6 -c 2 --streams 3"),
+            Protocol,
+            told,
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! What HTTP/2 servers allow: how many streams, how large windows and heads. Loads keep within it,
+//! and end where nothing is allowed.
+
+use std::time::Duration;
+
+use prony_record::Outcome::Timeout;
+use prony_record::Record;
+
+use crate::h2_frames::*;
+use crate::h2_peer::Peer;
+use crate::h2_server::{Scripted, expect_fine};
+use crate::harness::{errors, outcomes};
+
+fn has_finding(record: &Record, id: &str) -> bool {
+    record.findings.iter().any(|finding| finding.id == id)
+}
+
+/// Takes requests and answers them by the half, so that some are always under way; they are never
+/// more than the limit.
+fn serve_within(peer: &mut Peer, limit: usize, mut open: Vec<u32>) -> Option<()> {
+    loop {
+        open.extend(peer.requests_so_far()?);
+        assert!(
+            open.len() <= limit,
+            "{} streams, {limit} allowed",
+            open.len()
+        );
+        if open.is_empty() {
+            open.push(peer.request()?);
+        }
+        for stream in open.drain(..open.len().div_ceil(2)) {
+            peer.say(&answer(stream, b"fine"))?;
+        }
+    }
+}
+
+#[test]
+fn a_limit_of_one_stream_is_kept_and_told() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 1)])?;
+        let before = peer.requests_so_far()?;
+        // 50 may be there already: the limit was not known.
+        for stream in before {
+            peer.say(&answer(stream, b"fine"))?;
+        }
+        serve_within(peer, 1, Vec::new())
+    });
+    let record = server.load("-n 200 -c 1 --streams 50");
+    expect_fine(&record);
+    assert!(
+        has_finding(&record, "streams-limited"),
+        "{:?}",
+        record.findings
+    );
+    let record = Scripted::answering(|s| answer(s, b"")).load("-n 200 -c 1 --streams 50");
+    assert!(
+        !has_finding(&record, "streams-limited"),
+        "{:?}",
+        record.findings
+    );
+}
+
+#[test]
+fn a_limit_of_nothing_is_waited_for() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
+        for stream in peer.requests_so_far()? {
+            peer.say(&answer(stream, b"fine"))?;
+        }
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(peer.requests_so_far()?.is_empty());
+        }
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 10)])?;
+        serve_within(peer, 10, Vec::new())
+    });
+    expect_fine(&server.load("-n 100 -c 1 --streams 20"));
+}
+
+#[test]
+#[ignore = "hangs"]
+fn a_limit_of_nothing_for_ever_ends_with_the_time() {
+    let server = || {
+        Scripted::clear(|peer| {
+            peer.greet(&[(MAX_CONCURRENT_STREAMS, 0)])?;
+            for stream in peer.requests_so_far()? {
+                peer.say(&answer(stream, b"fine"))?;
+            }
+            assert!(peer.requests_so_far()?.is_empty());
+            peer.hear_out()
+        })
+    };
+    let record = server().load("-n 30 -c 1 --streams 5 --timeout 300ms");
+    assert!(record.totals.failed > 0, "{:?}", record.totals);
+    assert!(
+        has_finding(&record, "streams-limited"),
+        "{:?}",
+        record.findings
+    );
+    let record = server().load("-d 500ms -c 2 --streams 5 --timeout 20s");
+    assert!(
+        has_finding(&record, "streams-limited"),
+        "{:?}",
+        record.findings
+    );
+    let record = server().load("-d 500ms -r 100 -c 2 --streams 5 --timeout 20s");
+    assert!(
+        has_finding(&record, "streams-limited"),
+        "{:?}",
+        record.findings
+    );
+}
+
+#[test]
+fn a_limit_that_falls_in_mid_run_is_kept() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 20)])?;
+        let mut open = Vec::new();
+        for _ in 0..20 {
+            open.extend(peer.requests_so_far()?);
+            for stream in open.drain(..open.len() / 2) {
+                peer.say(&answer(stream, b"fine"))?;
+            }
+        }
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 2)])?;
+        // Those that are under way may end, and no further ones begin.
+        open.extend(peer.requests_so_far()?);
+        while open.len() > 2 {
+            peer.say(&answer(open.pop()?, b"fine"))?;
+            let more = peer.requests_so_far()?;
+            assert!(
+                more.is_empty() || open.len() < 2,
+                "{} and {}",
+                more.len(),
+                open.len()
+            );
+            open.extend(more);
+        }
+        serve_within(peer, 2, open)
+    });
+    expect_fine(&server.load("-n 500 -c 1 --streams 20"));
+}
+
+#[test]
+fn request_bodies_go_no_further_than_the_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'x'; 200_000]).unwrap();
+    let words = format!("-X POST --body-file {}", body.display());
+    // The first 65,535 bytes of a connection may come before SETTINGS do. Nothing may come behind.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
+        peer.hear_out()
+    });
+    let record = server.load(&format!("-n 4 -c 2 --streams 2 --timeout 300ms {words}"));
+    assert_eq!(outcomes(&record), [(Timeout, 4)]);
+    assert!(
+        server.seen().body_bytes <= 2 * 65_535,
+        "{}",
+        server.seen().body_bytes
+    );
+    // Windows that open by a little, by more, by less than nothing, and then for all of it.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
+        loop {
+            let stream = peer.request()?;
+            for _ in 0..100 {
+                peer.say(&[window_update(stream, 1), window_update(0, 1)].concat())?;
+            }
+            peer.greet(&[(INITIAL_WINDOW_SIZE, 50_000)])?;
+            peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;
+            peer.say(&[window_update(stream, 200_000), window_update(0, 200_000)].concat())?;
+            peer.body(stream)?;
+            peer.say(&answer(stream, b"fine"))?;
+        }
+    });
+    expect_fine(&server.load(&format!("-n 10 -c 2 {words}")));
+    assert_eq!(server.seen().body_bytes, 10 * 200_000);
+}
+
+#[test]
+fn a_large_body_that_is_answered_before_it_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'x'; 5_000_000]).unwrap();
+    // With RST_STREAM (NO_ERROR) behind the answer, as RFC 9113 §8.1 has it, and without.
+    for reset in [true, false] {
+        let server = Scripted::answering(move |s| {
+            let reset = if reset { rst_stream(s, 0) } else { Vec::new() };
+            let head = headers(s, END_HEADERS, &status(413));
+            [head, data(s, END_STREAM, "no"), reset].concat()
+        });
+        let words = format!("-X POST --body-file {} --expect-status 413", body.display());
+        let record = server.load(&format!("-n 20 -c 2 --streams 3 {words}"));
+        expect_fine(&record);
+        assert_eq!(record.totals.connections_opened, 2);
+    }
+}
+
+#[test]
+fn large_answers_need_no_windows_of_this_client() {
+    // 40 MB, of a server that doesn't read what it is told of windows before its end.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        loop {
+            let stream = peer.request()?;
+            peer.say(&headers(stream, END_HEADERS, &status(200)))?;
+            let piece = data(stream, 0, [b'x'; 16_384]);
+            for _ in 0..2_500 {
+                peer.say(&piece)?;
+            }
+            peer.say(&data(stream, END_STREAM, ""))?;
+        }
+    });
+    expect_fine(&server.load("-n 4 -c 2 --expect-size 40960000"));
+}
+
+#[test]
+fn windows_as_wide_as_can_be() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[
+            (INITIAL_WINDOW_SIZE, MOST),
+            (5, 0xff_ffff),
+            (1, u32::MAX),
+            (2, 0),
+        ])?;
+        peer.say(&window_update(0, MOST - 65_535))?;
+        loop {
+            let stream = peer.request()?;
+            peer.body(stream)?;
+            peer.say(&answer(stream, b"fine"))?;
+        }
+    });
+    expect_fine(&server.load("-n 12 -c 2 -X POST --body hello"));
+}
+
+#[test]
+fn a_server_that_takes_no_headers_is_told_of() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(6, 10)])?;
+        for stream in peer.requests_so_far()? {
+            peer.say(&answer(stream, b"fine"))?;
+        }
+        assert!(peer.requests_so_far()?.is_empty());
+        peer.hear_out()
+    });
+    let record = server.load("-n 40 -c 1 --streams 2 --timeout 1s");
+    assert!(record.totals.failed > 0);
+    assert!(
+        errors(&record).contains("10 bytes of headers"),
+        "{}",
+        errors(&record)
+    );
+}

@@ -1,0 +1,208 @@
+//! HTTP/2 servers that are within their rights, but unlike any other: everything is answered.
+
+use std::time::Duration;
+
+use crate::h2_frames::*;
+use crate::h2_server::{Scripted, expect_fine};
+
+/// An answer with everything that may be in one: 18 bytes of body.
+fn rich(stream: u32) -> Vec<u8> {
+    let block = head(&[("a", "b"), ("content-length", "18")]);
+    [
+        headers(
+            stream,
+            END_HEADERS,
+            &[status(103), field("link", "</x>")].concat(),
+        ),
+        headers(
+            stream,
+            WITH_PRIORITY,
+            &[&[0, 0, 0, 0, 9], &block[..4]].concat(),
+        ),
+        frame(CONTINUATION, 0, stream, &block[4..9]),
+        frame(CONTINUATION, 0, stream, &[]),
+        frame(CONTINUATION, END_HEADERS, stream, &block[9..]),
+        frame(PING, 0, 0, b"are you?"),
+        data(stream, PADDED, b"\x03hello \0\0\0"),
+        data(stream, 0, ""),
+        window_update(stream, 9),
+        data(stream, PADDED, b"\0there, "),
+        frame(0xee, 0xff, stream, b"unknown"),
+        settings(&[(0x99, 7)]),
+        data(stream, 0, "world"),
+        headers(
+            stream,
+            ALL | PADDED,
+            &[&[2], &field("t", "z")[..], &[0, 0]].concat(),
+        ),
+    ]
+    .concat()
+}
+
+#[test]
+fn an_answer_with_everything_in_it() {
+    expect_fine(&Scripted::answering(rich).load("-n 40 -c 2 --streams 4 --expect-size 18"));
+}
+
+#[test]
+fn one_byte_at_a_time() {
+    let server = Scripted::clear(|peer| {
+        for byte in settings(&[(MAX_CONCURRENT_STREAMS, 50)]) {
+            peer.say(&[byte])?;
+        }
+        loop {
+            let stream = peer.request()?;
+            for byte in rich(stream) {
+                peer.say(&[byte])?;
+            }
+        }
+    });
+    expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 18"));
+}
+
+#[test]
+fn an_answer_in_two_pieces_split_anywhere() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        for n in 0.. {
+            let stream = peer.request()?;
+            let bytes = rich(stream);
+            let (one, two) = bytes.split_at(n % bytes.len());
+            peer.say(one)?;
+            // The client reads in between, unless the machine is very busy.
+            std::thread::sleep(Duration::from_millis(2));
+            peer.say(two)?;
+        }
+        None
+    });
+    let n = rich(1).len();
+    expect_fine(&server.load(&format!("-n {n} -c 1 --expect-size 18")));
+}
+
+#[test]
+fn answers_all_at_once_and_mixed() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        loop {
+            // The last comes first, and their bodies take turns.
+            let mut streams = peer.requests(10)?;
+            streams.reverse();
+            let mut bytes: Vec<u8> = streams
+                .iter()
+                .flat_map(|&s| headers(s, END_HEADERS, &head(&[("content-length", "300")])))
+                .collect();
+            for _ in 0..99 {
+                bytes.extend(streams.iter().flat_map(|&s| data(s, 0, "abc")));
+            }
+            bytes.extend(streams.iter().flat_map(|&s| data(s, END_STREAM, "abc")));
+            peer.say(&bytes)?;
+        }
+    });
+    expect_fine(&server.load("-n 100 -c 1 --streams 10 --expect-size 300"));
+}
+
+#[test]
+fn a_head_in_a_hundred_and_twenty_frames() {
+    let server = Scripted::answering(|stream| {
+        let block = [status(200), field("a", "b").repeat(40)].concat();
+        let mut bytes = headers(stream, END_STREAM, &block[..1]);
+        for byte in &block[1..120] {
+            bytes.extend(frame(CONTINUATION, 0, stream, &[*byte]));
+        }
+        bytes.extend(frame(CONTINUATION, END_HEADERS, stream, &block[120..]));
+        bytes
+    });
+    expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 0"));
+}
+
+#[test]
+fn answers_without_bodies() {
+    let long = |s: u32| headers(s, ALL, &head(&[("content-length", "1000")]));
+    expect_fine(&Scripted::answering(long).load("-n 12 -c 2 --streams 3 -X HEAD"));
+    for code in [204, 304] {
+        let server = Scripted::answering(move |s| {
+            let block = [status(code), field("content-length", "1000")].concat();
+            [headers(s, END_HEADERS, &block), data(s, END_STREAM, "")].concat()
+        });
+        expect_fine(&server.load("-n 12 -c 2 --streams 3"));
+    }
+    let trailers_only = |s: u32| {
+        [
+            headers(s, END_HEADERS, &status(200)),
+            headers(s, ALL, &field("t", "z")),
+        ]
+        .concat()
+    };
+    expect_fine(&Scripted::answering(trailers_only).load("-n 12 -c 2 --streams 3 --expect-size 0"));
+}
+
+#[test]
+fn interim_answers() {
+    let server = Scripted::answering(|s| {
+        let hints = headers(
+            s,
+            END_HEADERS,
+            &[status(103), field("link", "</x>")].concat(),
+        );
+        [hints.repeat(32), answer(s, b"fine")].concat()
+    });
+    expect_fine(&server.load("-n 12 -c 2 --streams 3 --expect-size 4"));
+    // Before the body of the request, as if it waited for that.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        loop {
+            let stream = peer.request()?;
+            peer.say(&headers(stream, END_HEADERS, &status(100)))?;
+            peer.body(stream)?;
+            peer.say(&answer(stream, b"fine"))?;
+        }
+    });
+    expect_fine(&server.load("-n 12 -c 2 -X POST --body hello -H Expect:100-continue"));
+}
+
+#[test]
+fn the_dynamic_table_is_followed() {
+    // Two entries at first, afterwards their indices, then a table that is emptied and made larger.
+    let first = [&[0x88, 0x40, 1, b'a', 1, b'b'], &[0x5c, 2, b'1', b'8'][..]].concat();
+    let then = [0x88, 0xbf, 0xbe];
+    let resized = [0x20, 0x3f, 0xe1, 0x1f, 0x88, 0x5c, 2, b'1', b'8'];
+    let server = Scripted::clear(move |peer| {
+        peer.greet(&[])?;
+        for n in 0.. {
+            let stream = peer.request()?;
+            let block = match n % 10 {
+                0 if n > 0 => &resized[..],
+                _ if n >= 10 => &[0x88, 0xbe],
+                0 => &first,
+                _ => &then,
+            };
+            peer.say(&headers(stream, END_HEADERS, block))?;
+            peer.say(&data(stream, END_STREAM, [b'x'; 18]))?;
+        }
+        None
+    });
+    expect_fine(&server.load("-n 60 -c 2 --streams 3 --expect-size 18"));
+}
+
+#[test]
+fn a_table_that_the_server_makes_smaller_is_acknowledged() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(1, 0)])?;
+        let mut due = false;
+        loop {
+            let frame = peer.frame()?;
+            match frame.kind {
+                SETTINGS if frame.flags & ACK != 0 => due = true,
+                SETTINGS => peer.say(&self::frame(SETTINGS, ACK, 0, &[]))?,
+                HEADERS => {
+                    // "The table's size is 0" (RFC 7541 §6.3), at the first opportunity.
+                    let said = frame.payload[0] == 0x20;
+                    assert_eq!(said, std::mem::take(&mut due), "{frame:x?}");
+                    peer.say(&answer(frame.stream, b"fine"))?;
+                }
+                _ => {}
+            }
+        }
+    });
+    expect_fine(&server.load("-n 40 -c 1 --streams 3"));
+}

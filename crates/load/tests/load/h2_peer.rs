@@ -1,0 +1,283 @@
+//! One connection of a scripted HTTP/2 server, and what it sees of its client.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use rustls::{ServerConnection, StreamOwned};
+
+use crate::h2_frames::*;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// A frame of the client's.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) kind: u8,
+    pub(crate) flags: u8,
+    pub(crate) stream: u32,
+    pub(crate) payload: Vec<u8>,
+}
+
+impl Frame {
+    fn number_at(&self, offset: usize) -> u32 {
+        let bytes = self.payload.get(offset..offset + 4);
+        bytes.map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().unwrap()))
+    }
+}
+
+/// What a server has seen of its clients.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) connections: usize,
+    pub(crate) requests: usize,
+    /// The codes of the GOAWAYs.
+    pub(crate) goaways: Vec<u32>,
+    /// The codes of the RST_STREAMs.
+    pub(crate) resets: Vec<u32>,
+    /// Bytes of bodies.
+    pub(crate) body_bytes: usize,
+    /// What no client may do.
+    pub(crate) wrongs: Vec<String>,
+    /// Scripts that have not ended.
+    pub(crate) running: usize,
+}
+
+/// What all connections of a server share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    seen: Mutex<Seen>,
+    pub(crate) ended: Condvar,
+}
+
+impl Shared {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+}
+
+/// What a connection runs over.
+pub(crate) enum Link {
+    Clear(TcpStream),
+    Secured(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl Link {
+    fn either(&mut self) -> &mut dyn ReadWrite {
+        match self {
+            Link::Clear(stream) => stream,
+            Link::Secured(stream) => stream,
+        }
+    }
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}
+
+/// A connection, seen by the server.
+pub(crate) struct Peer {
+    link: Link,
+    shared: Arc<Shared>,
+    /// Which of the server's connections this is, from 0.
+    pub(crate) place: usize,
+    /// The client's SETTINGS have come.
+    introduced: bool,
+    last_stream: u32,
+    /// A block of fields goes on.
+    in_block: bool,
+}
+
+impl Peer {
+    fn blame(&self, wrong: String) {
+        self.shared.seen().wrongs.push(wrong);
+    }
+
+    /// Reads what every client begins with.
+    pub(crate) fn accept(link: Link, shared: Arc<Shared>) -> Option<Peer> {
+        let place = {
+            let mut seen = shared.seen();
+            seen.connections += 1;
+            seen.connections - 1
+        };
+        let mut peer = Peer {
+            link,
+            shared,
+            place,
+            introduced: false,
+            last_stream: 0,
+            in_block: false,
+        };
+        let preface = peer.read(PREFACE.len())?;
+        if preface != PREFACE {
+            peer.blame(format!("it begins with {}", preface.escape_ascii()));
+            return None;
+        }
+        Some(peer)
+    }
+
+    fn read(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        let mut read = vec![0; bytes];
+        self.link.either().read_exact(&mut read).ok()?;
+        Some(read)
+    }
+
+    /// The client's next frame, or nothing where it is gone.
+    pub(crate) fn frame(&mut self) -> Option<Frame> {
+        let header = self.read(9)?;
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
+        let frame = Frame {
+            kind: header[3],
+            flags: header[4],
+            stream: u32::from_be_bytes(header[5..].try_into().unwrap()),
+            payload: self.read(length as usize)?,
+        };
+        self.note(&frame);
+        Some(frame)
+    }
+
+    /// Keeps what tests want to know of a frame, and blames the client for what it may not do.
+    fn note(&mut self, frame: &Frame) {
+        let Frame { kind, stream, .. } = *frame;
+        let introduced = std::mem::replace(&mut self.introduced, true);
+        let first = kind == SETTINGS && frame.flags & ACK == 0;
+        let wrong = if introduced == first {
+            "SETTINGS that are not first, or something else that is"
+        } else if frame.payload.len() > 16_384 {
+            "a frame over 16,384 bytes, which is all that this server allows"
+        } else if self.in_block != (kind == CONTINUATION) {
+            "a block of fields that is interrupted, or continues without a beginning"
+        } else if kind == HEADERS && (stream.is_multiple_of(2) || stream <= self.last_stream) {
+            "a stream that is even or not newer than those before"
+        } else if matches!(kind, DATA | RST_STREAM) && !(1..=self.last_stream).contains(&stream) {
+            "a frame on a stream that it never opened"
+        } else if kind == WINDOW_UPDATE && frame.number_at(0) == 0 {
+            "WINDOW_UPDATE by nothing"
+        } else {
+            ""
+        };
+        if !wrong.is_empty() {
+            self.blame(format!("{wrong}: {frame:?}"));
+        }
+        match kind {
+            HEADERS => {
+                self.last_stream = stream;
+                self.in_block = frame.flags & END_HEADERS == 0;
+                self.shared.seen().requests += 1;
+            }
+            CONTINUATION => self.in_block = frame.flags & END_HEADERS == 0,
+            DATA => self.shared.seen().body_bytes += frame.payload.len(),
+            GOAWAY => self.shared.seen().goaways.push(frame.number_at(4)),
+            RST_STREAM => self.shared.seen().resets.push(frame.number_at(0)),
+            _ => {}
+        }
+    }
+
+    /// The client's next frame of this type; SETTINGS and PING before it are acknowledged.
+    pub(crate) fn next(&mut self, kind: u8) -> Option<Frame> {
+        loop {
+            let frame = self.frame()?;
+            if frame.flags & ACK == 0 && matches!(frame.kind, SETTINGS | PING) {
+                let acknowledged = match frame.kind {
+                    SETTINGS => Vec::new(),
+                    _ => frame.payload.clone(),
+                };
+                self.say(&self::frame(frame.kind, ACK, 0, &acknowledged))?;
+            }
+            if frame.kind == kind {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The stream of the client's next request.
+    pub(crate) fn request(&mut self) -> Option<u32> {
+        Some(self.next(HEADERS)?.stream)
+    }
+
+    /// The streams of its next requests.
+    pub(crate) fn requests(&mut self, count: usize) -> Option<Vec<u32>> {
+        (0..count).map(|_| self.request()).collect()
+    }
+
+    /// Reads DATA up to the end of a stream, whose only body on the way it is.
+    pub(crate) fn body(&mut self, stream: u32) -> Option<()> {
+        loop {
+            let frame = self.next(DATA)?;
+            if frame.stream == stream && frame.flags & END_STREAM != 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Pings the client, and gives the requests that came before its answer.
+    pub(crate) fn requests_so_far(&mut self) -> Option<Vec<u32>> {
+        self.say(&frame(PING, 0, 0, b"measured"))?;
+        let mut streams = Vec::new();
+        loop {
+            match self.frame()? {
+                Frame {
+                    kind: HEADERS,
+                    stream,
+                    ..
+                } => streams.push(stream),
+                Frame { kind: PING, .. } => return Some(streams),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends bytes, or finds that the client is gone.
+    pub(crate) fn say(&mut self, bytes: &[u8]) -> Option<()> {
+        let link = self.link.either();
+        link.write_all(bytes).and_then(|()| link.flush()).ok()
+    }
+
+    /// Sends SETTINGS, which may be empty.
+    pub(crate) fn greet(&mut self, list: &[(u16, u32)]) -> Option<()> {
+        self.say(&settings(list))
+    }
+
+    /// Sends the same again and again, and reads nothing.
+    pub(crate) fn flood(&mut self, again: &[u8]) -> Option<()> {
+        let batch = again.repeat(1 + 16_384 / again.len());
+        loop {
+            self.say(&batch)?;
+        }
+    }
+
+    /// Reads until the client is gone.
+    pub(crate) fn hear_out(&mut self) -> Option<()> {
+        loop {
+            self.frame()?;
+        }
+    }
+
+    /// Says that nothing more will come (over TLS without a goodbye), and hears the client out.
+    pub(crate) fn close(&mut self) -> Option<()> {
+        self.tcp().shutdown(Shutdown::Write).ok()?;
+        self.hear_out()
+    }
+
+    /// Ends the connection by a TCP reset.
+    pub(crate) fn reset(&mut self) -> Option<()> {
+        let socket = socket2::SockRef::from(self.tcp());
+        socket.set_linger(Some(Duration::ZERO)).ok()?;
+        None
+    }
+
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match &self.link {
+            Link::Clear(stream) => stream,
+            Link::Secured(stream) => &stream.sock,
+        }
+    }
+
+    /// The state of TLS, where there is any, and what is below.
+    pub(crate) fn tls(&mut self) -> Option<(&mut ServerConnection, &mut TcpStream)> {
+        match &mut self.link {
+            Link::Clear(_) => None,
+            Link::Secured(stream) => Some((&mut stream.conn, &mut stream.sock)),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! An HTTP/2 server that does on each connection what a script says, and that blames clients for
+//! what none may do.
+
+use std::io;
+use std::net::TcpStream;
+use std::sync::{Arc, MutexGuard, mpsc};
+use std::time::Duration;
+
+use prony_record::{Outcome, Record};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::h2_peer::{Link, Peer, Seen, Shared};
+use crate::harness::{Raw, errors, load, outcomes};
+
+/// How long a load may take until it counts as hung, however busy the machine is.
+const HUNG: Duration = Duration::from_secs(120);
+
+/// A script that has not ended.
+struct Running(Arc<Shared>);
+
+impl Running {
+    fn begin(shared: Arc<Shared>) -> Running {
+        shared.seen().running += 1;
+        Running(shared)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut seen = self.0.seen();
+        seen.running -= 1;
+        if std::thread::panicking() {
+            seen.wrongs.push("what the script says above".to_owned());
+        }
+        self.0.ended.notify_all();
+    }
+}
+
+/// A server with a script, which is run on each connection once the client's preface has come.
+pub(crate) struct Scripted {
+    raw: Raw,
+    tls: bool,
+    shared: Arc<Shared>,
+}
+
+impl Scripted {
+    /// In clear.
+    pub(crate) fn clear(
+        script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,
+    ) -> Scripted {
+        Scripted::new(false, script, |stream| Ok(Link::Clear(stream)))
+    }
+
+    /// One that says this on each connection once there is a request, and nothing more.
+    pub(crate) fn saying(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
+        Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            let stream = peer.request()?;
+            peer.say(&said(stream))?;
+            peer.hear_out()
+        })
+    }
+
+    /// One that says this of each request.
+    pub(crate) fn answering(said: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> Scripted {
+        Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            loop {
+                let stream = peer.request()?;
+                peer.say(&said(stream))?;
+            }
+        })
+    }
+
+    /// Over TLS, with a self-signed certificate; offers these protocols.
+    pub(crate) fn secured(
+        protocols: &[&str],
+        script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,
+    ) -> Scripted {
+        let config = server_config(protocols);
+        Scripted::new(true, script, move |mut stream| {
+            let mut connection = ServerConnection::new(config.clone()).unwrap();
+            while connection.is_handshaking() {
+                connection.complete_io(&mut stream)?;
+            }
+            let stream = StreamOwned::new(connection, stream);
+            Ok(Link::Secured(Box::new(stream)))
+        })
+    }
+
+    fn new(
+        tls: bool,
+        script: impl Fn(&mut Peer) -> Option<()> + Send + Sync + 'static,
+        link: impl Fn(TcpStream) -> io::Result<Link> + Send + Sync + 'static,
+    ) -> Scripted {
+        let shared = Arc::<Shared>::default();
+        let of_all = shared.clone();
+        let raw = Raw::new(move |stream| {
+            let _running = Running::begin(of_all.clone());
+            stream.set_nodelay(true).unwrap();
+            let peer = link(stream)
+                .ok()
+                .and_then(|link| Peer::accept(link, of_all.clone()));
+            if let Some(mut peer) = peer {
+                let _ = script(&mut peer);
+            }
+        });
+        Scripted { raw, tls, shared }
+    }
+
+    /// Loads the server with HTTP/2, up to the end of all its scripts. The client must have kept to
+    /// the rules.
+    pub(crate) fn load(&self, words: &str) -> Record {
+        let record = if self.tls {
+            load_h2(&self.raw.tls_url(), &format!("{words} --insecure"))
+        } else {
+            load_h2(&self.raw.url(), words)
+        };
+        let (seen, waited) = self
+            .shared
+            .ended
+            .wait_timeout_while(self.seen(), HUNG, |seen| seen.running > 0)
+            .unwrap();
+        assert!(
+            !waited.timed_out(),
+            "{words}: a connection outlives its load"
+        );
+        assert!(seen.wrongs.is_empty(), "{words}: {:?}", seen.wrongs);
+        record
+    }
+
+    pub(crate) fn tls_url(&self) -> String {
+        self.raw.tls_url()
+    }
+
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.shared.seen()
+    }
+}
+
+/// Runs a load with HTTP/2, which must end, and account for all that it started.
+pub(crate) fn load_h2(url: &str, words: &str) -> Record {
+    let (said, heard) = mpsc::channel();
+    let (url, all) = (url.to_owned(), format!("--http 2 {words}"));
+    std::thread::spawn(move || said.send(load(&url, &all)));
+    let record = match heard.recv_timeout(HUNG) {
+        Ok(record) => record,
+        Err(why) => panic!("{words}: the load hangs or panicked: {why}"),
+    };
+    let totals = &record.totals;
+    let accounted = totals.ok + totals.failed + totals.unfinished;
+    assert_eq!(totals.started, accounted, "{words}: {totals:?}");
+    let outcomes: u64 = record.outcomes.values().sum();
+    assert_eq!(
+        outcomes,
+        accounted + totals.unstarted,
+        "{words}: {totals:?}"
+    );
+    record
+}
+
+/// These outcomes, and a reason that holds these words, or others behind a `|`.
+pub(crate) fn expect(record: &Record, expected: &[(Outcome, u64)], told: &str) {
+    let errors = errors(record);
+    assert_eq!(outcomes(record), expected, "{told}: {errors}");
+    let is_told = told.split('|').any(|told| errors.contains(told));
+    assert!(is_told, "{told}: {errors}");
+}
+
+/// All requests of a load ended like this.
+pub(crate) fn expect_all(record: &Record, outcome: Outcome, told: &str) {
+    expect(record, &[(outcome, record.load.requests.unwrap())], told);
+}
+
+/// All requests of a load were answered, over HTTP/2.
+pub(crate) fn expect_fine(record: &Record) {
+    let n = record.load.requests.unwrap();
+    expect(record, &[(Outcome::Ok, n)], "");
+    assert_eq!(record.negotiated.http.as_deref(), Some("2"));
+}
+
+fn server_config(protocols: &[&str]) -> Arc<ServerConfig> {
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| (*name).into()).collect();
+    Arc::new(config)
+}

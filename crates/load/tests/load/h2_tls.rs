@@ -1,0 +1,200 @@
+//! HTTP/2 over TLS: what ALPN agrees on, and how TLS may end it.
+
+use std::io::Write;
+
+use prony_record::Outcome::{ClosedEarly, Ok as Fine, Protocol, Reset, Tls, Truncated};
+
+use crate::h2_frames::*;
+use crate::h2_peer::Peer;
+use crate::h2_server::{Scripted, expect};
+use crate::harness::{errors, load, outcomes};
+
+fn serve(peer: &mut Peer) -> Option<()> {
+    peer.greet(&[])?;
+    loop {
+        let stream = peer.request()?;
+        peer.say(&answer(stream, b"fine"))?;
+    }
+}
+
+#[test]
+fn what_alpn_agrees_on_is_spoken() {
+    let server = Scripted::secured(&["h2", "http/1.1"], serve);
+    for version in ["1.2", "1.3"] {
+        let words = format!("-n 30 -c 2 --streams 4 --tls-min {version} --tls-max {version}");
+        let record = server.load(&words);
+        expect(&record, &[(Fine, 30)], "");
+        assert_eq!(record.negotiated.http.as_deref(), Some("2"));
+        assert_eq!(record.negotiated.alpn.as_deref(), Some("h2"));
+    }
+    // Without a word about the version, too.
+    let record = load(&server.tls_url(), "-n 30 -c 2 --streams 4 --insecure");
+    expect(&record, &[(Fine, 30)], "");
+    assert_eq!(record.negotiated.http.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_server_that_agrees_on_something_else() {
+    // Nothing at all: it knows no ALPN.
+    let server = Scripted::secured(&[], |peer| peer.hear_out());
+    let record = server.load("-n 6 -c 2 --streams 3");
+    expect(&record, &[(Protocol, 6)], "HTTP/2");
+    // It has HTTP/1.1 only, and says so by an alert.
+    let server = Scripted::secured(&["http/1.1"], |peer| peer.hear_out());
+    let record = server.load("-n 6 -c 2 --streams 3");
+    assert!(
+        matches!(outcomes(&record)[..], [(Protocol | Tls, 6)]),
+        "{:?}: {}",
+        outcomes(&record),
+        errors(&record)
+    );
+    let told = errors(&record).to_lowercase();
+    assert!(
+        told.contains("application") || told.contains("alpn"),
+        "{told}"
+    );
+}
+
+#[test]
+fn connections_that_end_with_or_without_a_goodbye() {
+    for (part, outcome) in [
+        ((|_| Vec::new()) as fn(u32) -> Vec<u8>, ClosedEarly),
+        (half, Truncated),
+    ] {
+        for goodbye in [true, false] {
+            let server = Scripted::secured(&["h2"], move |peer| {
+                peer.greet(&[])?;
+                for stream in peer.requests(3)? {
+                    peer.say(&part(stream))?;
+                }
+                if goodbye {
+                    let (tls, tcp) = peer.tls()?;
+                    tls.send_close_notify();
+                    while tls.wants_write() {
+                        tls.write_tls(tcp).ok()?;
+                    }
+                }
+                peer.close()
+            });
+            let record = server.load("-n 3 -c 1 --streams 3");
+            expect(&record, &[(outcome, 3)], "");
+        }
+    }
+}
+
+#[test]
+fn answers_before_a_close_count() {
+    // Two whole ones, and half of the third.
+    for goodbye in [true, false] {
+        let server = Scripted::secured(&["h2"], move |peer| {
+            peer.greet(&[])?;
+            let streams = peer.requests(3)?;
+            let all = [
+                answer(streams[0], b"fine"),
+                answer(streams[1], b"fine"),
+                half(streams[2]),
+            ];
+            let (tls, tcp) = peer.tls()?;
+            tls.writer().write_all(&all.concat()).ok()?;
+            if goodbye {
+                tls.send_close_notify();
+            }
+            let mut bytes = Vec::new();
+            while tls.wants_write() {
+                tls.write_tls(&mut bytes).ok()?;
+            }
+            tcp.write_all(&bytes).ok()?;
+            peer.close()
+        });
+        let record = server.load("-n 3 -c 1 --streams 3");
+        expect(&record, &[(Fine, 2), (Truncated, 1)], "");
+    }
+}
+
+#[test]
+fn an_alert_in_mid_stream() {
+    for part in [|_| Vec::new(), half] {
+        let server = Scripted::secured(&["h2"], move |peer| {
+            peer.greet(&[])?;
+            for stream in peer.requests(3)? {
+                peer.say(&part(stream))?;
+            }
+            // Garbage in place of the client's next record makes TLS say so.
+            let (tls, tcp) = peer.tls()?;
+            let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
+            tls.read_tls(&mut &forged[..]).ok()?;
+            assert!(tls.process_new_packets().is_err());
+            while tls.wants_write() {
+                tls.write_tls(tcp).ok()?;
+            }
+            peer.close()
+        });
+        let record = server.load("-n 3 -c 1 --streams 3");
+        expect(&record, &[(Tls, 3)], "alert");
+    }
+}
+
+#[test]
+fn a_record_that_was_tampered_with() {
+    let server = Scripted::secured(&["h2"], |peer| {
+        peer.greet(&[])?;
+        for stream in peer.requests(3)? {
+            peer.say(&half(stream))?;
+        }
+        let forged = [&b"\x17\x03\x03\x00\x30"[..], &[7; 0x30]].concat();
+        peer.tcp().write_all(&forged).ok()?;
+        peer.hear_out()
+    });
+    let record = server.load("-n 3 -c 1 --streams 3");
+    expect(&record, &[(Tls, 3)], "decrypt");
+}
+
+#[test]
+fn a_reset_of_the_connection() {
+    let server = Scripted::secured(&["h2"], |peer| {
+        peer.greet(&[])?;
+        peer.requests(3)?;
+        peer.reset()
+    });
+    expect(&server.load("-n 3 -c 1 --streams 3"), &[(Reset, 3)], "");
+}
+
+#[test]
+fn a_violation_is_one_over_tls_as_well() {
+    let server = Scripted::secured(&["h2"], |peer| {
+        peer.greet(&[])?;
+        peer.request()?;
+        peer.say(&frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]))?;
+        peer.hear_out()
+    });
+    let record = server.load("-n 6 -c 2 --streams 3");
+    expect(&record, &[(Protocol, 6)], "PUSH_PROMISE");
+    assert!(server.seen().goaways.contains(&1));
+    // HTTP/1.1 in spite of what was agreed on.
+    let server = Scripted::secured(&["h2"], |peer| {
+        peer.say(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        peer.hear_out()
+    });
+    expect(
+        &server.load("-n 6 -c 2 --streams 3"),
+        &[(Protocol, 6)],
+        "HTTP/1",
+    );
+}
+
+#[test]
+fn floods_over_tls_are_cut_short() {
+    for again in [
+        settings(&[]),
+        frame(PING, 0, 0, b"flooding"),
+        frame(0xee, 0, 0, &[]),
+    ] {
+        let server = Scripted::secured(&["h2"], move |peer| {
+            peer.greet(&[])?;
+            peer.request()?;
+            peer.flood(&again)
+        });
+        let record = server.load("-n 6 -c 2 --streams 3");
+        expect(&record, &[(Protocol, 6)], "");
+    }
+}

@@ -353,6 +353,7 @@ mod tests {
             "nginx",
             "gunicorn",
             "python3-django",
+            "php-fpm",
             "iproute2",
             "apache2",
             "haproxy",

@@ -23,9 +23,10 @@ use std::net::SocketAddr;
 
 use prony_record::{Finding, Severity};
 
+use crate::request::Target;
 use crate::socket::{Peer, local};
 use crate::source::Sources;
-use crate::spec::{SpecError, Target};
+use crate::spec::SpecError;
 
 /// From this share of the ports on a load has few to spare: other programs want some, too.
 const SCARCE: f64 = 0.8;

@@ -9,9 +9,10 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::connection::{Buffers, Connection, Ending, Progress, Reason};
 use crate::expect::Expectations;
+use crate::request::Request;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
-use crate::spec::{LoadSpec, Request};
+use crate::spec::LoadSpec;
 
 /// How soon a probe notices that it is to stop.
 const NOTICE: Duration = Duration::from_millis(100);

@@ -6,9 +6,10 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use crate::request::Target;
 use crate::socket::Peer;
 use crate::socket::local::{self, LocalPorts, Source};
-use crate::spec::{SpecError, Target};
+use crate::spec::SpecError;
 
 /// No load has more connections at a time; of a larger range the rest stays unused.
 const LARGEST: u64 = 1 << 32;

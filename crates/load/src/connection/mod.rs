@@ -8,7 +8,8 @@ use prony_record::{Nanos, Negotiated, Outcome};
 use rustls::pki_types::ServerName;
 
 use crate::expect::{Body, Expectations};
-use crate::spec::{Protocols, Request};
+use crate::protocols::Protocols;
+use crate::request::Request;
 use crate::tls::{self, Tls};
 
 pub(crate) use multiplexed::{Ended, Ending, Multiplexed, Received};

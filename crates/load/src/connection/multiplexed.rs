@@ -36,6 +36,8 @@ pub(crate) struct Multiplexed {
     unclaimed: u64,
     /// The peer's settings have come, or come anew, since that was last asked.
     has_new_settings: bool,
+    /// Why the peer wants no more of the connection, where it said GOAWAY and why.
+    farewell: Option<ErrorCode>,
 }
 
 /// The answer on one stream, as far as it has come.
@@ -72,6 +74,7 @@ impl Multiplexed {
             answers,
             unclaimed: 0,
             has_new_settings: false,
+            farewell: None,
         }
     }
 
@@ -80,6 +83,7 @@ impl Multiplexed {
         self.http.restart();
         self.unclaimed = 0;
         self.has_new_settings = false;
+        self.farewell = None;
     }
 
     /// Whether another request could start now. A second one waits for the peer's settings, or it
@@ -157,7 +161,9 @@ impl Multiplexed {
             match event? {
                 Event::NeedMore => return Ok(()),
                 Event::Settings => self.has_new_settings = true,
-                Event::GoAway { .. } => {}
+                Event::GoAway { code, .. } => {
+                    self.farewell = Some(code).filter(|code| *code != ErrorCode::NO_ERROR);
+                }
                 Event::Interim { tag, .. } => {
                     self.claim(tag, now);
                 }
@@ -220,6 +226,11 @@ impl Multiplexed {
     /// How many streams the peer allows at once, where it sets a limit.
     pub(crate) fn peer_limit(&self) -> Option<u32> {
         self.http.peer_limit()
+    }
+
+    /// Why the peer ended the connection, where it told.
+    pub(crate) fn farewell(&self) -> Option<ErrorCode> {
+        self.farewell
     }
 
     /// Whether the peer's settings have come, or come anew, since this was last asked.

@@ -21,6 +21,8 @@ pub(crate) enum Reason {
         /// It did nothing with the request, which had been sent for the second time.
         again: bool,
     },
+    /// The peer ended the connection for a reason of its own.
+    GoneAway(ErrorCode),
     /// The request can't be made on this connection.
     NotStarted(StartError),
     /// HTTP/2 was asked for, and ALPN did not agree on it.
@@ -33,14 +35,16 @@ impl Reason {
     /// What TLS says, with the mend where there is one.
     pub(crate) fn of_tls(error: &rustls::Error) -> Reason {
         use rustls::AlertDescription::NoApplicationProtocol;
-        use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage};
+        use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage, PeerMisbehaved};
+        use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
         let mend = match error {
             InvalidCertificate(_) => {
                 "; name the authority that signed the certificate with --ca, or accept any with \
                  --insecure, as for one that signed itself"
             }
             InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
-            AlertReceived(NoApplicationProtocol) => {
+            AlertReceived(NoApplicationProtocol)
+            | PeerMisbehaved(SelectedUnofferedApplicationProtocol) => {
                 "; the server speaks none of the HTTP versions offered: see --http"
             }
             _ => "",
@@ -61,6 +65,7 @@ impl fmt::Display for Reason {
             Reason::Reset { code, again: true } => {
                 write!(f, "the server refused the request twice ({code})")
             }
+            Reason::GoneAway(code) => write!(f, "the server ended the connection ({code})"),
             Reason::NotStarted(error) => error.fmt(f),
             Reason::NoHttp2 => f.write_str(
                 "the server did not agree on HTTP/2 by ALPN; without --http 2 prony takes what it \

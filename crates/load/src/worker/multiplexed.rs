@@ -183,11 +183,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         let has_new_settings = multiplexed.take_new_settings();
-        let is_spent = multiplexed.is_going_away() || (!self.spec.keepalive && slot.served > 0);
-        if is_spent && slot.under_way == 0 {
-            // Aborted, as otherwise its port stays in TIME_WAIT; nothing is under way.
-            self.close(index, Close::Abort);
-            self.vacated(index, now);
+        if self.close_if_spent(index, now) {
             return;
         }
         self.list(index);
@@ -209,6 +205,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<&Reason>,
         now: Nanos,
     ) {
+        let multiplexed = self.slots[index as usize].connection.multiplexed();
+        let farewell = multiplexed.and_then(|it| it.farewell());
+        let farewell = farewell.map(Reason::GoneAway);
         for seat in self.seats_of(index) {
             let pending = self.seats[seat as usize].pending.as_ref();
             if !pending.is_some_and(|it| it.is_under_way) {
@@ -224,7 +223,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 true => (late, reason),
                 false => (early, reason.filter(|_| early == late)),
             };
-            self.record_failure(seat, outcome, reason.cloned(), now);
+            let reason = farewell.as_ref().or(reason).cloned();
+            self.record_failure(seat, outcome, reason, now);
             self.set_free(seat, now);
         }
         self.close(index, Close::Orderly);
@@ -262,14 +262,27 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         slot.is_suspect |= sent.is_some_and(|sent| slot.heard <= sent);
         self.record_failure(seat, Outcome::Timeout, None, now);
-        let slot = &self.slots[index as usize];
-        if slot.is_suspect && slot.under_way == 0 {
-            self.close(index, Close::Abort);
-            self.set_free(seat, now);
-            self.vacated(index, now);
-        } else {
-            self.set_free(seat, now);
+        self.set_free(seat, now);
+        if !self.close_if_spent(index, now) {
             self.list(index);
         }
+    }
+
+    /// Closes a connection that carries nothing and takes no more. Aborted, as otherwise its port
+    /// stays in TIME_WAIT.
+    fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
+        let slot = &self.slots[index as usize];
+        let is_spent = slot.under_way == 0
+            && (!self.spec.keepalive
+                || slot.is_suspect
+                || slot
+                    .connection
+                    .multiplexed()
+                    .is_some_and(|it| it.is_going_away()));
+        if is_spent {
+            self.close(index, Close::Abort);
+            self.vacated(index, now);
+        }
+        is_spent
     }
 }

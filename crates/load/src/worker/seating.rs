@@ -18,6 +18,8 @@ enum Room {
     Vacant,
     /// An idle connection to another target.
     Elsewhere,
+    /// Room on its connection, once the peer allows any request at all.
+    Shut,
     /// The peer allows no more than so many requests on its connection.
     Full(u32),
     /// Much was said on it that isn't sent yet.
@@ -61,6 +63,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let index = self.seats[seat as usize].slot;
             match room(&self.slots[index as usize], target) {
                 Room::Ready | Room::Vacant => return Some(seat),
+                Room::Shut => {
+                    self.note_limit(0);
+                    return Some(seat);
+                }
                 Room::Full(limit) => {
                     self.note_limit(limit);
                     self.park(seat);
@@ -83,6 +89,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 Room::Ready => Some(0),
                 Room::Vacant => Some(1),
                 Room::Elsewhere => Some(2),
+                Room::Shut => {
+                    limit = Some(0);
+                    Some(3)
+                }
                 Room::Full(most) => {
                     limit = Some(most);
                     None
@@ -175,6 +185,8 @@ fn room(slot: &Slot, target: u32) -> Room {
             None => Room::Full(1),
             Some(multiplexed) => match multiplexed.can_start() {
                 Ok(()) => Room::Ready,
+                // One waits for that, and may time out: else a load might wait for ever.
+                Err(StartError::PeerLimit) if slot.under_way == 0 => Room::Shut,
                 Err(StartError::PeerLimit) => {
                     Room::Full(multiplexed.peer_limit().unwrap_or(u32::MAX))
                 }

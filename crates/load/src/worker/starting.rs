@@ -3,10 +3,10 @@
 use prony_record::Nanos;
 
 use super::{Pace, Worker};
+use crate::request::Request;
 use crate::seat::Pending;
 use crate::slot::{Early, State};
 use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
-use crate::spec::Request;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Starts requests that are due and find a free slot, `most` of them at a time: a connect can

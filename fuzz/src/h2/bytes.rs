@@ -3,7 +3,7 @@
 use prony_protocol::h2::ClientSettings;
 
 use super::super::drive::pieces;
-use super::drive::trace;
+use super::drive::{Seen, trace};
 use super::frames;
 
 /// The requests that are under way when the bytes come.
@@ -15,9 +15,10 @@ pub const REQUESTS: [(&str, &[u8]); 4] = [
 ];
 
 /// The first byte chooses whether SETTINGS stand before the rest, the next four how it is split.
-pub fn run(data: &[u8]) {
+/// Returns what came of them.
+pub fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&[choice, steps @ ..], rest)) = data.split_first_chunk::<5>() else {
-        return;
+        return Vec::new();
     };
     let mut bytes = Vec::new();
     if choice % 8 > 0 {
@@ -36,4 +37,5 @@ pub fn run(data: &[u8]) {
     let split = trace(settings, &REQUESTS, pieces(&bytes, &steps));
     assert_eq!(whole, split, "in pieces of {steps:?}");
     frames::describe(&whole.1);
+    whole.0
 }

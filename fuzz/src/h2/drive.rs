@@ -87,6 +87,19 @@ impl Client {
         }
     }
 
+    /// The same connection for the next time, with nothing learnt. Returns what this one has.
+    pub fn restart(&mut self, settings: ClientSettings) -> Client {
+        let mut next = Client::new(settings);
+        std::mem::swap(&mut next.connection, &mut self.connection);
+        next.connection.restart();
+        std::mem::replace(self, next)
+    }
+
+    /// Is the request with this tag under way?
+    pub fn is_open(&self, tag: u32) -> bool {
+        self.open.contains_key(&tag)
+    }
+
     /// Starts a request if one may be started.
     pub fn start(&mut self, method: &str, body: &[u8], tag: u32) -> Option<StreamId> {
         assert!(!self.open.contains_key(&tag), "a tag for each request");

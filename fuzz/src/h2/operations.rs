@@ -1,56 +1,78 @@
-//! Any frames, starts, cancellations and sends in any order.
+//! Any frames, starts, cancellations and sends in any order, on one connection after the other; mostly
+//! such as a server rightly sends, so that much of them goes on for long.
 
 use prony_protocol::h2::{ClientSettings, StreamId};
 
-use super::drive::Client;
-use super::frames::{self, END_STREAM, PADDED};
+use super::drive::{Client, Seen};
+use super::frames::{self, END_STREAM, NO_FLAGS, PADDED};
+use super::judge::Judge;
 
 /// Blocks that answers begin or end with, so that few bytes reach far.
-const BLOCKS: &[&[u8]] = &[
+const BLOCKS: [&[u8]; 16] = [
+    b"\x88",
     b"\x88",
     b"\x88\x5c\x013",
     b"\x89",
     b"\x48\x03103",
     b"\x48\x03404\x40\x01a\x01b",
-    b"\xbe",
-    b"\x40\x01c\x01d",
+    b"\x88\x40\x01c\x82\x1c\x64",
+    b"\x88\xbe",
     b"\x20\x88",
-    b"\x3f\xe1\x1f",
-    b"\x88\x01",
+    b"\x3f\xe1\x1f\x88",
+    b"\x40\x01c\x01d",
+    b"\xbe",
+    b"",
+    b"\x88\x00\x01A\x01b",
+    b"\x88\x01\x01",
+    b"\x88\x5c\x0240",
 ];
 
-const BODIES: [&[u8]; 3] = [b"", b"abc", &[7; 40_000]];
+const BODIES: [&[u8]; 4] = [b"", b"", b"abc", &[7; 40_000]];
 
 struct Operations<'a> {
     data: std::slice::Iter<'a, u8>,
+    settings: ClientSettings,
     client: Client,
+    judge: Judge,
+    /// The streams of this connection, live or not.
     streams: Vec<(StreamId, u32)>,
+    tag: u32,
+    /// What was seen on all connections.
+    seen: Vec<Seen>,
 }
 
-/// The first byte chooses the settings; the others are operations, some with arguments.
-pub fn run(data: &[u8]) {
+/// The first byte chooses the settings; the others are operations, some with arguments. Returns what
+/// came of them.
+pub fn run(data: &[u8]) -> Vec<Seen> {
     let mut data = data.iter();
     let choice = data.next().copied().unwrap_or(0);
     let settings = ClientSettings {
         streams: u32::from(choice % 5) + 1,
         stream_window_bytes: 65_535,
         connection_window_bytes: if choice & 0x80 == 0 { 65_535 } else { 1 << 20 },
-        header_table_bytes: u32::from(choice) * 64,
+        header_table_bytes: if choice & 0x40 == 0 {
+            4_096
+        } else {
+            u32::from(choice) * 64
+        },
     };
     let mut operations = Operations {
         data,
+        settings,
         client: Client::new(settings),
+        judge: Judge::new(),
         streams: Vec::new(),
+        tag: 0,
+        seen: Vec::new(),
     };
-    if choice % 4 > 0 {
-        operations.client.receive(&frames::settings(&[]));
+    while let Some(&operation) = operations.data.next() {
+        operations.step(operation);
+        if operations.client.has_failed() {
+            operations.restart();
+        }
     }
-    let mut tag = 0;
-    while operations.step(tag) {
-        tag += 1;
-    }
-    operations.client.send();
-    frames::describe(&operations.client.sent);
+    operations.restart();
+    operations.seen
 }
 
 impl Operations<'_> {
@@ -66,61 +88,68 @@ impl Operations<'_> {
             .wrapping_sub(4)
     }
 
-    /// One that was used of late, mostly.
+    /// A live one mostly, which is started where there is none.
     fn stream(&mut self) -> u32 {
-        let choice = usize::from(self.byte());
-        match self.streams.len().checked_sub(1 + choice % 8) {
-            Some(at) => self.streams[at].0.number(),
-            None => choice as u32 / 8,
+        let choice = self.byte();
+        match choice {
+            0..=239 => {
+                let client = &self.client;
+                let live = self.streams.iter().filter(|(_, tag)| client.is_open(*tag));
+                let live: Vec<u32> = live.map(|(stream, _)| stream.number()).collect();
+                match live.len() {
+                    0 => self.start().map_or(1, StreamId::number),
+                    count => live[usize::from(choice) % count],
+                }
+            }
+            240..=251 => {
+                let back = usize::from(choice - 240);
+                let recent = self.streams.iter().rev().nth(back);
+                recent.map_or(0, |(stream, _)| stream.number())
+            }
+            _ => u32::from(choice - 251),
         }
     }
 
-    fn step(&mut self, tag: u32) -> bool {
-        let Some(&operation) = self.data.next() else {
-            return false;
-        };
-        let bytes = match operation % 16 {
-            0..=2 => return self.start(tag),
-            3 => {
-                if let Some((stream, tag)) = self.streams.pop() {
-                    self.client.cancel(stream, tag);
-                }
-                return true;
+    fn block(&mut self) -> &'static [u8] {
+        // The first ones, which are lawful, more often.
+        let choice = usize::from(self.byte());
+        BLOCKS[(choice % 16).min(choice / 16)]
+    }
+
+    fn step(&mut self, operation: u8) {
+        let bytes = match operation % 32 {
+            0..=4 => {
+                self.start();
+                return;
             }
-            4 => {
-                self.client.send();
-                return true;
+            5 => return self.cancel(),
+            6 | 7 => return self.send(),
+            8..=12 => {
+                let stream = self.stream();
+                frames::headers(stream, operation >> 7, self.block())
             }
-            5 | 6 => {
-                let (stream, choice) = (self.stream(), self.byte());
-                let block = BLOCKS[usize::from(choice) % BLOCKS.len()];
-                frames::headers(stream, choice >> 7, block)
-            }
-            7 => {
-                let (stream, choice) = (self.stream(), self.byte());
-                let block = BLOCKS[usize::from(choice) % BLOCKS.len()];
-                let (first, second) = block.split_at(usize::from(choice >> 5) % block.len());
-                let mut bytes = frames::frame(frames::HEADERS, choice >> 7, stream, first);
-                bytes.extend(frames::frame(frames::CONTINUATION, 4, stream, second));
-                bytes
-            }
-            8 | 9 => {
-                let (stream, choice) = (self.stream(), self.byte());
-                let body = vec![choice; usize::from(choice) * usize::from(choice & 0x3f)];
-                frames::data(stream, choice & (END_STREAM | PADDED), &body)
-            }
-            10 => frames::window_update(self.stream(), self.number()),
-            11 => frames::window_update(0, self.number()),
-            12 => frames::rst_stream(self.stream(), u32::from(self.byte() % 16)),
-            13 => {
+            13 => self.split_block(operation),
+            14..=18 => self.body(operation),
+            19 => frames::window_update(self.stream(), self.number()),
+            20 => frames::window_update(0, self.number()),
+            21 => frames::rst_stream(self.stream(), u32::from(self.byte() % 16)),
+            22 => {
                 let identifier = u16::from(self.byte() % 8);
                 frames::settings(&[(identifier, self.number())])
             }
-            14 => match self.byte() {
-                0..=99 => frames::ping([operation; 8]),
-                100..=199 => frames::settings_ack(),
-                _ => frames::goaway(self.stream(), u32::from(self.byte())),
-            },
+            23 => frames::settings(&[(3, u32::from(self.byte() % 8)), (4, self.number() % 80_000)]),
+            24 => frames::settings_ack(),
+            25 => frames::ping([operation; 8]),
+            26 if operation > 127 => frames::goaway(self.stream(), u32::from(self.byte())),
+            26 => frames::goaway(0x7fff_ffff, 0),
+            27 => frames::frame(frames::PRIORITY, NO_FLAGS, self.stream(), &[operation; 5]),
+            28 => frames::frame(0xee, operation, self.stream(), &[operation; 20]),
+            29 => {
+                let stream = self.stream();
+                frames::headers(stream, END_STREAM, b"\x00\x01a\x01b")
+            }
+            30 if operation > 127 => return self.client.connection.shut_down(),
+            30 => return,
             _ => {
                 let (kind, flags, stream) = (self.byte() % 12, self.byte(), self.stream());
                 let payload = vec![self.byte() % 64; usize::from(self.byte() % 40)];
@@ -128,27 +157,85 @@ impl Operations<'_> {
             }
         };
         self.receive(&bytes);
-        true
     }
 
-    fn start(&mut self, tag: u32) -> bool {
-        let method = ["GET", "HEAD", "CONNECT"][usize::from(self.byte()) % 3];
+    fn start(&mut self) -> Option<StreamId> {
+        let method = ["GET", "GET", "HEAD", "CONNECT"][usize::from(self.byte()) % 4];
         let body = BODIES[usize::from(self.byte()) % BODIES.len()];
-        let stream = self.client.start(method, body, tag);
-        self.streams.extend(stream.map(|stream| (stream, tag)));
-        true
+        self.tag += 1;
+        let stream = self.client.start(method, body, self.tag)?;
+        let most = self.judge.most_streams().unwrap_or(u32::MAX);
+        assert!(
+            self.client.connection.active() <= most,
+            "more streams than allowed"
+        );
+        self.streams.push((stream, self.tag));
+        Some(stream)
+    }
+
+    fn cancel(&mut self) {
+        if let Some((stream, tag)) = self.streams.pop() {
+            self.client.cancel(stream, tag);
+        }
+    }
+
+    fn send(&mut self) {
+        let before = self.client.sent.len();
+        self.client.send();
+        self.judge.judge(&self.client.sent[before..]);
+    }
+
+    /// HEADERS and CONTINUATION.
+    fn split_block(&mut self, operation: u8) -> Vec<u8> {
+        let (stream, block) = (self.stream(), self.block());
+        let (first, second) = block.split_at(usize::from(self.byte()) % (block.len() + 1));
+        let flags = operation >> 7;
+        let mut bytes = frames::frame(frames::HEADERS, flags, stream, first);
+        let flags = frames::END_HEADERS;
+        bytes.extend(frames::frame(frames::CONTINUATION, flags, stream, second));
+        bytes
+    }
+
+    /// DATA, mostly of a few bytes.
+    fn body(&mut self, operation: u8) -> Vec<u8> {
+        let (stream, choice) = (self.stream(), usize::from(self.byte()));
+        let length = match choice {
+            0..=199 => choice % 5,
+            _ => choice * usize::from(self.byte() & 0x3f),
+        };
+        let flags = operation >> 5 & (END_STREAM | PADDED);
+        frames::data(stream, flags, &vec![choice as u8 % 4; length])
     }
 
     /// In two parts, between which a stream may be given up.
     fn receive(&mut self, bytes: &[u8]) {
-        let choice = usize::from(self.byte());
-        let (first, second) = bytes.split_at(choice.min(bytes.len()));
-        self.client.receive(first);
-        if choice.is_multiple_of(7)
-            && let Some((stream, tag)) = self.streams.pop()
-        {
-            self.client.cancel(stream, tag);
+        if !self.client.connection.is_established() && self.byte() > 20 {
+            self.tell(&frames::settings(&[]));
         }
-        self.client.receive(second);
+        self.tell(bytes);
+    }
+
+    fn tell(&mut self, bytes: &[u8]) {
+        let first = !self.client.connection.is_established();
+        let choice = usize::from(self.byte());
+        let (one, other) = bytes.split_at(choice.min(bytes.len()));
+        self.client.receive(one);
+        if choice > 248 {
+            self.cancel();
+        }
+        self.client.receive(other);
+        if !self.client.has_failed() {
+            self.judge.told(bytes, first);
+        }
+    }
+
+    /// The end of this connection, and another one with its memory.
+    fn restart(&mut self) {
+        self.send();
+        frames::describe(&self.client.sent);
+        let over = self.client.restart(self.settings);
+        self.seen.extend(over.seen);
+        self.judge = Judge::new();
+        self.streams.clear();
     }
 }

@@ -317,6 +317,11 @@ fn requests_under_way_are_left_with_a_violation() {
         .collect();
     assert_eq!(left, [(0, false), (1, true)]);
     assert!(client.inner.connection.is_going_away());
+    client.cancel(1);
+    client.inner.connection.shut_down();
+    let sent = client.sent();
+    assert_eq!(sent.last().map(String::as_str), Some("GOAWAY 0 1"));
+    assert_eq!(client.inner.connection.active(), 1);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod client;
 mod connection_errors;
+mod conversations;
 mod exchanges;
 mod flow_control;
 mod generated;

@@ -1,10 +1,14 @@
-//! The fuzz targets' bodies with many seeds, a short run of what `fuzz/` does at length.
+//! The fuzz targets' bodies with many seeds, a short run of what `fuzz/` does at length; and that these
+//! seeds lead as far as they should.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
-use crate::bodies::h2::{blocks, bytes, frames, operations};
-use crate::{connection_errors, stream_errors};
+use crate::bodies::h2::{blocks, bytes, operations};
+use crate::{connection_errors, conversations, stream_errors};
 
 fn rng(seed: u64) -> TestRng {
     let mut bytes = [0; 32];
@@ -44,24 +48,133 @@ fn mutate(rng: &mut TestRng, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     }
 }
 
+/// How often each kind of thing was seen.
+type Tally = BTreeMap<String, u32>;
+
 /// Runs a body on bytes made from each seed. A panic names its seed.
-fn smoke(seeds: u64, make: impl Fn(&mut TestRng) -> Vec<u8>, body: fn(&[u8])) {
+fn smoke<T: Display>(
+    seeds: u64,
+    make: impl Fn(&mut TestRng) -> Vec<u8>,
+    body: fn(&[u8]) -> Vec<T>,
+) -> Tally {
+    let mut tally = Tally::new();
     for seed in 0..seeds {
         let bytes = make(&mut rng(seed));
         let outcome = std::panic::catch_unwind(|| body(&bytes));
         assert!(outcome.is_ok(), "seed {seed}: {}", bytes.escape_ascii());
+        for seen in outcome.into_iter().flatten() {
+            *tally.entry(kind(&seen.to_string())).or_default() += 1;
+        }
+    }
+    tally
+}
+
+/// What stands behind the tag, without what differs from case to case.
+fn kind(seen: &str) -> String {
+    let behind = seen
+        .split_once(": ")
+        .filter(|(tag, _)| tag.parse::<u32>().is_ok());
+    let what = behind.map_or(seen, |(_, what)| what);
+    let end = what.find([' ', '{']).unwrap_or(what.len());
+    what[..end].to_owned()
+}
+
+/// What both servers and operations do wrong.
+const CONNECTION_VIOLATIONS: &[&str] = &[
+    "NoSettings",
+    "FrameLength(Ping)",
+    "FrameLength(RstStream)",
+    "FrameLength(GoAway)",
+    "FrameLength(WindowUpdate)",
+    "FrameLength(Priority)",
+    "SettingsLength",
+    "SettingsAckLength",
+    "FrameSizeSetting",
+    "StreamZero(Data)",
+    "StreamZero(Headers)",
+    "StreamZero(Priority)",
+    "StreamZero(RstStream)",
+    "StreamNotZero(Settings)",
+    "StreamNotZero(Ping)",
+    "StreamNotZero(GoAway)",
+    "Padding",
+    "IdleStream(Headers)",
+    "IdleStream(Data)",
+    "IdleStream(WindowUpdate)",
+    "ClosedStream(Headers)",
+    "ClosedStream(Data)",
+    "Push",
+    "BlockInterrupted(Data)",
+    "BlockInterrupted(Headers)",
+    "BlockInterrupted(Settings)",
+    "LoneContinuation",
+    "Hpack(Index)",
+    "Hpack(Truncated)",
+    "WindowOverflow",
+    "GoAwayIncreased",
+];
+
+/// The same within a stream.
+const STREAM_VIOLATIONS: &[&str] = &[
+    "Fields(NoStatus)",
+    "Fields(PseudoHeader)",
+    "Fields(PseudoHeaderInTrailers)",
+    "InterimEnds",
+    "DataBeforeHead",
+    "TrailersDoNotEnd",
+    "FieldsInTunnel",
+    "BodyTooLong",
+    "BodyTooShort",
+    "PriorityLength",
+];
+
+/// Each of these was seen so often at the least.
+fn check(tally: &Tally, least: u32, kinds: &[&str]) {
+    for kind in kinds {
+        let count = tally.get(*kind).copied().unwrap_or(0);
+        assert!(count >= least, "{kind}: {count} times of {tally:#?}");
     }
 }
 
 #[test]
 fn servers() {
+    let make = |rng: &mut TestRng| {
+        // Without a dynamic table at times.
+        let choice = if below(rng, 16) == 0 { 0x80 } else { 0 };
+        let choices = [choice, 3, 1, 9, 40];
+        [choices.as_slice(), &conversations::changed(rng)].concat()
+    };
+    let tally = smoke(2_000, make, bytes::run);
+    check(
+        &tally,
+        500,
+        &["head", "body", "end", "interim", "goaway", "unprocessed"],
+    );
+    check(&tally, 1, CONNECTION_VIOLATIONS);
+    check(&tally, 1, STREAM_VIOLATIONS);
+    let more = [
+        "ConnectionWindowExceeded",
+        "WindowExceeded",
+        "FrameTooLong",
+        "reset",
+    ];
+    check(&tally, 1, &more);
+    check(
+        &tally,
+        1,
+        &[
+            "Hpack(ResizeLate)",
+            "Hpack(ResizeMissing)",
+            "Hpack(TableTooLarge)",
+        ],
+    );
+}
+
+#[test]
+fn servers_of_any_bytes() {
     let short = |row: &(Vec<u8>, &str, u32)| row.0.len() < 500;
     let rows = [connection_errors::rows(), stream_errors::rows()].concat();
-    let mut originals: Vec<Vec<u8>> = rows.into_iter().filter(short).map(|row| row.0).collect();
-    originals.push(frames::settings(&[(3, 1), (4, 70_000)]));
-    originals.push(frames::goaway(3, 0));
-    originals.push(frames::headers(1, 0, b"\x88\x5c\x013"));
-    originals.push(frames::data(1, 1, b"abc"));
+    let originals: Vec<Vec<u8>> = rows.into_iter().filter(short).map(|row| row.0).collect();
     let make = |rng: &mut TestRng| {
         let mut bytes = originals[below(rng, originals.len())].clone();
         mutate(rng, &mut bytes, &originals);
@@ -74,11 +187,33 @@ fn servers() {
 #[test]
 fn operations() {
     let make = |rng: &mut TestRng| {
-        let mut bytes = vec![0; 40 + below(rng, 400)];
+        let mut bytes = vec![0; 40 + below(rng, 800)];
         rng.fill_bytes(&mut bytes);
         bytes
     };
-    smoke(3_000, make, operations::run);
+    let tally = smoke(1_500, make, operations::run);
+    check(
+        &tally,
+        300,
+        &[
+            "head",
+            "body",
+            "end",
+            "interim",
+            "goaway",
+            "reset",
+            "unprocessed",
+        ],
+    );
+    check(&tally, 1, CONNECTION_VIOLATIONS);
+    check(&tally, 1, STREAM_VIOLATIONS);
+    let more = [
+        "FrameSizeSetting",
+        "PushSetting",
+        "WindowSetting",
+        "ZeroIncrement",
+    ];
+    check(&tally, 1, &more);
 }
 
 #[test]
@@ -89,11 +224,24 @@ fn blocks() {
         b"\x40\x01a\x01b\x2f\x7f\x01\x01c\x2f\xc0\xbf\x2f".to_vec(),
         b"l\x02\x2f\x20\x3f\x01\x88\x2fr\x2f".to_vec(),
         b"\x0f\x0d\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff\x2f".to_vec(),
+        b"\x88\x00\x01a\x85\x1f\xff\xff\xff\xff\x2f".to_vec(),
     ];
     let make = |rng: &mut TestRng| {
         let mut bytes = originals[below(rng, originals.len())].clone();
         mutate(rng, &mut bytes, &originals);
         bytes
     };
-    smoke(20_000, make, blocks::run);
+    let tally = smoke(20_000, make, blocks::run);
+    let kinds = [
+        "Ok(Fields",
+        "Err(Truncated)",
+        "Err(Integer)",
+        "Err(Index)",
+        "Err(Huffman(Padding))",
+        "Err(Huffman(EndOfString))",
+        "Err(TableTooLarge)",
+        "Err(ResizeLate)",
+        "Err(ResizeMissing)",
+    ];
+    check(&tally, 100, &kinds);
 }

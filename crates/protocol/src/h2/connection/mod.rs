@@ -186,11 +186,15 @@ impl Connection {
     /// Gives a request up: its stream is reset (CANCEL), and no event comes for it any more. Does
     /// nothing where it is over already.
     pub fn cancel(&mut self, stream: StreamId) {
-        if let Some(place) = self.streams.find(stream.0) {
-            self.streams.cancel(place);
-            self.reading.forget(stream.0);
-            // What still comes for it is no flood.
-            self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES);
+        let Some(place) = self.streams.find(stream.0) else {
+            return;
+        };
+        self.streams.cancel(place);
+        self.reading.forget(stream.0);
+        // What still comes for it is no flood.
+        self.idle_frames = self.idle_frames.saturating_sub(limits::LATE_FRAMES);
+        // Where the connection has failed, GOAWAY is the last that was said.
+        if self.failed.is_none() {
             frame::write_rst_stream(self.outbox.own(), stream.0, ErrorCode::CANCEL);
         }
     }

@@ -457,8 +457,8 @@ fn the_study_of_nginx_with_http2_runs_whole() {
         let checked: serde_json::Value = serde_json::from_str(&checked).unwrap();
         let length = &checked["answers"]["digests"]["0"]["body"]["length"];
         match levels.get("page") {
-            Some("static 1K") => assert_eq!(length, 1 << 10, "{id}"),
-            Some("static 100K") => assert_eq!(length, 100 << 10, "{id}"),
+            Some("1K") => assert_eq!(length, 1 << 10, "{id}"),
+            Some("100K") => assert_eq!(length, 100 << 10, "{id}"),
             _ => assert!(length.as_u64() > Some(4_000), "{id}: {length} bytes"),
         }
         assert!(trial.join("web/server.crt").is_file(), "{id}");

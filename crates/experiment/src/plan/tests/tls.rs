@@ -213,6 +213,14 @@ fn the_study_of_nginx_varies_what_its_name_says() {
         .map(|f| (f.name.as_str(), f.levels.len()))
         .collect();
     assert_eq!(factors, [("page", 3), ("http", 2), ("aio", 2)]);
+    // What its README says of a further build.
+    let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
+    assert_ne!(more, text);
+    let more = Plan::from_str(&more, &file, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((more.factors.len(), more.variants.len()), (4, 24));
+    let last = resolved(&more, 23).services;
+    let web = last.iter().find(|s| s.spec.name == "web").unwrap();
+    assert_eq!(web.spec.command[0], "/opt/nginx-1.27.4/sbin/nginx");
     assert_eq!(plan.variants.len(), 12);
     for variant in 0..12 {
         let resolved = resolved(&plan, variant);
@@ -237,7 +245,10 @@ fn the_study_of_nginx_varies_what_its_name_says() {
             .unwrap();
         let configuration = String::from_utf8(web.spec.files["nginx.conf"].clone()).unwrap();
         let words: Vec<_> = configuration.split_whitespace().collect();
-        let aio = format!("{};", own.get("aio").unwrap());
+        let aio = format!(
+            "aio {};",
+            own.get("aio").unwrap().trim_start_matches("aio ")
+        );
         assert!(words.join(" ").contains(&aio), "{configuration}");
         for (name, size) in [("www/1k.txt", 1 << 10), ("www/100k.txt", 100 << 10)] {
             assert_eq!(web.spec.files[name].len(), size, "{name}");

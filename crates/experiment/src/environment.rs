@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+/// The name of the format of `environment.json`, its first field; `schema/` describes it.
+pub const ENVIRONMENT_SCHEMA: &str = "prony.environment/1";
+
 /// Everything about one host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Environment {

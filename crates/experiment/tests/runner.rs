@@ -468,6 +468,12 @@ fn the_study_of_nginx_with_http2_runs_whole() {
         );
     }
     let stored = std::fs::read_to_string(lab.out().join("environment.json")).unwrap();
+    let environment = serde_json::from_str(&stored).unwrap();
+    let schema = include_str!("../../../schema/prony.environment-1.schema.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    if let Err(wrong) = jsonschema::validate(&schema, &environment) {
+        panic!("{}: {wrong}", wrong.instance_path());
+    }
     for said in ["--with-http_v2_module", "built with OpenSSL", "fpm-fcgi"] {
         assert!(stored.contains(said), "{said} is not in the environment");
     }

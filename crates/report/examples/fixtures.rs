@@ -632,6 +632,7 @@ fn environment() -> serde_json::Value {
         "app": [{"path": "/usr/bin/gunicorn", "version": "gunicorn (version 20.1.0)", "libraries": []}]
     });
     json!({
+        "schema": "prony.environment/1",
         "machine": {
             "system": "Linux",
             "distribution": "Debian GNU/Linux 12 (bookworm)",

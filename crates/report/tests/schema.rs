@@ -81,6 +81,13 @@ fn stored_verdicts_pass() {
     });
 }
 
+#[test]
+fn stored_environments_pass() {
+    fixtures_pass("prony.environment-1.schema.json", 4, &|name| {
+        name == "environment.json"
+    });
+}
+
 /// A record made as a load makes it, with something of everything.
 fn real_record() -> Record {
     let mut recorder = Recorder::new(Measured::DueFrom(Nanos::ZERO));

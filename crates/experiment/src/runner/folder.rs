@@ -11,7 +11,7 @@ use prony_stats::{Look, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
 use super::trial::TrialResult;
-use crate::environment::{Environment, Machine, Program};
+use crate::environment::{ENVIRONMENT_SCHEMA, Environment, Machine, Program};
 use crate::plan::Plan;
 
 /// What may lie in an experiment's folder before it begins.
@@ -69,11 +69,27 @@ struct State {
 }
 
 /// `environment.json`.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct StoredEnvironment {
+    #[serde(default = "environment_schema")]
+    schema: String,
     machine: Machine,
     /// Programs by variant, then by service.
     services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
+}
+
+fn environment_schema() -> String {
+    ENVIRONMENT_SCHEMA.to_owned()
+}
+
+impl Default for StoredEnvironment {
+    fn default() -> Self {
+        Self {
+            schema: environment_schema(),
+            machine: Machine::default(),
+            services: BTreeMap::new(),
+        }
+    }
 }
 
 /// An experiment's folder and what is known of its trials.

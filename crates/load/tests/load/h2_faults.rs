@@ -2,6 +2,7 @@
 //! away, break or fall silent, and what becomes of the streams beside.
 
 use std::net::Shutdown;
+use std::time::Duration;
 
 use prony_record::Outcome::{self, ClosedEarly, Ok as Fine, Protocol, Reset, Timeout, Truncated};
 
@@ -101,6 +102,29 @@ fn what_goaway_leaves_out_is_sent_once_more() {
 }
 
 #[test]
+#[ignore = "waits"]
+fn what_goaway_leaves_out_waits_for_nobody() {
+    // The server answers the first of three when it has the others on another connection.
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        if peer.place > 0 {
+            return serve(peer);
+        }
+        let streams = peer.requests(3)?;
+        peer.say(&goaway(streams[0], 0))?;
+        while peer.seen().requests < 5 {
+            std::thread::sleep(Duration::from_millis(5));
+            peer.say(&frame(PING, 0, 0, b"are you?"))?;
+        }
+        peer.say(&answer(streams[0], b"fine"))?;
+        peer.hear_out()
+    });
+    let record = server.load("-n 3 -c 1 --streams 3 --timeout 2s");
+    expect(&record, &[(Fine, 3)], "");
+    assert_eq!(record.totals.retried, 2);
+}
+
+#[test]
 fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
     for in_two_steps in [false, true] {
         let server = Scripted::clear(move |peer| {
@@ -156,11 +180,12 @@ fn a_server_that_goes_away_and_leaves() {
 
 #[test]
 fn connections_that_end_too_early() {
+    type Row = (fn(&[u32]) -> Vec<u8>, &'static [(Outcome, u64)]);
     let nothing = |_: &[u32]| Vec::new();
     let halves = |streams: &[u32]| streams.iter().flat_map(|&stream| half(stream)).collect();
     let interim = |streams: &[u32]| headers(streams[0], END_HEADERS, &status(103));
     let cut = |streams: &[u32]| [&half(streams[0])[..], &half(streams[1])[..7]].concat();
-    let rows: [(fn(&[u32]) -> Vec<u8>, &[(Outcome, u64)]); 4] = [
+    let rows: [Row; 4] = [
         (nothing, &[(ClosedEarly, 3)]),
         (halves, &[(Truncated, 3)]),
         (interim, &[(ClosedEarly, 2), (Truncated, 1)]),
@@ -283,7 +308,7 @@ fn an_answer_that_comes_after_its_time_is_nobody_elses() {
 
 #[test]
 fn one_bad_stream_beside_twenty_good_ones() {
-    let bad: [(fn(u32) -> Vec<u8>, Outcome, &str); 5] = [
+    let bad: [(Said, Outcome, &str); 5] = [
         (
             |s| headers(s, ALL, &field("a", "b")),
             Protocol,

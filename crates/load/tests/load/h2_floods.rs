@@ -9,9 +9,6 @@ use crate::h2_frames::*;
 use crate::h2_server::{Scripted, expect_all, load_h2};
 use crate::harness::{Raw, outcomes};
 
-/// What is said about a stream.
-type Said = fn(u32) -> Vec<u8>;
-
 /// A server that says something, and then something else for ever, and never reads.
 fn flooding(first: Said, again: Said) -> Scripted {
     Scripted::clear(move |peer| {

@@ -24,6 +24,9 @@ pub(crate) const WITH_PRIORITY: u8 = 0x20;
 /// HEADERS that are all of an answer.
 pub(crate) const ALL: u8 = END_STREAM | END_HEADERS;
 
+/// What is said about a stream.
+pub(crate) type Said = fn(u32) -> Vec<u8>;
+
 /// The largest window, and the last stream there can be.
 pub(crate) const MOST: u32 = 0x7fff_ffff;
 

@@ -7,9 +7,6 @@ use crate::h2_frames::*;
 use crate::h2_server::{Scripted, expect, expect_all, load_h2};
 use crate::harness::{Raw, until_gone};
 
-/// What is said about a stream.
-type Said = fn(u32) -> Vec<u8>;
-
 /// Error codes (RFC 9113 §7).
 const PROTOCOL_ERROR: u32 = 1;
 const FLOW_CONTROL_ERROR: u32 = 3;

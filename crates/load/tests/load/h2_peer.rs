@@ -90,7 +90,12 @@ pub(crate) struct Peer {
 
 impl Peer {
     fn blame(&self, wrong: String) {
-        self.shared.seen().wrongs.push(wrong);
+        self.seen().wrongs.push(wrong);
+    }
+
+    /// What the server has seen so far, on all its connections.
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.shared.seen()
     }
 
     /// Reads what every client begins with.
@@ -163,12 +168,12 @@ impl Peer {
             HEADERS => {
                 self.last_stream = stream;
                 self.in_block = frame.flags & END_HEADERS == 0;
-                self.shared.seen().requests += 1;
+                self.seen().requests += 1;
             }
             CONTINUATION => self.in_block = frame.flags & END_HEADERS == 0,
-            DATA => self.shared.seen().body_bytes += frame.payload.len(),
-            GOAWAY => self.shared.seen().goaways.push(frame.number_at(4)),
-            RST_STREAM => self.shared.seen().resets.push(frame.number_at(0)),
+            DATA => self.seen().body_bytes += frame.payload.len(),
+            GOAWAY => self.seen().goaways.push(frame.number_at(4)),
+            RST_STREAM => self.seen().resets.push(frame.number_at(0)),
             _ => {}
         }
     }

@@ -142,9 +142,9 @@ impl Scripted {
 pub(crate) fn load_h2(url: &str, words: &str) -> Record {
     let (said, heard) = mpsc::channel();
     let (url, all) = (url.to_owned(), format!("--http 2 {words}"));
-    std::thread::spawn(move || said.send(load(&url, &all)));
+    std::thread::spawn(move || said.send(Box::new(load(&url, &all))));
     let record = match heard.recv_timeout(HUNG) {
-        Ok(record) => record,
+        Ok(record) => *record,
         Err(why) => panic!("{words}: the load hangs or panicked: {why}"),
     };
     let totals = &record.totals;

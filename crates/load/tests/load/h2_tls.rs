@@ -57,10 +57,7 @@ fn a_server_that_agrees_on_something_else() {
 
 #[test]
 fn connections_that_end_with_or_without_a_goodbye() {
-    for (part, outcome) in [
-        ((|_| Vec::new()) as fn(u32) -> Vec<u8>, ClosedEarly),
-        (half, Truncated),
-    ] {
+    for (part, outcome) in [((|_| Vec::new()) as Said, ClosedEarly), (half, Truncated)] {
         for goodbye in [true, false] {
             let server = Scripted::secured(&["h2"], move |peer| {
                 peer.greet(&[])?;

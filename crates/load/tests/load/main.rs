@@ -9,6 +9,7 @@ mod h2_hostile;
 mod h2_limits;
 mod h2_odd;
 mod h2_peer;
+mod h2_random;
 mod h2_server;
 mod h2_tls;
 mod harness;

@@ -18,6 +18,8 @@ mod h2_limits;
 mod h2_odd;
 #[path = "../load/h2_peer.rs"]
 mod h2_peer;
+#[path = "../load/h2_random.rs"]
+mod h2_random;
 #[path = "../load/h2_server.rs"]
 mod h2_server;
 #[path = "../load/h2_tls.rs"]

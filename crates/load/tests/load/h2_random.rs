@@ -1,0 +1,150 @@
+//! HTTP/2 servers that do anything: whatever comes in whatever order, each load ends and accounts
+//! for all that it started.
+
+use crate::h2_frames::*;
+use crate::h2_peer::Peer;
+use crate::h2_server::Scripted;
+
+/// Numbers at random, the same for the same seed (Marsaglia's xorshift).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 32) % u64::from(limit)) as u32
+    }
+
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len() as u32) as usize]
+    }
+
+    fn bytes(&mut self, most: u32) -> Vec<u8> {
+        let length = self.below(most + 1);
+        (0..length).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+/// Something about a stream, legal or not.
+fn anything(random: &mut Random, stream: u32) -> Vec<u8> {
+    let code = random.below(16);
+    let number = random.one_of(&[0, 1, 5, 100, 65_535, MOST, u32::MAX]);
+    match random.below(20) {
+        0 => rst_stream(stream, code),
+        1 => window_update(random.one_of(&[0, stream]), number),
+        2 => settings(&[(random.below(8) as u16, number)]),
+        3 => settings(&[(MAX_CONCURRENT_STREAMS, 1 + random.below(4))]),
+        4 => frame(PING, random.one_of(&[0, ACK]), 0, b"whatever"),
+        5 => goaway(random.one_of(&[0, stream, MOST]), code),
+        6 => headers(
+            stream,
+            END_HEADERS,
+            &status(random.one_of(&[100, 103, 200, 204])),
+        ),
+        7 => headers(stream, ALL, &status(random.one_of(&[101, 200, 304, 500]))),
+        8 => headers(
+            stream,
+            random.one_of(&[0, 1, 4, 5, 0x2d]),
+            &random.bytes(40),
+        ),
+        9 => data(stream, random.one_of(&[0, 1, 8, 9]), random.bytes(300)),
+        10 => frame(
+            CONTINUATION,
+            random.one_of(&[0, 4]),
+            stream,
+            &random.bytes(20),
+        ),
+        11 => frame(
+            random.below(12) as u8,
+            random.below(256) as u8,
+            stream,
+            &random.bytes(12),
+        ),
+        12 => half(stream),
+        13 => random.bytes(30),
+        14 => head_only(stream),
+        15 => frame(PRIORITY, 0, stream, &random.bytes(5)),
+        16 => frame(0x40, 0, stream, &random.bytes(99)),
+        17 => with_body(stream, random.one_of(&["0", "4", "5"]), b"four"),
+        18 => answer(stream, b"")[..random.below(12) as usize].to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// Answers most requests well, and goes astray now and then.
+fn misbehave(peer: &mut Peer, random: &mut Random) -> Option<()> {
+    if random.below(10) > 0 {
+        peer.greet(&[])?;
+    }
+    let steadiness = random.one_of(&[2, 5, 20]);
+    loop {
+        let stream = peer.next(HEADERS)?.stream;
+        let mut said = if random.below(steadiness) > 0 {
+            answer(stream, b"fine")
+        } else {
+            let other = random.one_of(&[stream, stream, stream, 0, 1, stream + 2, 2]);
+            [anything(random, stream), anything(random, other)].concat()
+        };
+        if random.below(50) == 0 && !said.is_empty() {
+            let place = random.below(said.len() as u32) as usize;
+            said[place] ^= 1 << random.below(8);
+        }
+        let (one, two) = said.split_at(random.below(said.len() as u32 + 1) as usize);
+        peer.say(one)?;
+        peer.say(two)?;
+        match random.below(40) {
+            0 => return peer.close(),
+            1 => return peer.reset(),
+            2 => return None,
+            _ => {}
+        }
+    }
+}
+
+fn load_seed(seed: u64, secured: bool) {
+    let script = move |peer: &mut Peer| {
+        let mut random = Random::new(seed << 16 | peer.place as u64);
+        misbehave(peer, &mut random)
+    };
+    let server = match secured {
+        false => Scripted::clear(script),
+        true => Scripted::secured(&["h2"], script),
+    };
+    let mut random = Random::new(!seed);
+    let connections = 1 + random.below(3);
+    let words = match random.below(6) {
+        0 => "--streams 1 --no-keepalive",
+        1 => "--streams 2",
+        2 => "--streams 3 -X POST --body hello",
+        3 => "--streams 4 -X HEAD",
+        4 => "--streams 30",
+        _ => "--streams 1",
+    };
+    let words = format!("-n 100 -c {connections} --timeout 50ms {words}");
+    let record = server.load(&words);
+    let totals = &record.totals;
+    assert_eq!(
+        totals.ok + totals.failed,
+        100,
+        "seed {seed}: {words}: {totals:?}"
+    );
+}
+
+#[test]
+fn anything_at_random_ends_and_is_accounted_for() {
+    for seed in 0..60 {
+        load_seed(seed, false);
+    }
+}
+
+#[test]
+fn anything_at_random_ends_over_tls() {
+    for seed in 1_000..1_020 {
+        load_seed(seed, true);
+    }
+}

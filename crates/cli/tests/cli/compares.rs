@@ -306,5 +306,20 @@ fn studies_can_be_listed_shown_and_tried() {
         let said = said.expect(2);
         assert!(said.err.contains("is not installed"), "{}", said.err);
     }
+    let said = room.run(&["study", "run", "nginx-http2", "--dry-run"]);
+    if installed("nginx") && installed("php-fpm") {
+        let said = said.expect(0);
+        for part in [
+            "12 variants, each once in each of 5 to 10 blocks",
+            "about 11 min, 21 min at most",
+            "--connections=384 --cores=1 --http=1.1",
+            "--connections=64 --cores=1 --http=2 --streams=6",
+        ] {
+            assert!(said.out.contains(part), "{part}: {}", said.out);
+        }
+    } else {
+        let said = said.expect(2);
+        assert!(said.err.contains("is not installed"), "{}", said.err);
+    }
     assert_eq!(room.names(), Vec::<String>::new());
 }

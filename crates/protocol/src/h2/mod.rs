@@ -41,13 +41,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Reading it beside the RFC: `frame` is §4 and §6, [`hpack`] is RFC 7541, `stream` is §5.1 and
-//! §8.1, `flow` is §5.2 and §6.9, `settings` is §6.5, and `connection` joins them. What is wrong
-//! with a peer is a [`Violation`], which ends the connection (§5.4.1), or a [`StreamViolation`],
-//! which ends one exchange (§5.4.2). `limits` says what a peer may cost (§10.5).
+//! To read it beside RFC 9113:
 //!
-//! Where RFC 9113 leaves the choice, a frame on a stream that the peer itself had ended is a
-//! connection error (§5.1), as no honest server sends one.
+//! | section | where |
+//! |---|---|
+//! | §3.4 the preface | `connection`: `write_preface`; `connection::reading`: `begin`, `judge_opening` |
+//! | §4.1, §4.2 frames and their size | `frame`; `connection::reading`, `connection::control`: `check_header` |
+//! | §4.3, §6.10 blocks of fields | `connection::answers`: `check_block`, `headers`, `continuation`; [`hpack`] (RFC 7541) |
+//! | §5.1 states of a stream | `stream`: `State`; `streams`: `Standing`; `connection::answers`: `end`, `check_late` |
+//! | §5.1.1, §5.1.2 identifiers, how many at once | `streams`; [`Connection::can_start`] |
+//! | §5.2, §6.1, §6.9 flow control | `flow`; `connection::answers`: `begin_data`; `connection::control`: `window_update`; `connection::output` |
+//! | §5.4 errors | [`Violation`] ends the connection: `Connection::fail`; [`StreamViolation`] ends an exchange: `break_stream` |
+//! | §6.3 to §6.8 other frames | `connection::control`, a method each; `settings` |
+//! | §8.1, §8.5 what an answer is made of, tunnels | `stream`: `Answer` |
+//! | §8.2, §8.3 fields | `hpack::fields`; of requests, `request` |
+//! | §8.7 what may be sent again | [`Event::Reset`], [`Unfinished`] |
+//! | §10.5 what a peer may cost | `limits` |
+//!
+//! Where the RFC leaves the choice, a frame on a stream that the peer itself had ended is a connection
+//! error (§5.1), as no honest server sends one.
 
 mod connection;
 mod error_code;

@@ -232,8 +232,29 @@ fn blocks() -> Vec<Row> {
             COMPRESSION_ERROR,
         ),
         (
+            headers(1, 0, b"\x88\x00\x01a\x84\xff\xff\xff\xff"),
+            "Hpack(Huffman(EndOfString))",
+            COMPRESSION_ERROR,
+        ),
+        (
+            headers(1, 0, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+            "Hpack(Integer)",
+            COMPRESSION_ERROR,
+        ),
+        // A string of 4 GiB.
+        (
+            headers(1, 0, b"\x88\x00\x7f\x80\xff\xff\xff\x0fa"),
+            "Hpack(Truncated)",
+            COMPRESSION_ERROR,
+        ),
+        (
             headers(1, 0, b"\x3f\xe2\x1f"),
             "Hpack(TableTooLarge)",
+            COMPRESSION_ERROR,
+        ),
+        (
+            headers(1, 0, b"\x88\x20"),
+            "Hpack(ResizeLate)",
             COMPRESSION_ERROR,
         ),
         (

@@ -101,6 +101,11 @@ fn bodies() -> Vec<Row> {
             &["0: head 304", "0: end"],
         ),
         (
+            "204 with a length, which it should not have",
+            vec![with_length(NO_FLAGS, "204"), last(b"")],
+            &["0: head 204", "0: end"],
+        ),
+        (
             "padding",
             vec![
                 ok(),

@@ -152,7 +152,11 @@ fn a_stream_that_ends_or_whose_rest_fits_needs_no_update() {
     client.receive(&headers(1, NO_FLAGS, &length));
     client.receive(&headers(3, NO_FLAGS, OK));
     for (flags, bytes) in [(NO_FLAGS, 16_384), (NO_FLAGS, 16_383), (END_STREAM, 16_384)] {
-        client.receive(&data(3, flags, &vec![0; bytes]));
+        let frame = data(3, flags, &vec![0; bytes]);
+        let (last, most) = frame.split_last().expect("a frame");
+        client.receive(most);
+        assert!(client.sent().is_empty());
+        client.receive(&[*last]);
     }
     for (flags, bytes) in [
         (NO_FLAGS, 16_384),

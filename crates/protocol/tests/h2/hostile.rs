@@ -164,10 +164,18 @@ fn resets_do_not_make_a_silent_client_pile_up_requests() {
 #[test]
 fn blocks_in_many_frames_are_bounded() {
     let begun = frame(HEADERS, NO_FLAGS, 1, b"\x88");
+    let more = frame(CONTINUATION, NO_FLAGS, 1, b"");
+    for (count, fails) in [(128, false), (129, true)] {
+        let mut client = Client::new();
+        client.get(0);
+        client.receive(&begun);
+        client.receive(&more.repeat(count));
+        assert_eq!(client.inner.has_failed(), fails, "{count} frames");
+    }
     let mut client = busy();
     client.receive(&begun);
     assert_eq!(
-        flood(&mut client, &frame(CONTINUATION, NO_FLAGS, 1, b"")).as_deref(),
+        flood(&mut client, &more).as_deref(),
         Some("TooManyContinuations { limit: 128 }")
     );
     let mut client = busy();

@@ -14,6 +14,11 @@ impl Nanos {
     /// Later than any moment of a load; "never" for a timer.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
+    /// A span of whole microseconds.
+    pub const fn from_micros(micros: u64) -> Nanos {
+        Nanos(micros.saturating_mul(1_000))
+    }
+
     /// A span of whole milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis.saturating_mul(1_000_000))

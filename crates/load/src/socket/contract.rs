@@ -13,7 +13,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::local::{Source, local_ports};
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets,
+    Close, Completion, Key, Lot, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets,
 };
 
 /// Beyond this a completion is taken for lost. No promise depends on it.
@@ -455,6 +455,41 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
     assert_eq!(seen, expected);
 }
 
+/// However long the lot may take and however large it is, nothing is lost and the wait ends.
+fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let mut peers: Vec<Socket> = (0..3)
+        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .collect();
+    let hour = Nanos::from_secs(3_600);
+    for (most, within) in [(1, hour), (1_000, Nanos::from_millis(1)), (0, Nanos::ZERO)] {
+        for peer in &mut peers {
+            peer.write_all(b"news").unwrap();
+        }
+        let mut heard = 0;
+        while heard < 3 * b"news".len() {
+            let until = sockets.now() + hour;
+            sockets.wait_for_lot(until, Lot { most, within }).unwrap();
+            while let Some(seen) = poll_once(&mut sockets) {
+                match seen {
+                    Seen::Received(_, bytes) => heard += bytes.len(),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+    // Nothing comes: the moment ends it.
+    let until = sockets.now() + Nanos::from_millis(20);
+    let lot = Lot {
+        most: 1_000,
+        within: Nanos::from_millis(1),
+    };
+    while sockets.now() < until {
+        sockets.wait_for_lot(until, lot).unwrap();
+        assert_eq!(poll_once(&mut sockets), None);
+    }
+}
+
 fn a_close_tells_the_peer_as_asked<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     for (generation, how) in [(1, Close::Orderly), (2, Close::Abort)] {
@@ -640,6 +675,7 @@ macro_rules! contract {
                 what_was_said_before_a_send_failed_is_received,
                 a_reset_fails_the_receive,
                 a_closed_key_is_never_heard_of_again,
+                a_wait_for_a_lot_ends,
                 a_close_tells_the_peer_as_asked,
                 what_was_sent_comes_before_an_orderly_end,
                 an_abort_before_it_was_heard_of_is_an_abort,

@@ -156,6 +156,15 @@ impl Completion {
     }
 }
 
+/// What is worth a moment's wait for more, where much is under way: see [`Sockets::wait_for_lot`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lot {
+    /// With so many completions there is no more to wait for.
+    pub(crate) most: u32,
+    /// How long to wait for them, from the beginning.
+    pub(crate) within: Nanos,
+}
+
 /// A backend: see the module's contract.
 pub(crate) trait Sockets<'run> {
     /// The time since the load began.
@@ -182,6 +191,16 @@ pub(crate) trait Sockets<'run> {
     ///
     /// Where the system's own waiting fails; the load can't go on.
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
+
+    /// The same, but what can be reaped early may be left until the lot is full or its time is up. A
+    /// backend that can't do this at a profit just waits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Sockets::wait`].
+    fn wait_for_lot(&mut self, until: Nanos, _lot: Lot) -> io::Result<()> {
+        self.wait(until)
+    }
 
     /// The next thing that happened, if any, without waiting.
     fn next(&mut self) -> Option<Completion>;

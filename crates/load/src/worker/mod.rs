@@ -112,6 +112,8 @@ pub(crate) struct Worker<'run, S> {
     buffers: Buffers,
     unasked: u64,
     streams_limit: Option<u32>,
+    /// How long answers usually take on an HTTP/2 connection.
+    usual: Nanos,
     end: Nanos,
     meter: Meter,
 }
@@ -150,6 +152,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             buffers: Buffers::default(),
             unasked: 0,
             streams_limit: None,
+            usual: Nanos::ZERO,
             end,
             meter: Meter::new(spec.warmup, seats),
         }
@@ -189,7 +192,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 return Ok(now);
             }
             self.send_listed();
-            self.sockets.wait(self.wake_at(now))?;
+            #[cfg(test)]
+            self.assert_sound();
+            self.wait(now)?;
             let woke = self.sockets.moment();
             looked = woke;
             self.meter.waited(now, woke);
@@ -249,6 +254,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Pace::Open(schedule) => schedule.peek().is_none() && self.spec.limit.is_some(),
         };
         no_more && self.in_flight == 0
+    }
+
+    fn wait(&mut self, now: Nanos) -> io::Result<()> {
+        let until = self.wake_at(now);
+        match self.lot() {
+            Some(lot) => self.sockets.wait_for_lot(until, lot),
+            None => self.sockets.wait(until),
+        }
     }
 
     fn wake_at(&self, now: Nanos) -> Nanos {

@@ -4,12 +4,42 @@ use prony_protocol::h2::StartError;
 use prony_record::{Nanos, Outcome};
 
 use super::reacting::FIRST_BACKOFF;
-use super::{Alarm, Worker};
+use super::{Alarm, Pace, Worker};
 use crate::connection::{Ending, Progress, Reason};
 use crate::slot::State;
-use crate::socket::{Close, Sockets};
+use crate::socket::{Close, Lot, Sockets};
+
+/// With fewer requests under way no answer waits for others.
+const FEWEST_FOR_A_LOT: u32 = 16;
+/// An answer waits for others for this part of the time that answers usually take...
+const SHARE_FOR_A_LOT: u64 = 20;
+/// ...but not longer than this, and not at all where that is shorter than this.
+const TIME_FOR_A_LOT: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
+/// Over how many answers the usual time is taken.
+const ANSWERS_IN_MEAN: i64 = 64;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// What a wait may gather.
+    ///
+    /// Servers send many answers on one connection each by itself, in several small segments. Who
+    /// takes each of them at once is woken for each, and asks for one thing at a time, so that the
+    /// server is woken for each, too: both work on little but wake-ups. In a closed loop with much
+    /// under way answers are taken in lots instead, each at most 5% later than it came.
+    pub(super) fn lot(&self) -> Option<Lot> {
+        let within = Nanos(self.usual.0 / SHARE_FOR_A_LOT).min(TIME_FOR_A_LOT.1);
+        let pays = within >= TIME_FOR_A_LOT.0 && self.in_flight >= FEWEST_FOR_A_LOT;
+        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(Lot {
+            most: self.in_flight,
+            within,
+        })
+    }
+
+    /// An answer took so long.
+    fn note_usual(&mut self, took: Nanos) {
+        let (took, usual) = (took.0 as i64, self.usual.0 as i64);
+        self.usual = Nanos((usual + (took - usual) / ANSWERS_IN_MEAN) as u64);
+    }
+
     /// A seat's request begins on a stream of its own.
     pub(super) fn start_stream(&mut self, seat: u32, now: Nanos) {
         let tag = self.tag(seat);
@@ -154,6 +184,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 if self.negotiated.is_none() {
                     self.negotiated = Some(slot.connection.negotiated());
                 }
+                let sent = place.pending.as_ref().and_then(|it| it.sent);
+                self.note_usual(now.since(sent.unwrap_or(now)));
                 self.record(seat, outcome, now);
             }
             // The peer did nothing with it: that is safe to repeat, whatever its method.

@@ -27,7 +27,7 @@ use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
-    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+    Lot, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 use buffers::Buffers;
 #[cfg(test)]
@@ -401,6 +401,16 @@ impl<'run> UringSockets<'run> {
         }
     }
 
+    /// Puts everything into the queue before a wait; tells until when there is time for one.
+    fn prepare_wait(&mut self, until: Nanos) -> Nanos {
+        self.give_back();
+        self.feed();
+        match self.ready.is_empty() && self.starved.is_empty() {
+            true => until,
+            false => Nanos::ZERO,
+        }
+    }
+
     /// The buffer of the bytes that were read last is the kernel's again.
     fn give_back(&mut self) {
         self.received = 0..0;
@@ -506,13 +516,13 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
-        self.give_back();
-        self.feed();
-        let until = match self.ready.is_empty() && self.starved.is_empty() {
-            true => until,
-            false => Nanos::ZERO,
-        };
+        let until = self.prepare_wait(until);
         self.ring.wait(until)
+    }
+
+    fn wait_for_lot(&mut self, until: Nanos, lot: Lot) -> io::Result<()> {
+        let until = self.prepare_wait(until);
+        self.ring.wait_for(until, Some(lot))
     }
 
     fn next(&mut self) -> Option<Completion> {

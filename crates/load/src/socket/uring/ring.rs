@@ -10,6 +10,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use prony_record::Nanos;
 
+use super::Lot;
 use super::operation::{ALARM, Kind, kind_of, quiet};
 
 /// Operations that wait for being handed over, at most.
@@ -30,6 +31,8 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// See the module.
 pub(super) struct Ring {
     io: IoUring,
+    /// The kernel lets completions gather: Linux 6.12 and later.
+    gathers: bool,
     /// Operations of which a last completion is still to come.
     under_way: u32,
     /// When the alarm rings, if it is armed. It ends waits, and it stays armed when something else
@@ -60,6 +63,7 @@ impl Ring {
         let io = built(completions)?;
         check(&io)?;
         Ok(Ring {
+            gathers: io.params().is_feature_min_timeout(),
             io,
             under_way: 0,
             alarm: None,
@@ -132,16 +136,27 @@ impl Ring {
     ///
     /// Where the kernel refuses for good.
     pub(super) fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        self.wait_for(until, None)
+    }
+
+    /// The same; where there is a `lot`, what arrives early may wait until it is full.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel refuses for good.
+    pub(super) fn wait_for(&mut self, until: Nanos, lot: Option<Lot>) -> io::Result<()> {
         let waited = if until <= self.moment {
             self.collect()
         } else {
             if self.alarm.is_none() {
                 self.arm(until);
             }
-            match self.alarm {
-                // It rings in time: should that be too early, the caller waits again.
-                Some(at) if at <= until => self.io.submit_and_wait(1),
-                _ => self.wait_without_alarm(until),
+            // It rings in time: should that be too early, the caller waits again.
+            let is_armed = self.alarm.is_some_and(|at| at <= until);
+            match lot.filter(|_| self.gathers) {
+                Some(lot) => self.wait_for_lot(until, is_armed, lot),
+                None if is_armed => self.io.submit_and_wait(1),
+                None => self.wait_without_alarm(until),
             }
         };
         self.read_clock();
@@ -170,6 +185,18 @@ impl Ring {
         let limit = Timespec::from(self.left(until));
         let arguments = SubmitArgs::new().timespec(&limit);
         self.io.submitter().submit_with_args(1, &arguments)
+    }
+
+    fn wait_for_lot(&self, until: Nanos, is_armed: bool, lot: Lot) -> io::Result<usize> {
+        let limit = Timespec::from(self.left(until));
+        let within = u32::try_from(lot.within.0 / 1_000).unwrap_or(u32::MAX);
+        let arguments = SubmitArgs::new().min_wait_usec(within);
+        let arguments = match is_armed {
+            true => arguments,
+            false => arguments.timespec(&limit),
+        };
+        let most = lot.most.max(1) as usize;
+        self.io.submitter().submit_with_args(most, &arguments)
     }
 
     fn left(&self, until: Nanos) -> Duration {

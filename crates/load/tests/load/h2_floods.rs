@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use prony_record::Outcome::{self, Protocol, Timeout};
+use prony_record::Record;
 
 use crate::h2_frames::*;
+use crate::h2_peer::Peer;
 use crate::h2_server::{Scripted, expect_all, load_h2};
 use crate::harness::{Raw, outcomes};
 
@@ -135,18 +137,44 @@ fn a_server_that_never_reads() {
     let record = load_h2(&never().url(), "-n 6 -c 2 --streams 3 --timeout 200ms");
     expect_all(&record, Timeout, "");
     // It even asks for all that the body has.
+    let record = with_large_body(
+        &greedy(|_| Some(())),
+        "-n 6 -c 2 --streams 3 --timeout 200ms",
+    );
+    expect_all(&record, Timeout, "");
+}
+
+/// A server that lets its clients send all they have, does something else, and never reads.
+fn greedy(then: fn(&mut Peer) -> Option<()>) -> Scripted {
+    Scripted::clear(move |peer| {
+        peer.greet(&[(INITIAL_WINDOW_SIZE, MOST)])?;
+        peer.say(&window_update(0, MOST - 65_535))?;
+        then(peer)?;
+        std::thread::sleep(Duration::from_secs(1));
+        None
+    })
+}
+
+/// A load whose requests have 30 MB each.
+fn with_large_body(server: &Scripted, words: &str) -> Record {
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body");
     std::fs::write(&body, vec![b'x'; 30 << 20]).unwrap();
-    let server = Scripted::clear(|peer| {
-        peer.greet(&[(INITIAL_WINDOW_SIZE, MOST)])?;
-        peer.say(&window_update(0, MOST - 65_535))?;
-        std::thread::sleep(Duration::from_secs(1));
-        None
+    server.load(&format!("{words} -X POST --body-file {}", body.display()))
+}
+
+#[test]
+fn data_beyond_the_window() {
+    // The client can't say that it takes more than 16 MiB, because the server doesn't read: what
+    // comes behind those is too much.
+    let server = greedy(|peer| {
+        peer.request()?;
+        std::thread::sleep(Duration::from_millis(100));
+        peer.say(&head_only(1))?;
+        peer.flood(&data(1, 0, [b'x'; 16_384]))
     });
-    let words = format!("-X POST --body-file {}", body.display());
-    let record = server.load(&format!("-n 6 -c 2 --streams 3 --timeout 200ms {words}"));
-    expect_all(&record, Timeout, "");
+    let record = with_large_body(&server, "-n 2 -c 2 --timeout 10s");
+    expect_all(&record, Protocol, "more DATA than the stream's window");
 }
 
 #[test]
@@ -184,6 +212,16 @@ fn hostile_servers_cost_no_memory() {
         let more = peak_memory_kib().saturating_sub(before);
         assert!(more < 12 << 10, "{more} KiB more after flood {n}");
     }
+    Scripted::answering(hpack_bomb).load(words);
+    let more = peak_memory_kib().saturating_sub(before);
+    assert!(more < 12 << 10, "{more} KiB more after a bomb");
+    // The body is there once, and twice while its file is made here.
+    with_large_body(&greedy(|_| Some(())), words);
+    let more = peak_memory_kib().saturating_sub(before);
+    assert!(
+        more < 80 << 10,
+        "{more} KiB more for bodies that nobody reads"
+    );
 }
 
 /// Runs a test of this module once more, in a process of its own. True within that.

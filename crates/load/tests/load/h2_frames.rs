@@ -130,3 +130,11 @@ pub(crate) fn with_body(stream: u32, length: &str, body: &[u8]) -> Vec<u8> {
     ]
     .concat()
 }
+
+/// An answer of 16 KB that says 47 MB of fields: an entry in the dynamic table, and then its index
+/// again and again.
+pub(crate) fn hpack_bomb(stream: u32) -> Vec<u8> {
+    let entry = [&[0x40, 1, b'a', 0x7f, 0xbd, 0x1d], &[b'x'; 3_900][..]].concat();
+    let block = [status(200), entry, vec![0xbe; 12_000]].concat();
+    headers(stream, ALL, &block)
+}

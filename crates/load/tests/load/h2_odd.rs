@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use prony_record::Outcome::{Ok as Fine, UnexpectedSize, UnexpectedStatus};
+
 use crate::h2_frames::*;
-use crate::h2_server::{Scripted, expect_fine};
+use crate::h2_peer::Peer;
+use crate::h2_server::{Scripted, expect, expect_fine};
+use crate::harness::{errors, outcomes};
 
 /// An answer with everything that may be in one: 18 bytes of body.
 fn rich(stream: u32) -> Vec<u8> {
@@ -205,4 +209,81 @@ fn a_table_that_the_server_makes_smaller_is_acknowledged() {
         }
     });
     expect_fine(&server.load("-n 40 -c 1 --streams 3"));
+}
+
+#[test]
+fn a_thousand_streams() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        loop {
+            let mut streams = peer.requests(1_000)?;
+            streams.sort_by_key(|stream| stream % 7);
+            let answers: Vec<u8> = streams.iter().flat_map(|&s| answer(s, b"fine")).collect();
+            peer.say(&answers)?;
+        }
+    });
+    expect_fine(&server.load("-n 5000 -c 1 --streams 1000 --expect-size 4"));
+}
+
+#[test]
+fn other_answers_than_those_expected_are_told_apart() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[])?;
+        for n in 0.. {
+            let s = peer.request()?;
+            let said = match n % 4 {
+                0 => headers(s, ALL, &status(500)),
+                1 => [
+                    headers(s, END_HEADERS, &status(404)),
+                    data(s, END_STREAM, "no"),
+                ]
+                .concat(),
+                2 => answer(s, b"too much"),
+                _ => answer(s, b"fine"),
+            };
+            peer.say(&said)?;
+        }
+        None
+    });
+    let record = server.load("-n 40 -c 1 --streams 4 --expect-size 4");
+    let expected = [(Fine, 10), (UnexpectedStatus, 20), (UnexpectedSize, 10)];
+    expect(&record, &expected, "");
+    let statuses = [
+        record.status[&200],
+        record.status[&404],
+        record.status[&500],
+    ];
+    assert_eq!(statuses, [20, 10, 10]);
+    assert_eq!(record.totals.connections_opened, 1);
+}
+
+#[test]
+fn what_comes_between_requests_fails_none() {
+    let idle: [fn(&mut Peer) -> Option<()>; 7] = [
+        |peer| peer.say(&frame(PING, 0, 0, b"are you?")),
+        |peer| peer.greet(&[(MAX_CONCURRENT_STREAMS, 7)]),
+        |peer| peer.say(&goaway(MOST, 0)),
+        |peer| peer.say(&goaway(1, 11)),
+        |peer| peer.close(),
+        |peer| peer.reset(),
+        // Even a violation is nobody's.
+        |peer| peer.say(&[0xff; 9]),
+    ];
+    for (n, say) in idle.into_iter().enumerate() {
+        let server = Scripted::clear(move |peer| {
+            peer.greet(&[])?;
+            loop {
+                let stream = peer.request()?;
+                peer.say(&answer(stream, b"fine"))?;
+                std::thread::sleep(Duration::from_millis(20));
+                say(peer)?;
+            }
+        });
+        // So slow that the connection idles for long behind that.
+        let record = server.load("-n 4 -c 1 --streams 2 -r 4");
+        assert_eq!(outcomes(&record), [(Fine, 4)], "{n}: {}", errors(&record));
+        let opened = if n < 2 { 1 } else { 4 };
+        assert_eq!(record.totals.connections_opened, opened, "{n}");
+        assert_eq!(record.totals.retried, 0, "{n}");
+    }
 }

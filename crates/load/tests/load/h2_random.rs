@@ -148,3 +148,43 @@ fn anything_at_random_ends_over_tls() {
         load_seed(seed, true);
     }
 }
+
+#[test]
+fn anything_at_random_ends_with_the_load() {
+    for (seed, words) in [
+        (1, "-d 300ms -c 3 --streams 7"),
+        (2, "-d 300ms -c 4 --streams 2 -t 2"),
+        (3, "-d 300ms -c 3 --streams 5 -r 500 -t 2"),
+        (4, "-d 300ms -c 1 --streams 20 -r 2000 --arrivals poisson"),
+        (5, "-d 300ms --warmup 100ms -c 2 --streams 3 --timeout 40ms"),
+    ] {
+        for seed in [seed, seed + 100, seed + 200] {
+            let server = Scripted::clear(move |peer| {
+                misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
+            });
+            let record = server.load(words);
+            assert!(record.totals.started > 0, "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_good_server_beside_is_not_touched() {
+    for seed in 2_000..2_010 {
+        let bad = Scripted::clear(move |peer| {
+            misbehave(peer, &mut Random::new(seed << 16 | peer.place as u64))
+        });
+        let good = Scripted::answering(|stream| answer(stream, b"the good"));
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("urls.txt");
+        std::fs::write(&list, format!("{}\n{}\n", good.url(), bad.url())).unwrap();
+        let words = format!(
+            "-n 200 -c 4 --streams 3 --timeout 1s --urls {}",
+            list.display()
+        );
+        let record = good.load(&words);
+        assert_eq!(record.totals.ok + record.totals.failed, 200);
+        assert_eq!(good.seen().requests, 100, "seed {seed}");
+        assert!(record.totals.ok >= 100, "seed {seed}: {:?}", record.totals);
+    }
+}

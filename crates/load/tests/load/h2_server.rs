@@ -129,6 +129,10 @@ impl Scripted {
         record
     }
 
+    pub(crate) fn url(&self) -> String {
+        self.raw.url()
+    }
+
     pub(crate) fn tls_url(&self) -> String {
         self.raw.tls_url()
     }

@@ -50,6 +50,40 @@ fn streams_that_are_reset_have_the_reason_and_leave_the_connection() {
 }
 
 #[test]
+fn a_body_goes_no_further_than_a_reset_of_its_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let body = folder.path().join("body");
+    std::fs::write(&body, vec![b'x'; 5 << 20]).unwrap();
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(INITIAL_WINDOW_SIZE, 1 << 20)])?;
+        peer.say(&window_update(0, MOST - 65_535))?;
+        loop {
+            // The half of a stream's window is there, and the rest may be on its way.
+            let mut bytes = 0;
+            let stream = loop {
+                let frame = peer.next(DATA)?;
+                bytes += frame.payload.len();
+                if bytes > 1 << 19 {
+                    break frame.stream;
+                }
+            };
+            peer.say(&rst_stream(stream, 8))?;
+            while peer.next(DATA)?.stream == stream {}
+        }
+    });
+    let words = format!("-X POST --body-file {}", body.display());
+    let record = server.load(&format!("-n 10 -c 1 --streams 1 --timeout 5s {words}"));
+    expect(&record, &[(Reset, 10)], "CANCEL");
+    assert_eq!(record.totals.connections_opened, 1);
+    let most = 10 << 20;
+    assert!(
+        server.seen().body_bytes <= most,
+        "{}",
+        server.seen().body_bytes
+    );
+}
+
+#[test]
 fn a_refused_request_is_sent_once_more() {
     // Again and again.
     let server = Scripted::clear(|peer| {
@@ -180,12 +214,12 @@ fn a_server_that_goes_away_and_leaves() {
 
 #[test]
 fn connections_that_end_too_early() {
-    type Row = (fn(&[u32]) -> Vec<u8>, &'static [(Outcome, u64)]);
+    type Case = (fn(&[u32]) -> Vec<u8>, &'static [(Outcome, u64)]);
     let nothing = |_: &[u32]| Vec::new();
     let halves = |streams: &[u32]| streams.iter().flat_map(|&stream| half(stream)).collect();
     let interim = |streams: &[u32]| headers(streams[0], END_HEADERS, &status(103));
     let cut = |streams: &[u32]| [&half(streams[0])[..], &half(streams[1])[..7]].concat();
-    let rows: [Row; 4] = [
+    let rows: [Case; 4] = [
         (nothing, &[(ClosedEarly, 3)]),
         (halves, &[(Truncated, 3)]),
         (interim, &[(ClosedEarly, 2), (Truncated, 1)]),

@@ -78,7 +78,6 @@ fn a_limit_of_nothing_is_waited_for() {
 }
 
 #[test]
-#[ignore = "counted as ok"]
 fn a_limit_of_nothing_for_ever_ends_with_the_time() {
     let server = || {
         Scripted::clear(|peer| {
@@ -109,6 +108,39 @@ fn a_limit_of_nothing_for_ever_ends_with_the_time() {
         "{:?}",
         record.findings
     );
+}
+
+#[test]
+fn settings_that_come_late_are_waited_for() {
+    let server = || {
+        Scripted::clear(|peer| {
+            std::thread::sleep(Duration::from_millis(150));
+            peer.greet(&[])?;
+            serve_within(peer, 4, Vec::new())
+        })
+    };
+    expect_fine(&server().load("-n 40 -c 2 --streams 4"));
+    // Later than the first request's time.
+    let record = server().load("-n 40 -c 2 --streams 4 --timeout 100ms");
+    assert!(record.totals.failed >= 2, "{:?}", record.totals);
+}
+
+#[test]
+fn a_limit_that_changes_all_the_time_is_kept() {
+    let server = Scripted::clear(|peer| {
+        peer.greet(&[(MAX_CONCURRENT_STREAMS, 8)])?;
+        let mut open = Vec::new();
+        for limit in [1, 8, 0, 3, 8, 2].into_iter().cycle() {
+            open.extend(peer.requests_so_far()?);
+            assert!(open.len() <= 8, "{}", open.len());
+            peer.greet(&[(MAX_CONCURRENT_STREAMS, limit)])?;
+            for stream in open.drain(open.len() / 3..) {
+                peer.say(&answer(stream, b"fine"))?;
+            }
+        }
+        None
+    });
+    expect_fine(&server.load("-n 300 -c 1 --streams 20"));
 }
 
 #[test]

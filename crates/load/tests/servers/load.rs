@@ -19,6 +19,10 @@ pub(crate) fn run(url: &str, words: &[&str]) -> Record {
     if !words.contains(&"-t") {
         typed.extend(["-t", "1"]);
     }
+    // A machine that stands still for a while is not a server that does.
+    if !words.contains(&"--timeout") {
+        typed.extend(["--timeout", "2m"]);
+    }
     typed.extend(words);
     let typed = Typed::try_parse_from(typed).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     let spec = LoadSpec::resolve(Some(url), &typed.load);

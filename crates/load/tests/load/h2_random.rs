@@ -137,7 +137,7 @@ fn load_seed(seed: u64, secured: bool) {
 
 #[test]
 fn anything_at_random_ends_and_is_accounted_for() {
-    for seed in 0..60 {
+    for seed in 0..40 {
         load_seed(seed, false);
     }
 }

@@ -101,7 +101,7 @@ fn one_worker(
     if spec.tls.is_some() {
         tls::seed_random_numbers();
     }
-    let slots = spec.slots(share) as usize;
+    let slots = spec.slots_with_twins(share) as usize;
     let start = Start { share, gate, ready };
     match spec.backend {
         #[cfg(target_os = "linux")]

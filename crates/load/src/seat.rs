@@ -25,6 +25,8 @@ pub(crate) struct Pending {
 pub(crate) struct Seat {
     /// The slot whose connection it is on.
     pub(crate) slot: u32,
+    /// Its number on that connection.
+    pub(crate) tag: u32,
     pub(crate) pending: Option<Pending>,
     /// It has no request and can't have one before something happens to its connection.
     pub(crate) is_parked: bool,
@@ -33,9 +35,10 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(crate) fn new(slot: u32) -> Seat {
+    pub(crate) fn new(slot: u32, tag: u32) -> Seat {
         Seat {
             slot,
+            tag,
             pending: None,
             is_parked: false,
             free_since: Nanos::ZERO,

@@ -65,6 +65,9 @@ pub(crate) struct Slot {
     pub(crate) send_failed: bool,
     /// It has something to say, and is listed for that.
     pub(crate) is_listed: bool,
+    /// The peer takes no further requests on it: what is under way goes on, and everything else goes
+    /// to the slot's twin.
+    pub(crate) is_leaving: bool,
     /// A seat was parked because much waits to be sent.
     pub(crate) is_choked: bool,
     /// A request on it ran out of time while nothing at all came: it may be dead, and takes no further
@@ -96,6 +99,7 @@ impl Slot {
             sending: false,
             send_failed: false,
             is_listed: false,
+            is_leaving: false,
             is_choked: false,
             is_suspect: false,
             heard: Nanos::ZERO,

@@ -212,6 +212,18 @@ impl LoadSpec {
         share.part(u64::from(self.connections)) as u32
     }
 
+    /// How many connections a worker may have at once: beside those of the load one for each that the
+    /// peer takes no further requests on while some are still under way, if there are files for so
+    /// many.
+    pub(crate) fn slots_with_twins(&self, share: Share) -> u32 {
+        let slots = self.slots(share);
+        let both = open_files(self.connections.saturating_mul(2), self.threads);
+        match self.protocols.streams > 1 && both <= system::open_files_limit() {
+            true => 2 * slots,
+            false => slots,
+        }
+    }
+
     fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
         let (rate, arrivals) = match self.model {
             Model::Closed => (None, None),
@@ -286,10 +298,15 @@ fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {
     Ok(threads as u32)
 }
 
+/// Files that so many connections and threads need.
+fn open_files(connections: u32, threads: u32) -> u64 {
+    u64::from(connections) + FILES_BESIDE + FILES_A_WORKER * u64::from(threads)
+}
+
 fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     let limit = system::open_files_limit();
-    let beside = FILES_BESIDE + FILES_A_WORKER * u64::from(threads);
-    let needed = u64::from(connections) + beside;
+    let beside = open_files(0, threads);
+    let needed = open_files(connections, threads);
     if needed <= limit {
         return Ok(());
     }

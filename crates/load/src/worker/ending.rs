@@ -53,14 +53,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let index = place.slot;
         let slot = &self.slots[index as usize];
         let is_under_way = place.pending.as_ref().is_some_and(|it| it.is_under_way);
+        let is_unmade = matches!(slot.state, State::Connecting | State::Securing);
         if is_under_way && slot.connection.is_multiplexed() {
             self.stream_timed_out(seat, now);
-        } else if is_under_way || slot.waiting + slot.under_way == 1 {
+        } else if is_under_way || (is_unmade && slot.waiting == 1) {
             self.fail(index, Outcome::Timeout, None, now);
         } else {
-            // Others still want the connection.
+            // Others still want the connection, or it is made and only the room on it is missing.
             self.record_failure(seat, Outcome::Timeout, None, now);
             self.set_free(seat, now);
+            if self.slots[index as usize].waiting == 0 {
+                self.unpark(index, now);
+            }
         }
     }
 
@@ -86,7 +90,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Writes down how the seat's request ended; tells whether it is one of those measured.
     pub(super) fn record(&mut self, seat: u32, outcome: Outcome, now: Nanos) -> bool {
-        let tag = self.tag(seat);
         let place = &mut self.seats[seat as usize];
         let Some(pending) = place.pending.take() else {
             return false;
@@ -97,7 +100,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let received = match pending.is_under_way {
             true => {
                 slot.under_way -= 1;
-                slot.connection.received(tag)
+                slot.connection.received(place.tag)
             }
             false => {
                 slot.waiting -= 1;

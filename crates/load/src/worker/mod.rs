@@ -83,9 +83,12 @@ enum Alarm {
 pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
     sockets: S,
+    /// Those that the load begins with, and then their twins, if they have any.
     slots: Vec<Slot>,
-    /// As many for each slot as it may have streams, one slot's after the other's.
+    /// As many for each of the former as it may have streams, one slot's after the other's.
     seats: Vec<Seat>,
+    /// How many slots have seats: those that the load begins with.
+    homes: u32,
     /// The number that the next connection has among all of the load's, if all workers opened theirs
     /// in turn.
     next_connection: u64,
@@ -93,6 +96,8 @@ pub(crate) struct Worker<'run, S> {
     free: VecDeque<u32>,
     /// None of them suits the next request.
     is_stuck: bool,
+    /// When that was last so no more.
+    unstuck: Nanos,
     /// Slots whose HTTP/2 has something to say.
     listed: Vec<u32>,
     /// Not all of many connections have been made yet.
@@ -122,6 +127,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Worker number `share.worker` of `share.of`, with its part of the connections and requests.
     pub(crate) fn new(spec: &'run LoadSpec, share: Share, sockets: S) -> Worker<'run, S> {
         let slots = spec.slots(share);
+        let places = spec.slots_with_twins(share);
         let streams = spec.protocols.streams;
         let seats = slots * streams;
         // Every connection's first seat before any second one, so that all of them are made.
@@ -131,20 +137,24 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         Worker {
             spec,
             sockets,
-            slots: (0..slots).map(|_| Slot::new()).collect(),
-            seats: (0..seats).map(|seat| Seat::new(seat / streams)).collect(),
+            slots: (0..places).map(|_| Slot::new()).collect(),
+            seats: (0..seats)
+                .map(|seat| Seat::new(seat / streams, seat % streams))
+                .collect(),
+            homes: slots,
             next_connection: share.worker,
             free: in_turn.collect(),
             is_stuck: false,
+            unstuck: Nanos::ZERO,
             listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
             pace,
             sequence: Sequence::new(spec, share),
             in_flight: 0,
             request_deadlines: Deadlines::new(seats as usize),
-            connect_deadlines: Deadlines::new(slots as usize),
-            drain_deadlines: Deadlines::new(slots as usize),
-            alarms: BinaryHeap::with_capacity(slots as usize),
+            connect_deadlines: Deadlines::new(places as usize),
+            drain_deadlines: Deadlines::new(places as usize),
+            alarms: BinaryHeap::with_capacity(places as usize),
             recorder: Recorder::new(measured),
             reasons: Reasons::default(),
             negotiated: None,

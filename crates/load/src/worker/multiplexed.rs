@@ -42,7 +42,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// A seat's request begins on a stream of its own.
     pub(super) fn start_stream(&mut self, seat: u32, now: Nanos) {
-        let tag = self.tag(seat);
         let place = &mut self.seats[seat as usize];
         let index = place.slot;
         let slot = &mut self.slots[index as usize];
@@ -55,7 +54,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(frames) = &request.frames else {
             return;
         };
-        match multiplexed.start(tag, frames, &self.spec.expect) {
+        match multiplexed.start(place.tag, frames, &self.spec.expect) {
             Ok(()) => {
                 pending.sent.get_or_insert(now);
                 pending.bytes_out += request.bytes_in_frames;
@@ -119,10 +118,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// A send is over: seats that were parked for it may try again.
     pub(super) fn unchoke(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        if std::mem::take(&mut slot.is_choked) {
+        if std::mem::take(&mut slot.is_choked) || slot.waiting > 0 {
             let now = self.sockets.moment();
-            self.send_waiting(index, now);
-            self.unpark(index, now);
+            self.fill(index, now);
         }
     }
 
@@ -214,16 +212,16 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let Some(multiplexed) = slot.connection.multiplexed_mut() else {
             return;
         };
-        let has_new_settings = multiplexed.take_new_settings();
+        let may_have_room = multiplexed.take_new_settings() || slot.waiting > 0;
+        let is_going_away = multiplexed.is_going_away();
         if self.close_if_spent(index, now) {
             return;
         }
         self.list(index);
-        if self.slots[index as usize].waiting > 0 {
-            self.send_waiting(index, now);
-        }
-        if has_new_settings {
-            self.unpark(index, now);
+        if is_going_away {
+            self.leave(index, now);
+        } else if may_have_room {
+            self.fill(index, now);
         }
     }
 
@@ -241,12 +239,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let farewell = multiplexed.and_then(|it| it.farewell());
         let farewell = farewell.map(Reason::GoneAway);
         for seat in self.seats_of(index) {
-            let pending = self.seats[seat as usize].pending.as_ref();
-            if !pending.is_some_and(|it| it.is_under_way) {
+            if !self.is_carried(seat, index) {
                 continue;
             }
+            let tag = self.seats[seat as usize].tag;
             let connection = &self.slots[index as usize].connection;
-            let is_answered = connection.received(self.tag(seat)).first_byte.is_some();
+            let is_answered = connection.received(tag).first_byte.is_some();
             if !is_answered && self.may_repeat(seat) {
                 self.wait_again(seat, now);
                 continue;
@@ -270,8 +268,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         for seat in self.seats_of(index) {
-            let pending = self.seats[seat as usize].pending.as_ref();
-            if pending.is_some_and(|it| it.is_under_way) {
+            if self.is_carried(seat, index) {
                 self.record_failure(seat, outcome, Some(reason.clone()), now);
                 self.park(seat);
             }
@@ -284,33 +281,36 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// A stream had no whole answer in time: it is cancelled, and the others go on. If nothing at
     /// all came since it began, the connection may be dead.
     pub(super) fn stream_timed_out(&mut self, seat: u32, now: Nanos) {
-        let tag = self.tag(seat);
         let place = &self.seats[seat as usize];
         let index = place.slot;
         let sent = place.pending.as_ref().and_then(|it| it.sent);
         let slot = &mut self.slots[index as usize];
         if let Some(multiplexed) = slot.connection.multiplexed_mut() {
-            multiplexed.cancel(tag);
+            multiplexed.cancel(place.tag);
         }
         slot.is_suspect |= sent.is_some_and(|sent| slot.heard <= sent);
         self.record_failure(seat, Outcome::Timeout, None, now);
         self.set_free(seat, now);
         if !self.close_if_spent(index, now) {
             self.list(index);
+            if self.slots[index as usize].waiting > 0 {
+                self.fill(index, now);
+            }
         }
     }
 
-    /// Closes a connection that carries nothing and takes no more. Aborted, as otherwise its port
-    /// stays in TIME_WAIT.
-    fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
+    /// Closes an HTTP/2 connection that carries nothing and takes no more. Aborted, as otherwise its
+    /// port stays in TIME_WAIT.
+    pub(super) fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
         let slot = &self.slots[index as usize];
-        let is_spent = slot.under_way == 0
-            && (!self.spec.keepalive
-                || slot.is_suspect
-                || slot
-                    .connection
-                    .multiplexed()
-                    .is_some_and(|it| it.is_going_away()));
+        let Some(multiplexed) = slot.connection.multiplexed() else {
+            return false;
+        };
+        let takes_more = self.spec.keepalive
+            && !slot.is_suspect
+            && !slot.send_failed
+            && !multiplexed.is_going_away();
+        let is_spent = slot.under_way == 0 && !takes_more;
         if is_spent {
             self.close(index, Close::Abort);
             self.vacated(index, now);

@@ -160,20 +160,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             slot.early = Early::No;
             let seat = slot.seat;
             let place = &mut self.seats[seat as usize];
-            let Some(pending) = &mut place.pending else {
-                // Its request has failed with the connection.
-                continue;
-            };
-            pending.intended = pending.intended + now.since(place.free_since);
-            if let Some(timeout) = self.spec.timeout {
-                self.request_deadlines.set(seat, now + timeout);
+            if let Some(pending) = &mut place.pending {
+                pending.intended = pending.intended + now.since(place.free_since);
+                if let Some(timeout) = self.spec.timeout {
+                    self.request_deadlines.set(seat, now + timeout);
+                }
             }
             match self.slots[index as usize].state {
-                State::Open => self.send_request(seat, now),
                 // The server did not wait for it.
-                _ => self.connect(index, now),
+                State::Vacant => self.vacated(index, now),
+                _ => self.fill(index, now),
             }
-            self.unpark(index, now);
         }
     }
 }

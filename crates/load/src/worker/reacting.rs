@@ -86,6 +86,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 // What the peer said before it stopped listening is still to be received.
                 slot.sending = false;
                 slot.send_failed = true;
+                self.close_if_spent(index, now);
             }
             Completion::Failed(_, Operation::Receive, error) => {
                 self.receive_failed(index, &error, now);
@@ -308,7 +309,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         now: Nanos,
     ) {
         for seat in self.seats_of(index) {
-            if self.seats[seat as usize].pending.is_some() {
+            if self.is_waiting(seat, index) {
                 self.record_failure(seat, outcome, reason.clone(), now);
                 self.park(seat);
             }
@@ -336,8 +337,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         for seat in self.seats_of(index) {
-            let pending = self.seats[seat as usize].pending.as_ref();
-            if pending.is_some_and(|it| it.is_under_way || state != State::Open) {
+            let waits = state != State::Open && self.is_waiting(seat, index);
+            if waits || self.is_carried(seat, index) {
                 self.record_failure(seat, outcome, reason.clone(), now);
                 self.set_free(seat, now);
             }

@@ -6,7 +6,7 @@ use prony_protocol::h2::StartError;
 use prony_record::Nanos;
 
 use super::Worker;
-use crate::slot::{Slot, State};
+use crate::slot::{Early, Slot, State};
 use crate::socket::Sockets;
 
 /// What a slot has for another request.
@@ -29,16 +29,88 @@ enum Room {
 }
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// The seats of a slot.
+    /// The seats that a slot shares with its twin, in the order of their tags.
     pub(super) fn seats_of(&self, index: u32) -> Range<u32> {
         let streams = self.spec.protocols.streams;
-        index * streams..(index + 1) * streams
+        let home = index % self.homes;
+        home * streams..(home + 1) * streams
     }
 
-    /// A seat's number on its connection.
+    /// Whether a seat is on this slot, and not on its twin.
     #[inline]
-    pub(super) fn tag(&self, seat: u32) -> u32 {
-        seat - self.seats[seat as usize].slot * self.spec.protocols.streams
+    pub(super) fn is_on(&self, seat: u32, index: u32) -> bool {
+        self.seats[seat as usize].slot == index
+    }
+
+    /// Whether a seat is on this slot with a request that its connection carries.
+    pub(super) fn is_carried(&self, seat: u32, index: u32) -> bool {
+        let seat = &self.seats[seat as usize];
+        seat.slot == index && seat.pending.as_ref().is_some_and(|it| it.is_under_way)
+    }
+
+    /// Whether a seat is on this slot with a request that waits for its connection.
+    pub(super) fn is_waiting(&self, seat: u32, index: u32) -> bool {
+        let seat = &self.seats[seat as usize];
+        seat.slot == index && seat.pending.as_ref().is_some_and(|it| !it.is_under_way)
+    }
+
+    /// The slot that takes over when the peer wants no further requests on a connection.
+    fn twin(&self, index: u32) -> Option<u32> {
+        let has_twins = self.slots.len() > self.homes as usize;
+        has_twins.then(|| match index < self.homes {
+            true => index + self.homes,
+            false => index - self.homes,
+        })
+    }
+
+    /// The slot on which a free seat would have its next request.
+    #[inline]
+    fn next_slot(&self, seat: u32) -> u32 {
+        let index = self.seats[seat as usize].slot;
+        match self.slots[index as usize].is_leaving {
+            true => self.twin(index).unwrap_or(index),
+            false => index,
+        }
+    }
+
+    /// The peer takes no further requests on a connection that still carries some: the others go to
+    /// its twin, which has a connection of its own. Where the twin is itself still leaving, they wait.
+    pub(super) fn leave(&mut self, index: u32, now: Nanos) {
+        let Some(twin) = self.twin(index) else {
+            return;
+        };
+        if !self.slots[index as usize].is_leaving {
+            if self.slots[twin as usize].state != State::Vacant {
+                return;
+            }
+            self.slots[index as usize].is_leaving = true;
+            self.slots[twin as usize].target = self.slots[index as usize].target;
+        }
+        let slot = &self.slots[index as usize];
+        if slot.waiting + slot.parked > 0 {
+            self.move_to_twin(index, twin, now);
+        }
+    }
+
+    /// Moves what waits for a slot, or is parked on it, to its twin.
+    fn move_to_twin(&mut self, index: u32, twin: u32, now: Nanos) {
+        for seat in self.seats_of(index) {
+            let waits = self.is_waiting(seat, index);
+            let place = &mut self.seats[seat as usize];
+            if place.slot != index || !(waits || place.is_parked) {
+                continue;
+            }
+            place.slot = twin;
+            let (waiting, parked) = (u32::from(waits), u32::from(place.is_parked));
+            self.slots[index as usize].waiting -= waiting;
+            self.slots[index as usize].parked -= parked;
+            self.slots[twin as usize].waiting += waiting;
+            self.slots[twin as usize].parked += parked;
+        }
+        match self.slots[twin as usize].state {
+            State::Vacant => self.vacated(twin, now),
+            _ => self.fill(twin, now),
+        }
     }
 
     /// A seat may be free for the next request.
@@ -49,7 +121,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn set_free(&mut self, seat: u32, now: Nanos) {
         self.seats[seat as usize].free_since = now;
         self.free.push_back(seat);
-        self.is_stuck = false;
+        self.unstick(now);
+    }
+
+    /// A seat may suit the next request, if none did.
+    fn unstick(&mut self, now: Nanos) {
+        if std::mem::take(&mut self.is_stuck) {
+            self.unstuck = now;
+        }
     }
 
     /// Takes the free seat that suits a request best. Where there is one target, seats that can't
@@ -60,7 +139,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return self.take_best_seat(target);
         }
         while let Some(seat) = self.free.pop_front() {
-            let index = self.seats[seat as usize].slot;
+            let index = self.next_slot(seat);
+            self.seats[seat as usize].slot = index;
             match room(&self.slots[index as usize], target) {
                 Room::Ready | Room::Vacant => return Some(seat),
                 Room::Shut => {
@@ -82,9 +162,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn take_best_seat(&mut self, target: u32) -> Option<u32> {
-        let mut limit = None;
+        let (mut limit, mut choked) = (None, None);
         let cost = |seat: u32| {
-            let index = self.seats[seat as usize].slot;
+            let index = self.next_slot(seat);
             match room(&self.slots[index as usize], target) {
                 Room::Ready => Some(0),
                 Room::Vacant => Some(1),
@@ -97,7 +177,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     limit = Some(most);
                     None
                 }
-                Room::Choked | Room::Unready => None,
+                Room::Choked => {
+                    choked = Some(index);
+                    None
+                }
+                Room::Unready => None,
             }
         };
         let costs = self.free.iter().copied().map(cost).enumerate();
@@ -106,8 +190,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.note_limit(limit);
         }
         match best {
-            Some((_, place)) => self.free.remove(place),
+            Some((_, place)) => {
+                let seat = self.free.remove(place)?;
+                self.seats[seat as usize].slot = self.next_slot(seat);
+                Some(seat)
+            }
             None => {
+                if let Some(index) = choked {
+                    self.slots[index as usize].is_choked = true;
+                }
                 self.is_stuck = true;
                 None
             }
@@ -128,23 +219,41 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Something has happened to a slot's connection: its parked seats may try again.
     pub(super) fn unpark(&mut self, index: u32, now: Nanos) {
+        self.unstick(now);
         if self.slots[index as usize].parked == 0 {
             return;
         }
         self.slots[index as usize].parked = 0;
         for seat in self.seats_of(index) {
-            if std::mem::take(&mut self.seats[seat as usize].is_parked) {
+            if self.is_on(seat, index) && std::mem::take(&mut self.seats[seat as usize].is_parked) {
                 self.set_free(seat, now);
             }
         }
     }
 
-    /// A slot's connection is gone: whoever waits for one gets another.
+    /// A slot's connection is gone: whoever waits for one gets another, unless it is held.
     pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
+        if self.slots[index as usize].early == Early::Held {
+            return;
+        }
+        if std::mem::take(&mut self.slots[index as usize].is_leaving)
+            && let Some(twin) = self.twin(index)
+        {
+            self.move_to_twin(index, twin, now);
+            return;
+        }
         if self.slots[index as usize].waiting > 0 {
             self.connect(index, now);
         }
         self.unpark(index, now);
+    }
+
+    /// There may be room on a connection: it is for those that wait, and then for parked seats.
+    pub(super) fn fill(&mut self, index: u32, now: Nanos) {
+        self.send_waiting(index, now);
+        if self.slots[index as usize].waiting == 0 {
+            self.unpark(index, now);
+        }
     }
 
     /// Sends requests that wait for their connection, as far as it has room for them.
@@ -154,8 +263,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if slot.waiting == 0 || !has_room(slot) {
                 return;
             }
-            let pending = &self.seats[seat as usize].pending;
-            if pending.as_ref().is_some_and(|it| !it.is_under_way) {
+            if self.is_waiting(seat, index) {
                 self.send_request(seat, now);
             }
         }
@@ -163,10 +271,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// The first of the seats that wait for the slot's connection.
     pub(super) fn first_waiting(&self, index: u32) -> Option<u32> {
-        self.seats_of(index).find(|&seat| {
-            let pending = &self.seats[seat as usize].pending;
-            pending.as_ref().is_some_and(|it| !it.is_under_way)
-        })
+        let mut seats = self.seats_of(index);
+        seats.find(|&seat| self.is_waiting(seat, index))
     }
 }
 
@@ -174,6 +280,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 #[inline]
 fn room(slot: &Slot, target: u32) -> Room {
     match slot.state {
+        _ if slot.early == Early::Held => Room::Unready,
         State::Vacant => Room::Vacant,
         State::Open if slot.target != target => match slot.waiting + slot.under_way {
             0 => Room::Elsewhere,
@@ -201,6 +308,8 @@ fn room(slot: &Slot, target: u32) -> Room {
 /// Whether a request that waits for this connection could go out on it now.
 fn has_room(slot: &Slot) -> bool {
     slot.state == State::Open
+        && slot.early != Early::Held
+        && !slot.is_suspect
         && !slot.send_failed
         && match slot.connection.multiplexed() {
             None => slot.under_way == 0,

@@ -53,13 +53,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         most
     }
 
-    /// Since when a seat has been free. One whose slot was never used is taken up as it comes: that
-    /// the worker can't begin thousands of connections at once is not the server's doing.
+    /// Since when a seat has been free, and not only for requests to other targets. One whose slot
+    /// was never used is taken up as it comes: that the worker can't begin thousands of connections at
+    /// once is not the server's doing.
     fn free_since(&self, seat: u32, now: Nanos) -> Nanos {
         let seat = &self.seats[seat as usize];
         match self.slots[seat.slot as usize].is_fresh() {
             true => now,
-            false => seat.free_since,
+            false => seat.free_since.max(self.unstuck),
         }
     }
 
@@ -94,8 +95,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.in_flight += 1;
         self.recorder.started();
         if let Pace::Open(_) = self.pace {
+            let free_since = place.free_since.max(self.unstuck);
             self.recorder
-                .started_by_schedule(intended, place.free_since, now);
+                .started_by_schedule(intended, free_since, now);
         }
         if let Some(timeout) = self.spec.timeout {
             self.request_deadlines.set(seat, now + timeout);
@@ -137,6 +139,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.served = 0;
         slot.sending = false;
         slot.send_failed = false;
+        slot.is_choked = false;
+        slot.is_suspect = false;
+        slot.heard = Nanos::ZERO;
         let target = &self.spec.targets[slot.target as usize];
         // In clear the request goes along with the connect, if it isn't held until all connections
         // are made; TLS and HTTP/2 have something to say first.

@@ -3,7 +3,7 @@
 use prony_protocol::h2::ClientSettings;
 
 use super::super::drive::pieces;
-use super::drive::{Seen, trace};
+use super::drive::{Seen, trace, trace_again};
 use super::frames;
 
 /// The requests that are under way when the bytes come.
@@ -36,6 +36,8 @@ pub fn run(data: &[u8]) -> Vec<Seen> {
     assert_eq!(whole, single, "byte by byte");
     let split = trace(settings, &REQUESTS, pieces(&bytes, &steps));
     assert_eq!(whole, split, "in pieces of {steps:?}");
+    let again = trace_again(settings, &REQUESTS, &bytes);
+    assert_eq!(whole, again, "on a connection that was used before");
     frames::describe(&whole.1);
     whole.0
 }

@@ -256,14 +256,35 @@ fn is_late(event: Event) -> bool {
     )
 }
 
-/// Everything that comes of these pieces for a client with some requests under way; it sends at the
-/// end only, so that nothing depends on the pieces.
+/// What a client learnt and what it sent.
+pub type Trace = (Vec<Seen>, Vec<u8>);
+
+/// Everything that comes of these pieces for a client with some requests under way.
 pub fn trace<'a>(
     settings: ClientSettings,
     requests: &[(&str, &[u8])],
     pieces: impl IntoIterator<Item = &'a [u8]>,
-) -> (Vec<Seen>, Vec<u8>) {
+) -> Trace {
     let mut client = Client::new(settings);
+    converse(&mut client, requests, pieces);
+    (client.seen, client.sent)
+}
+
+/// The same of a connection that has been through these bytes and is used anew.
+pub fn trace_again(settings: ClientSettings, requests: &[(&str, &[u8])], bytes: &[u8]) -> Trace {
+    let mut client = Client::new(settings);
+    converse(&mut client, requests, [bytes]);
+    client.restart(settings);
+    converse(&mut client, requests, [bytes]);
+    (client.seen, client.sent)
+}
+
+/// The client sends at the end only, so that nothing depends on the pieces.
+fn converse<'a>(
+    client: &mut Client,
+    requests: &[(&str, &[u8])],
+    pieces: impl IntoIterator<Item = &'a [u8]>,
+) {
     for (tag, (method, body)) in (0..).zip(requests) {
         client.start(method, body, tag);
     }
@@ -275,5 +296,4 @@ pub fn trace<'a>(
         }
     }
     client.send();
-    (client.seen, client.sent)
 }

@@ -59,7 +59,7 @@
 //! | §10.5 what a peer may cost | `limits` |
 //!
 //! Where the RFC leaves the choice, a frame on a stream that the peer itself had ended is a connection
-//! error (§5.1), as no honest server sends one.
+//! error (§5.1): none but an empty DATA comes from honest servers.
 
 mod connection;
 mod error_code;

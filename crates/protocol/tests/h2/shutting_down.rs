@@ -51,7 +51,9 @@ fn a_graceful_end_comes_in_two_steps() {
     assert_eq!(client.inner.connection.active(), 2);
     let seen = client.receive(&goaway(1, 0));
     assert_eq!(seen, ["goaway 1 NO_ERROR", "1: unprocessed NO_ERROR"]);
-    let seen = client.receive(&goaway(1, 2));
+    // With words for people to read.
+    let words = [&goaway(1, 2)[9..], b"it broke"].concat();
+    let seen = client.receive(&frames::frame(frames::GOAWAY, 0, 0, &words));
     assert_eq!(seen, ["goaway 1 INTERNAL_ERROR"]);
 }
 

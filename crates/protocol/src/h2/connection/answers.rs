@@ -249,6 +249,9 @@ impl Connection {
             (Standing::Idle, _) => Err(Violation::IdleStream(header.kind)),
             // Either side may send these before it knows that the stream is over.
             (Standing::Closed, FrameType::RstStream | FrameType::WindowUpdate) => Ok(()),
+            // nginx sends it behind a head that ended the stream, where it could not write the head
+            // at once.
+            (Standing::Closed, FrameType::Data) if header.length == 0 => Ok(()),
             (Standing::Closed, _) => Err(Violation::ClosedStream(header.kind)),
             (Standing::Cancelled, _) => Ok(()),
         }

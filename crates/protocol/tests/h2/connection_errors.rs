@@ -137,7 +137,7 @@ fn settings_rows() -> Vec<Row> {
 }
 
 fn streams() -> Vec<Row> {
-    let ended = [headers(1, END_STREAM, OK), data(1, END_STREAM, b"")].concat();
+    let ended = [headers(1, END_STREAM, OK), data(1, END_STREAM, b"x")].concat();
     let twice = [headers(1, END_STREAM, OK), headers(1, END_STREAM, OK)].concat();
     let reset = [frames::rst_stream(1, 0), data(1, NO_FLAGS, b"x")].concat();
     vec![

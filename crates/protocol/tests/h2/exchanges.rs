@@ -271,6 +271,23 @@ fn what_does_not_matter_is_ignored() {
     assert!(client.sent().is_empty());
 }
 
+/// nginx ends some streams twice: by the head, and by empty DATA behind it.
+#[test]
+fn a_stream_that_is_ended_again_by_nothing_has_ended() {
+    let mut client = Client::new();
+    client.get(0);
+    client.get(1);
+    client.sent();
+    let twice = [
+        headers(1, END_STREAM, OK),
+        data(1, END_STREAM, b""),
+        headers(3, END_STREAM, OK),
+    ];
+    let ended = ["0: head 200", "0: end", "1: head 200", "1: end"];
+    assert_eq!(client.receive(&twice.concat()), ended);
+    assert!(client.sent().is_empty());
+}
+
 #[test]
 fn pings_are_answered_with_what_they_held() {
     let mut client = Client::new();

@@ -27,7 +27,7 @@ use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
-    Lot, Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+    Close, Completion, Key, Lot, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 use buffers::Buffers;
 #[cfg(test)]

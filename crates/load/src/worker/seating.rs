@@ -92,14 +92,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// Moves what waits for a slot, or is parked on it, to its twin.
+    /// Moves to its twin all seats of a slot but those with a request that it carries.
     fn move_to_twin(&mut self, index: u32, twin: u32, now: Nanos) {
         for seat in self.seats_of(index) {
-            let waits = self.is_waiting(seat, index);
-            let place = &mut self.seats[seat as usize];
-            if place.slot != index || !(waits || place.is_parked) {
+            if !self.is_on(seat, index) || self.is_carried(seat, index) {
                 continue;
             }
+            let waits = self.is_waiting(seat, index);
+            let place = &mut self.seats[seat as usize];
             place.slot = twin;
             let (waiting, parked) = (u32::from(waits), u32::from(place.is_parked));
             self.slots[index as usize].waiting -= waiting;

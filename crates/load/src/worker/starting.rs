@@ -96,8 +96,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.recorder.started();
         if let Pace::Open(_) = self.pace {
             let free_since = place.free_since.max(self.unstuck);
-            self.recorder
-                .started_by_schedule(intended, free_since, now);
+            self.recorder.started_by_schedule(intended, free_since, now);
         }
         if let Some(timeout) = self.spec.timeout {
             self.request_deadlines.set(seat, now + timeout);

@@ -11,19 +11,22 @@ use std::rc::Rc;
 
 use prony_record::Nanos;
 
-use super::{Close, Completion, Key, Operation, Outgoing, Route, Sending, Sockets};
+use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
 /// More waits than any test needs: the worker spins.
 const MOST_WAITS: u64 = 5_000_000;
 /// So many waits in which time stood still and nothing happened are a spin.
 const MOST_IDLE_WAITS: u32 = 100;
+/// So many in which time stood still, whatever happened, are one as well: no server does that much at
+/// once.
+const MOST_WAITS_AT_ONCE: u32 = 20_000;
 
 /// What a server makes of connections and requests.
 pub(crate) trait Server {
     /// Somebody connects.
     fn connect(&mut self, now: Nanos) -> Connect;
 
-    /// A request comes.
+    /// A request comes, or with HTTP/2 whatever its client has to say.
     fn answer(&mut self, asked: &Asked) -> Reply;
 }
 
@@ -44,8 +47,12 @@ pub(crate) struct Asked {
     pub(crate) now: Nanos,
     /// Counts connections, from 0.
     pub(crate) connection: u64,
-    /// Counts requests on the connection, from 0.
+    /// The target's port.
+    pub(crate) port: u16,
+    /// Counts sends on the connection, from 0; with HTTP/1 and without TLS each is a request.
     pub(crate) number: u64,
+    /// What was sent.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What follows from a request. Times count from its coming.
@@ -78,7 +85,7 @@ pub(crate) enum Step {
 pub(crate) struct Log {
     /// When connects began.
     pub(crate) connects: Vec<Nanos>,
-    /// Requests sent: when, and their bytes.
+    /// Requests sent, or with HTTP/2 whatever was: when, and their bytes.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// How connections were closed.
     pub(crate) closes: Vec<Close>,
@@ -107,6 +114,7 @@ enum What {
 struct Link<'run> {
     key: Key,
     number: u64,
+    port: u16,
     requests: u64,
     connected: bool,
     /// The peer's side is closed, or the connection has failed.
@@ -130,6 +138,7 @@ pub(crate) struct SimulatedSockets<'run> {
     received: Vec<u8>,
     waits: u64,
     idle_waits: u32,
+    waits_at_once: u32,
     log: Rc<RefCell<Log>>,
 }
 
@@ -150,6 +159,7 @@ impl<'run> SimulatedSockets<'run> {
             received: Vec::new(),
             waits: 0,
             idle_waits: 0,
+            waits_at_once: 0,
             log: Rc::default(),
         }
     }
@@ -237,7 +247,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.clock
     }
 
-    fn connect(&mut self, key: Key, _route: Route<'_>, first: Option<&'run [u8]>) {
+    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
         assert!(self.used.insert(key), "{key:?} was used before");
         let place = &mut self.links[key.slot as usize];
         let over = place.as_ref().is_none_or(|link| link.over);
@@ -245,6 +255,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         *place = Some(Link {
             key,
             number: self.connections,
+            port: match route.peer {
+                Peer::Tcp(address) => address.port(),
+                Peer::Unix(_) => 0,
+            },
             requests: 0,
             connected: false,
             over: false,
@@ -267,16 +281,17 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         assert!(link.connected, "a send before the connection is made");
         assert!(link.sending.is_none(), "a send during another");
         assert!(!link.send_failed, "a send after one that failed");
-        let (connection, number) = (link.number, link.requests);
-        link.requests += 1;
-        let copy = bytes.bytes().to_vec();
-        link.sending = Some(bytes);
-        let reply = self.server.answer(&Asked {
+        let asked = Asked {
             now,
-            connection,
-            number,
-        });
-        self.log.borrow_mut().requests.push((now, copy));
+            connection: link.number,
+            port: link.port,
+            number: link.requests,
+            bytes: bytes.bytes().to_vec(),
+        };
+        link.requests += 1;
+        link.sending = Some(bytes);
+        let reply = self.server.answer(&asked);
+        self.log.borrow_mut().requests.push((now, asked.bytes));
         match reply.taken {
             Taken::AtOnce => self.plan(Nanos::ZERO, key, What::Taken),
             Taken::After(after) => self.plan(after, key, What::Taken),
@@ -312,6 +327,14 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         } else {
             self.idle_waits = 0;
         }
+        self.waits_at_once = match wake == self.clock {
+            true => self.waits_at_once + 1,
+            false => 0,
+        };
+        assert!(
+            self.waits_at_once < MOST_WAITS_AT_ONCE,
+            "the worker is busy for ever at one moment"
+        );
         self.clock = wake;
         Ok(())
     }

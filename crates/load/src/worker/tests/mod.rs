@@ -6,6 +6,8 @@ mod counts;
 mod latency;
 mod opening;
 mod pacing;
+mod sound;
+mod streams;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -113,7 +115,7 @@ fn simulate_costly(
     let mut logs = Vec::new();
     let worked = (0..of).zip(servers).map(|(worker, server)| {
         let share = Share { worker, of };
-        let slots = spec.slots(share) as usize;
+        let slots = spec.slots_with_twins(share) as usize;
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
         Worker::new(spec, share, sockets)

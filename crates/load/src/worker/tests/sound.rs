@@ -1,0 +1,102 @@
+//! What has to hold for a worker's seats and slots whenever it is about to sleep.
+
+use prony_protocol::h2::StartError;
+
+use super::super::{Alarm, Worker};
+use crate::slot::{Early, State};
+use crate::socket::Sockets;
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Everything is counted right, and nothing that could go on stands still.
+    pub(in crate::worker) fn assert_sound(&self) {
+        self.assert_seats_sound();
+        for index in 0..self.slots.len() as u32 {
+            self.assert_slot_counted(index);
+            self.assert_slot_goes_on(index);
+        }
+    }
+
+    /// Each seat is in one state.
+    fn assert_seats_sound(&self) {
+        let mut listed = vec![0; self.seats.len()];
+        for seat in &self.free {
+            listed[*seat as usize] += 1;
+        }
+        for (number, (seat, listed)) in self.seats.iter().zip(listed).enumerate() {
+            let states = listed + u32::from(seat.pending.is_some()) + u32::from(seat.is_parked);
+            assert_eq!(states, 1, "seat {number} is free, pending or parked");
+        }
+        let pending = self.seats.iter().filter(|seat| seat.pending.is_some());
+        assert_eq!(pending.count() as u32, self.in_flight);
+    }
+
+    fn assert_slot_counted(&self, index: u32) {
+        let slot = &self.slots[index as usize];
+        let (mut waiting, mut under_way, mut parked) = (0, 0, 0);
+        for seat in self.seats_of(index) {
+            if !self.is_on(seat, index) {
+                continue;
+            }
+            let seat = &self.seats[seat as usize];
+            match &seat.pending {
+                Some(pending) if pending.is_under_way => under_way += 1,
+                Some(_) => waiting += 1,
+                None => parked += u32::from(seat.is_parked),
+            }
+        }
+        let counted = (slot.waiting, slot.under_way, slot.parked);
+        assert_eq!(counted, (waiting, under_way, parked), "slot {index}");
+        if slot.state == State::Open
+            && let Some(multiplexed) = slot.connection.multiplexed()
+        {
+            assert_eq!(multiplexed.active(), under_way, "slot {index}");
+        }
+    }
+
+    /// Nothing waits that could go on, or for something that won't come.
+    fn assert_slot_goes_on(&self, index: u32) {
+        let slot = &self.slots[index as usize];
+        if slot.early == Early::Held {
+            assert_eq!(slot.under_way, 0, "slot {index} holds its request");
+            return;
+        }
+        match slot.state {
+            State::Vacant => {
+                let idle = (slot.waiting, slot.parked);
+                assert_eq!(idle, (0, 0), "nobody connects slot {index}");
+                return;
+            }
+            State::BackingOff | State::Connecting | State::Securing | State::Draining => return,
+            State::Open => {}
+        }
+        let Some(multiplexed) = slot.connection.multiplexed() else {
+            return;
+        };
+        let can_start = multiplexed.can_start();
+        let takes_more = !slot.is_suspect && !slot.send_failed && can_start.is_ok();
+        if takes_more {
+            assert_eq!(slot.waiting, 0, "requests wait on slot {index} for nothing");
+            // Those beyond the peer's limit are parked for good, as long as it is.
+            let is_free = |seat: &&u32| self.seats[**seat as usize].slot == index;
+            let free = self.free.iter().filter(is_free).count() as u32;
+            let is_limit_used = multiplexed
+                .peer_limit()
+                .is_some_and(|limit| slot.under_way + free >= limit);
+            assert!(
+                slot.parked == 0 || is_limit_used || self.rests(index),
+                "seats of slot {index} are parked for nothing"
+            );
+        }
+        // The peer must say something before it goes on: all else ends by a timeout.
+        let is_held_off = can_start == Err(StartError::PeerLimit);
+        assert!(
+            slot.under_way > 0 || takes_more || is_held_off,
+            "slot {index} is left for dead: {can_start:?}"
+        );
+    }
+
+    fn rests(&self, index: u32) -> bool {
+        let mut alarms = self.alarms.iter();
+        alarms.any(|alarm| alarm.0.1 == index && alarm.0.3 == Alarm::RestOver)
+    }
+}

@@ -1,0 +1,289 @@
+//! Random servers of HTTP/2 against random loads, as the parent's `chaos` for HTTP/1: every request is
+//! accounted for, the load ends in bounded (virtual) time, no seat is left for dead.
+
+use prony_record::{Nanos, Outcome};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::server::{
+    self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
+    head, limit, ping, reset, settings, trailers, window_update,
+};
+use super::*;
+use crate::options::Order;
+use crate::socket::simulated::Taken;
+
+const CASES: u64 = 2000;
+
+/// What makes a server do something else each time, well or badly.
+#[derive(Clone)]
+struct Whim {
+    random: Rc<RefCell<ChaCha8Rng>>,
+    /// How often, of 100, it does something bad.
+    badness: u32,
+}
+
+impl Whim {
+    fn below(&self, end: u64) -> u64 {
+        self.random.borrow_mut().random_range(0..end)
+    }
+
+    fn is_bad(&self) -> bool {
+        self.below(100) < u64::from(self.badness)
+    }
+
+    fn time(&self) -> Nanos {
+        Nanos(match self.below(10) {
+            0..3 => 0,
+            3..8 => self.below(5_000_000),
+            8 => self.below(100_000_000),
+            _ => self.below(3_000_000_000),
+        })
+    }
+
+    fn connect(&self) -> Connect {
+        let after = self.time();
+        if !self.is_bad() {
+            return Connect::Accept(after);
+        }
+        match self.below(5) {
+            0 => Connect::Never,
+            1 => Connect::Fail(after, libc::ECONNREFUSED),
+            2 => Connect::Fail(Nanos::ZERO, libc::EAGAIN),
+            3 => Connect::Fail(Nanos::ZERO, libc::EMFILE),
+            _ => Connect::Fail(after, libc::ENETUNREACH),
+        }
+    }
+
+    fn taken(&self) -> Taken {
+        match self.is_bad() && self.below(4) == 0 {
+            false => Taken::AtOnce,
+            true => match self.below(3) {
+                0 => Taken::Never,
+                1 => Taken::After(self.time()),
+                _ => Taken::Fail(self.time(), libc::EPIPE),
+            },
+        }
+    }
+
+    fn settings(&self) -> Vec<u8> {
+        match self.below(5) {
+            0 => settings(&[]),
+            1 => limit(100),
+            2 => settings(&[(1, self.below(8192) as u32), (5, 1 << 20)]),
+            3 if self.is_bad() => limit(0),
+            3 => limit(self.below(9) as u32 + 1),
+            _ if self.is_bad() => settings(&[(server::MOST_FIELD_BYTES, 100)]),
+            _ => settings(&[(server::MOST_FIELD_BYTES, 10_000)]),
+        }
+    }
+
+    fn greeting(&self, window: u32) -> Steps {
+        let first = self.time();
+        let mut steps = after(first, settings(&[(server::STREAM_WINDOW, window)]));
+        while self.below(3) == 0 {
+            steps.extend(after(first + self.time(), self.settings()));
+        }
+        if self.is_bad() {
+            steps.truncate(self.below(2) as usize);
+        }
+        steps
+    }
+
+    fn good(&self, stream: u32) -> Vec<Vec<u8>> {
+        match self.below(6) {
+            0 => vec![head(stream, OK, END_STREAM)],
+            1 => vec![head(stream, FAILED, 0), data(stream, b"oh", END_STREAM)],
+            2 => vec![server::interim(stream), ok(stream)],
+            3 => vec![
+                head(stream, OK, 0),
+                data(stream, b"hi", 0),
+                trailers(stream),
+            ],
+            _ => vec![ok(stream)],
+        }
+    }
+
+    fn bad(&self, call: &Call) -> Vec<Vec<u8>> {
+        let stream = call.stream;
+        match self.below(16) {
+            0..4 => vec![reset(stream, REFUSED_STREAM)],
+            4 => vec![reset(stream, INTERNAL_ERROR)],
+            5 => vec![head(stream, OK, 0), reset(stream, CANCEL)],
+            6 => vec![goaway(stream.saturating_sub(4), NO_ERROR), ok(stream)],
+            7 => vec![goaway(stream, INTERNAL_ERROR)],
+            8 => vec![head(stream, OK, 0)],
+            9 => vec![ping(), self.settings(), ok(stream)],
+            10 => vec![data(stream, b"hi", 0)],
+            11 => vec![data(9_999, b"hi", 0)],
+            12 => vec![b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()],
+            13 => vec![ok(stream), window_update(stream, 0)],
+            14 => vec![server::frame(9, 0, stream, b"")],
+            _ => vec![],
+        }
+    }
+
+    fn answer(&self, call: &Call) -> Steps {
+        let frames = match self.is_bad() {
+            false => self.good(call.stream),
+            true => self.bad(call),
+        };
+        let mut steps = Vec::new();
+        let mut at = self.time();
+        for frame in frames {
+            at = at + Nanos(self.time().0 / 4);
+            steps.extend(after(at, frame));
+        }
+        if self.is_bad() && self.below(3) == 0 {
+            let end = match self.below(2) {
+                0 => Step::Close,
+                _ => Step::Fail(libc::ECONNRESET),
+            };
+            steps.push((at + self.time(), end));
+        }
+        steps
+    }
+
+    fn server(self) -> TwoServer {
+        let (one, two, three) = (self.clone(), self.clone(), self.clone());
+        let (window, opened) = (self.below(3) as u32 * 30_000 + 3_000, self.time());
+        TwoServer::new(move |call| self.answer(call))
+            .with_windows(window, Some(opened))
+            .connecting(move |_| one.connect())
+            .greeting(move |_| two.greeting(window))
+            .taking(move |_| three.taken())
+    }
+}
+
+/// A load of everything at random, but of bounded length.
+fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
+    let connections = random.random_range(1..6u64);
+    let workers = random.random_range(1..=connections.min(2));
+    let mut words = format!("--http 2 -c {connections}");
+    let mut add = |word: String| words.push_str(&word);
+    match random.random_range(0..6) {
+        0 => add(" --no-keepalive".to_owned()),
+        1 => {}
+        _ => add(format!(" --streams {}", random.random_range(2..14))),
+    }
+    let by_count = random.random_bool(0.5);
+    if by_count {
+        add(format!(" -n {}", random.random_range(1..300)));
+    }
+    if !by_count || random.random_bool(0.3) {
+        add(format!(" -d {}ms", random.random_range(1..3000)));
+    }
+    if random.random_bool(0.5) {
+        add(format!(" -r {}", random.random_range(10..3000)));
+        if random.random_bool(0.5) {
+            add(" --arrivals poisson".to_owned());
+        }
+    }
+    if random.random_bool(0.3) {
+        add(format!(" --warmup {}ms", random.random_range(1..500)));
+    }
+    match random.random_range(0..4) {
+        0 => add(" -X POST".to_owned()),
+        1 => add(format!(" -X POST --body {}", "x".repeat(8_000))),
+        2 => add(format!(" -X PUT --body {}", "x".repeat(100))),
+        _ => {}
+    }
+    add(format!(" --timeout {}ms", random.random_range(1..2000)));
+    let connect_timeout = random.random_range(1..2000);
+    add(format!(" --connect-timeout {connect_timeout}ms"));
+    add(format!(" --seed {}", random.random_range(0..1000)));
+    let mut spec = spec(&words);
+    if random.random_bool(0.3) {
+        // The same target under three names.
+        spec.targets = vec![spec.targets[0].clone(); 3];
+        spec.requests = vec![spec.requests[0].clone(); 3];
+        for (request, target) in spec.requests.iter_mut().zip(0..) {
+            request.target = target;
+        }
+        spec.order = [Order::Sequence, Order::Random][random.random_range(0..2)];
+    }
+    (spec, workers)
+}
+
+fn one_case(seed: u64) -> Outcomes {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (spec, workers) = random_load(&mut random);
+    let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
+    let badness = [0, 3, 30, 80][random.random_range(0..4)];
+    let servers = (0..workers).map(|worker| -> Box<dyn Server> {
+        let random = ChaCha8Rng::seed_from_u64(seed * 16 + worker);
+        let random = Rc::new(RefCell::new(random));
+        Box::new(Whim { random, badness }.server())
+    });
+    let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
+    check(&spec, &outcomes, badness);
+    outcomes
+}
+
+fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
+    let totals = &outcomes.record.totals;
+    let ended = totals.ok + totals.failed + totals.unfinished;
+    assert_eq!(totals.started, ended);
+    let whole = [Outcome::Ok, Outcome::UnexpectedStatus];
+    let answered: u64 = whole.iter().map(|outcome| outcomes.count(*outcome)).sum();
+    let per_status: u64 = outcomes.record.status.values().sum();
+    assert_eq!(per_status, answered);
+    assert!(totals.body_bytes_in <= totals.bytes_in);
+    if badness == 0 {
+        let timeouts = outcomes.count(Outcome::Timeout) + outcomes.count(Outcome::ConnectTimeout);
+        assert_eq!(totals.ok + totals.failed, answered + timeouts);
+        assert_eq!(totals.retried, 0);
+    }
+    match (spec.limit, spec.duration) {
+        // Only the count ends it: all of it came to an end. Each request takes at most its timeout
+        // and the rest after it, on one of at least one connection; Poisson gaps may be long.
+        (Some(limit), None) => {
+            assert_eq!((totals.started, totals.unstarted), (limit, 0));
+            assert_eq!(totals.unfinished, 0);
+            assert!(totals.elapsed_s < 3.0 * (limit + 10) as f64);
+        }
+        (Some(limit), Some(_)) => assert!(totals.started + totals.unstarted <= limit),
+        _ => {}
+    }
+    if let Some(duration) = spec.duration {
+        assert!(totals.elapsed_s <= duration.as_secs_f64());
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut retried = 0;
+    for seed in 0..CASES {
+        let outcomes = std::panic::catch_unwind(|| one_case(seed));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
+        seen.extend(outcomes.record.outcomes.keys().copied());
+        retried += outcomes.record.totals.retried;
+    }
+    // The chaos reaches whatever can happen without names, TLS and expectations.
+    use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
+    let beyond = [
+        Dns,
+        NoLocalPort,
+        Tls,
+        UnexpectedBody,
+        UnexpectedSize,
+        ConnectFailed,
+    ];
+    for outcome in Outcome::ALL {
+        let is_expected = !beyond.contains(outcome);
+        assert_eq!(seen.contains(outcome), is_expected, "{outcome:?}");
+    }
+    assert!(retried > 0);
+}
+
+#[test]
+fn a_case_is_the_same_each_time() {
+    for seed in [3, 99, 1234] {
+        let (one, two) = (one_case(seed).record, one_case(seed).record);
+        assert_eq!(one.totals, two.totals);
+        assert_eq!(one.outcomes, two.outcomes);
+        assert_eq!(one.histograms, two.histograms);
+        assert_eq!(one.series, two.series);
+    }
+}

@@ -1,0 +1,419 @@
+//! Streams and connections that come to an end before their answers: what is sent again, and what
+//! everything is counted as.
+
+use prony_record::Outcome;
+
+use super::server::{
+    CANCEL, END_STREAM, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway, head, ping,
+    reset, settings,
+};
+use super::*;
+use crate::socket::Close;
+use crate::socket::simulated::Taken;
+
+#[test]
+fn a_refused_request_is_sent_once_more() {
+    // Whatever its method: nothing was done with it.
+    for words in ["-X GET", "-X POST --body something"] {
+        let server = TwoServer::new(|call| match call.number % 10 {
+            3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
+            _ => after(ms(10), ok(call.stream)),
+        });
+        let (outcomes, seen) = load(&format!("{words} -c 2 --streams 5 -n 90"), server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 90)]);
+        let record = &outcomes.record;
+        assert_eq!(record.totals.retried, 10);
+        assert_eq!(seen.borrow().calls.len(), 100);
+        assert_eq!(outcomes.connects(), 2);
+        // Its clock runs on.
+        assert_us(record.response_time_us.max, 14_000);
+        assert_us(record.response_time_us.p50, 10_000);
+    }
+}
+
+#[test]
+fn a_request_that_is_refused_twice_has_failed() {
+    let server = TwoServer::new(|call| after(ms(4), reset(call.stream, REFUSED_STREAM)));
+    let (outcomes, seen) = load("-c 2 --streams 5 -n 40", server);
+    assert_eq!(outcomes.all(), [(Outcome::Reset, 40)]);
+    assert_eq!(outcomes.record.totals.retried, 40);
+    assert_eq!(seen.borrow().calls.len(), 80);
+    let findings = &outcomes.record.findings;
+    let told = |finding: &prony_record::Finding| finding.text.contains("refused the request twice");
+    assert!(findings.iter().any(told), "{findings:?}");
+}
+
+#[test]
+fn a_stream_that_is_reset_has_failed_alone() {
+    let server = TwoServer::new(|call| {
+        let half = [head(call.stream, OK, 0), data(call.stream, b"h", 0)].concat();
+        match call.number % 4 {
+            0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
+            1 => {
+                let mut steps = after(ms(1), half);
+                steps.extend(after(ms(2), reset(call.stream, CANCEL)));
+                steps
+            }
+            _ => after(ms(10), ok(call.stream)),
+        }
+    });
+    let (outcomes, _) = load("-c 1 --streams 4 -n 400", server);
+    let expected = [(Outcome::Ok, 200), (Outcome::Reset, 200)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.record.totals.retried, 0);
+    assert_eq!(outcomes.connects(), 1);
+    assert_eq!(outcomes.record.status[&200], 200);
+}
+
+#[test]
+fn a_stream_that_breaks_the_protocol_has_failed_alone() {
+    // Its head says that 5 bytes come (content-length in the static table: 28).
+    let server = TwoServer::new(|call| match call.number {
+        7 => {
+            let fields = b"\x88\x0f\x0d\x015";
+            let head = server::frame(server::HEADERS, 0x4, call.stream, fields);
+            after(ms(3), [head, data(call.stream, b"hi", END_STREAM)].concat())
+        }
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, _) = load("-c 1 --streams 4 -n 40", server);
+    let expected = [(Outcome::Ok, 39), (Outcome::Protocol, 1)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.connects(), 1);
+}
+
+#[test]
+fn a_connection_that_breaks_the_protocol_fails_its_streams_and_is_replaced() {
+    // DATA on a stream that was never begun.
+    let server = TwoServer::new(|call| match call.number {
+        9 => after(ms(3), data(99, b"hi", 0)),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, seen) = load("-c 1 --streams 4 -n 40", server);
+    let expected = [(Outcome::Ok, 36), (Outcome::Protocol, 4)];
+    assert_eq!(outcomes.all(), expected);
+    let seen = seen.borrow();
+    // The server is told why, and given 10 ms to close.
+    assert_eq!(seen.goaways, 1);
+    assert_eq!(outcomes.logs[0].borrow().connects[1], ms(23 + 10));
+    assert_eq!(outcomes.logs[0].borrow().closes[0], Close::Abort);
+    // The seats' clocks stand still for that time.
+    assert_us(outcomes.record.response_time_us.max, 10_000);
+}
+
+#[test]
+fn a_server_that_closes_on_being_told_is_loaded_again_at_once() {
+    let server = TwoServer::new(|call| match call.number {
+        9 => {
+            let mut steps = after(ms(3), data(99, b"hi", 0));
+            steps.push((ms(5), Step::Send(ok(call.stream))));
+            steps.push((ms(6), Step::Close));
+            steps
+        }
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, _) = load("-c 1 --streams 4 -n 40", server);
+    let expected = [(Outcome::Ok, 36), (Outcome::Protocol, 4)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.logs[0].borrow().connects[1], ms(26));
+}
+
+#[test]
+fn a_server_of_http1_is_a_protocol_error_each_time() {
+    let answer = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n";
+    let server = TwoServer::new(|_| Vec::new()).greeting(move |_| {
+        let mut steps = after(ms(1), &answer[..]);
+        steps.push((ms(1), Step::Close));
+        steps
+    });
+    let (outcomes, _) = load("-c 2 --streams 3 -n 10", server);
+    assert_eq!(outcomes.all(), [(Outcome::Protocol, 10)]);
+    assert_eq!(outcomes.connects(), 10);
+}
+
+#[test]
+fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
+    for words in ["-X GET", "-X POST --body something"] {
+        // When the 14th request comes, the fourth of its round, the server takes up no more than the
+        // round's first two, and closes once they are answered.
+        let server = TwoServer::new(|call| match (call.connection, call.number) {
+            (0, 13) => {
+                let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
+                steps.push((ms(10), Step::Close));
+                steps
+            }
+            (0, 12 | 14..) => Vec::new(),
+            _ => after(ms(10), ok(call.stream)),
+        });
+        let (outcomes, seen) = load(&format!("{words} -c 1 --streams 5 -n 50"), server);
+        let record = &outcomes.record;
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 50)], "{words}");
+        assert_eq!(record.totals.retried, 3);
+        let seen = seen.borrow();
+        assert_eq!((seen.on(0), seen.on(1)), (15, 38));
+        // Nobody waits for the earlier ones to end, and those that end don't come back.
+        assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(20)]);
+        assert_us(record.response_time_us.max, 10_000);
+    }
+}
+
+#[test]
+fn what_goaway_sends_back_twice_has_failed() {
+    let server = TwoServer::new(|_| after(ms(1), goaway(0, NO_ERROR)));
+    let (outcomes, seen) = load("-c 1 --streams 5 -n 50", server);
+    assert_eq!(outcomes.all(), [(Outcome::Reset, 50)]);
+    assert_eq!(outcomes.record.totals.retried, 50);
+    assert_eq!(seen.borrow().calls.len(), 100);
+}
+
+#[test]
+fn goaway_and_a_close_with_streams_open() {
+    // The connection has served requests: those that may be repeated are, the others are lost.
+    for (words, outcome, retried) in [
+        ("-X GET", Outcome::Ok, 5),
+        ("-X POST", Outcome::ClosedEarly, 0),
+    ] {
+        let server = TwoServer::new(|call| match (call.connection, call.number) {
+            (0, 10) => {
+                let mut steps = after(ms(2), goaway(0x7fff_ffff, NO_ERROR));
+                steps.push((ms(3), Step::Close));
+                steps
+            }
+            (0, 11..) => Vec::new(),
+            _ => after(ms(10), ok(call.stream)),
+        });
+        let (outcomes, _) = load(&format!("{words} -c 1 --streams 5 -n 50"), server);
+        let record = &outcomes.record;
+        assert_eq!(
+            outcomes.count(outcome),
+            5 + 45 * u64::from(outcome == Outcome::Ok)
+        );
+        assert_eq!(record.totals.ok + record.totals.failed, 50);
+        assert_eq!(record.totals.retried, retried);
+        assert_eq!(outcomes.connects(), 2);
+    }
+}
+
+#[test]
+fn goaway_between_requests_costs_nothing() {
+    // One each 50 ms, answered in 10; GOAWAY 10 ms after each third answer.
+    let server = TwoServer::new(|call| {
+        let mut steps = after(ms(10), ok(call.stream));
+        if call.number % 3 == 2 {
+            steps.extend(after(ms(20), goaway(call.stream, NO_ERROR)));
+        }
+        steps
+    });
+    let (outcomes, _) = load("-r 20 -c 1 --streams 5 -n 30", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
+    let record = &outcomes.record;
+    assert_eq!((record.totals.retried, outcomes.connects()), (0, 10));
+    assert_us(record.response_time_us.max, 10_000);
+}
+
+#[test]
+fn a_close_between_requests_costs_nothing() {
+    for last in [Step::Close, Step::Fail(libc::ECONNRESET)] {
+        let server = TwoServer::new(move |call| {
+            let mut steps = after(ms(10), ok(call.stream));
+            steps.push((ms(20), last.clone()));
+            steps
+        });
+        let (outcomes, _) = load("-r 20 -c 1 --streams 5 -n 30", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
+        assert_eq!(outcomes.record.totals.retried, 0);
+        assert_eq!(outcomes.connects(), 30);
+    }
+}
+
+/// A server that ends its first connection while four streams are open on its `round`-th round: one
+/// has its head, one a part of its body, two nothing.
+fn cut(round: u64, last: Step) -> TwoServer {
+    TwoServer::new(move |call| {
+        if call.connection > 0 || call.number < 4 * round {
+            return after(ms(10), ok(call.stream));
+        }
+        let half = [head(call.stream, OK, 0), data(call.stream, b"h", 0)].concat();
+        match call.number % 4 {
+            0 => after(ms(1), head(call.stream, OK, 0)),
+            1 => after(ms(2), half),
+            2 => vec![(ms(5), last.clone())],
+            _ => Vec::new(),
+        }
+    })
+}
+
+#[test]
+fn a_connection_that_ends_with_streams_open() {
+    use Outcome::{ClosedEarly, Ok, Reset, Truncated};
+    let reset = Step::Fail(libc::ECONNRESET);
+    for (words, round, last, expected, retried) in [
+        // It has served requests: what nothing came for is sent again, if it may be.
+        ("-X GET", 2, Step::Close, vec![(Ok, 38), (Truncated, 2)], 2),
+        ("-X GET", 2, reset.clone(), vec![(Ok, 38), (Reset, 2)], 2),
+        (
+            "-X POST",
+            2,
+            Step::Close,
+            vec![(Ok, 36), (ClosedEarly, 2), (Truncated, 2)],
+            0,
+        ),
+        ("-X POST", 2, reset.clone(), vec![(Ok, 36), (Reset, 4)], 0),
+        // It has served nothing: the server is at fault.
+        (
+            "-X GET",
+            0,
+            Step::Close,
+            vec![(Ok, 36), (ClosedEarly, 2), (Truncated, 2)],
+            0,
+        ),
+        ("-X GET", 0, reset, vec![(Ok, 36), (Reset, 4)], 0),
+    ] {
+        let words = format!("{words} -c 1 --streams 4 -n 40");
+        let (outcomes, _) = load(&words, cut(round, last.clone()));
+        let mut all = outcomes.all();
+        let mut expected = expected;
+        all.sort_by_key(|(outcome, _)| format!("{outcome:?}"));
+        expected.sort_by_key(|(outcome, _)| format!("{outcome:?}"));
+        assert_eq!(all, expected, "{words} {last:?}");
+        assert_eq!(outcomes.record.totals.retried, retried, "{words} {last:?}");
+        assert_eq!(outcomes.connects(), 2, "{words} {last:?}");
+    }
+}
+
+#[test]
+fn a_request_is_not_sent_a_third_time() {
+    // Each connection serves four requests and ends with the next four.
+    let server = TwoServer::new(|call| match call.stream {
+        1..9 => after(ms(10), ok(call.stream)),
+        9 => vec![(ms(5), Step::Close)],
+        _ => Vec::new(),
+    });
+    let (outcomes, seen) = load("-c 1 --streams 4 -n 40", server);
+    let totals = &outcomes.record.totals;
+    assert_eq!(outcomes.count(Outcome::Ok), totals.ok);
+    // Eight a connection: four that are answered, and four that go to the next, where they are
+    // answered.
+    assert_eq!((totals.ok, totals.retried), (40, 36));
+    assert_eq!(seen.borrow().calls.len() as u64, 40 + totals.retried);
+}
+
+#[test]
+fn a_failed_send_waits_for_what_the_server_has_said() {
+    // The fourth send carries two requests and fails, after which one of them is answered.
+    let server = TwoServer::new(|call| match call.number {
+        4 => {
+            let mut steps = after(ms(2), ok(call.stream));
+            steps.push((ms(3), Step::Close));
+            steps
+        }
+        5 => Vec::new(),
+        _ => after(ms(10), ok(call.stream)),
+    })
+    .taking({
+        let mut sends = 0;
+        move |_| {
+            sends += 1;
+            match sends {
+                4 => Taken::Fail(ms(1), libc::ECONNRESET),
+                _ => Taken::AtOnce,
+            }
+        }
+    });
+    let (outcomes, _) = load("-X POST -c 1 --streams 2 -n 20", server);
+    let expected = [(Outcome::Ok, 19), (Outcome::Reset, 1)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(23)]);
+}
+
+#[test]
+fn a_send_that_fails_between_requests_costs_nothing() {
+    // The acknowledgement of a ping fails, and the peer says nothing of its end.
+    let server = TwoServer::new(|call| {
+        let mut steps = after(ms(10), ok(call.stream));
+        steps.extend(after(ms(20), ping()));
+        steps
+    })
+    .taking({
+        let mut sends = 0;
+        move |connection| {
+            sends += u64::from(connection == 0);
+            match (connection, sends) {
+                // Settings are acknowledged by the second.
+                (0, 3) => Taken::Fail(Nanos::ZERO, libc::EPIPE),
+                _ => Taken::AtOnce,
+            }
+        }
+    });
+    let (outcomes, _) = load("-r 20 -c 1 --streams 5 -n 10", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
+    assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(50)]);
+    assert_us(outcomes.record.response_time_us.max, 10_000);
+}
+
+#[test]
+fn a_connection_for_each_request() {
+    let server = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
+    let (outcomes, seen) = load("-c 4 --no-keepalive -n 100", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+    assert_eq!(outcomes.connects(), 100);
+    assert!(seen.borrow().calls.iter().all(|call| call.stream == 1));
+    assert_us(outcomes.record.response_time_us.min, 13_000);
+    assert_us(outcomes.record.response_time_us.max, 13_000);
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.325);
+}
+
+#[test]
+fn a_connection_for_each_request_whatever_becomes_of_it() {
+    let server = TwoServer::new(|call| match call.number % 5 {
+        0 => after(ms(3), reset(call.stream, INTERNAL_ERROR)),
+        1 => Vec::new(),
+        2 => after(ms(3), reset(call.stream, REFUSED_STREAM)),
+        3 => after(ms(1), ping()),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let words = "-c 1 --no-keepalive -n 100 --timeout 50ms";
+    let (outcomes, seen) = load(words, server);
+    assert_eq!(outcomes.connects(), seen.borrow().calls.len());
+    assert_eq!(outcomes.record.totals.started, 100);
+    assert!(seen.borrow().calls.iter().all(|call| call.stream == 1));
+}
+
+#[test]
+fn a_connect_that_fails_fails_all_that_wait_for_it() {
+    // GOAWAY sends four requests to a connection that is refused.
+    let mut connects = 0;
+    let server = TwoServer::new(|call| match (call.connection, call.number) {
+        (0, 3) => after(ms(1), goaway(0, NO_ERROR)),
+        (0, _) => Vec::new(),
+        _ => after(ms(10), ok(call.stream)),
+    })
+    .connecting(move |_| {
+        connects += 1;
+        match connects {
+            2 => Connect::Fail(ms(1), libc::ECONNREFUSED),
+            _ => Connect::Accept(Nanos::ZERO),
+        }
+    });
+    let (outcomes, _) = load("-c 1 --streams 4 -n 40", server);
+    let expected = [(Outcome::Ok, 36), (Outcome::ConnectRefused, 4)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.record.totals.retried, 4);
+    // All four seats rest.
+    assert_eq!(outcomes.logs[0].borrow().connects, [0, 1, 12].map(ms));
+}
+
+#[test]
+fn pings_and_settings_are_answered_between_requests() {
+    let server = TwoServer::new(|call| {
+        let mut steps = after(ms(10), ok(call.stream));
+        steps.extend(after(ms(15), ping()));
+        steps.extend(after(ms(16), settings(&[(0x99, 5)])));
+        steps
+    });
+    let (outcomes, seen) = load("-r 20 -c 1 --streams 5 -n 30", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
+    // The load is over before the last ones.
+    assert_eq!(seen.borrow().acks, 1 + 29);
+    assert_eq!(outcomes.connects(), 1);
+}

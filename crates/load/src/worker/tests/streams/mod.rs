@@ -1,0 +1,34 @@
+//! HTTP/2: many requests on a connection, against a server in memory.
+
+mod chaos;
+mod ends;
+mod limits;
+mod loops;
+mod server;
+mod timeouts;
+
+use super::*;
+use server::{Call, Seen, Steps, TwoServer, after, ok};
+
+/// A server that answers everything after the same time.
+fn steady(service: Nanos) -> TwoServer {
+    TwoServer::new(move |call| after(service, ok(call.stream)))
+}
+
+/// What a load gave, and what its server saw.
+fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<Seen>>) {
+    let seen = server.seen();
+    let spec = spec(&format!("--http 2 {words}"));
+    (simulate(&spec, vec![Box::new(server)]), seen)
+}
+
+/// To the histogram's resolution.
+fn assert_us(seen: f64, expected: u64) {
+    let expected = expected as f64;
+    let is_close = (seen - expected).abs() <= expected * 0.001;
+    assert!(is_close, "{seen} µs for {expected} µs");
+}
+
+fn has_finding(outcomes: &Outcomes, id: &str) -> bool {
+    outcomes.record.findings.iter().any(|f| f.id == id)
+}

@@ -1,0 +1,365 @@
+//! A server of HTTP/2 in memory, made of scripts: it reads the client's frames, holds it to the
+//! protocol, and says what the scripts say. It shares nothing with the client's own HTTP/2.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use prony_record::Nanos;
+
+use crate::socket::simulated::{Asked, Connect, Reply, Server, Step, Taken};
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const SETTINGS: u8 = 4;
+pub(super) const PING: u8 = 6;
+pub(super) const GOAWAY: u8 = 7;
+pub(super) const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+
+pub(super) const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+
+pub(super) const NO_ERROR: u32 = 0;
+pub(super) const INTERNAL_ERROR: u32 = 2;
+pub(super) const REFUSED_STREAM: u32 = 7;
+pub(super) const CANCEL: u32 = 8;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// RFC 9113 §6.9.2.
+const INITIAL_WINDOW: i64 = 65_535;
+
+/// A frame as bytes (RFC 9113 §4.1).
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// An answer's head; `status` is an entry of the static table (RFC 7541 appendix A).
+pub(super) fn head(stream: u32, status: u8, flags: u8) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | flags, stream, &[status])
+}
+
+/// `:status` 200 and 500 in the static table.
+pub(super) const OK: u8 = 0x88;
+pub(super) const FAILED: u8 = 0x8e;
+
+/// A head with status 103.
+pub(super) fn interim(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream, b"\x08\x03103")
+}
+
+pub(super) fn trailers(stream: u32) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x00\x01x\x01y")
+}
+
+pub(super) fn data(stream: u32, body: &[u8], flags: u8) -> Vec<u8> {
+    frame(DATA, flags, stream, body)
+}
+
+/// A whole answer with a body of two bytes.
+pub(super) fn ok(stream: u32) -> Vec<u8> {
+    [head(stream, OK, 0), data(stream, b"hi", END_STREAM)].concat()
+}
+
+pub(super) fn reset(stream: u32, code: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+pub(super) fn goaway(last: u32, code: u32) -> Vec<u8> {
+    let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
+    frame(GOAWAY, 0, 0, &payload)
+}
+
+pub(super) fn ping() -> Vec<u8> {
+    frame(PING, 0, 0, b"are you?")
+}
+
+pub(super) fn window_update(stream: u32, more: u32) -> Vec<u8> {
+    frame(WINDOW_UPDATE, 0, stream, &more.to_be_bytes())
+}
+
+pub(super) fn settings(list: &[(u16, u32)]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for (name, value) in list {
+        payload.extend(name.to_be_bytes());
+        payload.extend(value.to_be_bytes());
+    }
+    frame(SETTINGS, 0, 0, &payload)
+}
+
+pub(super) const MOST_STREAMS: u16 = 3;
+pub(super) const STREAM_WINDOW: u16 = 4;
+pub(super) const MOST_FIELD_BYTES: u16 = 6;
+
+/// So many streams are allowed at once.
+pub(super) fn limit(streams: u32) -> Vec<u8> {
+    settings(&[(MOST_STREAMS, streams)])
+}
+
+/// What a server does after so long.
+pub(super) type Steps = Vec<(Nanos, Step)>;
+
+pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
+    vec![(time, Step::Send(bytes.into()))]
+}
+
+/// A whole request.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) now: Nanos,
+    /// Counts connections, from 0.
+    pub(super) connection: u64,
+    pub(super) port: u16,
+    pub(super) stream: u32,
+    /// Counts requests on all connections, from 0.
+    pub(super) number: u64,
+    /// The first field of the request: its method.
+    pub(super) method: u8,
+    /// Bytes of its body.
+    pub(super) body: usize,
+}
+
+/// `:method` in the static table.
+pub(super) const GET: u8 = 0x82;
+pub(super) const POST: u8 = 0x83;
+
+/// What the client said, for tests to look at.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Whole requests, in order.
+    pub(super) calls: Vec<Call>,
+    /// Streams that the client reset: when, on which connection.
+    pub(super) resets: Vec<(Nanos, u64)>,
+    /// GOAWAY of the client.
+    pub(super) goaways: u32,
+    /// Acknowledged settings.
+    pub(super) acks: u32,
+}
+
+impl Seen {
+    /// How many requests came at each moment.
+    pub(super) fn at(&self, now: Nanos) -> usize {
+        self.calls.iter().filter(|call| call.now == now).count()
+    }
+
+    /// How many requests came on a connection.
+    pub(super) fn on(&self, connection: u64) -> usize {
+        let on = |call: &&Call| call.connection == connection;
+        self.calls.iter().filter(on).count()
+    }
+}
+
+/// One connection, as far as the server has read it.
+#[derive(Default)]
+struct Peer {
+    unread: Vec<u8>,
+    has_preface: bool,
+    has_settings: bool,
+    has_acknowledged: bool,
+    speaks_from: Nanos,
+    last_stream: u32,
+    /// Requests that are not whole.
+    open: HashMap<u32, Open>,
+    window: i64,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    method: u8,
+    body: usize,
+    window: i64,
+}
+
+type Script<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
+
+/// See the module.
+pub(super) struct TwoServer {
+    connect: Script<Nanos, Connect>,
+    /// What is said on each new connection, when its preface comes.
+    greet: Script<u64, Steps>,
+    answer: Box<dyn FnMut(&Call) -> Steps>,
+    taken: Script<u64, Taken>,
+    /// What a stream may send at first, and when it may send more of what it has sent; never without.
+    windows: (i64, Option<Nanos>),
+    /// It answers a request's head and leaves its body unread.
+    answers_heads: bool,
+    peers: HashMap<u64, Peer>,
+    seen: Rc<RefCell<Seen>>,
+}
+
+impl TwoServer {
+    /// It takes connections at once, says its settings at once, and answers by a script.
+    pub(super) fn new(answer: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
+        TwoServer {
+            connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
+            greet: Box::new(|_| after(Nanos::ZERO, settings(&[]))),
+            answer: Box::new(answer),
+            taken: Box::new(|_| Taken::AtOnce),
+            windows: (INITIAL_WINDOW, Some(Nanos::ZERO)),
+            answers_heads: false,
+            peers: HashMap::new(),
+            seen: Rc::default(),
+        }
+    }
+
+    pub(super) fn connecting(
+        mut self,
+        connect: impl FnMut(Nanos) -> Connect + 'static,
+    ) -> TwoServer {
+        self.connect = Box::new(connect);
+        self
+    }
+
+    pub(super) fn greeting(mut self, greet: impl FnMut(u64) -> Steps + 'static) -> TwoServer {
+        self.greet = Box::new(greet);
+        self
+    }
+
+    /// When each send on the connection of this number is taken over.
+    pub(super) fn taking(mut self, taken: impl FnMut(u64) -> Taken + 'static) -> TwoServer {
+        self.taken = Box::new(taken);
+        self
+    }
+
+    /// Its settings say how much a stream may send at first. More of it may be sent after a while.
+    pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> TwoServer {
+        self.windows = (i64::from(bytes), opened);
+        self.greeting(move |_| after(Nanos::ZERO, settings(&[(STREAM_WINDOW, bytes)])))
+    }
+
+    pub(super) fn answering_heads(mut self) -> TwoServer {
+        self.answers_heads = true;
+        self
+    }
+
+    pub(super) fn seen(&self) -> Rc<RefCell<Seen>> {
+        self.seen.clone()
+    }
+
+    fn read(&mut self, asked: &Asked) -> Steps {
+        let mut steps = Vec::new();
+        let (first, opened) = self.windows;
+        let peer = self.peers.entry(asked.connection).or_insert_with(|| Peer {
+            window: INITIAL_WINDOW,
+            ..Peer::default()
+        });
+        peer.unread.extend(&asked.bytes);
+        if !peer.has_preface {
+            assert!(peer.unread.starts_with(PREFACE), "{:?}", peer.unread);
+            peer.unread.drain(..PREFACE.len());
+            peer.has_preface = true;
+            steps.extend((self.greet)(asked.connection));
+            // Nothing is said before the settings.
+            let first = steps.iter().map(|(after, _)| *after).min();
+            peer.speaks_from = asked.now + first.unwrap_or_default();
+        }
+        let hold_back = peer.speaks_from.since(asked.now);
+        while let Some((kind, flags, stream, payload)) = take_frame(&mut peer.unread) {
+            let was_first = !std::mem::replace(&mut peer.has_settings, true);
+            assert_eq!(was_first, was_first && kind == SETTINGS, "frame {kind}");
+            assert!(payload.len() <= 16_384, "a frame of {}", payload.len());
+            let mut seen = self.seen.borrow_mut();
+            match kind {
+                SETTINGS if flags & ACK == 0 => {}
+                SETTINGS => {
+                    seen.acks += 1;
+                    // From here on the client keeps to the first settings (RFC 9113 §6.9.2).
+                    if !std::mem::replace(&mut peer.has_acknowledged, true) {
+                        for open in peer.open.values_mut() {
+                            open.window += first - INITIAL_WINDOW;
+                        }
+                    }
+                }
+                GOAWAY => seen.goaways += 1,
+                RST_STREAM => {
+                    peer.open.remove(&stream);
+                    seen.resets.push((asked.now, asked.connection));
+                }
+                HEADERS => {
+                    let follows = stream % 2 == 1 && stream > peer.last_stream;
+                    assert!(follows, "stream {stream} after {}", peer.last_stream);
+                    peer.last_stream = stream;
+                    let open = Open {
+                        method: payload[0],
+                        body: 0,
+                        window: match peer.has_acknowledged {
+                            true => first,
+                            false => INITIAL_WINDOW,
+                        },
+                    };
+                    peer.open.insert(stream, open);
+                }
+                DATA => {
+                    let open = peer.open.get_mut(&stream).expect("DATA on an open stream");
+                    open.body += payload.len();
+                    open.window -= payload.len() as i64;
+                    peer.window -= payload.len() as i64;
+                    let is_kept = open.window >= 0 && peer.window >= 0;
+                    assert!(is_kept || payload.is_empty(), "windows are kept");
+                    if let Some(after) = opened.filter(|_| !payload.is_empty()) {
+                        let more = payload.len() as u32;
+                        open.window += i64::from(more);
+                        peer.window += i64::from(more);
+                        let both = [window_update(0, more), window_update(stream, more)].concat();
+                        steps.push((after.max(hold_back), Step::Send(both)));
+                    }
+                }
+                PING => assert_eq!(flags & ACK, ACK),
+                WINDOW_UPDATE | CONTINUATION => {}
+                _ => panic!("a client has no use for frame {kind}"),
+            }
+            let is_asked = match self.answers_heads {
+                true => kind == HEADERS,
+                false => matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0,
+            };
+            if is_asked {
+                let Open { method, body, .. } = peer.open[&stream];
+                if flags & END_STREAM != 0 {
+                    peer.open.remove(&stream);
+                }
+                let call = Call {
+                    now: asked.now,
+                    connection: asked.connection,
+                    port: asked.port,
+                    stream,
+                    number: seen.calls.len() as u64,
+                    method,
+                    body,
+                };
+                seen.calls.push(call.clone());
+                drop(seen);
+                let answer = (self.answer)(&call).into_iter();
+                steps.extend(answer.map(|(after, step)| (after.max(hold_back), step)));
+            }
+        }
+        steps
+    }
+}
+
+/// Takes the first frame, if it is whole: its type, flags, stream and payload.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
+    let &[a, b, c, kind, flags, d, e, f, g] = bytes.first_chunk::<9>()?;
+    let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    let payload = bytes.get(9..9 + length)?.to_vec();
+    bytes.drain(..9 + length);
+    Some((kind, flags, u32::from_be_bytes([d, e, f, g]), payload))
+}
+
+impl Server for TwoServer {
+    fn connect(&mut self, now: Nanos) -> Connect {
+        (self.connect)(now)
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        Reply {
+            steps: self.read(asked),
+            taken: (self.taken)(asked.connection),
+        }
+    }
+}

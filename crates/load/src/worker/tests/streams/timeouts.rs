@@ -1,0 +1,232 @@
+//! Requests that have no answer in time, and connections that may be dead.
+
+use prony_record::Outcome;
+
+use super::server::{goaway, limit, ping, reset, settings};
+use super::*;
+use crate::socket::simulated::Taken;
+
+/// A server that never answers the requests of these numbers, and the others after 10 ms.
+fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
+    TwoServer::new(move |call| match numbers(call.number) {
+        true => Vec::new(),
+        false => after(ms(10), ok(call.stream)),
+    })
+}
+
+#[test]
+fn a_timeout_cancels_one_stream_and_the_others_go_on() {
+    let words = "-c 1 --streams 4 -d 1s --timeout 100ms";
+    let (outcomes, seen) = load(words, silent_to(|number| number == 5));
+    assert_eq!(outcomes.count(Outcome::Timeout), 1);
+    assert_eq!(outcomes.connects(), 1);
+    let seen = seen.borrow();
+    // Request 5 began at 10 ms; its seat is used again from there.
+    assert_eq!(seen.resets, [(ms(110), 0)]);
+    assert_eq!((seen.at(ms(100)), seen.at(ms(110))), (3, 4));
+    assert_eq!(outcomes.count(Outcome::Ok), 4 * 99 - 10);
+    let times = &outcomes.record.response_time_us;
+    assert_us(times.p90, 10_000);
+    // What timed out is in the distribution with the time that it had.
+    assert_us(times.max, 100_000);
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_no_ones() {
+    // It comes on a stream that was cancelled, whose place has its next request by then.
+    let server = TwoServer::new(|call| {
+        let service = match call.number % 3 {
+            0 => ms(150),
+            _ => ms(7),
+        };
+        after(service, ok(call.stream))
+    });
+    let (outcomes, _) = load("-c 1 --streams 3 -n 90 --timeout 100ms", server);
+    let expected = [(Outcome::Ok, 60), (Outcome::Timeout, 30)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.connects(), 1);
+    assert_eq!(outcomes.record.totals.body_bytes_in, 2 * 60);
+    assert_us(outcomes.record.service_time_us.max, 100_000);
+}
+
+#[test]
+fn a_dead_connection_is_replaced_once_its_last_stream_has_timed_out() {
+    // Four streams on each of two connections; the second one dies with its second round.
+    let dead = |call: &Call| call.connection == 1 && call.now >= ms(10);
+    let server = TwoServer::new(move |call| match dead(call) {
+        true => Vec::new(),
+        false => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, seen) = load("-c 2 --streams 4 -d 1s --timeout 200ms", server);
+    let seen = seen.borrow();
+    assert_eq!(outcomes.count(Outcome::Timeout), 4);
+    assert_eq!(outcomes.connects(), 3);
+    assert_eq!(outcomes.logs[0].borrow().connects[2], ms(210));
+    assert_eq!(seen.on(1), 8);
+    assert_eq!(seen.on(0), 400);
+    assert_eq!(seen.on(2), 4 * 79);
+}
+
+#[test]
+fn a_connection_that_speaks_again_keeps_its_streams() {
+    // Both begin at 0; the first would be answered at 150 ms and times out at 100, the other began
+    // later and lives when the ping comes.
+    let server = TwoServer::new(|call| match call.number {
+        0 => after(ms(120), ping()),
+        1 => after(ms(115), ok(call.stream)),
+        _ => after(ms(10), ok(call.stream)),
+    })
+    .greeting(|_| after(Nanos::ZERO, settings(&[])));
+    // The second arrival comes 50 ms after the first.
+    let words = "-r 20 -c 1 --streams 2 -d 500ms --timeout 100ms";
+    let (outcomes, seen) = load(words, server);
+    let seen = seen.borrow();
+    // The third, due at 100 ms, waits: nothing has come since the first began. The ping at 120 ms
+    // lets it go.
+    assert_eq!(outcomes.connects(), 1);
+    assert_eq!(seen.at(ms(100)), 0);
+    assert_eq!(seen.at(ms(120)), 1);
+    // The second times out at 150 ms, its answer at 165 ms is nobody's.
+    assert_eq!(outcomes.count(Outcome::Timeout), 2);
+    assert_eq!(outcomes.count(Outcome::Ok), 8);
+    assert_us(outcomes.record.response_time_us.p50, 10_000);
+    assert_eq!(outcomes.record.generator.late_us.max, 0.0);
+}
+
+#[test]
+fn a_server_that_says_nothing_at_all_times_everything_out() {
+    let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
+    let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
+    assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
+    // Without SETTINGS one at a time on a connection, and each time on a new one.
+    assert_eq!(outcomes.connects(), 10);
+    assert_eq!(seen.borrow().calls.len(), 10);
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.5);
+}
+
+#[test]
+fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
+    // At 60 ms GOAWAY sends two requests back, and lets two finish that began at 10 ms; they never do.
+    let server = TwoServer::new(|call| match call.number {
+        0 | 1 => after(ms(10), ok(call.stream)),
+        2 | 3 => after(ms(60), ok(call.stream)),
+        4 | 5 => Vec::new(),
+        6 => after(Nanos::ZERO, goaway(11, 0)),
+        7 => Vec::new(),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, seen) = load("-c 1 --streams 4 -n 20 --timeout 100ms", server);
+    let expected = [(Outcome::Ok, 18), (Outcome::Timeout, 2)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.record.totals.retried, 2);
+    assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(60)]);
+    let seen = seen.borrow();
+    assert_eq!([60, 70, 100, 110].map(|at| seen.at(ms(at))), [4, 2, 2, 4]);
+}
+
+#[test]
+fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
+    // Three are never answered. The one that began at 60 ms is refused, as no more than two are
+    // allowed now, and waits for room.
+    let server = TwoServer::new(|call| match call.number {
+        0..3 => Vec::new(),
+        3 => after(ms(60), ok(call.stream)),
+        4 => after(ms(1), [limit(2), reset(call.stream, 7)].concat()),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
+    let (outcomes, seen) = load(words, server);
+    let expected = [(Outcome::Ok, 37), (Outcome::Timeout, 3)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.record.totals.retried, 1);
+    assert_eq!(outcomes.connects(), 1);
+    // From then on two at a time.
+    let seen = seen.borrow();
+    assert!((10..20).all(|round| seen.at(ms(10 * round)) == 2));
+}
+
+#[test]
+fn a_request_that_waits_for_room_times_out_alone() {
+    // Nothing is under way any more, and nothing is allowed: the connection is as good as before.
+    let server = TwoServer::new(|call| match call.number {
+        0 => after(ms(1), ok(call.stream)),
+        1 => {
+            let mut steps = after(ms(1), [limit(0), reset(call.stream, 7)].concat());
+            steps.extend(after(ms(150), limit(5)));
+            steps
+        }
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let words = "-c 1 --streams 1 -n 10 --timeout 100ms";
+    let (outcomes, _) = load(words, server);
+    let expected = [(Outcome::Ok, 9), (Outcome::Timeout, 1)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.connects(), 1);
+    // The next one waits from the timeout at 101 ms to the new limit at 151 ms.
+    assert_us(outcomes.record.service_time_us.max, 100_000);
+    assert_us(outcomes.record.response_time_us.p90, 60_000);
+}
+
+#[test]
+fn requests_that_wait_for_a_connection_time_out_beside_it() {
+    // GOAWAY sends three of four to a second connection, which is never made.
+    let mut connects = 0;
+    let server = TwoServer::new(|call| match call.number {
+        1 => after(ms(1), goaway(1, 0)),
+        0 => after(ms(20), ok(call.stream)),
+        _ => Vec::new(),
+    })
+    .connecting(move |_| {
+        connects += 1;
+        match connects {
+            1 => Connect::Accept(Nanos::ZERO),
+            _ => Connect::Never,
+        }
+    });
+    let words = "-c 1 --streams 4 -n 4 --timeout 100ms --connect-timeout 5s";
+    let (outcomes, _) = load(words, server);
+    let expected = [(Outcome::Ok, 1), (Outcome::Timeout, 3)];
+    assert_eq!(outcomes.all(), expected);
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
+}
+
+#[test]
+fn a_send_that_is_never_taken_is_a_timeout() {
+    let server = steady(ms(10)).taking(|connection| match connection {
+        0 => Taken::Never,
+        _ => Taken::AtOnce,
+    });
+    let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
+    let (outcomes, _) = load(words, server);
+    // The first of the connection was read. Nothing follows it.
+    assert_eq!(
+        outcomes.count(Outcome::Ok) + outcomes.count(Outcome::Timeout),
+        40
+    );
+    assert!(
+        outcomes.count(Outcome::Timeout) >= 3,
+        "{:?}",
+        outcomes.all()
+    );
+    assert!(outcomes.record.totals.elapsed_s < 2.0);
+}
+
+#[test]
+fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connection() {
+    for answers in [false, true] {
+        let server = TwoServer::new(move |call| match answers || call.connection > 0 {
+            true => after(ms(10), ok(call.stream)),
+            false => Vec::new(),
+        })
+        .taking(|connection| match connection {
+            0 => Taken::Fail(ms(1), libc::EPIPE),
+            _ => Taken::AtOnce,
+        });
+        let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
+        // What followed the failed send was never sent.
+        let timeouts = 4 - u64::from(answers);
+        assert_eq!(outcomes.count(Outcome::Timeout), timeouts);
+        assert_eq!(outcomes.count(Outcome::Ok), 40 - timeouts);
+        assert_eq!(outcomes.connects(), 2);
+    }
+}

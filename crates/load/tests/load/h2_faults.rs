@@ -136,7 +136,6 @@ fn what_goaway_leaves_out_is_sent_once_more() {
 }
 
 #[test]
-#[ignore = "waits"]
 fn what_goaway_leaves_out_waits_for_nobody() {
     // The server answers the first of three when it has the others on another connection.
     let server = Scripted::clear(|peer| {
@@ -181,6 +180,29 @@ fn a_server_that_goes_away_after_every_tenth_request_loses_none() {
             "{:?}",
             record.totals
         );
+    }
+}
+
+#[test]
+fn connections_that_go_away_slowly_one_after_the_other() {
+    // Each takes one request and goes away before it is answered, so that the next connection is
+    // there while this one still works.
+    let server = Scripted::clear(|peer| {
+        while peer.frame()?.kind != HEADERS {}
+        // At once, so that no second request begins in between.
+        peer.say(&[settings(&[]), goaway(1, 0)].concat())?;
+        std::thread::sleep(Duration::from_millis(20));
+        peer.say(&answer(1, b"fine"))?;
+        peer.hear_out()
+    });
+    for words in [
+        "-c 1 --streams 3",
+        "-c 3 --streams 2",
+        "-c 2 --streams 4 -t 2",
+    ] {
+        let record = server.load(&format!("-n 30 {words}"));
+        expect(&record, &[(Fine, 30)], "");
+        assert_eq!(record.totals.connections_opened, 30, "{words}");
     }
 }
 

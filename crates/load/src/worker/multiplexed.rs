@@ -267,6 +267,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.fail(index, outcome, Some(reason.clone()), now);
             return;
         }
+        // Nobody's request fails where none is under way, but it is told.
+        self.unasked += u64::from(self.slots[index as usize].under_way == 0);
         for seat in self.seats_of(index) {
             if self.is_carried(seat, index) {
                 self.record_failure(seat, outcome, Some(reason.clone()), now);

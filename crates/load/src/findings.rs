@@ -111,19 +111,25 @@ fn generator_saturated(record: &Record) -> Option<Finding> {
 /// The peer, and not the flag, said how many requests a connection carries.
 pub(crate) fn streams_limited(record: &Record, limit: u32) -> Finding {
     let wanted = record.load.streams;
-    let held = match record.negotiated.http.as_deref() {
-        Some("2") | None => format!(
-            "The server allows {limit} streams at once on a connection \
-             (SETTINGS_MAX_CONCURRENT_STREAMS)"
+    let (held, mend) = match record.negotiated.http.as_deref() {
+        Some("2") | None => (
+            format!(
+                "The server allows {limit} streams at once on a connection \
+                 (SETTINGS_MAX_CONCURRENT_STREAMS)"
+            ),
+            format!("Raise the server's limit, use more connections, or ask for {limit}."),
         ),
-        Some(_) => "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
+        Some(_) => (
+            "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
+            "Have the server speak HTTP/2 (--http 2 insists on it), or use more connections."
+                .to_owned(),
+        ),
     };
     Finding::new(
         "streams-limited",
         Severity::Warning,
         format!(
-            "{held}, and {wanted} were asked for: the load was lighter than --streams says. Raise the \
-             server's limit, use more connections, or ask for {limit}."
+            "{held}, and {wanted} were asked for: the load was lighter than --streams says. {mend}"
         ),
     )
 }
@@ -244,12 +250,21 @@ fn requests_retried(record: &Record) -> Option<Finding> {
         s if s > RETRIED.0 => Severity::Note,
         _ => return None,
     };
+    let lost = match record.negotiated.http.as_deref() {
+        Some("2") => {
+            "were lost by a connection that the server closed, or were on their way when it said that \
+             it takes no more (GOAWAY, REFUSED_STREAM)"
+        }
+        _ => {
+            "were lost by a connection that the server closed although it had said that it would keep \
+             it"
+        }
+    };
     Some(Finding::new(
         "requests-retried",
         severity,
         format!(
-            "{} of {} requests ({:.2}%) were lost by a connection that the server closed although \
-             it had said that it would keep it, and were sent once more. Their response times hold \
+            "{} of {} requests ({:.2}%) {lost}, and were sent once more. Their response times hold \
              both tries.",
             totals.retried,
             totals.started,

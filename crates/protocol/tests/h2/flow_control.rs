@@ -280,4 +280,9 @@ fn a_connection_that_failed_opens_no_windows() {
     client.receive(&frames.concat());
     assert_eq!(client.sent(), ["GOAWAY 0 1"]);
     assert!(!client.inner.connection.has_output());
+    // Nor does the next one, for which nothing has come.
+    client.inner.restart(SMALL);
+    client.get(0);
+    let sent = client.sent();
+    assert_eq!(sent[1..], ["SETTINGS 2=0 4=65535 6=65536", "HEADERS 1 END"]);
 }

@@ -32,6 +32,8 @@ fn busy() -> Client {
     client.get(1);
     client.receive(&headers(1, NO_FLAGS, OK));
     client.cancel(1);
+    client.get(2);
+    client.receive(&headers(5, END_STREAM, OK));
     client.sent();
     client
 }
@@ -54,6 +56,7 @@ fn frames_without_effect_are_not_taken_for_ever() {
             data(1, frames::PADDED, b"\x02\0\0"),
         ),
         ("empty DATA of a cancelled stream", data(3, NO_FLAGS, b"")),
+        ("empty DATA of a stream that ended", data(5, NO_FLAGS, b"")),
         ("heads of a cancelled stream", headers(3, NO_FLAGS, OK)),
         ("RST_STREAM of a cancelled stream", frames::rst_stream(3, 0)),
         ("WINDOW_UPDATE of a cancelled stream", window_update(3, 1)),

@@ -343,6 +343,22 @@ mod tests {
     }
 
     #[test]
+    fn a_known_block_is_looked_at_again_when_the_table_has_grown() {
+        let mut decoder = decoder();
+        let status = |fields: Result<Fields, HpackError>| fields.map(|fields| fields.status);
+        for (insertion, expected) in [
+            (b"\x48\x03404", 404),
+            (b"\x48\x03503", 503),
+            (b"\x48\x03404", 404),
+        ] {
+            assert!(decoder.decode(insertion).is_ok());
+            for _ in 0..2 {
+                assert_eq!(status(decoder.decode(b"\xbe")), Ok(Some(expected)));
+            }
+        }
+    }
+
+    #[test]
     fn a_list_beyond_the_limit_has_a_fault_and_little_memory() {
         let mut decoder = decoder();
         let entry = [b"\x40\x01a\x7f\x94\x0e".as_slice(), &[b'v'; 1939]].concat();

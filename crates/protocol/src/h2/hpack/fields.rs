@@ -264,11 +264,15 @@ mod tests {
         let good = fields(&[(":status", "204"), ("server", "x"), ("a", "")]);
         assert_eq!(good.head_status(), Ok(204));
         assert_eq!(good.list_bytes, 42 + 39 + 33);
-        let rows: [(&[(&str, &str)], FieldFault); 9] = [
+        let rows: [(&[(&str, &str)], FieldFault); 10] = [
             (&[], FieldFault::NoStatus),
             (&[("a", "b")], FieldFault::NoStatus),
             (
                 &[("a", "b"), (":status", "200")],
+                FieldFault::PseudoHeaderLate,
+            ),
+            (
+                &[("content-length", "1"), (":status", "200")],
                 FieldFault::PseudoHeaderLate,
             ),
             (

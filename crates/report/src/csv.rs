@@ -121,7 +121,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
     ]);
     let mut rows = Vec::new();
     for (place, variant) in verdict.variants.iter().enumerate() {
-        for metric in Metric::ALL {
+        for &metric in Metric::ALL {
             let Some(summary) = variant.metrics.get(&metric) else {
                 continue;
             };

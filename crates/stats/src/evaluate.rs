@@ -12,6 +12,7 @@ use crate::estimate::{Estimate, Interval};
 use crate::forecast::{Outlook, Step};
 use crate::looks::{LevelTable, Look, looks_until, spent_share};
 use crate::metric::{Direction, Metric, Scale};
+use crate::movement::{self, Movement};
 use crate::pairing::{self, Paired};
 use crate::sentence;
 use crate::summary::{self, VariantSummary};
@@ -29,6 +30,8 @@ pub struct Evaluation {
     pub comparisons: Vec<Comparison>,
     /// The same for all metrics outside the family that were measured.
     pub described: Vec<Description>,
+    /// What else differs between each variant and its baseline.
+    pub movements: Vec<Movement>,
     /// Main effects and two-way interactions, when the variants are a full product of two factors
     /// or more.
     pub effects: Vec<FactorEffect>,
@@ -113,6 +116,7 @@ pub fn evaluate_with(
         blocks: count,
         comparisons,
         described: describe(design, &pairs, blocks, miss),
+        movements: movement::of(design, &pairs, blocks, miss),
         effects: effects::of(design, blocks, miss),
         variants: summary::of(design, blocks),
         planned_next: design
@@ -373,7 +377,7 @@ fn describe(
 ) -> Vec<Description> {
     let mut described = Vec::new();
     for &pair in pairs {
-        for metric in Metric::ALL {
+        for &metric in Metric::ALL {
             if design.family.contains(&metric) {
                 continue;
             }

@@ -5,31 +5,125 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One number that each trial yields. The names, in JSON and in plans, are those of
-/// `verdict.json`; the unit ends the name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Metric {
+/// The table of metrics: what each is, its name in JSON and in plans (the unit ends it), what a
+/// sentence calls it, its unit, which way it is better, how variants are compared on it, and how it
+/// bears on a difference in speed. A new metric is one entry here, one value in the experiment's
+/// `runner/values.rs`, and its name in the schema.
+macro_rules! metrics {
+    ($($(#[$doc:meta])* $metric:ident = $name:literal, $noun:literal, $unit:ident, $direction:ident,
+        $scale:ident, $bearing:ident;)*) => {
+        /// One number that each trial yields. The names, in JSON and in plans, are those of
+        /// `verdict.json`; the unit ends the name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Metric {
+            $($(#[$doc])* $metric,)*
+        }
+
+        impl Metric {
+            /// Every metric, in the order in which they are printed.
+            pub const ALL: &'static [Metric] = &[$(Metric::$metric,)*];
+
+            /// The name in JSON and in plans.
+            pub fn name(self) -> &'static str {
+                match self { $(Metric::$metric => $name,)* }
+            }
+
+            /// What a sentence calls it.
+            pub fn noun(self) -> &'static str {
+                match self { $(Metric::$metric => $noun,)* }
+            }
+
+            /// What its values count.
+            pub fn unit(self) -> Unit {
+                match self { $(Metric::$metric => Unit::$unit,)* }
+            }
+
+            /// Which way it is better. What depends on how much work was done (network traffic) and
+            /// what tells about the generator has no better way.
+            pub fn direction(self) -> Direction {
+                match self { $(Metric::$metric => Direction::$direction,)* }
+            }
+
+            /// How variants are compared on it.
+            pub fn scale(self) -> Scale {
+                match self { $(Metric::$metric => Scale::$scale,)* }
+            }
+
+            /// How it bears on a difference in speed.
+            pub fn bearing(self) -> Bearing {
+                match self { $(Metric::$metric => Bearing::$bearing,)* }
+            }
+        }
+    };
+}
+
+metrics! {
     /// Successful requests a second.
-    RatePerS,
+    RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
     /// Median response time, microseconds.
-    P50Us,
+    P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
     /// 99th percentile of the response time, microseconds.
-    P99Us,
+    P99Us = "p99_us", "p99 response time", Micros, Lower, Ratio, Result;
     /// Share of the started requests that failed, 0 to 1.
-    FailedShare,
+    FailedShare = "failed_share", "failed share", Share, Lower, Difference, Result;
     /// CPU time of the services' process trees for each request, microseconds.
-    ServerCpuUsPerRequest,
+    ServerCpuUsPerRequest = "server_cpu_us_per_request", "server CPU per request", Micros, Lower, Ratio, Cost;
+    /// The part of it in user mode.
+    ServerCpuUserUsPerRequest = "server_cpu_user_us_per_request", "user CPU per request", Micros, Lower, Ratio, Cost;
+    /// The part of it in the kernel.
+    ServerCpuSystemUsPerRequest = "server_cpu_system_us_per_request", "system CPU per request", Micros, Lower, Ratio, Cost;
+    /// CPU time of the machine's soft interrupts for each request, microseconds: the network's
+    /// work that is charged to no process.
+    HostSoftirqUsPerRequest = "host_softirq_us_per_request", "softirq CPU of the machine per request", Micros, Neither, Ratio, Cost;
     /// User CPU of the services, percent of one core.
-    ServerCpuUserPercent,
+    ServerCpuUserPercent = "server_cpu_user_percent", "user CPU of the server", Percent, Lower, Ratio, Result;
     /// System CPU of the services, percent of one core.
-    ServerCpuSystemPercent,
+    ServerCpuSystemPercent = "server_cpu_system_percent", "system CPU of the server", Percent, Lower, Ratio, Result;
+    /// Context switches of the services' threads for each request.
+    ContextSwitchesPerRequest = "context_switches_per_request", "context switches per request", Count, Neither, Ratio, Cost;
     /// Resident memory of the services, bytes.
-    ServerMemoryBytes,
+    ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
     /// What the target's place sends, bits a second.
-    NetworkOutBitsPerS,
+    NetworkOutBitsPerS = "network_out_bits_per_s", "network traffic", BitsPerS, Neither, Ratio, Result;
+    /// Bytes of HTTP that the load received for each request, above TLS.
+    BytesInPerRequest = "bytes_in_per_request", "HTTP bytes received per request", Bytes, Neither, Ratio, Cost;
+    /// Bytes of bodies among them.
+    BodyBytesInPerRequest = "body_bytes_in_per_request", "body bytes per request", Bytes, Neither, Ratio, Cost;
+    /// Bytes through the link of the target's place, both ways, for each request; where the link is
+    /// its own.
+    LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
+    /// Connections that the load opened for each request.
+    ConnectionsPerRequest = "connections_per_request", "connections opened per request", Count, Neither, Difference, Cost;
+    /// TLS handshakes for each request.
+    TlsHandshakesPerRequest = "tls_handshakes_per_request", "TLS handshakes per request", Count, Neither, Difference, Cost;
+    /// Share of the TLS handshakes that went on from an earlier session, 0 to 1.
+    TlsResumedShare = "tls_resumed_share", "share of TLS handshakes resumed", Share, Neither, Difference, Saving;
+    /// TCP segments that the target's place sent again, for each request.
+    RetransmitsPerRequest = "retransmits_per_request", "TCP retransmits per request", Count, Neither, Difference, Cost;
+    /// Connections that listeners of the target's place dropped, for each request.
+    ListenDropsPerRequest = "listen_drops_per_request", "listen drops per request", Count, Neither, Difference, Cost;
     /// CPU time of the load generator for each request, microseconds.
-    GeneratorCpuUsPerRequest,
+    GeneratorCpuUsPerRequest = "generator_cpu_us_per_request", "generator CPU per request", Micros, Neither, Ratio, Aside;
+}
+
+/// What a metric's values count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Events a second.
+    PerS,
+    /// Microseconds.
+    Micros,
+    /// A share, 0 to 1.
+    Share,
+    /// Percent of one core.
+    Percent,
+    /// Bytes.
+    Bytes,
+    /// Bits a second.
+    BitsPerS,
+    /// A number of things.
+    Count,
 }
 
 /// Which way a metric is better.
@@ -49,87 +143,31 @@ pub enum Direction {
 pub enum Scale {
     /// The ratio within the block, on the log scale. Values must be above zero.
     Ratio,
-    /// The difference within the block, for shares that may be zero.
+    /// The difference within the block, for what may be zero.
     Difference,
 }
 
+/// How a metric bears on a difference in speed between two variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bearing {
+    /// It is the speed itself, or the speed times something else here: it explains nothing.
+    Result,
+    /// What a request takes: a variant of which it takes more could be slower for that.
+    Cost,
+    /// What spares a request something: a variant that has less of it could be slower for that.
+    Saving,
+    /// It may move along, but doesn't make a server slower by itself.
+    Aside,
+}
+
 impl Metric {
-    /// Every metric, in the order in which they are printed.
-    pub const ALL: [Metric; 10] = [
-        Metric::RatePerS,
-        Metric::P50Us,
-        Metric::P99Us,
-        Metric::FailedShare,
-        Metric::ServerCpuUsPerRequest,
-        Metric::ServerCpuUserPercent,
-        Metric::ServerCpuSystemPercent,
-        Metric::ServerMemoryBytes,
-        Metric::NetworkOutBitsPerS,
-        Metric::GeneratorCpuUsPerRequest,
-    ];
-
-    /// The name in JSON and in plans.
-    pub fn name(self) -> &'static str {
-        match self {
-            Metric::RatePerS => "rate_per_s",
-            Metric::P50Us => "p50_us",
-            Metric::P99Us => "p99_us",
-            Metric::FailedShare => "failed_share",
-            Metric::ServerCpuUsPerRequest => "server_cpu_us_per_request",
-            Metric::ServerCpuUserPercent => "server_cpu_user_percent",
-            Metric::ServerCpuSystemPercent => "server_cpu_system_percent",
-            Metric::ServerMemoryBytes => "server_memory_bytes",
-            Metric::NetworkOutBitsPerS => "network_out_bits_per_s",
-            Metric::GeneratorCpuUsPerRequest => "generator_cpu_us_per_request",
-        }
-    }
-
-    /// What a sentence calls it.
-    pub fn noun(self) -> &'static str {
-        match self {
-            Metric::RatePerS => "request rate",
-            Metric::P50Us => "median response time",
-            Metric::P99Us => "p99 response time",
-            Metric::FailedShare => "failed share",
-            Metric::ServerCpuUsPerRequest => "server CPU per request",
-            Metric::ServerCpuUserPercent => "user CPU of the server",
-            Metric::ServerCpuSystemPercent => "system CPU of the server",
-            Metric::ServerMemoryBytes => "server memory",
-            Metric::NetworkOutBitsPerS => "network traffic",
-            Metric::GeneratorCpuUsPerRequest => "generator CPU per request",
-        }
-    }
-
-    /// Which way it is better. What depends on how much work was done (network traffic) and what
-    /// tells about the generator has no better way.
-    pub fn direction(self) -> Direction {
-        match self {
-            Metric::RatePerS => Direction::Higher,
-            Metric::P50Us
-            | Metric::P99Us
-            | Metric::FailedShare
-            | Metric::ServerCpuUsPerRequest
-            | Metric::ServerCpuUserPercent
-            | Metric::ServerCpuSystemPercent
-            | Metric::ServerMemoryBytes => Direction::Lower,
-            Metric::NetworkOutBitsPerS | Metric::GeneratorCpuUsPerRequest => Direction::Neither,
-        }
-    }
-
-    /// How variants are compared on it.
-    pub fn scale(self) -> Scale {
-        match self {
-            Metric::FailedShare => Scale::Difference,
-            _ => Scale::Ratio,
-        }
-    }
-
-    /// Whether a trial can have measured this: a share lies between 0 and 1, and a ratio can only
-    /// be made of what is finite and above zero.
+    /// Whether a trial can have measured this: a share lies between 0 and 1, a count is not below
+    /// zero, and a ratio can only be made of what is finite and above zero.
     pub(crate) fn admits(self, value: f64) -> bool {
-        match self.scale() {
-            Scale::Ratio => value.is_finite() && value > 0.0,
-            Scale::Difference => (0.0..=1.0).contains(&value),
+        match (self.scale(), self.unit()) {
+            (Scale::Ratio, _) => value.is_finite() && value > 0.0,
+            (Scale::Difference, Unit::Share) => (0.0..=1.0).contains(&value),
+            (Scale::Difference, _) => value.is_finite() && value >= 0.0,
         }
     }
 }
@@ -165,9 +203,8 @@ impl FromStr for Metric {
     type Err = UnknownMetric;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Metric::ALL
-            .into_iter()
-            .find(|metric| metric.name() == name)
+        let mut all = Metric::ALL.iter().copied();
+        all.find(|metric| metric.name() == name)
             .ok_or_else(|| UnknownMetric(name.to_owned()))
     }
 }

@@ -3,7 +3,7 @@
 use crate::comparison::{Comparison, Description, Effect, Verdict};
 use crate::design::{Design, LEAST_BLOCKS};
 use crate::evaluate::too_few;
-use crate::metric::{Metric, Scale};
+use crate::metric::{Metric, Scale, Unit};
 
 /// One comparison of the family; `sharing` comparisons share the error rate.
 pub(crate) fn comparison(comparison: &Comparison, design: &Design, sharing: usize) -> String {
@@ -135,13 +135,6 @@ fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> Stri
             let faster = if change.mid < 0.0 { "slower" } else { "faster" };
             format!("{name} is {amount} {faster} than {against}")
         }
-        Metric::P50Us | Metric::P99Us => format!(
-            "the {} of {name} is {amount} {higher} than that of {against}",
-            metric.noun()
-        ),
-        Metric::FailedShare => {
-            format!("the failed share of {name} is {amount} {higher} than that of {against}")
-        }
         Metric::ServerCpuUsPerRequest => {
             format!("{name} needs {amount} {more} server CPU per request than {against}")
         }
@@ -160,6 +153,14 @@ fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> Stri
         Metric::GeneratorCpuUsPerRequest => {
             format!("{name} costs the generator {amount} {more} CPU per request than {against}")
         }
+        Metric::P50Us | Metric::P99Us | Metric::FailedShare | Metric::TlsResumedShare => format!(
+            "the {} of {name} is {amount} {higher} than that of {against}",
+            metric.noun()
+        ),
+        _ => format!(
+            "{name} has {amount} {more} {} than {against}",
+            metric.noun()
+        ),
     }
 }
 
@@ -173,7 +174,7 @@ fn complete_blocks(blocks: u32) -> String {
     counted(blocks, "complete block")
 }
 
-/// An effect in percent of the baseline, or in percentage points.
+/// An effect in percent of the baseline, in percentage points, or in things per 1,000 requests.
 pub(crate) struct Change {
     /// The estimate.
     pub(crate) mid: f64,
@@ -184,9 +185,10 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn of(metric: Metric, effect: &Effect) -> Option<Change> {
-        let percent = |value: f64| match metric.scale() {
-            Scale::Ratio => 100.0 * (value - 1.0),
-            Scale::Difference => 100.0 * value,
+        let percent = |value: f64| match (metric.scale(), metric.unit()) {
+            (Scale::Ratio, _) => 100.0 * (value - 1.0),
+            (Scale::Difference, Unit::Share) => 100.0 * value,
+            (Scale::Difference, _) => 1000.0 * value,
         };
         let mid = percent(effect.ratio.or(effect.difference)?);
         let ends = effect
@@ -197,9 +199,10 @@ impl Change {
             mid,
             ends,
             decimals: decimals(mid, ends),
-            unit: match metric.scale() {
-                Scale::Ratio => "%",
-                Scale::Difference => " percentage points",
+            unit: match (metric.scale(), metric.unit()) {
+                (Scale::Ratio, _) => "%",
+                (Scale::Difference, Unit::Share) => " percentage points",
+                (Scale::Difference, _) => " in 1,000",
             },
         })
     }

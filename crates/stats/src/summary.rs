@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{Design, Levels, Pair};
 use crate::estimate::{Estimate, mean};
-use crate::metric::{Direction, Metric, Scale};
+use crate::metric::{Direction, Metric, Scale, Unit};
 use crate::pairing;
 use crate::trials::Block;
 
@@ -51,8 +51,8 @@ pub(crate) fn of(design: &Design, blocks: &[Block<'_>]) -> Vec<VariantSummary> {
             trials: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
             relative_percent: relative_percent(design, blocks, variant),
             metrics: Metric::ALL
-                .into_iter()
-                .filter_map(|metric| Some((metric, summarise(blocks, variant, metric)?)))
+                .iter()
+                .filter_map(|&metric| Some((metric, summarise(blocks, variant, metric)?)))
                 .collect(),
         })
         .collect()
@@ -84,7 +84,10 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
         .map(|estimate| estimate.interval(MISS))
         .map(|interval| match metric.scale() {
             Scale::Ratio => interval.map(f64::exp),
-            Scale::Difference => interval.map(|share| share.clamp(0.0, 1.0)),
+            Scale::Difference if metric.unit() == Unit::Share => {
+                interval.map(|share| share.clamp(0.0, 1.0))
+            }
+            Scale::Difference => interval.map(|count| count.max(0.0)),
         })
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
     Some(MetricSummary {

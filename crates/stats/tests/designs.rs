@@ -306,7 +306,7 @@ fn contradictions_are_named() {
 
 #[test]
 fn metrics_have_the_names_of_the_document() {
-    for metric in Metric::ALL {
+    for &metric in Metric::ALL {
         assert_eq!(metric.name().parse(), Ok(metric));
         assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
     }

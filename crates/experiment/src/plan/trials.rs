@@ -139,7 +139,8 @@ pub(crate) fn read_metrics(node: &Node, reader: &mut Reader<'_>) -> Vec<Metric> 
         );
     }
     let judged: Vec<Metric> = Metric::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|metric| metric.direction() != Direction::Neither)
         .collect();
     let mut metrics: Vec<Metric> = Vec::new();

@@ -3,7 +3,7 @@
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
-use crate::telemetry::Summary;
+use crate::telemetry::{ServiceSummary, Summary};
 
 /// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
 /// the services used.
@@ -23,37 +23,92 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
         let share = record.totals.failed as f64 / record.totals.started as f64;
         values.insert(Metric::FailedShare, share);
     }
-    let generator = &record.generator;
     if ended > 0 {
-        let cpu_s = generator.cpu_user_s + generator.cpu_system_s;
-        values.insert(Metric::GeneratorCpuUsPerRequest, cpu_s * 1e6 / ended as f64);
+        values.extend(per_request(record, ended as f64));
     }
-    let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) else {
-        return values;
-    };
-    let services = telemetry.services.values();
-    let user: f64 = services
-        .clone()
-        .map(|service| service.cpu_user_percent)
-        .sum();
-    let system: f64 = services
-        .clone()
-        .map(|service| service.cpu_system_percent)
-        .sum();
-    let memory: f64 = services.map(|service| service.memory_mean_bytes).sum();
-    values.insert(Metric::ServerMemoryBytes, memory);
-    if record.totals.elapsed_s >= LEAST_WATCHED_S {
-        values.insert(Metric::ServerCpuUserPercent, user);
-        values.insert(Metric::ServerCpuSystemPercent, system);
-        if ended > 0 {
-            // Both are rates over nearly, but not exactly, the same window.
-            let requests_per_s = ended as f64 / record.totals.elapsed_s;
-            let cpu_us_per_s = (user + system) / 100.0 * 1e6;
-            values.insert(Metric::ServerCpuUsPerRequest, cpu_us_per_s / requests_per_s);
-        }
+    let handshakes = record.totals.tls_handshakes;
+    if handshakes > 0 {
+        let share = record.totals.tls_resumed as f64 / handshakes as f64;
+        values.insert(Metric::TlsResumedShare, share);
     }
+    if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
+        values.extend(watched(record, telemetry, target));
+    }
+    values
+}
+
+/// What the load itself counted, for each of the requests that ended.
+fn per_request(record: &Record, ended: f64) -> Values {
+    let totals = &record.totals;
+    let generator = &record.generator;
+    let cpu_s = generator.cpu_user_s + generator.cpu_system_s;
+    let mut values = Values::from([
+        (Metric::GeneratorCpuUsPerRequest, cpu_s * 1e6 / ended),
+        (Metric::BytesInPerRequest, totals.bytes_in as f64 / ended),
+        (
+            Metric::BodyBytesInPerRequest,
+            totals.body_bytes_in as f64 / ended,
+        ),
+        (
+            Metric::ConnectionsPerRequest,
+            totals.connections_opened as f64 / ended,
+        ),
+    ]);
+    if record.load.tls.is_some() {
+        let handshakes = totals.tls_handshakes as f64 / ended;
+        values.insert(Metric::TlsHandshakesPerRequest, handshakes);
+    }
+    values
+}
+
+/// What the host saw of the services. Its window is nearly, but not exactly, the load's, so that
+/// both are taken as rates.
+fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
+    let mut values = Values::new();
+    let sum = |of: fn(&ServiceSummary) -> f64| telemetry.services.values().map(of).sum::<f64>();
+    values.insert(Metric::ServerMemoryBytes, sum(|s| s.memory_mean_bytes));
     if let Some(service) = telemetry.services.get(target) {
         values.insert(Metric::NetworkOutBitsPerS, service.network_sent_bits_per_s);
+    }
+    if record.totals.elapsed_s < LEAST_WATCHED_S || telemetry.elapsed_s <= 0.0 {
+        return values;
+    }
+    let (user, system) = (sum(|s| s.cpu_user_percent), sum(|s| s.cpu_system_percent));
+    values.insert(Metric::ServerCpuUserPercent, user);
+    values.insert(Metric::ServerCpuSystemPercent, system);
+    let ended = record.totals.ok + record.totals.failed;
+    if ended == 0 {
+        return values;
+    }
+    let ended_per_s = ended as f64 / record.totals.elapsed_s;
+    let per_request = |per_s: f64| per_s / ended_per_s;
+    let cpu_us = |percent: f64| per_request(percent / 100.0 * 1e6);
+    values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
+    values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
+    values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
+    let softirq_us_per_s = telemetry.host.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
+    values.insert(
+        Metric::HostSoftirqUsPerRequest,
+        per_request(softirq_us_per_s),
+    );
+    let switches_per_s = sum(|s| s.context_switches_per_s);
+    values.insert(
+        Metric::ContextSwitchesPerRequest,
+        per_request(switches_per_s),
+    );
+    if let Some(service) = telemetry.services.get(target) {
+        let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
+        let (network, tcp) = (&service.network, &service.tcp);
+        // An interface that others use too says nothing of this service's requests.
+        if !network.shared {
+            let bytes = network.sent + network.received;
+            values.insert(Metric::LinkBytesPerRequest, counted(bytes));
+        }
+        values.insert(
+            Metric::RetransmitsPerRequest,
+            counted(tcp.retransmitted_segments),
+        );
+        values.insert(Metric::ListenDropsPerRequest, counted(tcp.listen_drops));
     }
     values
 }
@@ -61,7 +116,6 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::ServiceSummary;
 
     #[test]
     fn a_load_of_a_few_ticks_tells_nothing_of_the_cpu() {
@@ -71,6 +125,7 @@ mod tests {
             ..ServiceSummary::default()
         };
         let summary = Summary {
+            elapsed_s: 2.0,
             services: [("web".to_owned(), service)].into(),
             ..Summary::default()
         };

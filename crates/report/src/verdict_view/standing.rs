@@ -1,24 +1,20 @@
 //! How each variant stands on a metric: its figure, and what that is of its baseline's.
 
-use prony_stats::{Comparison, Effect, Metric, VerdictDocument};
+use prony_stats::{Comparison, Effect, Metric, Unit, VerdictDocument};
 
 use super::word;
 use crate::number;
 
 /// A value of a metric with its unit.
 pub(super) fn value(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::RatePerS => number::rate(value),
-        Metric::P50Us
-        | Metric::P99Us
-        | Metric::ServerCpuUsPerRequest
-        | Metric::GeneratorCpuUsPerRequest => number::time(value),
-        Metric::FailedShare => number::share(value),
-        Metric::ServerCpuUserPercent | Metric::ServerCpuSystemPercent => {
-            format!("{}%", number::significant(value, 3))
-        }
-        Metric::ServerMemoryBytes => number::bytes(value),
-        Metric::NetworkOutBitsPerS => number::bits_per_s(value),
+    match metric.unit() {
+        Unit::PerS => number::rate(value),
+        Unit::Micros => number::time(value),
+        Unit::Share => number::share(value),
+        Unit::Percent => format!("{}%", number::significant(value, 3)),
+        Unit::Bytes => number::bytes(value),
+        Unit::BitsPerS => number::bits_per_s(value),
+        Unit::Count => number::significant(value, 3),
     }
 }
 

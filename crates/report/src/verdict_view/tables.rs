@@ -110,7 +110,7 @@ pub(crate) fn metrics_table(verdict: &VerdictDocument) -> Table {
             .iter()
             .any(|v| v.metrics.contains_key(metric))
     };
-    for metric in Metric::ALL.into_iter().filter(is_measured) {
+    for &metric in Metric::ALL.iter().filter(|metric| is_measured(metric)) {
         let cells = verdict.variants.iter().map(|variant| {
             let summary = variant.metrics.get(&metric);
             summary.map_or("–".to_owned(), |s| value(metric, s.median))

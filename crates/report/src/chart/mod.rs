@@ -7,12 +7,14 @@
 
 mod bars;
 mod canvas;
+mod completions;
 mod forest;
 pub(crate) mod palette;
 mod panels;
 mod strips;
 
 pub(crate) use bars::{Bar, cpu_bars};
+pub(crate) use completions::{MOST_RUNS, Run, completions, ends_in_words};
 pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{Panel, over_time};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};

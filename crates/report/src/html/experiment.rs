@@ -5,7 +5,7 @@ use prony_record::Severity;
 use prony_stats::{Effect, Metric, Verdict, VerdictDocument};
 use serde::Serialize;
 
-use super::{environment, load::rates};
+use super::{completions, environment, load::rates};
 use crate::chart::{self, Bar, Chart, ForestRow, Panel, Strip, StripGroup, palette};
 use crate::verdict_view::{self as view, Standing};
 use crate::{Experiment, load_view, number};
@@ -41,6 +41,7 @@ pub fn report(experiment: &Experiment) -> String {
         cross => view::cross(verdict),
         results => family.iter().map(|&metric| result(verdict, metric)).collect::<Vec<_>>(),
         effects => view::effects(verdict),
+        until_done => completions::until_done(experiment),
         over_time => over_time(experiment),
         latency => latency_chart(&groups),
         caveat => first.and_then(load_view::closed_loop_caveat),

@@ -1,0 +1,165 @@
+//! All variants in one picture: completions since the last mark, until the last request was done.
+//!
+//! For loads of a fixed number of requests, where how long a variant takes for them is the result:
+//! the lines end where the variants do.
+
+use super::canvas::{Axis, Canvas, Side, Text};
+use super::palette::{self, Color};
+use super::panels::short;
+use super::{Chart, Room, chart};
+use crate::number;
+
+/// More variants than this can't be told apart in one picture.
+pub(crate) const MOST_RUNS: usize = 8;
+
+/// One variant's trials.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Run {
+    /// The variant's name.
+    pub(crate) name: String,
+    /// The variant's colour.
+    pub(crate) color: Color,
+    /// One line for each trial, by block: seconds, and the completions since the point before.
+    pub(crate) lines: Vec<Vec<(f64, f64)>>,
+}
+
+impl Run {
+    /// When the trial in the middle, by length, was done.
+    fn ended_s(&self) -> Option<f64> {
+        let ends = self.lines.iter().filter_map(|line| line.last());
+        let mut ends: Vec<f64> = ends.map(|point| point.0).collect();
+        ends.sort_by(f64::total_cmp);
+        ends.get(ends.len().saturating_sub(1) / 2).copied()
+    }
+}
+
+/// Draws all runs over the same axes, which begin at zero. `every_s` is the time between two points.
+pub(crate) fn completions(label: String, runs: &[Run], every_s: f64) -> Chart {
+    chart(label, |canvas, room| draw(canvas, room, runs, every_s))
+}
+
+/// The runs in words, for the chart's label.
+pub(crate) fn ends_in_words(runs: &[Run]) -> String {
+    let ends = runs.iter().map(|run| match run.ended_s() {
+        Some(end) => format!("{} done after {}", run.name, number::span(end)),
+        None => format!("{}: no trial", run.name),
+    });
+    ends.collect::<Vec<_>>().join("; ")
+}
+
+const LEFT: f64 = 52.0;
+const ROW: f64 = 20.0;
+const HEIGHT: f64 = 220.0;
+
+fn draw(canvas: &mut Canvas<'_>, room: Room, runs: &[Run], every_s: f64) -> f64 {
+    let right = room.width() - 10.0;
+    let points = || runs.iter().flat_map(|run| run.lines.iter().flatten());
+    let most = |values: &mut dyn Iterator<Item = f64>| {
+        let finite = values.filter(|value| value.is_finite());
+        finite.fold(0.0_f64, f64::max)
+    };
+    let longest = most(&mut points().map(|point| point.0)).max(every_s);
+    let highest = (most(&mut points().map(|point| point.1)) * 1.06).max(1.0);
+    let top = names(canvas, room, runs) + 26.0;
+    let bottom = top + HEIGHT;
+    let x = Axis::new(0.0..longest, LEFT..right);
+    let y = Axis::new(0.0..highest, bottom..top);
+    let unit = format!("completions, each {}", number::span(every_s));
+    canvas.text((0.0, top - 14.0), &unit, Text::AXIS);
+    for value in y.marks(6) {
+        let color = match value == 0.0 {
+            true => palette::REFERENCE,
+            false => palette::GRID,
+        };
+        canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
+        let style = Text::AXIS.side(Side::End);
+        canvas.text((LEFT - 8.0, y.at(value)), &short(value), style);
+    }
+    let marks = if room.is_narrow() { 6 } else { 12 };
+    for value in x.marks(marks) {
+        let text = format!("{}", (value * 1000.0).round() / 1000.0);
+        let style = Text::AXIS.side(Side::Middle);
+        canvas.text((x.at(value), bottom + 13.0), &text, style);
+    }
+    for run in runs {
+        let opacity = if run.lines.len() > 1 { 0.6 } else { 0.9 };
+        for line in &run.lines {
+            let finite = line.iter().filter(|(t, n)| t.is_finite() && n.is_finite());
+            let points: Vec<_> = finite.map(|&(t, n)| (x.at(t), y.at(n))).collect();
+            canvas.path(&points, run.color, 1.8, opacity);
+            if let Some(&end) = points.last() {
+                canvas.dot(end, 3.5, run.color, 0.9);
+            }
+        }
+    }
+    let caption = "seconds since the measured part began; a dot where all requests were done";
+    let caption = if room.is_narrow() {
+        "seconds; a dot where all were done"
+    } else {
+        caption
+    };
+    canvas.text(
+        (room.width() / 2.0, bottom + 32.0),
+        caption,
+        Text::AXIS.side(Side::Middle),
+    );
+    bottom + 42.0
+}
+
+/// The variants' names in their colours, from the left and in as many rows as that takes; gives the
+/// lower end of the last.
+fn names(canvas: &mut Canvas<'_>, room: Room, runs: &[Run]) -> f64 {
+    let style = Text::LABEL.bold();
+    let (mut x, mut y) = (0.0, ROW / 2.0);
+    for run in runs {
+        let name = style.fit(&run.name, room.width() - 40.0);
+        let width = 24.0 + style.width_of(&name) + 18.0;
+        if x > 0.0 && x + width > room.width() {
+            (x, y) = (0.0, y + ROW);
+        }
+        canvas.line((x, y), (x + 16.0, y), run.color, 3.0);
+        canvas.text((x + 24.0, y), &name, style.color(run.color));
+        x += width;
+    }
+    y + ROW / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(name: &str, lines: Vec<Vec<(f64, f64)>>) -> Run {
+        Run {
+            name: name.to_owned(),
+            color: palette::variant(0),
+            lines,
+        }
+    }
+
+    #[test]
+    fn every_variant_is_named_and_every_trial_drawn_to_its_end() {
+        let line = |end| vec![(0.0, 0.0), (0.5, 40.0), (end, 12.0)];
+        let runs = [
+            run("system", vec![line(1.2), line(1.4)]),
+            run("masked", vec![line(9.0)]),
+        ];
+        let made = completions(String::new(), &runs, 0.5);
+        for drawing in [&made.wide, &made.narrow] {
+            assert!(drawing.contains(">system<") && drawing.contains(">masked<"));
+            assert_eq!(drawing.matches("<polyline").count(), 3);
+            assert_eq!(drawing.matches("<circle").count(), 3);
+        }
+        assert!(ends_in_words(&runs).starts_with("system done after 1.2 s; masked"));
+    }
+
+    #[test]
+    fn nothing_to_draw_and_no_numbers_are_drawn_all_the_same() {
+        let odd = [
+            run("a", vec![]),
+            run("b", vec![vec![], vec![(f64::NAN, 1.0)]]),
+        ];
+        let made = completions(String::new(), &odd, 0.5);
+        assert!(!made.wide.contains("NaN"));
+        assert_eq!(ends_in_words(&[run("a", vec![])]), "a: no trial");
+    }
+}

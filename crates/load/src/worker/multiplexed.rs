@@ -213,16 +213,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         let may_have_room = multiplexed.take_new_settings() || slot.waiting > 0;
-        let is_going_away = multiplexed.is_going_away();
         if self.close_if_spent(index, now) {
             return;
         }
         self.list(index);
-        if is_going_away {
-            self.leave(index, now);
-        } else if may_have_room {
+        if may_have_room {
             self.fill(index, now);
         }
+        self.leave_if_going_away(index, now);
     }
 
     /// The connection was lost. Requests that nothing of their answers came for may be sent once

@@ -73,10 +73,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    /// The peer takes no further requests on a connection that still carries some: the others go to
+    /// If the peer takes no further requests on a connection that still carries some, the others go to
     /// its twin, which has a connection of its own. Where the twin is itself still leaving, they wait.
-    pub(super) fn leave(&mut self, index: u32, now: Nanos) {
-        let Some(twin) = self.twin(index) else {
+    pub(super) fn leave_if_going_away(&mut self, index: u32, now: Nanos) {
+        let slot = &self.slots[index as usize];
+        let multiplexed = slot.connection.multiplexed();
+        let goes_away =
+            slot.state == State::Open && multiplexed.is_some_and(|it| it.is_going_away());
+        let Some(twin) = self.twin(index).filter(|_| goes_away) else {
             return;
         };
         if !self.slots[index as usize].is_leaving {
@@ -240,6 +244,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && let Some(twin) = self.twin(index)
         {
             self.move_to_twin(index, twin, now);
+            // It may have waited for that.
+            self.leave_if_going_away(twin, now);
             return;
         }
         if self.slots[index as usize].waiting > 0 {

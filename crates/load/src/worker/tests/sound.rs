@@ -14,6 +14,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.assert_slot_counted(index);
             self.assert_slot_goes_on(index);
         }
+        for (home, twin) in (0..self.homes).zip(self.homes..self.slots.len() as u32) {
+            self.assert_one_takes_requests(home, twin);
+        }
     }
 
     /// Each seat is in one state.
@@ -93,6 +96,31 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             slot.under_way > 0 || takes_more || is_held_off,
             "slot {index} is left for dead: {can_start:?}"
         );
+    }
+
+    /// Of a slot and its twin one goes away, or both; and if there are seats that want another
+    /// connection, then there is one.
+    fn assert_one_takes_requests(&self, home: u32, twin: u32) {
+        let goes_away = |index: u32| {
+            let slot = &self.slots[index as usize];
+            let multiplexed = slot.connection.multiplexed();
+            slot.state == State::Open && multiplexed.is_some_and(|it| it.is_going_away())
+        };
+        let state = |index: u32| self.slots[index as usize].state;
+        let is_gone = |index: u32| state(index) == State::Vacant;
+        let is_out =
+            |index: u32| is_gone(index) || goes_away(index) || state(index) == State::Draining;
+        assert!(
+            is_out(home) || is_out(twin),
+            "slot {home} has two connections: {:?} {:?}",
+            state(home),
+            state(twin)
+        );
+        for (index, other) in [(home, twin), (twin, home)] {
+            let slot = &self.slots[index as usize];
+            let is_wanted = goes_away(index) && slot.waiting + slot.parked > 0;
+            assert!(!is_wanted || !is_gone(other), "slot {index} is not left");
+        }
     }
 
     fn rests(&self, index: u32) -> bool {

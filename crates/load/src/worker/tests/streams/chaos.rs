@@ -240,7 +240,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         (Some(limit), None) => {
             assert_eq!((totals.started, totals.unstarted), (limit, 0));
             assert_eq!(totals.unfinished, 0);
-            assert!(totals.elapsed_s < 3.0 * (limit + 10) as f64);
+            let warming = spec.info.rate_per_s.unwrap_or(0.0) * spec.warmup.as_secs_f64();
+            assert!(totals.elapsed_s < 3.0 * ((limit + 10) as f64 + warming));
         }
         (Some(limit), Some(_)) => assert!(totals.started + totals.unstarted <= limit),
         _ => {}

@@ -158,6 +158,71 @@ fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
 }
 
 #[test]
+fn a_second_connection_that_goes_away_waits_for_the_first_to_be_gone() {
+    // Two connections are on their way out with one long answer each, until 100 and 210 ms.
+    let server = TwoServer::new(|call| match (call.connection, call.stream) {
+        (0, 1) => after(ms(100), ok(call.stream)),
+        (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
+        (0, 9..) => Vec::new(),
+        (1, 1) => after(ms(200), ok(call.stream)),
+        (1, 3) => after(ms(10), [ok(3), goaway(3, NO_ERROR)].concat()),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let (outcomes, seen) = load("-c 1 --streams 3 -n 40", server);
+    let record = &outcomes.record;
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
+    assert_eq!(record.totals.retried, 2);
+    assert_eq!(outcomes.logs[0].borrow().connects, [0, 10, 100].map(ms));
+    let seen = seen.borrow();
+    assert_eq!([10, 20, 100, 110].map(|at| seen.at(ms(at))), [4, 0, 2, 2]);
+    assert_eq!([200, 210, 220].map(|at| seen.at(ms(at))), [2, 3, 3]);
+    // The seat's clock stood still from 20 to 100 ms.
+    assert_us(record.response_time_us.max, 200_000);
+    assert_us(record.response_time_us.p90, 10_000);
+}
+
+#[test]
+fn servers_that_want_a_new_connection_after_so_many_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("urls.txt");
+    std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
+    let two_targets = format!("--urls {}", file.display());
+    // Each takes up so many requests. (With fewer than twice the streams some are sent back twice.)
+    for (most, words) in [
+        (16, "-c 2 --streams 8"),
+        (17, "-c 2 --streams 8"),
+        (100, "-c 4 --streams 4 -X POST --body something"),
+        (20, &format!("-c 2 --streams 8 {two_targets}")),
+    ] {
+        let server = TwoServer::new(move |call| {
+            let last = 2 * most - 1;
+            match call.stream {
+                stream if stream > last => Vec::new(),
+                stream if stream == last => {
+                    let mut steps = after(Nanos::ZERO, goaway(last, NO_ERROR));
+                    steps.extend(after(ms(10), ok(stream)));
+                    steps
+                }
+                stream => after(ms(10), ok(stream)),
+            }
+        });
+        let (outcomes, seen) = load(&format!("{words} -n 1600"), server);
+        let record = &outcomes.record;
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 1600)], "{most} {words}");
+        let sent = seen.borrow().calls.len() as u64;
+        assert_eq!(sent, 1600 + record.totals.retried, "{most} {words}");
+        let fewest = 1600 / most as usize;
+        let connects = outcomes.connects();
+        // With two targets a slot that has lost its connection may take a request to the other one.
+        let most = fewest + fewest / 4 + 4;
+        assert!((fewest..=most).contains(&connects), "{words}: {connects}");
+        // Nobody waits: 16 at a time.
+        assert_us(record.response_time_us.max, 10_000);
+        assert_eq!(record.totals.elapsed_s, 1.0, "{most} {words}");
+    }
+}
+
+#[test]
 fn what_goaway_sends_back_twice_has_failed() {
     let server = TwoServer::new(|_| after(ms(1), goaway(0, NO_ERROR)));
     let (outcomes, seen) = load("-c 1 --streams 5 -n 50", server);

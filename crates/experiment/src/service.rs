@@ -37,6 +37,10 @@ pub enum PlaceKind {
     Namespace,
     /// FreeBSD: a jail with its own address.
     Jail,
+    /// A named place of the plan, by its position in the trial's
+    /// [`Topology`](crate::place::topology::Topology): a network of its own, which links join to
+    /// others, with the host's files and processes.
+    Named(usize),
 }
 
 /// What has to exist before a service can be rendered and started: its place and its listeners.
@@ -53,10 +57,30 @@ pub struct Allocation {
 /// What a host gave a service: the answer to an [`Allocation`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocated {
-    /// One endpoint for each listener asked for, under the same names.
+    /// One endpoint for each listener asked for, under the same names. In a named place it is the
+    /// one that the place itself reaches, on its loopback; who else reaches the service, and at which
+    /// address, is the topology's to say.
     pub endpoints: BTreeMap<String, Endpoint>,
     /// The folder in which the service's rendered files will lie, absolute, readable by every user.
     pub files_dir: PathBuf,
+}
+
+/// Where processes are found that belong to a service but are not below the one that was started:
+/// daemons of another service manager, containers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Follow {
+    /// A control group (Linux), by its path below the root of the groups.
+    pub cgroup: Option<String>,
+    /// A file whose first line is the id of a process; all that descends from it counts, too.
+    pub pid_file: Option<PathBuf>,
+}
+
+impl Follow {
+    /// Whether nothing is followed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.cgroup.is_none() && self.pid_file.is_none()
+    }
 }
 
 /// A service as it will be started: every template rendered, nothing left to decide.
@@ -84,4 +108,6 @@ pub struct ServiceSpec {
     pub library_path: Option<PathBuf>,
     /// The limit of open files, if the plan sets one.
     pub open_files: Option<u64>,
+    /// Processes of the service that leave its tree.
+    pub follow: Follow,
 }

@@ -87,6 +87,7 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        follow: Default::default(),
     }
 }
 

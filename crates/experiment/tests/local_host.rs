@@ -93,6 +93,7 @@ fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
         stop_signal: libc::SIGTERM,
         library_path: None,
         open_files: None,
+        follow: Default::default(),
     }
 }
 

@@ -19,7 +19,7 @@ use super::shape::Shape;
 use super::template::Context;
 use super::units;
 use crate::place;
-use crate::service::{PlaceKind, ServiceSpec};
+use crate::service::{Follow, PlaceKind, ServiceSpec};
 
 /// The keys of a service.
 pub(crate) const KEYS: &[&str] = &[
@@ -37,10 +37,12 @@ pub(crate) const KEYS: &[&str] = &[
     "wrapper",
     "open_files",
     "remote",
+    "cgroup",
+    "pid_file",
 ];
 
 /// Those of them that a remote service can use.
-const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs"];
+const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
 
 /// How long a service may take to get ready, where the plan doesn't say.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -140,6 +142,7 @@ pub(crate) fn read(
         open_files: rendered
             .get("open_files")
             .and_then(|node| reader.whole(node, &format!("open_files of {owner}"), 16..=1 << 30)),
+        follow: read_follow(&rendered, &owner, around, reader),
     };
     if around.on_machine {
         check_place(shape, &owner, around, reader);
@@ -149,6 +152,28 @@ pub(crate) fn read(
         ready: read_ready(rendered.get("ready"), shape, &owner, around, reader),
         remote: shape.remote.as_ref().map(|(written, _)| written.clone()),
     }
+}
+
+/// What a service's telemetry takes in beside its process tree; the empty text is nothing.
+fn read_follow(
+    table: &Table,
+    owner: &str,
+    around: &Surroundings<'_>,
+    reader: &mut Reader<'_>,
+) -> Follow {
+    let mut text = |key: &str| {
+        let text = reader.text(table.get(key)?, &format!("{key} of {owner}"))?;
+        Some(text).filter(|text| !text.is_empty())
+    };
+    let cgroup = text("cgroup");
+    let pid_file = text("pid_file").map(|path| around.folder.path(&path));
+    let leads_out = |path: &String| path.split('/').any(|part| part == "..");
+    if cgroup.as_ref().is_some_and(leads_out) {
+        let what = format!("cgroup of {owner} leads out of the control groups");
+        let mend = "its path below /sys/fs/cgroup, as /proc/PID/cgroup of its processes has it";
+        reader.refuse_with(Fault::BadValue, table.line_of("cgroup"), what, mend);
+    }
+    Follow { cgroup, pid_file }
 }
 
 fn read_command(

@@ -33,8 +33,8 @@ pub struct ClientSettings {
     /// The largest dynamic table that the peer's encoder may use, 0 to 64 KiB; larger values are
     /// lowered. Default 4,096, which is what peers assume without being told.
     ///
-    /// Without a table, answers of a server that spells out every field all the same (nginx) cost a
-    /// quarter less here; those of servers that use it cost a quarter more, are several times as
+    /// Without a table, answers of a server that spells out every field all the same (nginx) cost
+    /// nothing less here; those of servers that use it cost a quarter more, are several times as
     /// long, and the server works more than it does for other clients. `examples/h2_cost.rs` shows
     /// the first two.
     pub header_table_bytes: u32,

@@ -124,6 +124,12 @@ impl Streams {
         (self.next_id as usize) + 2 * self.places.len() < MAX_31_BITS as usize
     }
 
+    /// Nearly all identifiers are used.
+    #[cfg(test)]
+    pub(super) fn skip_ids(&mut self) {
+        self.next_id = MAX_31_BITS - 4 * self.places.len() as u32;
+    }
+
     /// Opens a stream, with so many bytes of body to send. There must be an identifier left and
     /// fewer live streams than places.
     #[inline]

@@ -251,3 +251,35 @@ impl Connection {
         frame::write_goaway(self.outbox.own(), violation.code());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h1::{RequestSpec, Version};
+    use crate::h2::Scheme;
+
+    #[test]
+    fn a_connection_whose_identifiers_are_used_up_takes_no_requests() {
+        let spec = RequestSpec {
+            method: "GET",
+            target: "/",
+            version: Version::Http11,
+            host: "host",
+            headers: &[],
+            body: b"",
+            keep_alive: true,
+        };
+        let request = EncodedRequest::new(&spec, Scheme::Http).expect("a valid request");
+        let mut connection = Connection::new(ClientSettings::default());
+        connection.streams.skip_ids();
+        let mut last = 0;
+        while let Ok(stream) = connection.start(&request, 0) {
+            assert!(stream.number() > last);
+            last = stream.number();
+            connection.cancel(stream);
+        }
+        assert_eq!(connection.can_start(), Err(StartError::IdsExhausted));
+        assert!(connection.is_going_away());
+        assert!(last > frame::MAX_31_BITS - 100);
+    }
+}

@@ -342,6 +342,56 @@ mod tests {
         assert_eq!(decoder.decode(refers), Err(HpackError::Index));
     }
 
+    /// Blocks that are known against blocks that are always decoded.
+    #[test]
+    fn tables_are_the_same_however_often_a_block_comes() {
+        let entry = |letter: u8, value_bytes: usize| {
+            let mut block = vec![0x40, 1, letter, value_bytes as u8];
+            block.resize(4 + value_bytes, b'v');
+            block
+        };
+        let rows = [
+            entry(b'a', 100),
+            [entry(b'a', 90), entry(b'b', 0), entry(b'c', 70)].concat(),
+            // Twice the same, and small ones behind a large one.
+            [entry(b'a', 60), entry(b'a', 60)].concat(),
+            [
+                entry(b'l', 120),
+                entry(b's', 1),
+                entry(b's', 2),
+                entry(b's', 3),
+            ]
+            .concat(),
+            // Of the same size as each other.
+            b"\x48\x03404".to_vec(),
+            b"\x48\x03503".to_vec(),
+        ];
+        for limit_bytes in [0, 100, 135, 300, 1_000, 4_096] {
+            for (first, second) in rows
+                .iter()
+                .flat_map(|row| rows.iter().map(move |to| (row, to)))
+            {
+                let (mut known, mut plain) = (decoder(), decoder());
+                for decoder in [&mut known, &mut plain] {
+                    let mut resize = Vec::new();
+                    integer::encode(5, 0x20, limit_bytes, &mut resize);
+                    decoder.decode(&resize).expect("a lawful size");
+                }
+                for (block, rounds) in [(first, 130), (second, 10), (first, 10), (second, 200)] {
+                    for _ in 0..rounds {
+                        plain.memo = Memo::default();
+                        assert_eq!(known.decode(block), plain.decode(block));
+                        assert!(known.table.is_like(&plain.table));
+                    }
+                }
+                // Where all of it fits, nothing has to be put in any more.
+                let before = known.table.generation();
+                assert!(known.decode(second).is_ok());
+                assert!(limit_bytes < 1_000 || known.table.generation() == before);
+            }
+        }
+    }
+
     #[test]
     fn a_known_block_is_looked_at_again_when_the_table_has_grown() {
         let mut decoder = decoder();

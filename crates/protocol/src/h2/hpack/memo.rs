@@ -7,7 +7,8 @@
 //!
 //! What a block means depends on itself and, where it refers to the dynamic table, on that. So a
 //! block that refers to it is known again only while the table is what it was then. What a block
-//! puts into the table is put there again.
+//! puts into the table is put there again, unless the table is full of just that already and would
+//! be as it was.
 
 use super::fields::{Field, Fields};
 use super::table::Table;
@@ -31,6 +32,8 @@ struct Known {
     block: Vec<u8>,
     fields: Fields,
     draft: Draft,
+    /// What it puts into the table leaves a table of this generation as it is.
+    settled: Option<u64>,
 }
 
 /// What a block does besides listing fields.
@@ -47,8 +50,8 @@ struct Draft {
 impl Memo {
     /// The fields of a block that is known, with its effect on the table.
     #[inline]
-    pub(super) fn recall(&self, block: &[u8], table: &mut Table) -> Option<Fields> {
-        let known = &self.places[place(block)];
+    pub(super) fn recall(&mut self, block: &[u8], table: &mut Table) -> Option<Fields> {
+        let known = &mut self.places[place(block)];
         if known.block != block {
             return None;
         }
@@ -56,8 +59,8 @@ impl Memo {
         if refers_to.is_some_and(|generation| generation != table.generation()) {
             return None;
         }
-        for field in &known.draft.inserted {
-            table.insert(*field);
+        if known.settled != Some(table.generation()) {
+            known.settled = table.insert_all(&known.draft.inserted);
         }
         Some(known.fields)
     }
@@ -95,6 +98,7 @@ impl Memo {
         known.block.clear();
         known.block.extend_from_slice(block);
         known.fields = fields;
+        known.settled = None;
         std::mem::swap(&mut known.draft, &mut self.draft);
     }
 }

@@ -68,6 +68,45 @@ impl Table {
         }
     }
 
+    /// Puts entries in front, one after the other, if that makes a difference. Returns the generation
+    /// in which it makes none, if this is one.
+    pub(super) fn insert_all(&mut self, fields: &[Field]) -> Option<u64> {
+        if fields.is_empty() || self.is_full_of(fields) {
+            return Some(self.generation);
+        }
+        for field in fields {
+            self.insert(*field);
+        }
+        None
+    }
+
+    /// Are the entries these fields again and again, so that as many leave at the end as come in
+    /// front, and all indices stand for the same as before?
+    fn is_full_of(&self, fields: &[Field]) -> bool {
+        let entries = &self.entries;
+        entries.iter().take(fields.len()).eq(fields.iter().rev())
+            && entries
+                .iter()
+                .skip(fields.len())
+                .eq(entries.iter().take(entries.len() - fields.len()))
+            && self.evictions(fields) == Some(fields.len())
+    }
+
+    /// How many of the entries would give way to these fields. None where not all of the fields would
+    /// stay.
+    fn evictions(&self, fields: &[Field]) -> Option<usize> {
+        let mut oldest = self.entries.iter().rev();
+        let mut bytes = self.bytes;
+        for field in fields {
+            let rest_bytes = self.most_bytes.checked_sub(field.bytes)?;
+            while bytes > rest_bytes {
+                bytes -= oldest.next()?.bytes;
+            }
+            bytes += field.bytes;
+        }
+        Some(self.entries.len() - oldest.len())
+    }
+
     /// Gives the table another size (RFC 7541 §4.3).
     pub(super) fn resize(&mut self, most_bytes: u32) {
         self.most_bytes = most_bytes;
@@ -82,6 +121,12 @@ impl Table {
             self.bytes -= oldest.bytes;
             self.generation += 1;
         }
+    }
+
+    /// The same entries, whatever led to them.
+    #[cfg(test)]
+    pub(super) fn is_like(&self, other: &Table) -> bool {
+        (&self.entries, self.bytes) == (&other.entries, other.bytes)
     }
 
     #[cfg(test)]

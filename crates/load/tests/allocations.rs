@@ -145,6 +145,12 @@ fn requests_allocate_nothing() {
         ("/chunked/5000", "-c 8 -t 1 --expect-size 5000"),
         // A connection for each request costs the kernel much, and the worker no memory.
         ("/", "-c 8 -t 1 --no-keepalive"),
+        ("/", "-c 8 -t 1 --http 2"),
+        ("/", "-c 4 -t 1 --http 2 --streams 32"),
+        ("/", "-c 4 -t 2 --http 2 --streams 32 -X POST --body something"),
+        ("/", "-c 4 -t 1 --http 2 --streams 32 -r 20000"),
+        ("/", "-c 4 -t 1 --http 2 --streams 32 --io poll"),
+        ("/bytes/20K", "-c 4 -t 1 --http 2 --streams 8"),
     ] {
         let url = format!("http://{}{path}", clear.addresses()[0]);
         let (more, slices) = more_for_more(&url, words);
@@ -161,6 +167,14 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 -X POST --body something"),
         // Records of 16 KiB, which come in part.
         ("/bytes/100K", "-c 8 -t 1"),
+        ("/", "-c 8 -t 1 --http 2"),
+        ("/", "-c 4 -t 1 --http 2 --streams 32"),
+        ("/", "-c 4 -t 1 --http 2 --streams 32 --io poll"),
+        (
+            "/",
+            "-c 4 -t 2 --http 2 --streams 32 -X POST --body something",
+        ),
+        ("/bytes/100K", "-c 2 -t 1 --http 2 --streams 8"),
     ] {
         let url = format!("https://{}{path}", secured.addresses()[0]);
         let (more, slices) = more_for_more(&url, &format!("{words} --insecure"));

@@ -26,6 +26,11 @@ pub(crate) trait Server {
     /// Somebody connects.
     fn connect(&mut self, now: Nanos) -> Connect;
 
+    /// A connection is made, counted from 0. What follows without being asked for.
+    fn greet(&mut self, _connection: u64) -> Vec<(Nanos, Step)> {
+        Vec::new()
+    }
+
     /// A request comes, or with HTTP/2 whatever its client has to say.
     fn answer(&mut self, asked: &Asked) -> Reply;
 }
@@ -185,6 +190,17 @@ impl<'run> SimulatedSockets<'run> {
         }));
     }
 
+    fn plan_steps(&mut self, key: Key, steps: Vec<(Nanos, Step)>) {
+        for (after, step) in steps {
+            let what = match step {
+                Step::Send(bytes) => What::Send(bytes),
+                Step::Close => What::Close,
+                Step::Fail(errno) => What::Fail(errno),
+            };
+            self.plan(after, key, what);
+        }
+    }
+
     fn link(&mut self, key: Key) -> &mut Link<'run> {
         let link = self.links[key.slot as usize].as_mut();
         link.filter(|link| link.key == key)
@@ -201,7 +217,10 @@ impl<'run> SimulatedSockets<'run> {
         match due.what {
             What::Connected => {
                 link.connected = true;
-                let sending = match link.first.take() {
+                let (number, first) = (link.number, link.first.take());
+                let steps = self.server.greet(number);
+                self.plan_steps(key, steps);
+                let sending = match first {
                     Some(first) => self.send(key, Outgoing::Shared(first)),
                     None => Sending::Done,
                 };
@@ -298,14 +317,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             Taken::Never => {}
             Taken::Fail(after, errno) => self.plan(after, key, What::SendFailed(errno)),
         }
-        for (after, step) in reply.steps {
-            let what = match step {
-                Step::Send(bytes) => What::Send(bytes),
-                Step::Close => What::Close,
-                Step::Fail(errno) => What::Fail(errno),
-            };
-            self.plan(after, key, what);
-        }
+        self.plan_steps(key, reply.steps);
         Sending::UnderWay
     }
 

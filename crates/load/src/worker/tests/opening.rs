@@ -52,6 +52,49 @@ fn requests_that_are_held_dont_time_out() {
     assert_eq!(first_request(&outcomes).0, ms(75 + 20));
 }
 
+/// A server that answers after a millisecond, and ends its first ten connections in some way if nothing
+/// is asked on them for 5 ms.
+struct Impatient {
+    last: Step,
+}
+
+impl Server for Impatient {
+    fn connect(&mut self, _now: Nanos) -> Connect {
+        Connect::Accept(ms(1))
+    }
+
+    fn greet(&mut self, connection: u64) -> Vec<(Nanos, Step)> {
+        match connection {
+            0..10 => vec![(ms(5), self.last.clone())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, _asked: &Asked) -> Reply {
+        reply([(ms(1), Step::Send(OK.to_vec()))])
+    }
+}
+
+#[test]
+fn a_server_that_does_not_wait_for_held_requests_is_connected_to_again() {
+    let timeout = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
+    for last in [
+        Step::Close,
+        Step::Fail(libc::ECONNRESET),
+        Step::Send(timeout.to_vec()),
+    ] {
+        let server = Box::new(Impatient { last: last.clone() });
+        let outcomes = load("-n 900 -c 300", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 900)], "{last:?}");
+        assert_eq!(outcomes.connects(), 310, "{last:?}");
+        // Not before all go on: else it might close, and be connected to, for ever.
+        let again = outcomes.logs[0].borrow().connects[300];
+        assert_eq!(again, ms(18 + 1 + 20), "{last:?}");
+        let longest = outcomes.record.response_time_us.max;
+        assert!(longest < 3_010.0, "{last:?}: {longest} µs");
+    }
+}
+
 #[test]
 fn few_connections_and_open_loops_begin_at_once() {
     for words in [

@@ -61,6 +61,9 @@ macro_rules! metrics {
 metrics! {
     /// Successful requests a second.
     RatePerS = "rate_per_s", "request rate", PerS, Higher, Ratio, Result;
+    /// Time until all requests were done, microseconds; of loads of a fixed number of requests that
+    /// all succeeded.
+    TotalTimeUs = "total_time_us", "time for all requests", Micros, Lower, Ratio, Result;
     /// Median response time, microseconds.
     P50Us = "p50_us", "median response time", Micros, Lower, Ratio, Result;
     /// 99th percentile of the response time, microseconds.

@@ -19,6 +19,10 @@ pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str)
         values.insert(Metric::P50Us, record.response_time_us.p50);
         values.insert(Metric::P99Us, record.response_time_us.p99);
     }
+    // One that failed may have been done with sooner.
+    if record.load.requests == Some(answered) {
+        values.insert(Metric::TotalTimeUs, record.totals.elapsed_s * 1e6);
+    }
     if record.totals.started > 0 {
         let share = record.totals.failed as f64 / record.totals.started as f64;
         values.insert(Metric::FailedShare, share);
@@ -116,6 +120,19 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_total_time_is_that_of_all_requests() {
+        let mut record = Record::default();
+        (record.totals.started, record.totals.ok) = (300, 300);
+        record.totals.elapsed_s = 7.5;
+        let total = |record: &Record| values(record, None, "web").get(&Metric::TotalTimeUs).copied();
+        assert_eq!(total(&record), None, "it ended by the clock");
+        record.load.requests = Some(300);
+        assert_eq!(total(&record), Some(7.5e6));
+        (record.totals.ok, record.totals.failed) = (299, 1);
+        assert_eq!(total(&record), None, "one failed");
+    }
 
     #[test]
     fn a_load_of_a_few_ticks_tells_nothing_of_the_cpu() {

@@ -18,7 +18,15 @@ pub(crate) type Row = (Vec<u8>, &'static str, u32);
 /// What a server sends on a connection that is established, with a GET on stream 1 and one on
 /// stream 3 under way.
 pub(crate) fn rows() -> Vec<Row> {
-    [lengths(), settings_rows(), streams(), blocks(), windows()].concat()
+    [
+        lengths(),
+        settings_rows(),
+        streams(),
+        blocks(),
+        coding(),
+        windows(),
+    ]
+    .concat()
 }
 
 fn lengths() -> Vec<Row> {
@@ -220,6 +228,11 @@ fn blocks() -> Vec<Row> {
             "BlockInterrupted(Unknown)",
             PROTOCOL_ERROR,
         ),
+    ]
+}
+
+fn coding() -> Vec<Row> {
+    vec![
         (headers(1, 0, b"\xbe"), "Hpack(Index)", COMPRESSION_ERROR),
         (
             headers(1, 0, b"\x40\x01"),

@@ -52,11 +52,18 @@ fn window_update(stream: u32, increment: u32) -> Frame {
 
 /// What servers say to a GET on stream 1, a HEAD on 3, a POST of 70,000 bytes on 5 and a CONNECT on 7.
 fn conversations() -> [Vec<Frame>; 4] {
-    let first = [
+    [plain(), tables(), odd(), large()].map(|rest| [beginning(), rest].concat())
+}
+
+fn beginning() -> Vec<Frame> {
+    vec![
         settings(&[(3, 100), (4, 65_535), (5, 16_384)]),
         frame(SETTINGS, ACK, 0, b""),
-    ];
-    let plain = [
+    ]
+}
+
+fn plain() -> Vec<Frame> {
+    vec![
         head(1, NO_FLAGS, &[(":status", "200"), ("content-length", "6")]),
         data(1, NO_FLAGS, b"abc"),
         window_update(0, 10_000),
@@ -72,8 +79,12 @@ fn conversations() -> [Vec<Frame>; 4] {
         head(5, NO_FLAGS, &[(":status", "404"), ("server", "x")]),
         data(5, END_STREAM, b"not here"),
         data(7, END_STREAM, b""),
-    ];
-    let tables = [
+    ]
+}
+
+/// With the dynamic table, blocks in parts and padding.
+fn tables() -> Vec<Frame> {
+    vec![
         frame(
             HEADERS,
             NO_FLAGS,
@@ -99,8 +110,12 @@ fn conversations() -> [Vec<Frame>; 4] {
             b"\x7e\x02de\x40\x84\x1c\x64\x1c\x64\x00",
         ),
         data(7, END_STREAM | PADDED, b"\x03\0\0\0"),
-    ];
-    let odd = [
+    ]
+}
+
+/// What is seldom.
+fn odd() -> Vec<Frame> {
+    vec![
         head(5, NO_FLAGS, &[(":status", "100")]),
         head(1, NO_FLAGS, &[(":status", "103"), ("link", "</x>")]),
         frame(PING, NO_FLAGS, 0, b"pingpong"),
@@ -118,9 +133,12 @@ fn conversations() -> [Vec<Frame>; 4] {
         head(5, END_STREAM, &[(":status", "413")]),
         frame(RST_STREAM, NO_FLAGS, 5, &[0; 4]),
         frame(PING, ACK, 0, b"pingpong"),
-    ];
-    // As much as the windows hold.
-    let large = [
+    ]
+}
+
+/// As much as the windows hold.
+fn large() -> Vec<Frame> {
+    vec![
         head(1, NO_FLAGS, &[(":status", "200")]),
         data(1, NO_FLAGS, &[1; 16_384]),
         data(1, NO_FLAGS, &[1; 16_384]),
@@ -134,8 +152,7 @@ fn conversations() -> [Vec<Frame>; 4] {
         data(1, END_STREAM, b""),
         goaway(3),
         goaway(1),
-    ];
-    [&plain[..], &tables, &odd, &large].map(|rest| [&first[..], rest].concat())
+    ]
 }
 
 fn below(rng: &mut TestRng, end: usize) -> usize {

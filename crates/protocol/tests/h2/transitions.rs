@@ -172,7 +172,7 @@ fn from_idle_to_closed_by_a_later_stream() {
 }
 
 #[test]
-fn from_open() {
+fn from_open_by_an_end() {
     check(&[
         Arrow {
             name: "open -> send ES -> half-closed (local)",
@@ -211,6 +211,12 @@ fn from_open() {
             sent: &["RST_STREAM 1 8"],
             to: State::ClosedThere,
         },
+    ]);
+}
+
+#[test]
+fn from_open_to_closed_or_to_nowhere() {
+    check(&[
         Arrow {
             name: "open -> send R -> closed",
             start: OPEN,
@@ -266,7 +272,7 @@ fn from_open() {
 }
 
 #[test]
-fn from_half_closed_local() {
+fn from_half_closed_local_by_an_end() {
     check(&[
         Arrow {
             name: "half-closed (local) -> recv ES (HEADERS) -> closed",
@@ -306,6 +312,12 @@ fn from_half_closed_local() {
             sent: &[],
             to: State::ClosedThere,
         },
+    ]);
+}
+
+#[test]
+fn from_half_closed_local_without_an_end_of_the_answer() {
+    check(&[
         Arrow {
             name: "half-closed (local) -> send R -> closed",
             start: HALF_CLOSED_LOCAL_ANSWERED,

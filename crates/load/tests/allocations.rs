@@ -147,7 +147,10 @@ fn requests_allocate_nothing() {
         ("/", "-c 8 -t 1 --no-keepalive"),
         ("/", "-c 8 -t 1 --http 2"),
         ("/", "-c 4 -t 1 --http 2 --streams 32"),
-        ("/", "-c 4 -t 2 --http 2 --streams 32 -X POST --body something"),
+        (
+            "/",
+            "-c 4 -t 2 --http 2 --streams 32 -X POST --body something",
+        ),
         ("/", "-c 4 -t 1 --http 2 --streams 32 -r 20000"),
         ("/", "-c 4 -t 1 --http 2 --streams 32 --io poll"),
         ("/bytes/20K", "-c 4 -t 1 --http 2 --streams 8"),

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use prony_protocol::h2::ErrorCode;
 use prony_record::{Handshake, Nanos, Outcome};
 
 use super::{Alarm, Worker};
@@ -136,7 +137,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// A connection can be used.
     fn opened(&mut self, index: u32, now: Nanos) {
-        if self.slots[index as usize].connection.is_multiplexed() {
+        if let Some(multiplexed) = self.slots[index as usize].connection.multiplexed() {
+            if multiplexed.is_going_away() {
+                // It was said with the end of the handshake: another one would hear it, too.
+                let code = multiplexed.farewell().unwrap_or(ErrorCode::NO_ERROR);
+                self.connect_given_up(index, Outcome::Reset, Some(Reason::GoneAway(code)), now);
+                return;
+            }
             self.list(index);
         }
         if self.slots[index as usize].early == Early::No || !self.hold(index, now) {

@@ -31,6 +31,11 @@ pub(crate) trait Server {
         Vec::new()
     }
 
+    /// The bytes that a step on a connection puts on the wire, at its time.
+    fn sealed(&mut self, _connection: u64, bytes: Vec<u8>) -> Vec<u8> {
+        bytes
+    }
+
     /// A request comes, or with HTTP/2 whatever its client has to say.
     fn answer(&mut self, asked: &Asked) -> Reply;
 }
@@ -241,7 +246,7 @@ impl<'run> SimulatedSockets<'run> {
             }
             _ if link.over => None,
             What::Send(bytes) => {
-                self.received = bytes;
+                self.received = self.server.sealed(link.number, bytes);
                 Some(Completion::Received(key))
             }
             What::Close => {

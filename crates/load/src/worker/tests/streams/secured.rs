@@ -1,0 +1,230 @@
+//! The same over TLS, where the handshake decides about the protocol and may bring the first frames
+//! along.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use prony_record::{Nanos, Outcome};
+use rustls::crypto::aws_lc_rs;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
+
+use super::server::{NO_ERROR, goaway, limit, settings};
+use super::*;
+
+/// A server of both protocols behind rustls's server.
+struct Secured {
+    /// By connection.
+    config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
+    /// What it says as soon as it may, in the flight that ends its handshake.
+    early: Vec<u8>,
+    one: Box<dyn Server>,
+    two: TwoServer,
+    links: HashMap<u64, ServerConnection>,
+}
+
+fn config(version: &'static SupportedProtocolVersion, protocols: &[&[u8]]) -> Arc<ServerConfig> {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    let certificate = parameters.self_signed(&key).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.der().clone()], key.into())
+        .unwrap();
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+    config.send_half_rtt_data = true;
+    Arc::new(config)
+}
+
+impl Secured {
+    fn new(config: impl Fn(u64) -> Arc<ServerConfig> + 'static, two: TwoServer) -> Secured {
+        Secured {
+            config: Box::new(config),
+            early: Vec::new(),
+            one: super::super::steady(ms(10), super::super::OK),
+            two,
+            links: HashMap::new(),
+        }
+    }
+
+    fn with_early(mut self, early: Vec<u8>) -> Secured {
+        self.early = early;
+        self
+    }
+}
+
+impl Server for Secured {
+    fn connect(&mut self, now: Nanos) -> Connect {
+        self.two.connect(now)
+    }
+
+    fn greet(&mut self, connection: u64) -> Steps {
+        let mut tls = ServerConnection::new((self.config)(connection)).unwrap();
+        tls.writer().write_all(&self.early).unwrap();
+        self.links.insert(connection, tls);
+        Vec::new()
+    }
+
+    fn sealed(&mut self, connection: u64, bytes: Vec<u8>) -> Vec<u8> {
+        let tls = self.links.get_mut(&connection).unwrap();
+        tls.writer().write_all(&bytes).unwrap();
+        let mut sealed = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut sealed).unwrap();
+        }
+        sealed
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        let tls = self.links.get_mut(&asked.connection).unwrap();
+        let mut unread = &asked.bytes[..];
+        let mut plain = Vec::new();
+        while !unread.is_empty() {
+            tls.read_tls(&mut unread).unwrap();
+            let state = tls.process_new_packets().unwrap();
+            let start = plain.len();
+            plain.resize(start + state.plaintext_bytes_to_read(), 0);
+            tls.reader().read_exact(&mut plain[start..]).unwrap();
+        }
+        // What the handshake has to say.
+        let mut steps = match tls.wants_write() {
+            true => after(Nanos::ZERO, []),
+            false => Vec::new(),
+        };
+        if !plain.is_empty() {
+            let is_two = tls.alpn_protocol() == Some(b"h2");
+            let asked = Asked {
+                bytes: plain,
+                ..*asked
+            };
+            let reply = match is_two {
+                true => self.two.answer(&asked),
+                false => self.one.answer(&asked),
+            };
+            steps.extend(reply.steps);
+        }
+        Reply {
+            steps,
+            ..Reply::default()
+        }
+    }
+}
+
+fn load(words: &str, server: Secured) -> Outcomes {
+    let words = format!("--threads 1 --insecure {words}");
+    let url = Some("https://127.0.0.1:1/");
+    let spec = LoadSpec::resolve(url, &LoadOptions::typed(&words)).unwrap();
+    simulate(&spec, vec![Box::new(server)])
+}
+
+#[test]
+fn streams_over_tls() {
+    for version in [&TLS12, &TLS13] {
+        let config = config(version, &[b"h2", b"http/1.1"]);
+        let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
+        let seen = two.seen();
+        let server = Secured::new(move |_| config.clone(), two);
+        let outcomes = load("-c 2 --streams 4 -n 80", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
+        let record = &outcomes.record;
+        assert_eq!(record.negotiated.http.as_deref(), Some("2"));
+        assert_eq!(record.totals.tls_handshakes, 2);
+        assert!((0..10).all(|round| seen.borrow().at(ms(3 + 10 * round)) == 8));
+        assert_us(record.response_time_us.max, 13_000);
+        assert_us(record.response_time_us.p90, 10_000);
+        assert_eq!(record.totals.elapsed_s, 0.103);
+    }
+}
+
+#[test]
+fn settings_may_come_with_the_end_of_the_handshake() {
+    for version in [&TLS12, &TLS13] {
+        let config = config(version, &[b"h2"]);
+        let two = steady(ms(10)).greeting(|_| Vec::new());
+        let seen = two.seen();
+        let server = Secured::new(move |_| config.clone(), two).with_early(limit(3));
+        let outcomes = load("--http 2 -c 1 --streams 8 -n 60", server);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 60)]);
+        assert!((0..20).all(|round| seen.borrow().at(ms(10 * round)) == 3));
+        assert_us(outcomes.record.response_time_us.max, 10_000);
+        assert!(has_finding(&outcomes, "streams-limited"));
+    }
+}
+
+#[test]
+fn a_server_may_allow_nothing_from_the_first() {
+    for version in [&TLS12, &TLS13] {
+        let config = config(version, &[b"h2"]);
+        let two = steady(ms(10)).greeting(|_| Vec::new());
+        let server = Secured::new(move |_| config.clone(), two).with_early(limit(0));
+        let outcomes = load("-c 1 --streams 8 -n 10 --timeout 100ms", server);
+        assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
+        assert_eq!(outcomes.connects(), 1);
+        assert_eq!(outcomes.record.totals.elapsed_s, 1.0);
+    }
+}
+
+#[test]
+fn a_server_may_go_away_from_the_first() {
+    for version in [&TLS12, &TLS13] {
+        for words in [
+            "-c 2 --streams 8 -n 20",
+            "-c 2 -n 20",
+            "-c 2 --no-keepalive -n 20",
+            "-c 2 --streams 8 -r 1000 -n 20",
+        ] {
+            let config = config(version, &[b"h2"]);
+            let two = steady(ms(10)).greeting(|_| Vec::new());
+            let early = [settings(&[]), goaway(0, NO_ERROR)].concat();
+            let server = Secured::new(move |_| config.clone(), two).with_early(early);
+            let outcomes = load(&format!("{words} --timeout 100ms"), server);
+            let totals = &outcomes.record.totals;
+            assert_eq!((totals.started, totals.failed), (20, 20), "{words}");
+            assert!(outcomes.connects() <= 60, "{words} {}", outcomes.connects());
+        }
+    }
+}
+
+#[test]
+fn a_server_of_http1_carries_one_request_at_a_time() {
+    let config = config(&TLS13, &[b"http/1.1"]);
+    let server = Secured::new(move |_| config.clone(), steady(ms(10)));
+    let outcomes = load("-c 2 --streams 4 -n 20", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
+    let record = &outcomes.record;
+    assert_eq!(record.negotiated.http.as_deref(), Some("1.1"));
+    assert_us(record.response_time_us.max, 10_000);
+    assert_eq!(record.totals.elapsed_s, 0.1);
+    let told = |finding: &prony_record::Finding| {
+        finding.id == "streams-limited" && finding.text.contains("HTTP/1.1")
+    };
+    assert!(record.findings.iter().any(told), "{:?}", record.findings);
+}
+
+#[test]
+fn a_server_that_goes_back_to_http1_gets_what_waits_one_by_one() {
+    let (two, one) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"http/1.1"]));
+    let server = TwoServer::new(|call| match call.number {
+        9 => after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR)),
+        8 | 10.. => Vec::new(),
+        _ => after(ms(10), ok(call.stream)),
+    });
+    let configs = move |connection| match connection {
+        0 => two.clone(),
+        _ => one.clone(),
+    };
+    let outcomes = load("-c 1 --streams 4 -n 40", Secured::new(configs, server));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
+    assert_eq!(outcomes.record.totals.retried, 4);
+}
+
+#[test]
+fn a_server_that_does_not_agree_on_what_was_demanded() {
+    let config = config(&TLS13, &[]);
+    let server = Secured::new(move |_| config.clone(), steady(ms(10)));
+    let outcomes = load("--http 2 -c 2 --streams 4 -n 20", server);
+    assert_eq!(outcomes.all(), [(Outcome::Protocol, 20)]);
+}

@@ -5,6 +5,9 @@ use prony_record::{Nanos, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use rustls::version::{TLS12, TLS13};
+
+use super::secured::{Secured, config};
 use super::server::{
     self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
     head, limit, ping, reset, settings, trailers, window_update,
@@ -13,7 +16,9 @@ use super::*;
 use crate::options::Order;
 use crate::socket::simulated::Taken;
 
-const CASES: u64 = 2000;
+const CASES: u64 = 1500;
+/// Handshakes take their time.
+const CASES_OVER_TLS: u64 = 150;
 
 /// What makes a server do something else each time, well or badly.
 #[derive(Clone)]
@@ -144,9 +149,39 @@ impl Whim {
         steps
     }
 
-    fn server(self) -> TwoServer {
+    /// The same behind TLS of one version, with this and that of ALPN and in the handshake.
+    fn secured(self) -> Secured {
+        let version = [&TLS12, &TLS13][self.below(2) as usize];
+        let configs = [
+            config(version, &[b"h2"]),
+            config(version, &[b"h2", b"http/1.1"]),
+            config(version, &[b"http/1.1"]),
+            config(version, &[]),
+        ];
+        let window = self.window();
+        let first = settings(&[(server::STREAM_WINDOW, window)]);
+        let early = match self.below(8) {
+            0 => first,
+            1 => [first, self.settings()].concat(),
+            2 if self.is_bad() => [first, goaway(0, NO_ERROR)].concat(),
+            3 if self.is_bad() => [first, data(1, b"hi", 0)].concat(),
+            _ => Vec::new(),
+        };
+        let one = self.clone();
+        let configs = move |_| match one.is_bad() {
+            false => configs[1].clone(),
+            true => configs[one.below(4) as usize].clone(),
+        };
+        Secured::new(configs, self.server(window)).with_early(early)
+    }
+
+    fn window(&self) -> u32 {
+        self.below(3) as u32 * 30_000 + 3_000
+    }
+
+    fn server(self, window: u32) -> TwoServer {
         let (one, two, three) = (self.clone(), self.clone(), self.clone());
-        let (window, opened) = (self.below(3) as u32 * 30_000 + 3_000, self.time());
+        let opened = self.time();
         TwoServer::new(move |call| self.answer(call))
             .with_windows(window, Some(opened))
             .connecting(move |_| one.connect())
@@ -156,10 +191,13 @@ impl Whim {
 }
 
 /// A load of everything at random, but of bounded length.
-fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
+fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
     let connections = random.random_range(1..6u64);
     let workers = random.random_range(1..=connections.min(2));
-    let mut words = format!("--http 2 -c {connections}");
+    let mut words = format!("-c {connections}");
+    if !over_tls || random.random_bool(0.3) {
+        words.push_str(" --http 2");
+    }
     let mut add = |word: String| words.push_str(&word);
     match random.random_range(0..6) {
         0 => add(" --no-keepalive".to_owned()),
@@ -192,7 +230,10 @@ fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     let connect_timeout = random.random_range(1..2000);
     add(format!(" --connect-timeout {connect_timeout}ms"));
     add(format!(" --seed {}", random.random_range(0..1000)));
-    let mut spec = spec(&words);
+    let mut spec = match over_tls {
+        true => secured::spec(&words),
+        false => spec(&words),
+    };
     if random.random_bool(0.3) {
         // The same target under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
@@ -205,15 +246,22 @@ fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     (spec, workers)
 }
 
-fn one_case(seed: u64) -> Outcomes {
+fn one_case(seed: u64, over_tls: bool) -> Outcomes {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let (spec, workers) = random_load(&mut random);
+    let (spec, workers) = random_load(&mut random, over_tls);
     let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| -> Box<dyn Server> {
         let random = ChaCha8Rng::seed_from_u64(seed * 16 + worker);
         let random = Rc::new(RefCell::new(random));
-        Box::new(Whim { random, badness }.server())
+        let whim = Whim { random, badness };
+        match over_tls {
+            true => Box::new(whim.secured()),
+            false => {
+                let window = whim.window();
+                Box::new(whim.server(window))
+            }
+        }
     });
     let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
     check(&spec, &outcomes, badness);
@@ -256,7 +304,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
     let mut seen = std::collections::BTreeSet::new();
     let mut retried = 0;
     for seed in 0..CASES {
-        let outcomes = std::panic::catch_unwind(|| one_case(seed));
+        let outcomes = std::panic::catch_unwind(|| one_case(seed, false));
         let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
         seen.extend(outcomes.record.outcomes.keys().copied());
         retried += outcomes.record.totals.retried;
@@ -279,9 +327,21 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
+fn nothing_is_lost_and_nothing_hangs_over_tls() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..CASES_OVER_TLS {
+        let outcomes = std::panic::catch_unwind(|| one_case(seed, true));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
+        seen.extend(outcomes.record.outcomes.keys().copied());
+    }
+    assert!(seen.contains(&Outcome::Tls));
+}
+
+#[test]
 fn a_case_is_the_same_each_time() {
     for seed in [3, 99, 1234] {
-        let (one, two) = (one_case(seed).record, one_case(seed).record);
+        let case = || one_case(seed, false).record;
+        let (one, two) = (case(), case());
         assert_eq!(one.totals, two.totals);
         assert_eq!(one.outcomes, two.outcomes);
         assert_eq!(one.histograms, two.histograms);

@@ -14,7 +14,7 @@ use super::server::{NO_ERROR, goaway, limit, settings};
 use super::*;
 
 /// A server of both protocols behind rustls's server.
-struct Secured {
+pub(super) struct Secured {
     /// By connection.
     config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
     /// What it says as soon as it may, in the flight that ends its handshake.
@@ -24,7 +24,10 @@ struct Secured {
     links: HashMap<u64, ServerConnection>,
 }
 
-fn config(version: &'static SupportedProtocolVersion, protocols: &[&[u8]]) -> Arc<ServerConfig> {
+pub(super) fn config(
+    version: &'static SupportedProtocolVersion,
+    protocols: &[&[u8]],
+) -> Arc<ServerConfig> {
     let key = rcgen::KeyPair::generate().unwrap();
     let parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let certificate = parameters.self_signed(&key).unwrap();
@@ -40,7 +43,10 @@ fn config(version: &'static SupportedProtocolVersion, protocols: &[&[u8]]) -> Ar
 }
 
 impl Secured {
-    fn new(config: impl Fn(u64) -> Arc<ServerConfig> + 'static, two: TwoServer) -> Secured {
+    pub(super) fn new(
+        config: impl Fn(u64) -> Arc<ServerConfig> + 'static,
+        two: TwoServer,
+    ) -> Secured {
         Secured {
             config: Box::new(config),
             early: Vec::new(),
@@ -50,7 +56,7 @@ impl Secured {
         }
     }
 
-    fn with_early(mut self, early: Vec<u8>) -> Secured {
+    pub(super) fn with_early(mut self, early: Vec<u8>) -> Secured {
         self.early = early;
         self
     }
@@ -84,7 +90,15 @@ impl Server for Secured {
         let mut plain = Vec::new();
         while !unread.is_empty() {
             tls.read_tls(&mut unread).unwrap();
-            let state = tls.process_new_packets().unwrap();
+            let Ok(state) = tls.process_new_packets() else {
+                // It says why, and goes.
+                let mut steps = after(Nanos::ZERO, []);
+                steps.push((Nanos::ZERO, Step::Close));
+                return Reply {
+                    steps,
+                    ..Reply::default()
+                };
+            };
             let start = plain.len();
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut plain[start..]).unwrap();
@@ -113,11 +127,14 @@ impl Server for Secured {
     }
 }
 
-fn load(words: &str, server: Secured) -> Outcomes {
+pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 --insecure {words}");
     let url = Some("https://127.0.0.1:1/");
-    let spec = LoadSpec::resolve(url, &LoadOptions::typed(&words)).unwrap();
-    simulate(&spec, vec![Box::new(server)])
+    LoadSpec::resolve(url, &LoadOptions::typed(&words)).unwrap()
+}
+
+fn load(words: &str, server: Secured) -> Outcomes {
+    simulate(&spec(words), vec![Box::new(server)])
 }
 
 #[test]

@@ -13,3 +13,4 @@ pub mod schedule;
 pub mod service;
 pub mod sweep;
 pub mod telemetry;
+pub mod why;

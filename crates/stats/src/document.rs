@@ -9,6 +9,7 @@ use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::looks::Look;
 use crate::summary::VariantSummary;
+use crate::why::Why;
 
 /// The `schema` of the documents written.
 pub const VERDICT_SCHEMA: &str = "prony.verdict/1";
@@ -41,6 +42,9 @@ pub struct VerdictDocument {
     /// The comparisons on all other metrics, without verdicts.
     #[serde(default)]
     pub described: Vec<Description>,
+    /// For each difference, what moved with it. Empty in documents of earlier versions.
+    #[serde(default)]
+    pub why: Vec<Why>,
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
@@ -65,7 +69,7 @@ pub struct About {
 }
 
 impl VerdictDocument {
-    /// Joins what an experiment was and what it gave.
+    /// Joins what an experiment was and what it gave. `why` is left empty.
     pub fn new(
         about: About,
         design: &Design,
@@ -84,6 +88,7 @@ impl VerdictDocument {
             variants: evaluation.variants,
             comparisons: evaluation.comparisons,
             described: evaluation.described,
+            why: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
             findings,

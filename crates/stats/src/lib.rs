@@ -23,6 +23,7 @@ mod pairing;
 mod sentence;
 mod summary;
 mod trials;
+mod why;
 
 pub use comparison::{Comparison, Description, Effect, Verdict};
 pub use design::{Design, DesignError, Factor, LEAST_BLOCKS, Levels, MOST_BLOCKS, Pair};
@@ -35,3 +36,4 @@ pub use metric::{Bearing, Direction, Metric, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
 pub use summary::{MetricSummary, VariantSummary};
 pub use trials::{Trials, Values};
+pub use why::{Limit, LimitKind, Moved, OneSided, Part, Why};

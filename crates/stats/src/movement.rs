@@ -10,6 +10,7 @@ use crate::design::{Design, Levels, Pair};
 use crate::estimate::{Estimate, Interval, mean};
 use crate::metric::{Bearing, Metric, Scale};
 use crate::pairing;
+use crate::sentence;
 use crate::trials::Block;
 
 /// What is added to a count before it is set in ratio to another, which may be zero: one in a
@@ -33,10 +34,15 @@ pub struct Movement {
     pub means: (f64, f64),
     /// Whether it moved, at the family's error rate over all metrics of this comparison.
     pub moved: bool,
+    /// Whether the whole interval lies inside the plan's margin, so that it counts as the same
+    /// whether it moved or not.
+    pub same: bool,
     /// The least change that the interval admits, whichever its direction, as the logarithm of a
-    /// ratio: 0 where it holds no change at all. Of differences it is that of both values, each
-    /// with one in a thousand added.
+    /// ratio: 0 where it holds no change at all. For differences it is the ratio of both values,
+    /// each with one in a thousand added.
     pub least: f64,
+    /// The same as a sentence without its end.
+    pub text: String,
 }
 
 impl Movement {
@@ -91,36 +97,41 @@ fn seen(
         Scale::Difference => mean(values),
     };
     let means = (level(&variant), level(&against));
+    let range = as_ratio(metric.scale(), interval, means.1);
+    let margin = Interval {
+        low: (-design.margin).ln_1p(),
+        high: design.margin.ln_1p(),
+    };
+    let effect = Effect::on(metric.scale(), Some(estimate.mean), Some(interval));
     let movement = Movement {
         levels: design.variants[pair.variant].clone(),
         against: design.variants[pair.against].clone(),
         metric,
-        effect: Effect::on(metric.scale(), Some(estimate.mean), Some(interval)),
         blocks: estimate.blocks,
         means,
         moved: false,
-        least: least(metric.scale(), interval, means.1),
+        same: range.within(&margin),
+        least: least(range),
+        text: sentence::movement(metric, &effect, &design.name_of(pair.against)),
+        effect,
     };
     Some((estimate.p_value(), movement))
 }
 
-/// The logarithm of the least ratio in an interval on the averaging scale, its sign left out.
-fn least(scale: Scale, interval: Interval, against: f64) -> f64 {
-    if interval.contains(0.0) {
-        return 0.0;
-    }
-    let nearest = if interval.low > 0.0 {
-        interval.low
-    } else {
-        interval.high
-    };
+/// An interval on the averaging scale as logarithms of ratios.
+fn as_ratio(scale: Scale, interval: Interval, against: f64) -> Interval {
     match scale {
-        Scale::Ratio => nearest.abs(),
+        Scale::Ratio => interval,
         Scale::Difference => {
             let shifted = |value: f64| value.max(0.0) + ONE_IN_A_THOUSAND;
-            (shifted(against + nearest) / shifted(against)).ln().abs()
+            interval.map(|by| (shifted(against + by) / shifted(against)).ln())
         }
     }
+}
+
+/// The distance of an interval from zero; 0 where it contains it.
+fn least(interval: Interval) -> f64 {
+    interval.low.max(-interval.high).max(0.0)
 }
 
 /// Holm's steps over the metrics of one pair.
@@ -143,11 +154,11 @@ mod tests {
     #[test]
     fn the_least_change_is_the_nearer_end_of_the_interval() {
         let interval = |low: f64, high: f64| Interval { low, high };
-        let ratio = |low: f64, high: f64| least(Scale::Ratio, interval(low, high), 1.0);
-        assert_eq!(ratio(-0.1, 0.2), 0.0);
-        assert_eq!(ratio(0.1, 0.2), 0.1);
-        assert_eq!(ratio(-0.2, -0.1), 0.1);
-        let count = |low, high, against| least(Scale::Difference, interval(low, high), against);
+        assert_eq!(least(interval(-0.1, 0.2)), 0.0);
+        assert_eq!(least(interval(0.1, 0.2)), 0.1);
+        assert_eq!(least(interval(-0.2, -0.1)), 0.1);
+        let count =
+            |low, high, against| least(as_ratio(Scale::Difference, interval(low, high), against));
         // From none to one a request: a thousand times as many, and more.
         assert!((count(1.0, 1.0, 0.0) - 1001.0_f64.ln()).abs() < 1e-9);
         assert!((count(-1.0, -1.0, 1.0) - 1001.0_f64.ln()).abs() < 1e-9);

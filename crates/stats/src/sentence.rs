@@ -46,6 +46,38 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
     }
 }
 
+/// "system CPU per request was 1.31 × (1.27 to 1.36) that of unix".
+pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String {
+    let noun = metric.noun();
+    let Some(value) = effect.ratio.or(effect.difference) else {
+        return format!("{noun} against {against}");
+    };
+    let none = match effect.ratio {
+        Some(_) => 1.0,
+        None => 0.0,
+    };
+    let ends = effect.low.zip(effect.high).unwrap_or((value, value));
+    // As many decimals as the interval deserves, and so many that no end that differs from none
+    // reads as none.
+    let width = ends.1 - ends.0;
+    let fitting = match width > 0.0 {
+        true => (-width.log10()).ceil().clamp(0.0, 4.0) as usize,
+        false => 3,
+    };
+    let tells = |decimals: usize| {
+        let step = 0.5 * 0.1_f64.powi(decimals as i32);
+        [value, ends.0, ends.1]
+            .iter()
+            .all(|end| *end == none || (end - none).abs() >= step)
+    };
+    let decimals = (fitting..6).find(|&decimals| tells(decimals)).unwrap_or(6);
+    let range = format!("{:.decimals$} to {:.decimals$}", ends.0, ends.1);
+    match effect.ratio {
+        Some(_) => format!("{noun}: {value:.decimals$} × that of {against} ({range})"),
+        None => format!("{noun}: {value:+.decimals$} against {against} ({range})"),
+    }
+}
+
 fn decided(comparison: &Comparison) -> String {
     let Some(change) = Change::of(comparison.metric, &comparison.effect) else {
         return String::new();

@@ -54,6 +54,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
             services_cores: 1,
             ..Watched::default()
         },
+        capacity: Default::default(),
         answers: answers("aa"),
         findings: Vec::new(),
         record: Some(record(Vec::new())),

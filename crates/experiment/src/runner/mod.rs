@@ -27,6 +27,7 @@ use prony_stats::{
 use crate::host::Host;
 use crate::plan::Plan;
 use crate::schedule;
+use crate::why;
 
 pub use event::Event;
 pub use folder::{FolderError, Stored};
@@ -467,7 +468,13 @@ impl Experiment<'_> {
             seed: self.stored.seed(),
             order,
         };
+        let of_whom: Vec<why::About<'_>> = all
+            .iter()
+            .map(|found| (&found.finding, found.variants.as_slice()))
+            .collect();
+        let why = why::of(&self.design, &evaluation, self.stored.results(), &of_whom);
         let findings = all.into_iter().map(|found| found.finding).collect();
-        VerdictDocument::new(about, &self.design, evaluation, findings)
+        let document = VerdictDocument::new(about, &self.design, evaluation, findings);
+        VerdictDocument { why, ..document }
     }
 }

@@ -21,6 +21,7 @@ use crate::host::{Host, HostError};
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad};
 use crate::service::Allocated;
 use crate::telemetry::{self, Sample, Summary};
+use crate::why::{self, Capacity};
 
 /// Samples that a trial gets at least, whatever its length.
 const LEAST_SAMPLES: u32 = 4;
@@ -50,6 +51,9 @@ pub struct TrialResult {
     pub values: Values,
     /// What the findings need beside the record's own.
     pub telemetry: Watched,
+    /// What there was to be used of cores and link, and how much of it was.
+    #[serde(default)]
+    pub capacity: Capacity,
     /// What the variant answered before the load.
     pub answers: Answers,
     /// What its services did that they should not have.
@@ -245,6 +249,10 @@ impl Trial<'_> {
             position: place.position,
             values,
             telemetry: watched(summary.as_ref(), &resolved),
+            capacity: summary
+                .as_ref()
+                .map(|summary| why::capacity(summary, &resolved))
+                .unwrap_or_default(),
             answers,
             findings,
             record: Some(record),

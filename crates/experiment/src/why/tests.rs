@@ -1,0 +1,326 @@
+//! What is told of differences whose reason is known, because it was made up.
+
+use prony_record::{Finding, Record, Severity};
+use prony_stats::{Factor, Levels, LimitKind, Trials, Values, evaluate};
+
+use super::*;
+use crate::runner::TrialResult;
+
+const BLOCKS: u32 = 6;
+/// The places of the variants.
+const TCP: usize = 0;
+const UNIX: usize = 1;
+
+fn design(family: &[Metric]) -> Design {
+    let levels = |level: &str| Levels::from_iter([("socket".to_owned(), level.to_owned())]);
+    Design {
+        factors: vec![Factor {
+            name: "socket".to_owned(),
+            levels: vec!["tcp".to_owned(), "unix".to_owned()],
+        }],
+        variants: vec![levels("tcp"), levels("unix")],
+        baseline: levels("unix"),
+        margin: 0.02,
+        family: family.to_vec(),
+        blocks_min: BLOCKS,
+        blocks_max: BLOCKS,
+        alpha: 0.05,
+    }
+}
+
+/// Noise of about ±1%, another in each block and trial.
+fn around(value: f64, block: u32, salt: u32) -> f64 {
+    let step = (block * 7 + salt * 5) % 11;
+    value * (1.0 + (f64::from(step) - 5.0) / 500.0)
+}
+
+/// The experiment in which TCP has the first of the two values of each metric and UNIX the second.
+fn told(family: &[Metric], metrics: &[(Metric, f64, f64)]) -> Vec<Why> {
+    told_of(family, metrics, &|_, _| {}, &[])
+}
+
+fn told_of(
+    family: &[Metric],
+    metrics: &[(Metric, f64, f64)],
+    watched: &dyn Fn(usize, &mut TrialResult),
+    findings: &[About<'_>],
+) -> Vec<Why> {
+    let design = design(family);
+    let mut trials = Trials::new();
+    let mut results = Vec::new();
+    for block in 1..=BLOCKS {
+        for variant in [TCP, UNIX] {
+            let values = metrics
+                .iter()
+                .enumerate()
+                .map(|(salt, &(metric, tcp, unix))| {
+                    let value = if variant == TCP { tcp } else { unix };
+                    let salt = salt as u32 * 2 + variant as u32;
+                    (metric, around(value, block, salt))
+                });
+            let values = Values::from_iter(values);
+            trials.add(block, variant, values.clone());
+            let mut result = TrialResult {
+                block,
+                variant,
+                position: variant,
+                values,
+                telemetry: Default::default(),
+                capacity: Default::default(),
+                answers: Default::default(),
+                findings: Vec::new(),
+                record: Some(Record::default()),
+            };
+            watched(variant, &mut result);
+            results.push(result);
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    of(&design, &evaluation, &results, findings)
+}
+
+fn parts(why: &Why) -> Vec<(Metric, Part)> {
+    why.moved.iter().map(|m| (m.metric, m.part)).collect()
+}
+
+const RATE: [Metric; 1] = [Metric::RatePerS];
+
+#[test]
+fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
+    let all = told(
+        &RATE,
+        &[
+            (Metric::RatePerS, 750.0, 1_000.0),
+            (Metric::ServerCpuUsPerRequest, 1_310.0, 1_000.0),
+            (Metric::ServerCpuUserUsPerRequest, 600.0, 600.0),
+            (Metric::ServerCpuSystemUsPerRequest, 710.0, 400.0),
+            (Metric::ContextSwitchesPerRequest, 0.5, 1.0),
+            (Metric::ServerMemoryBytes, 9e6, 1e6),
+            (Metric::ConnectionsPerRequest, 1.0, 0.001),
+        ],
+    );
+    assert_eq!(all.len(), 1);
+    let why = &all[0];
+    assert_eq!(
+        parts(why),
+        [
+            (Metric::ConnectionsPerRequest, Part::With),
+            (Metric::ServerCpuSystemUsPerRequest, Part::With),
+            (Metric::ServerCpuUsPerRequest, Part::With),
+            (Metric::ServerMemoryBytes, Part::Aside),
+            (Metric::ContextSwitchesPerRequest, Part::Against),
+        ]
+    );
+    assert_eq!(
+        (why.name.as_str(), why.against_name.as_str()),
+        ("tcp", "unix")
+    );
+    assert_eq!(why.metrics, RATE);
+    assert!(
+        why.text.contains("which does not say that it caused it"),
+        "{}",
+        why.text
+    );
+    assert!(
+        why.text.contains("would make the rate 0.76 × (0."),
+        "{}",
+        why.text
+    );
+    let moved = &why.moved[1];
+    assert!((moved.value / moved.against_value - moved.effect.ratio.unwrap()).abs() < 1e-9);
+    assert!(
+        moved.text.starts_with("system CPU per request: 1.7"),
+        "{}",
+        moved.text
+    );
+}
+
+#[test]
+fn what_a_faster_variant_spares_goes_with_it() {
+    let all = told(
+        &RATE,
+        &[
+            (Metric::RatePerS, 1_500.0, 1_000.0),
+            (Metric::ServerCpuUsPerRequest, 700.0, 1_000.0),
+            (Metric::TlsResumedShare, 0.9, 0.0),
+        ],
+    );
+    assert_eq!(
+        parts(&all[0]),
+        [
+            (Metric::TlsResumedShare, Part::With),
+            (Metric::ServerCpuUsPerRequest, Part::With),
+        ]
+    );
+}
+
+#[test]
+fn equivalent_variants_are_not_explained() {
+    let same = [
+        (Metric::RatePerS, 1_000.0, 1_000.0),
+        (Metric::ServerMemoryBytes, 9e6, 1e6),
+    ];
+    assert_eq!(told(&RATE, &same), Vec::new());
+}
+
+#[test]
+fn metrics_that_point_two_ways_are_told_apart() {
+    let family = [Metric::RatePerS, Metric::P99Us, Metric::P50Us];
+    let all = told(
+        &family,
+        &[
+            (Metric::RatePerS, 1_500.0, 1_000.0),
+            (Metric::P50Us, 100.0, 150.0),
+            (Metric::P99Us, 900.0, 300.0),
+            (Metric::ServerCpuUsPerRequest, 700.0, 1_000.0),
+        ],
+    );
+    let metrics: Vec<&[Metric]> = all.iter().map(|why| why.metrics.as_slice()).collect();
+    let faster: &[Metric] = &[Metric::RatePerS, Metric::P50Us];
+    assert_eq!(metrics, [faster, &[Metric::P99Us]]);
+    assert_eq!(parts(&all[0])[0].1, Part::With);
+    assert_eq!(parts(&all[1])[0].1, Part::Against);
+    assert!(
+        all[1]
+            .text
+            .starts_with("Of what was measured nothing moved"),
+        "{}",
+        all[1].text
+    );
+}
+
+#[test]
+fn noise_is_called_noise_in_one_line() {
+    let design = design(&RATE);
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for variant in [TCP, UNIX] {
+            let wild = if (block + variant as u32) % 2 == 0 {
+                3.0
+            } else {
+                1.0
+            };
+            let rate = if variant == TCP { 500.0 } else { 1_000.0 };
+            let values = Values::from([
+                (Metric::RatePerS, around(rate, block, variant as u32)),
+                (Metric::ServerCpuUsPerRequest, wild),
+            ]);
+            trials.add(block, variant, values);
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let all = of(&design, &evaluation, &[], &[]);
+    assert_eq!(all[0].moved, []);
+    assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
+    assert_eq!(
+        all[0].text,
+        "What else was measured is too noisy to say what moved with it."
+    );
+}
+
+#[test]
+fn what_is_within_the_margin_did_not_move_however_surely() {
+    let design = design(&RATE);
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for (variant, rate, bytes) in [(TCP, 500.0, 1_001.0), (UNIX, 1_000.0, 1_000.0)] {
+            let rate = around(rate, block, variant as u32);
+            let values = [(Metric::RatePerS, rate), (Metric::BytesInPerRequest, bytes)];
+            trials.add(block, variant, Values::from(values));
+        }
+    }
+    let evaluation = evaluate(&design, &trials, &[]).unwrap();
+    let all = of(&design, &evaluation, &[], &[]);
+    assert_eq!(all[0].moved, []);
+    assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
+    assert_eq!(all[0].text, "Nothing else that was measured moved.");
+}
+
+#[test]
+fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
+    let crypto = Finding::new("crypto-unaccelerated", Severity::Warning, "slow");
+    let noisy = Finding::new("noisy-machine", Severity::Warning, "noise");
+    let errors = Finding::new("errors", Severity::Note, "some failed");
+    let found: [About<'_>; 3] = [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
+    let metrics = [
+        (Metric::RatePerS, 200.0, 1_000.0),
+        (Metric::ServerCpuUserUsPerRequest, 5_000.0, 1_000.0),
+    ];
+    let why = &told_of(&RATE, &metrics, &|_, _| {}, &found)[0];
+    assert_eq!(why.findings.len(), 1);
+    let end = "Only tcp has the finding crypto-unaccelerated.";
+    assert!(why.text.ends_with(end), "{}", why.text);
+}
+
+#[test]
+fn limits_are_what_was_full() {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let watched = |variant: usize, result: &mut TrialResult| {
+        result.telemetry.services_cores = 2;
+        result.capacity = Capacity {
+            machine_cores: 4,
+            idle_percent: 150.0,
+            tied: [("balancer", 1, 97.0), ("web", 1, 40.0)]
+                .map(|(name, cores, percent)| CoreUse {
+                    services: vec![name.to_owned()],
+                    cores,
+                    percent: if variant == TCP {
+                        percent
+                    } else {
+                        percent / 2.0
+                    },
+                    with_load: false,
+                })
+                .into(),
+            link_share: None,
+        };
+    };
+    let why = &told_of(&RATE, &metrics, &watched, &[])[0];
+    let [tcp, unix] = why.limits.as_slice() else {
+        panic!("{:?}", why.limits);
+    };
+    assert_eq!(
+        (tcp.kind, unix.kind),
+        (LimitKind::ServerCores, LimitKind::Waiting)
+    );
+    assert_eq!(
+        tcp.text,
+        "tcp: the cores were full: balancer 97% of its core."
+    );
+    assert!(
+        unix.text
+            .contains("balancer 48% of its core; web 20% of its core"),
+        "{}",
+        unix.text
+    );
+}
+
+#[test]
+fn the_generator_the_link_and_the_schedule_are_limits_too() {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let kinds = |watched: &dyn Fn(usize, &mut TrialResult)| {
+        let why = &told_of(&RATE, &metrics, watched, &[])[0];
+        why.limits
+            .iter()
+            .map(|limit| limit.kind)
+            .collect::<Vec<_>>()
+    };
+    let unknown = kinds(&|_, _| {});
+    assert_eq!(unknown, [LimitKind::Unknown; 2]);
+    let saturated = kinds(&|variant, result| {
+        let finding = Finding::new("generator-saturated", Severity::Error, "");
+        if let (UNIX, Some(record)) = (variant, &mut result.record) {
+            record.findings.push(finding);
+        }
+        result.capacity.link_share = Some(0.95);
+    });
+    assert_eq!(saturated, [LimitKind::Link, LimitKind::Generator]);
+    let scheduled = kinds(&|variant, result| {
+        let Some(record) = &mut result.record else {
+            return;
+        };
+        record.rate.offered_per_s = Some(1_000.0);
+        record.rate.ok_per_s = if variant == TCP { 700.0 } else { 999.0 };
+    });
+    assert_eq!(scheduled, [LimitKind::Unknown, LimitKind::Schedule]);
+}

@@ -239,6 +239,14 @@ pub(crate) struct StudyRunArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    /// Add a level to one of the study's factors, written as in a plan; can be given several times
+    #[arg(
+        long,
+        value_name = "FACTOR=LEVEL",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) level: Vec<String>,
     /// The seed that shuffles the order within blocks [default: drawn, and stored]
     #[arg(
         long,

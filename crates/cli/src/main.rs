@@ -4,6 +4,7 @@
 //! error, files where asked, and an exit status (see [`ending`]). It composes the other crates and
 //! measures, computes and renders nothing itself.
 
+mod adapt;
 mod arguments;
 mod compare;
 mod demo;

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, DirEntry, include_dir};
-use prony_experiment::plan::Plan;
+use prony_experiment::plan::{Machine, Plan};
 use prony_experiment::runner::FolderError;
 
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::{experiment, terminal};
+use crate::{adapt, experiment, terminal};
 
 /// The folder of studies as it was when this program was built.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
@@ -67,7 +67,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     // Tried in a folder that goes away, so that a study which can't be run here leaves nothing.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
-    let plan = unpacked(study, scratch.path())?;
+    let plan = unpacked(study, scratch.path(), &typed.level)?;
     if typed.run.dry_run {
         let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
         return experiment::dry_run(&plan, &settings);
@@ -77,16 +77,26 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::wrong(FolderError::NotEmpty(out)));
     }
-    let plan = unpacked(study, &out.join(FOLDER))?;
+    let plan = unpacked(study, &out.join(FOLDER), &typed.level)?;
     let settings = experiment::settings(&typed.run, typed.seed, out);
     experiment::run(&plan, &settings, typed.run.progress)
 }
 
-/// Writes a study's files to a folder and reads its plan there.
-fn unpacked(study: &Dir<'_>, into: &Path) -> Result<Plan, Failure> {
+/// Writes a study's files to a folder and reads its plan there: with the levels that were typed, and
+/// without the set-ups that this machine can't have.
+fn unpacked(study: &Dir<'_>, into: &Path, levels: &[String]) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
-    Plan::read(&into.join("plan.toml")).map_err(|errors| experiment::wrong_plan(&errors))
+    let path = into.join("plan.toml");
+    let mut text = text(study, "plan.toml").to_owned();
+    for level in levels {
+        text = adapt::with_level(&text, level)?;
+    }
+    let adapted = adapt::to_machine(&text, &path, &Machine::this())?;
+    fs::write(&path, adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
+    let mut plan = Plan::read(&path).map_err(|errors| experiment::wrong_plan(&errors))?;
+    plan.notes.splice(0..0, adapted.left_out);
+    Ok(plan)
 }
 
 fn write(dir: &Dir<'_>, into: &Path) -> Result<(), Failure> {

@@ -22,7 +22,9 @@ pub enum Fault {
     Undefined,
     /// Each part is right and together they make no experiment.
     Structure,
-    /// The plan is right, and this machine can't run it: a program, a core, a folder is missing.
+    /// The plan is right, and a program that it starts isn't installed here.
+    NotInstalled,
+    /// The plan is right, and this machine can't run it: a core, a folder, a privilege is missing.
     Machine,
 }
 

@@ -222,7 +222,7 @@ fn read_command(
             Err(missing) => {
                 if around.on_machine {
                     let what = format!("{owner}: the program \"{program}\" is not installed");
-                    reader.refuse_with(Fault::Machine, node.line, what, missing.mend);
+                    reader.refuse_with(Fault::NotInstalled, node.line, what, missing.mend);
                 }
                 *program = missing.started;
             }

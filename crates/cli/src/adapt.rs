@@ -1,0 +1,220 @@
+//! A study's plan, adapted before anything starts: levels that were typed are added, and set-ups
+//! that this machine can't have are left out.
+//!
+//! Both change the plan's text, so that the results hold the plan as it was run.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use prony_experiment::plan::{Fault, Levels, Machine, Plan, PlanErrors};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::ending::Failure;
+use crate::experiment::wrong_plan;
+
+/// A plan's text that this machine can run.
+pub(crate) struct Adapted {
+    pub(crate) text: String,
+    /// What was left out, and why; a sentence each.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Where the parts that can change stand in a plan's text.
+#[derive(Deserialize)]
+struct Places {
+    #[serde(default)]
+    factors: BTreeMap<String, Vec<Spanned<toml::Value>>>,
+    variants: Option<Spanned<toml::Value>>,
+}
+
+fn places(text: &str) -> Option<Places> {
+    toml::from_str(text).ok()
+}
+
+/// Adds a level, `FACTOR=LEVEL` as typed, behind those that the factor has. The level is written as
+/// in a plan; a bare word is a text.
+pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
+    let wrong = |what: String| Failure::wrong(format!("--level {typed}: {what}"));
+    let mend = "write FACTOR=LEVEL, such as stack='{ name = \"bypass\", wrapper = [\"onload\"] }'";
+    let Some((factor, level)) = typed.split_once('=') else {
+        return Err(wrong(mend.to_owned()));
+    };
+    let (factor, level) = (factor.trim(), level.trim());
+    let Some(places) = places(text) else {
+        return Err(wrong("the study's plan can't be read".to_owned()));
+    };
+    let Some(levels) = places.factors.get(factor) else {
+        let known: Vec<&str> = places.factors.keys().map(String::as_str).collect();
+        let what = format!("the study has no factor \"{factor}\"");
+        return Err(wrong(format!("{what}; there are: {}", known.join(", "))));
+    };
+    let written = match toml::from_str::<toml::Table>(&format!("level = {level}")) {
+        Ok(table) if table.len() == 1 => level.to_owned(),
+        _ if is_word(level) => toml::Value::String(level.to_owned()).to_string(),
+        Ok(_) => return Err(wrong(mend.to_owned())),
+        Err(error) => return Err(wrong(format!("{}; {mend}", error.message()))),
+    };
+    let Some(last) = levels.last() else {
+        return Err(wrong(format!("factor \"{factor}\" has no level")));
+    };
+    let (before, behind) = text.split_at(last.span().end);
+    Ok(format!("{before},\n    {written}{behind}"))
+}
+
+fn is_word(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphanumeric())
+        && chars.all(|c| c.is_ascii_alphanumeric() || "._-+/".contains(c))
+}
+
+/// Leaves out the set-ups that this machine has no cores, places or privileges for. A program that
+/// isn't installed is no such thing: it can be, and is refused with all others that are missing.
+pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result<Adapted, Failure> {
+    let mut adapted = Adapted {
+        text: text.to_owned(),
+        left_out: Vec::new(),
+    };
+    let read = |text: &str| Plan::from_str(text, origin, machine.clone());
+    let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
+    // Not every mistake is told at once, and each round leaves fewer variants.
+    while let Err(errors) = plan.check_machine() {
+        let Some((kept, why)) = what_is_left(&plan, &errors) else {
+            return Err(wrong_plan(&errors));
+        };
+        let narrowed = narrowed(&adapted.text, &plan, &kept);
+        // Without a baseline, or with nothing to compare it with, what was told first counts.
+        match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
+            Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
+            None => return Err(wrong_plan(&errors)),
+        }
+        adapted.left_out.extend(why);
+    }
+    let comments = adapted.left_out.iter().map(|line| format!("# {line}\n"));
+    adapted.text = comments.collect::<String>() + &adapted.text;
+    Ok(adapted)
+}
+
+/// The variants that the machine can run, and why not the others; none where what is wrong concerns
+/// all of them or is something else.
+fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<Levels>, Vec<String>)> {
+    let lacking = errors
+        .iter()
+        .all(|error| error.fault == Fault::Machine && !error.variants.is_empty());
+    if !lacking {
+        return None;
+    }
+    let affected = |id: &String| errors.iter().any(|error| error.variants.contains(id));
+    let kept = plan
+        .variants
+        .iter()
+        .filter(|variant| !affected(&variant.id));
+    let kept: Vec<Levels> = kept.map(|variant| variant.levels.clone()).collect();
+    let why = errors.iter().map(|error| {
+        let mend = error.mend.as_ref();
+        let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
+        format!(
+            "left out on this machine: {}: {}{mend}",
+            error.variants.join(", "),
+            error.what
+        )
+    });
+    (kept.len() > 1).then(|| (kept, why.collect()))
+}
+
+/// The plan's text with these variants alone: without the levels that none of them has, and where
+/// that isn't enough, with a list.
+fn narrowed(text: &str, plan: &Plan, kept: &[Levels]) -> Option<String> {
+    let mut text = text.to_owned();
+    let mut product = 1;
+    let mut varying = Vec::new();
+    for factor in &plan.factors {
+        let has = |level: &str| {
+            kept.iter()
+                .any(|levels| levels.get(&factor.name) == Some(level))
+        };
+        let used = factor
+            .levels
+            .iter()
+            .filter(|level| has(&level.name))
+            .count();
+        // A plain level can't stand alone: templates take it as it is.
+        let named = plan.baseline.get(&factor.name).is_some_and(has);
+        let can_shrink = used > 1 || named && is_table(&text, &factor.name)?;
+        if used < factor.levels.len() && can_shrink {
+            for level in factor.levels.iter().filter(|level| !has(&level.name)) {
+                text = without_level(&text, &factor.name, &level.name)?;
+            }
+        }
+        let left = if can_shrink {
+            used
+        } else {
+            factor.levels.len()
+        };
+        product *= left;
+        if left > 1 {
+            varying.push(factor.name.as_str());
+        }
+    }
+    let listed = places(&text)?.variants.map(|value| value.span());
+    if listed.is_none() && product == kept.len() {
+        return Some(text);
+    }
+    Some(with_variants(&text, listed, kept, &varying))
+}
+
+fn with_variants(
+    text: &str,
+    listed: Option<Range<usize>>,
+    kept: &[Levels],
+    varying: &[&str],
+) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let rows = kept.iter().map(|levels| {
+        let varied = levels.iter().filter(|(factor, _)| varying.contains(factor));
+        let pairs: Vec<String> = varied
+            .map(|(factor, level)| format!("{factor} = {}", quoted(level)))
+            .collect();
+        format!("    {{ {} }},\n", pairs.join(", "))
+    });
+    let list = format!("[\n{}]", rows.collect::<String>());
+    match listed {
+        Some(range) => format!("{}{list}{}", &text[..range.start], &text[range.end..]),
+        // Before the first table, where keys are the plan's own.
+        None => format!("variants = {list}\n{text}"),
+    }
+}
+
+fn name_of(level: &toml::Value) -> String {
+    let named = level.get("name").unwrap_or(level);
+    match named.as_str() {
+        Some(text) => text.to_owned(),
+        None => named.to_string(),
+    }
+}
+
+fn is_table(text: &str, factor: &str) -> Option<bool> {
+    let places = places(text)?;
+    let levels = places.factors.get(factor)?;
+    Some(levels.iter().all(|level| level.get_ref().is_table()))
+}
+
+/// The text without one level, and without what stands between it and the one before.
+fn without_level(text: &str, factor: &str, name: &str) -> Option<String> {
+    let places = places(text)?;
+    let levels = places.factors.get(factor)?;
+    let at = levels
+        .iter()
+        .position(|level| name_of(level.get_ref()) == name)?;
+    let span = levels[at].span();
+    let gone = match at {
+        0 => span.start..levels.get(1)?.span().start,
+        at => levels[at - 1].span().end..span.end,
+    };
+    Some(format!("{}{}", &text[..gone.start], &text[gone.end..]))
+}
+
+#[cfg(test)]
+#[path = "adapt_tests.rs"]
+mod tests;

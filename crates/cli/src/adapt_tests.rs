@@ -1,0 +1,135 @@
+use super::*;
+
+const PLAN: &str = r#"
+name     = "cores"
+baseline = { cores = "1", stack = "kernel" }
+[factors]
+cores = [
+    { name = "1", list = "0" },
+    { name = "2", list = "0-1" },   # a remark
+    { name = "5", list = "0-4" },
+]
+stack = [{ name = "kernel", wrapper = [] }, { name = "nice", wrapper = ["nice"] }]
+size  = [1, 2]
+[service.web]
+command = ["prony", "origin", "--listen", "{{ web.address }}"]
+wrapper = "{{ stack.wrapper }}"
+cores   = "{{ cores.list }}"
+[load]
+target = "web"
+path   = "/bytes/{{ size }}"
+"#;
+
+fn machine(cores: usize) -> Machine {
+    Machine {
+        cores: (0..cores).collect(),
+        ..Machine::this()
+    }
+}
+
+fn adapted(text: &str, cores: usize) -> (Adapted, Plan) {
+    let origin = Path::new("plan.toml");
+    let adapted = to_machine(text, origin, &machine(cores));
+    let adapted = adapted.unwrap_or_else(|failure| panic!("{failure}"));
+    let plan = Plan::from_str(&adapted.text, origin, machine(cores));
+    let plan = plan.unwrap_or_else(|errors| panic!("{errors}\n{}", adapted.text));
+    plan.check_machine()
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    (adapted, plan)
+}
+
+#[test]
+fn what_a_machine_can_do_is_left_as_it_is() {
+    let (adapted, plan) = adapted(PLAN, 5);
+    assert_eq!(adapted.text, PLAN);
+    assert!(adapted.left_out.is_empty());
+    assert_eq!(plan.variants.len(), 12);
+}
+
+#[test]
+fn levels_that_need_more_cores_go_and_are_named() {
+    let (adapted, plan) = adapted(PLAN, 2);
+    assert_eq!(plan.variants.len(), 8);
+    let cores = plan.factors.iter().find(|factor| factor.name == "cores");
+    assert_eq!(
+        cores.unwrap().levels.len(),
+        2,
+        "no level is left that nothing has"
+    );
+    let [line] = &adapted.left_out[..] else {
+        panic!("{:?}", adapted.left_out)
+    };
+    assert!(
+        line.contains("5-kernel-1") && line.contains("lacks"),
+        "{line}"
+    );
+    assert!(
+        adapted.text.starts_with("# left out on this machine: "),
+        "{}",
+        adapted.text
+    );
+    // With one core the factor varies nothing any more.
+    let (_, plan) = self::adapted(PLAN, 1);
+    assert_eq!((plan.variants.len(), plan.factors.len()), (4, 2));
+}
+
+#[test]
+fn part_of_a_product_becomes_a_list() {
+    let text = PLAN.replace(
+        "cores   = \"{{ cores.list }}\"",
+        "cores = \"{% if stack.name == 'nice' %}{{ cores.list }}{% else %}0{% endif %}\"",
+    );
+    let (adapted, plan) = adapted(&text, 1);
+    assert_eq!(plan.variants.len(), 8);
+    assert!(adapted.text.contains("variants = [\n"), "{}", adapted.text);
+    // A second round replaces the list.
+    let listed = adapted.text.replace("0-1", "0-7");
+    let again = to_machine(&listed, Path::new("plan.toml"), &machine(1)).unwrap();
+    assert_eq!(again.text.matches("variants =").count(), 1);
+}
+
+#[test]
+fn what_all_variants_need_is_refused() {
+    let origin = Path::new("plan.toml");
+    let text = PLAN.replace("\"{{ cores.list }}\"", "\"7\"");
+    assert!(to_machine(&text, origin, &machine(2)).is_err());
+    let text = PLAN.replace("\"nice\"]", "\"no-such-program\"]");
+    let refused = to_machine(&text, origin, &machine(5))
+        .err()
+        .map(|f| f.to_string());
+    assert!(
+        refused.unwrap().contains("no-such-program"),
+        "it can be installed"
+    );
+    // The baseline's own level.
+    let text = PLAN.replace("list = \"0\" }", "list = \"6\" }");
+    assert!(to_machine(&text, origin, &machine(5)).is_err());
+}
+
+#[test]
+fn levels_can_be_typed() {
+    let text = with_level(
+        PLAN,
+        "stack={ name = \"slow\", wrapper = [\"nice\", \"-n\", \"9\"] }",
+    );
+    let (_, plan) = adapted(&text.unwrap(), 5);
+    assert_eq!(plan.variants.len(), 18);
+    let (_, plan) = adapted(&with_level(PLAN, "size = 3").unwrap(), 5);
+    assert_eq!(plan.factors[2].levels[2].name, "3");
+    let text = with_level(PLAN, "cores={ name = \"3\", list = \"0-2\" }").unwrap();
+    assert_eq!(adapted(&text, 5).1.factors[0].levels[3].name, "3");
+    for (typed, said) in [
+        ("stack", "FACTOR=LEVEL"),
+        ("stak=x", "there are: cores, size, stack"),
+        ("stack={ name = slow }", "FACTOR=LEVEL"),
+        ("stack=1\nevil = 2", "FACTOR=LEVEL"),
+    ] {
+        let failure = with_level(PLAN, typed).err().map(|f| f.to_string());
+        assert!(
+            failure.as_ref().is_some_and(|f| f.contains(said)),
+            "{typed}: {failure:?}"
+        );
+    }
+    let word = with_level(PLAN, "size=large").unwrap();
+    assert!(word.contains("\"large\""), "{word}");
+}

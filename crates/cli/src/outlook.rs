@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use prony_experiment::place::{sort_settings, topology::Topology};
 use prony_experiment::plan::{Plan, PlanError, ResolvedService};
 use prony_experiment::runner::{Settings, forecast};
 use prony_experiment::schedule;
@@ -102,25 +103,60 @@ pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanEr
         let allocated = made_up(&plan.allocations(number)?);
         let resolved = plan.resolve(number, &allocated)?;
         text += &format!("  {}\n", variant.id);
+        for line in networks(&resolved.topology) {
+            text += &format!("    {line}\n");
+        }
         for service in &resolved.services {
-            text += &format!("    {}: {}\n", service.spec.name, started(service));
+            let started = started(service, &resolved.topology);
+            text += &format!("    {}: {started}\n", service.spec.name);
         }
         let words = resolved.load.words().join(" ");
-        text += &format!("    load: prony load {} {words}\n", resolved.load.url);
+        let place = in_place(resolved.load.place, &resolved.topology);
+        let place = place.map_or(String::new(), |place| format!(" ({place})"));
+        text += &format!("    load: prony load {} {words}{place}\n", resolved.load.url);
     }
     Ok(text)
 }
 
-fn started(service: &ResolvedService) -> String {
+/// The named places, each with its settings, and the links between them.
+fn networks(topology: &Topology) -> Vec<String> {
+    let mut lines = Vec::new();
+    for place in &topology.places {
+        // Who may not ask the kernel has been told so before this.
+        let sorted = sort_settings(&place.settings).unwrap_or_default();
+        let mut parts = vec!["a network of its own".to_owned()];
+        parts.extend(place.sources.iter().map(|block| format!("source addresses {block}")));
+        parts.extend(sorted.own.iter().map(|(name, value)| format!("{name} = {value}")));
+        let left_out = sorted.not_applicable.iter();
+        parts.extend(left_out.map(|(name, why)| format!("without {name} ({why})")));
+        lines.push(format!("place {}: {}", place.name, parts.join("; ")));
+    }
+    for link in &topology.links {
+        let [a, b] = link.ends.map(|end| format!("{} ({})", topology.name(end.place), end.address));
+        let rate = match link.rate {
+            Some(rate) => format!("{rate} each way, {} ms of queue", rate.latency.as_millis()),
+            None => "no limit".to_owned(),
+        };
+        lines.push(format!("link {}: {a} to {b}, {rate}", link.name));
+    }
+    lines
+}
+
+fn in_place(place: PlaceKind, topology: &Topology) -> Option<String> {
+    match place {
+        PlaceKind::Native => None,
+        PlaceKind::Namespace => Some("in a namespace".to_owned()),
+        PlaceKind::Jail => Some("in a jail".to_owned()),
+        PlaceKind::Named(place) => Some(format!("in {}", topology.name(place))),
+    }
+}
+
+fn started(service: &ResolvedService, topology: &Topology) -> String {
     if let Some(remote) = &service.remote {
         return format!("{remote}, which runs already");
     }
     let spec = &service.spec;
-    let place = match spec.place {
-        PlaceKind::Native => None,
-        PlaceKind::Namespace => Some("in a namespace".to_owned()),
-        PlaceKind::Jail => Some("in a jail".to_owned()),
-    };
+    let place = in_place(spec.place, topology);
     let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
     let cores = (!cores.is_empty()).then(|| format!("on core {}", cores.join(",")));
     let where_: Vec<String> = place.into_iter().chain(cores).collect();

@@ -17,6 +17,18 @@ pub struct Environment {
     pub machine: Machine,
     /// The programs of each running service, the one of its first process first.
     pub services: BTreeMap<String, Vec<Program>>,
+    /// What became of the settings that the plan has for its named places.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub places: BTreeMap<String, PlaceFacts>,
+}
+
+/// Kernel settings of a place: those made in its own network, and those left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PlaceFacts {
+    /// Settings by name, as they were made.
+    pub sysctls: BTreeMap<String, String>,
+    /// Settings that were left out, each with the reason.
+    pub not_applicable: BTreeMap<String, String>,
 }
 
 /// A machine and the settings of it that matter to servers.
@@ -40,6 +52,9 @@ pub struct Machine {
     pub cpu_governor: Option<String>,
     /// Whether a hypervisor is below.
     pub virtualised: bool,
+    /// How the processor's counters were read: `by core`, `by process`, or `none: ` and why.
+    #[serde(default)]
+    pub hardware_counters: String,
     /// The limit of open files that services inherit: soft, hard; `None` is unlimited.
     pub open_files: (Option<u64>, Option<u64>),
     /// Kernel settings by name.

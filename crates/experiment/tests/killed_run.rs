@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, program};
-use prony_experiment::place;
+use prony_experiment::place::{self, topology::Topology};
 use prony_experiment::service::{
     Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
 };
@@ -101,7 +101,7 @@ fn the_run_that_dies() {
     let mut host = LocalHost::with_state_in(state.clone());
     let wanted = allocations();
     let allocated = host
-        .allocate(&wanted)
+        .allocate(&wanted, &Topology::default())
         .unwrap_or_else(|error| panic!("{error}"));
     for wanted in &wanted {
         let spec = spec(wanted, &allocated[&wanted.service]);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::place;
+use prony_experiment::place::{self, topology::Topology};
 use prony_experiment::service::{Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
 
 /// Long enough for a busy machine; nothing waits that long unless it fails.
@@ -53,7 +53,7 @@ impl Bench {
         };
         let allocated = self
             .host
-            .allocate(&[wanted])
+            .allocate(&[wanted], &Topology::default())
             .unwrap_or_else(|error| panic!("{error}"));
         allocated["s"].endpoints.values().cloned().collect()
     }
@@ -419,7 +419,7 @@ fn services_in_namespaces_reach_each_other_and_native_ones() {
     ];
     let allocated = bench
         .host
-        .allocate(&order)
+        .allocate(&order, &Topology::default())
         .unwrap_or_else(|error| panic!("{error}"));
     let address = |service: &str| match allocated[service].endpoints[""] {
         Endpoint::Tcp(address) => address,
@@ -523,11 +523,14 @@ fn a_panic_leaves_nothing() {
     let panicked = std::thread::spawn(move || {
         let mut host = LocalHost::with_state_in(path.clone());
         let listen = BTreeMap::new();
-        host.allocate(&[Allocation {
-            service: "s".into(),
-            place: PlaceKind::Native,
-            listen,
-        }])
+        host.allocate(
+            &[Allocation {
+                service: "s".into(),
+                place: PlaceKind::Native,
+                listen,
+            }],
+            &Topology::default(),
+        )
         .unwrap();
         let script = "trap '' TERM; echo up; while :; do sleep 0.05; done";
         host.start(&shell(PlaceKind::Native, script), &path.join("logs"))
@@ -590,7 +593,10 @@ fn files_are_written_where_they_were_promised() {
         place: PlaceKind::Native,
         listen: BTreeMap::new(),
     };
-    let files_dir = bench.host.allocate(&[wanted]).unwrap()["s"]
+    let files_dir = bench
+        .host
+        .allocate(&[wanted], &Topology::default())
+        .unwrap()["s"]
         .files_dir
         .clone();
     let mut spec = shell(

@@ -37,6 +37,15 @@ pub enum HostError {
         /// What is missing, and the mend.
         reason: String,
     },
+    /// A kernel setting can't be made in a named place.
+    Setting {
+        /// The place.
+        place: String,
+        /// The setting, and the value where that is at fault.
+        setting: String,
+        /// What is in the way.
+        reason: String,
+    },
     /// A UNIX socket's path would not fit into a socket address (108 bytes on Linux, 104 on
     /// FreeBSD).
     PathTooLong(PathBuf),
@@ -112,13 +121,13 @@ impl fmt::Display for HostError {
             }
             Self::NoFreePort => write!(f, "no free TCP port was found"),
             Self::Place { kind, reason } => {
-                let name = match kind {
-                    PlaceKind::Native => "native",
-                    PlaceKind::Namespace => "namespace",
-                    PlaceKind::Jail => "jail",
-                };
-                write!(f, "place {name}: {reason}")
+                write!(f, "place {kind}: {reason}")
             }
+            Self::Setting {
+                place,
+                setting,
+                reason,
+            } => write!(f, "place {place}: {setting}: {reason}"),
             Self::PathTooLong(path) => write!(
                 f,
                 "{}: too long for a UNIX socket's address (set XDG_RUNTIME_DIR or TMPDIR to a shorter path)",

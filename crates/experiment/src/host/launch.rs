@@ -30,6 +30,17 @@ pub(super) struct Running {
     stop_signal: i32,
 }
 
+/// Where a service's processes go.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way<'a> {
+    /// They stay with the host.
+    Stay,
+    /// Into a room of their own: another network, other processes, other users.
+    Into(&'a Entry),
+    /// Into another network and nothing else.
+    Network(&'a Entry),
+}
+
 /// Starts a service in a place or natively, its output appended to `log`. A service without cores of
 /// its own may use `any_core`.
 ///
@@ -37,7 +48,7 @@ pub(super) struct Running {
 /// [`HostError::MissingProgram`], [`HostError::Start`], [`HostError::File`].
 pub(super) fn launch(
     spec: &ServiceSpec,
-    entry: Option<&Entry>,
+    way: Way<'_>,
     any_core: &[usize],
     log: &Path,
 ) -> Result<Running, HostError> {
@@ -65,7 +76,14 @@ pub(super) fn launch(
         cores: core_set(cores, any_core)
             .map_err(|error| failed("bind to the plan's cores", error))?,
         open_files: spec.open_files,
-        place: entry.map(Entry::number),
+        place: match way {
+            Way::Into(entry) => Some(entry.number()),
+            Way::Stay | Way::Network(_) => None,
+        },
+        network: match way {
+            Way::Network(entry) => Some(entry.number()),
+            Way::Stay | Way::Into(_) => None,
+        },
     };
     // SAFETY: `split` keeps to calls that are safe after a fork.
     unsafe { command.pre_exec(move || keeper::split(&orders)) };

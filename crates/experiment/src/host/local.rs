@@ -8,17 +8,23 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::launch::{self, Running};
+use prony_record::Finding;
+
+use super::launch::{self, Running, Way};
 use super::process::Table;
 use super::state::{self, Made, RunState};
+use super::system::hardware::Group;
 use super::system::{self, Reader, Watched};
+use super::watching::Watching;
 use super::{Exited, Host, HostError, Stopped, port};
 use crate::environment::Environment;
-use crate::place;
-use crate::place::Room;
-use crate::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec};
+use crate::place::topology::Topology;
+use crate::place::{self, Door, Room, Site};
+use crate::service::{
+    Allocated, Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec,
+};
 use crate::sweep;
-use crate::telemetry::Sample;
+use crate::telemetry::{Sample, Watch};
 
 /// How long a service may take to end after its stop signal.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -46,6 +52,7 @@ pub struct LocalHost {
     base: PathBuf,
     patience: Duration,
     reader: Reader,
+    watching: Watching,
     /// The cores that prony itself could use when the host was made: a service without cores of its
     /// own must not inherit those to which a thread of the load was bound meanwhile.
     any_core: Vec<usize>,
@@ -53,6 +60,8 @@ pub struct LocalHost {
     /// `None` while nothing is allocated.
     run: Option<RunState>,
     services: BTreeMap<String, Service>,
+    /// The named places, where the trial has some.
+    site: Option<Site>,
     /// The services in the order in which they were started.
     started: Vec<String>,
 }
@@ -64,6 +73,11 @@ struct Service {
     allocated: Allocated,
     room: Option<Room>,
     running: Option<Running>,
+    /// The cores that the plan gives it; none: any.
+    cores: Vec<usize>,
+    follow: Follow,
+    /// What the processor counts for it, where that is counted by process.
+    counters: Option<Group>,
     log: Option<PathBuf>,
     recorded: HashSet<(i32, u64)>,
 }
@@ -84,10 +98,12 @@ impl LocalHost {
             base,
             patience: PATIENCE,
             reader: Reader::new(),
+            watching: Watching::default(),
             any_core: system::allowed_cores(),
             checked: BTreeSet::new(),
             run: None,
             services: BTreeMap::new(),
+            site: None,
             started: Vec::new(),
         }
     }
@@ -97,19 +113,27 @@ impl LocalHost {
         self.patience = patience;
     }
 
-    fn try_allocate(&mut self, wanted: &[Allocation]) -> Result<(), HostError> {
+    fn try_allocate(
+        &mut self,
+        wanted: &[Allocation],
+        topology: &Topology,
+    ) -> Result<(), HostError> {
         let run = self
             .run
             .insert(RunState::create(&self.base, &system::boot_id())?);
-        let last_apart = wanted
-            .iter()
-            .rposition(|wanted| wanted.place != PlaceKind::Native);
+        if !topology.is_empty() {
+            let prefix = room_prefix(run.folder());
+            self.site = Some(Site::make(&prefix, topology, run)?);
+        }
+        let has_room =
+            |wanted: &Allocation| matches!(wanted.place, PlaceKind::Namespace | PlaceKind::Jail);
+        let last_apart = wanted.iter().rposition(has_room);
         let base = last_apart.map(|_| place::free_base()).transpose()?;
         for (number, wanted) in wanted.iter().enumerate() {
-            let Some(base) = base.filter(|_| wanted.place != PlaceKind::Native) else {
+            let Some(base) = base.filter(|_| has_room(wanted)) else {
                 continue;
             };
-            let name = room_name(run.folder(), number);
+            let name = format!("{}-{number}", room_prefix(run.folder()));
             let room = Room::make(&name, base, run)?;
             self.services.insert(
                 wanted.service.clone(),
@@ -128,6 +152,7 @@ impl LocalHost {
                 .or_insert_with(|| Service::new(wanted.place, None));
             let address = match (&service.room, reachable) {
                 (Some(room), _) => room.inside,
+                _ if matches!(wanted.place, PlaceKind::Named(_)) => Ipv4Addr::LOCALHOST,
                 (None, Some(address)) if last_apart > Some(number) => address,
                 _ => Ipv4Addr::LOCALHOST,
             };
@@ -137,7 +162,9 @@ impl LocalHost {
             service.allocated.files_dir = files_dir;
             for (name, kind) in &wanted.listen {
                 let endpoint = match kind {
-                    ListenKind::Tcp => Endpoint::Tcp(pick_address(address, service.is_apart())?),
+                    ListenKind::Tcp => {
+                        Endpoint::Tcp(pick_address(address, service.has_own_network())?)
+                    }
                     ListenKind::Unix => {
                         Endpoint::Unix(socket_path(&run.sockets(), &wanted.service, name, number)?)
                     }
@@ -206,6 +233,7 @@ impl LocalHost {
             result = result.and(self.end(&name, patience).map(drop));
         }
         self.services.clear();
+        self.site = None;
         if let Some(run) = self.run.take() {
             for made in run.places().iter().rev() {
                 result = result.and(place::remove(made).map(drop));
@@ -248,13 +276,16 @@ impl LocalHost {
             .services
             .iter()
             .filter_map(|(name, service)| Some((name, service, service.running.as_ref()?)));
-        running
-            .map(|(name, service, running)| Watched {
-                service: name.clone(),
-                keeper: running.keeper_pid(),
-                room: service.room.as_ref().map(Watched::room),
-            })
-            .collect()
+        let own = running.map(|(name, service, running)| Watched {
+            service: name.clone(),
+            keeper: Some(running.keeper_pid()),
+            #[cfg(target_os = "linux")]
+            has_init: service.is_apart(),
+            #[cfg(not(target_os = "linux"))]
+            room: service.room.as_ref().map(|room| room.inside),
+            follow: service.follow.clone(),
+        });
+        own.chain(self.watching.others()).collect()
     }
 }
 
@@ -262,18 +293,17 @@ impl Host for LocalHost {
     fn allocate(
         &mut self,
         wanted: &[Allocation],
+        topology: &Topology,
     ) -> Result<BTreeMap<String, Allocated>, HostError> {
         self.release()?;
-        for wanted in wanted {
-            if !self.checked.contains(&wanted.place) {
-                place::check(wanted.place).map_err(|reason| HostError::Place {
-                    kind: wanted.place,
-                    reason,
-                })?;
-                self.checked.insert(wanted.place);
+        let named = (0..topology.places.len().min(1)).map(PlaceKind::Named);
+        for kind in wanted.iter().map(|wanted| wanted.place).chain(named) {
+            if !self.checked.contains(&kind) {
+                place::check(kind).map_err(|reason| HostError::Place { kind, reason })?;
+                self.checked.insert(kind);
             }
         }
-        if let Err(error) = self.try_allocate(wanted) {
+        if let Err(error) = self.try_allocate(wanted, topology) {
             // The error that counts is the first one.
             let _ = self.take_down(Duration::ZERO);
             return Err(error);
@@ -302,8 +332,30 @@ impl Host for LocalHost {
         launch::write_files(spec, &service.allocated.files_dir)?;
         service.clear_the_way(&spec.name)?;
         let entry = service.room.as_ref().map(Room::entry).transpose()?;
+        let way = match (&entry, service.place) {
+            (Some(entry), _) => Way::Into(entry),
+            (None, PlaceKind::Named(place)) => {
+                let entry = self.site.as_ref().and_then(|site| site.entry(place));
+                Way::Network(entry.ok_or_else(|| HostError::NotAllocated(spec.name.clone()))?)
+            }
+            (None, _) => Way::Stay,
+        };
         service.log = Some(log.clone());
-        service.running = Some(launch::launch(spec, entry.as_ref(), &self.any_core, &log)?);
+        service.cores.clone_from(&spec.cores);
+        service.follow = spec.follow.clone();
+        let (watching, any_core) = (&mut self.watching, self.any_core.as_slice());
+        // Counters begin with the thread that opens them and go on in all that it starts; a thread
+        // of its own leaves no others behind.
+        let launched = std::thread::scope(|scope| {
+            let launch = || {
+                let counters = watching.counters_of_descendants();
+                launch::launch(spec, way, any_core, &log).map(|running| (running, counters))
+            };
+            scope.spawn(launch).join()
+        });
+        let (running, counters) =
+            launched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        (service.running, service.counters) = (Some(running), counters);
         self.started.push(spec.name.clone());
         self.record_processes(&system::processes());
         Ok(())
@@ -355,14 +407,33 @@ impl Host for LocalHost {
         log.map_or_else(String::new, |log| tail_of(log, lines))
     }
 
+    fn watch(&mut self, watch: Watch) {
+        self.watching.set(watch);
+    }
+
     fn sample(&mut self) -> Sample {
         let began = Instant::now();
+        self.watching.begin();
         let table = system::processes();
         self.record_processes(&table);
         let watched = self.watched();
         let mut sample = self.reader.sample(&table, &watched);
         sample.cost = began.elapsed();
+        let mut cores = BTreeMap::new();
+        for (name, service) in &mut self.services {
+            if let (Some(counters), Some(sample)) =
+                (&mut service.counters, sample.services.get_mut(name))
+            {
+                sample.hardware = Some(counters.read());
+            }
+            cores.insert(name.clone(), service.cores.clone());
+        }
+        self.watching.complete(&mut sample, &cores);
         sample
+    }
+
+    fn unwatched(&mut self) -> Vec<Finding> {
+        self.watching.findings()
     }
 
     fn stop(&mut self, name: &str) -> Result<Stopped, HostError> {
@@ -382,7 +453,23 @@ impl Host for LocalHost {
             let tree = table.descendants(keeper).into_iter().skip(skipped);
             Some((name.clone(), tree.map(|process| process.pid).collect()))
         };
-        system::environment(&self.services.iter().filter_map(of_service).collect())
+        let mut environment =
+            system::environment(&self.services.iter().filter_map(of_service).collect());
+        environment.machine.hardware_counters = self.watching.counters();
+        if let Some(site) = &self.site {
+            environment.places.clone_from(site.facts());
+        }
+        environment
+    }
+
+    fn door(&self, place: PlaceKind) -> Result<Option<Door>, HostError> {
+        let PlaceKind::Named(place) = place else {
+            return Ok(None);
+        };
+        let site = self.site.as_ref();
+        let door = site.map(|site| site.door(place)).transpose()?.flatten();
+        door.map(Some)
+            .ok_or_else(|| HostError::NotAllocated(format!("number {place} of the named places")))
     }
 }
 
@@ -404,6 +491,9 @@ impl Service {
             allocated,
             room,
             running: None,
+            cores: Vec::new(),
+            follow: Follow::default(),
+            counters: None,
             log: None,
             recorded: HashSet::new(),
         }
@@ -412,6 +502,11 @@ impl Service {
     /// Whether its network and its processes are apart from the host's.
     fn is_apart(&self) -> bool {
         Room::IS_APART && self.room.is_some()
+    }
+
+    /// Whether nobody of the host's listens where it does.
+    fn has_own_network(&self) -> bool {
+        self.is_apart() || matches!(self.place, PlaceKind::Named(_))
     }
 
     /// Removes a dead socket of an earlier start, and makes sure that nobody took a port meanwhile.
@@ -424,13 +519,12 @@ impl Service {
                     }
                     _ => {}
                 },
-                Endpoint::Tcp(address) if !self.is_apart() => {
-                    port::check_free(*address).map_err(|holder| HostError::PortTaken {
+                Endpoint::Tcp(address) if !self.has_own_network() => port::check_free(*address)
+                    .map_err(|holder| HostError::PortTaken {
                         service: name.to_owned(),
                         address: *address,
                         holder,
-                    })?
-                }
+                    })?,
                 Endpoint::Tcp(_) => {}
             }
         }
@@ -455,13 +549,13 @@ impl Service {
     }
 }
 
-/// `prony-<run's folder>-<number>`: unique as long as the run's folder exists.
-fn room_name(folder: &Path, number: usize) -> String {
+/// `prony-<run's folder>`: unique as long as that folder exists.
+fn room_prefix(folder: &Path) -> String {
     let run = folder
         .file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    format!("prony-{run}-{number}")
+    format!("prony-{run}")
 }
 
 fn pick_address(address: Ipv4Addr, own_network: bool) -> Result<SocketAddr, HostError> {

@@ -15,17 +15,24 @@ mod launch;
 pub(crate) mod linux;
 pub mod local;
 pub mod port;
+pub(crate) mod proc_files;
 pub mod process;
 pub mod program;
+mod remote;
 pub mod state;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::environment::Environment;
-use crate::service::{Allocated, Allocation, ServiceSpec};
-use crate::telemetry::Sample;
+use crate::place::Door;
+use crate::place::topology::Topology;
+use crate::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_record::Finding;
+
+use crate::telemetry::{Sample, Watch};
 
 pub use error::{Exited, HostError};
 
@@ -56,12 +63,23 @@ pub trait Host: Send {
     ///
     /// They are asked for together because they must reach each other: a native service before one
     /// in a namespace, which may need it, gets an address that is reachable from there instead of
-    /// 127.0.0.1.
+    /// 127.0.0.1. The named places and links of `topology` are made whether or not a service lives
+    /// in them.
     ///
     /// # Errors
     /// Nothing is left behind when it fails.
-    fn allocate(&mut self, wanted: &[Allocation])
-    -> Result<BTreeMap<String, Allocated>, HostError>;
+    fn allocate(
+        &mut self,
+        wanted: &[Allocation],
+        topology: &Topology,
+    ) -> Result<BTreeMap<String, Allocated>, HostError>;
+
+    /// The way into a named place for threads of this process, such as the load's; `None` for the
+    /// other kinds, whose services are reached from where this process is.
+    ///
+    /// # Errors
+    /// The place was not allocated, or its host is another machine.
+    fn door(&self, place: PlaceKind) -> Result<Option<Door>, HostError>;
 
     /// Writes the service's files and starts it; standard output and error go to
     /// `<log_dir>/<service>.log`. It returns once the program has been executed, which says nothing
@@ -81,8 +99,15 @@ pub trait Host: Send {
     /// The last lines of the service's log, empty if there is none.
     fn log_tail(&self, service: &str, lines: usize) -> String;
 
+    /// Says what is to be watched beside the services' process trees, from now on; before they are
+    /// started. What can't be watched is a finding, never an error.
+    fn watch(&mut self, watch: Watch);
+
     /// What every running service's process tree and the machine have used by now.
     fn sample(&mut self) -> Sample;
+
+    /// What could not be watched since this was asked last.
+    fn unwatched(&mut self) -> Vec<Finding>;
 
     /// Sends the stop signal, waits a bounded time, then kills the whole process tree. A service
     /// that does not run is no error.

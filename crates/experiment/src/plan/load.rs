@@ -12,11 +12,13 @@ use super::node::{Node, Table, Value};
 use super::reader::Reader;
 use super::services::{Surroundings, check_cores};
 use super::shape::{Remote, Shape};
+use super::topology::{Layout, Viewer};
 use super::trials::Trials;
-use crate::service::{Allocated, Endpoint};
+use crate::place;
+use crate::service::{Allocated, Endpoint, PlaceKind};
 
 /// The keys that are no flags.
-const OWN_KEYS: &[&str] = &["target", "scheme", "model", "path"];
+const OWN_KEYS: &[&str] = &["target", "scheme", "model", "path", "place"];
 
 /// Flags whose value is a file; relative paths start from the plan's folder.
 const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
@@ -81,6 +83,8 @@ pub struct LoadOption {
 /// The load of one variant with nothing left to decide.
 #[derive(Debug, Clone)]
 pub struct ResolvedLoad {
+    /// Where the load lives: natively or in a named place.
+    pub place: PlaceKind,
     /// The service that is loaded.
     pub service: String,
     /// Its listener, `""` where it has one without a name.
@@ -109,7 +113,7 @@ impl ResolvedLoad {
 
 /// What reading a load needs of the variant's services.
 pub(crate) struct Served<'a> {
-    pub(crate) shapes: &'a [Shape],
+    pub(crate) layout: &'a Layout,
     pub(crate) allocated: &'a std::collections::BTreeMap<String, Allocated>,
     pub(crate) trials: &'a Trials,
     /// The keys of `[trials]` that the plan has written.
@@ -129,9 +133,10 @@ pub(crate) fn read(
     check_keys(table, &command, reader);
     let target = read_target(&rendered, served, reader);
     let mut options = read_options(&rendered, &command, around, reader);
+    let cores = read_cores(&rendered, &mut options, served.layout);
     add_lengths(&mut options, served, reader);
     if around.on_machine
-        && let Some(node) = rendered.get("cores")
+        && let Some(node) = &cores
         && let Some(cores) = reader.cores(node, "cores of [load]")
     {
         check_cores(&cores, node.line, "[load]", around.machine, reader);
@@ -144,12 +149,25 @@ pub(crate) fn read(
     );
     let path = read_path(&rendered, reader);
     let (shape, listener) = target?;
-    let endpoint = served
-        .allocated
-        .get(&shape.name)?
-        .endpoints
-        .get(listener)?
-        .clone();
+    let endpoint = served.allocated.get(&shape.name)?.endpoints.get(listener)?;
+    let viewer = Viewer {
+        service: None,
+        place: served.layout.load,
+    };
+    let endpoint = match served.layout.seen(shape, endpoint, viewer) {
+        Ok(endpoint) => endpoint,
+        Err(reason) => {
+            let line = rendered.line_of("target");
+            let mend = "place of [load] and a link between the two decide what it reaches";
+            reader.refuse_with(
+                Fault::Structure,
+                line,
+                format!("the load can't reach its target: {reason}"),
+                mend,
+            );
+            return None;
+        }
+    };
     if let Endpoint::Unix(path) = &endpoint {
         options.push(LoadOption {
             name: "unix".to_owned(),
@@ -165,14 +183,15 @@ pub(crate) fn read(
     );
     if around.on_machine
         && let Some(flags) = &flags
-        && let Err(trouble) = LoadSpec::resolve(Some(&url), flags)
+        && let Err(trouble) = try_resolve(&url, flags, served.layout)
     {
-        refuse_flag(&trouble.to_string(), &options, reader);
+        refuse_flag(&trouble, &options, reader);
     }
     if reader.mistakes.made() > before {
         return None;
     }
     Some(ResolvedLoad {
+        place: served.layout.load,
         service: shape.name.clone(),
         listener: listener.to_owned(),
         target_endpoint: endpoint,
@@ -182,6 +201,37 @@ pub(crate) fn read(
         options,
         flags: flags?,
     })
+}
+
+/// The load's cores, or those of its place, which become a flag like its own.
+fn read_cores(table: &Table, options: &mut Vec<LoadOption>, layout: &Layout) -> Option<Node> {
+    if let Some(own) = table.get("cores") {
+        return Some(own.clone());
+    }
+    let of_place = layout.cores_of(layout.load)?;
+    options.push(LoadOption {
+        name: "cores".to_owned(),
+        values: vec![of_place.text.clone()],
+        line: of_place.line,
+    });
+    Some(of_place.node())
+}
+
+/// What the load itself has against its flags. A load that comes from addresses of its place can be
+/// asked only where these are.
+fn try_resolve(url: &str, flags: &LoadOptions, layout: &Layout) -> Result<(), String> {
+    let try_it = || match LoadSpec::resolve(Some(url), flags) {
+        Ok(_) => Ok(()),
+        Err(trouble) => Err(trouble.to_string()),
+    };
+    match layout.load {
+        PlaceKind::Named(load) => {
+            let sources = &layout.topology.places[load].sources;
+            // Without the rights for places there is a mistake about these already.
+            place::rehearse(sources, try_it).unwrap_or(Ok(()))
+        }
+        _ => try_it(),
+    }
 }
 
 fn check_keys(table: &Table, command: &clap::Command, reader: &mut Reader<'_>) {
@@ -217,6 +267,7 @@ fn read_target<'s>(
     reader: &mut Reader<'_>,
 ) -> Option<(&'s Shape, &'s str)> {
     let names: Vec<&str> = served
+        .layout
         .shapes
         .iter()
         .map(|shape| shape.name.as_str())
@@ -234,7 +285,12 @@ fn read_target<'s>(
         Some((service, listener)) => (service, Some(listener)),
         None => (text.as_str(), None),
     };
-    let Some(shape) = served.shapes.iter().find(|shape| shape.name == service) else {
+    let Some(shape) = served
+        .layout
+        .shapes
+        .iter()
+        .find(|shape| shape.name == service)
+    else {
         let what = format!("the target \"{text}\" is no service");
         let mend = if text.contains('/') {
             "name a service; its path goes into path = \"/…\", a foreign server into a service's \

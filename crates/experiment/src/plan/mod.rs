@@ -21,6 +21,7 @@ mod survey;
 mod template;
 #[cfg(test)]
 mod tests;
+mod topology;
 mod trials;
 mod units;
 mod variant;
@@ -30,13 +31,14 @@ use std::path::{Path, PathBuf};
 
 use prony_stats::Metric;
 
+use crate::place::topology::Topology;
 use crate::service::{Allocated, Allocation};
 use certificate::Certificates;
 use error::Mistakes;
 use folder::Folder;
 use node::{Table, Value};
 use reader::Reader;
-use shape::RawService;
+use shape::Section;
 
 pub use error::{Fault, PlanError, PlanErrors};
 pub use factors::{Factor, Level, Levels, MOST_VARIANTS, Variant};
@@ -51,7 +53,7 @@ pub const STARTER: &str = include_str!("starter.toml");
 /// The keys of a plan.
 const KEYS: &[&str] = &[
     "name", "question", "baseline", "margin", "metrics", "trials", "factors", "variants",
-    "service", "load", "folder", "includes",
+    "service", "place", "link", "load", "folder", "includes",
 ];
 
 /// The most services of one plan.
@@ -90,7 +92,9 @@ pub struct Plan {
     /// Factors of one level, which templates know and results don't.
     constants: Vec<Factor>,
     certificates: Certificates,
-    services: Vec<RawService>,
+    services: Vec<Section>,
+    places: Vec<Section>,
+    links: Vec<Section>,
     load: Table,
     trial_keys: Vec<String>,
     frozen: Vec<freeze::FrozenFile>,
@@ -101,6 +105,8 @@ pub struct Plan {
 /// One variant with its endpoints in place.
 #[derive(Debug, Clone)]
 pub struct Resolved {
+    /// The named places, and the links between them.
+    pub topology: Topology,
     /// The services in the order in which they start.
     pub services: Vec<ResolvedService>,
     /// The load.
@@ -178,16 +184,22 @@ impl Plan {
     /// # Panics
     /// If there are not that many variants.
     pub fn allocations(&self, variant: usize) -> Result<Vec<Allocation>, PlanError> {
-        let mut mistakes = Mistakes::default();
-        let shapes = variant::shapes(self, &self.variants[variant], &mut mistakes);
-        mistakes
-            .into_result()
-            .map_err(|errors| errors.first().clone())?;
-        let own = shapes
-            .iter()
-            .flatten()
-            .filter(|shape| shape.remote.is_none());
+        let layout = variant::layout_again(self, &self.variants[variant])?;
+        let shapes = layout.shapes.iter();
+        let own = shapes.filter(|shape| shape.remote.is_none());
         Ok(own.map(shape::Shape::allocation).collect())
+    }
+
+    /// The named places of a variant and the links between them, which the host has to make together
+    /// with what [`Plan::allocations`] names.
+    ///
+    /// # Errors
+    /// As [`Plan::allocations`].
+    ///
+    /// # Panics
+    /// If there are not that many variants.
+    pub fn topology(&self, variant: usize) -> Result<Topology, PlanError> {
+        Ok(variant::layout_again(self, &self.variants[variant])?.topology)
     }
 
     /// Renders a variant with what the host allocated for it.
@@ -264,6 +276,8 @@ fn read_plan(
     let trials = trials::read_trials(table.get("trials"), &mut reader);
     let margin = trials::read_margin(table.get("margin"), &mut reader);
     let services = read_services(table, &factors, &constants, &mut reader);
+    let places = topology::sections("place", table, &mut reader);
+    let links = topology::sections("link", table, &mut reader);
     let load = table.get("load");
     if load.is_none() {
         let mend = "add [load] with a target";
@@ -292,6 +306,8 @@ fn read_plan(
         constants,
         certificates: Certificates::default(),
         services,
+        places,
+        links,
         load: load.and_then(|node| reader.table(node, "load")).cloned()?,
         trial_keys,
         frozen: Vec::new(),
@@ -363,7 +379,7 @@ fn read_services(
     factors: &[Factor],
     constants: &[Factor],
     reader: &mut Reader<'_>,
-) -> Vec<RawService> {
+) -> Vec<Section> {
     let Some(node) = table.get("service") else {
         let mend = "add [service.NAME] with a command, or with remote = \"host:port\"";
         reader.refuse_with(Fault::MissingKey, 0, "this plan has no service", mend);
@@ -393,7 +409,7 @@ fn read_services(
         let Some(of_service) = reader.table(&entry.node, &owner) else {
             continue;
         };
-        services.push(RawService {
+        services.push(Section {
             name: entry.key.clone(),
             line: entry.line,
             table: of_service.clone(),

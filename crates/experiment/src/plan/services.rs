@@ -17,6 +17,7 @@ use super::node::{Node, Table, Value};
 use super::reader::Reader;
 use super::shape::Shape;
 use super::template::Context;
+use super::topology::Layout;
 use super::units;
 use crate::place;
 use crate::service::{Follow, PlaceKind, ServiceSpec};
@@ -84,16 +85,18 @@ pub struct ResolvedService {
 }
 
 /// What reading a service needs beside its table.
+#[derive(Clone)]
 pub(crate) struct Surroundings<'a> {
     pub(crate) folder: &'a Folder,
     pub(crate) context: &'a Context,
+    pub(crate) layout: &'a Layout,
     pub(crate) machine: &'a Machine,
     /// Whether to look for programs, folders and cores, too.
     pub(crate) on_machine: bool,
     /// The service and listener that the load speaks TLS to.
     pub(crate) tls_target: Option<(String, String)>,
     /// The files that were named, as the plan writes them.
-    pub(crate) references: RefCell<BTreeSet<String>>,
+    pub(crate) references: &'a RefCell<BTreeSet<String>>,
     pub(crate) certificates: &'a Certificates,
 }
 
@@ -120,7 +123,7 @@ pub(crate) fn read(
     let rendered = around.context.table(&without_files, reader);
     let env = read_env(rendered.get("env"), &owner, reader);
     let cwd = read_folder(rendered.get("cwd"), "cwd", &owner, around, reader);
-    let cores = read_cores(&rendered, &owner, around, reader);
+    let cores = read_cores(&rendered, shape, around, reader);
     let files = files::read(table.get("files"), &owner, around, reader);
     let spec = ServiceSpec {
         name: shape.name.clone(),
@@ -307,18 +310,24 @@ fn read_folder(
 
 fn read_cores(
     table: &Table,
-    owner: &str,
+    shape: &Shape,
     around: &Surroundings<'_>,
     reader: &mut Reader<'_>,
 ) -> Vec<usize> {
-    let Some(node) = table.get("cores") else {
+    let mut owner = format!("service \"{}\"", shape.name);
+    let own = table.get("cores").cloned();
+    let Some(node) = own.or_else(|| {
+        let of_place = around.layout.cores_of(shape.place)?;
+        owner += ", by its place,";
+        Some(of_place.node())
+    }) else {
         return Vec::new();
     };
     let cores = reader
-        .cores(node, &format!("cores of {owner}"))
+        .cores(&node, &format!("cores of {owner}"))
         .unwrap_or_default();
     if around.on_machine {
-        check_cores(&cores, node.line, owner, around.machine, reader);
+        check_cores(&cores, node.line, &owner, around.machine, reader);
     }
     cores
 }
@@ -358,7 +367,8 @@ pub(crate) fn check_cores(
 
 fn check_place(shape: &Shape, owner: &str, around: &Surroundings<'_>, reader: &mut Reader<'_>) {
     let (here, name, instead) = match shape.place {
-        PlaceKind::Native => return,
+        // Named places are looked at as a whole.
+        PlaceKind::Native | PlaceKind::Named(_) => return,
         PlaceKind::Namespace => ("linux", "namespace", "jail"),
         PlaceKind::Jail => ("freebsd", "jail", "namespace"),
     };

@@ -7,15 +7,16 @@ use super::error::{Fault, did_you_mean};
 use super::node::{Node, Table, Value};
 use super::reader::Reader;
 use super::template::Context;
+use super::topology::{KINDS, read_where};
 use super::units;
 use crate::service::{Allocation, ListenKind, PlaceKind};
 
 /// What a service offers to templates beside its listeners.
 pub(crate) const OFFERS: &[&str] = &["host", "port", "path", "address", "files", "dir"];
 
-/// A service as the plan has it, nothing rendered.
+/// A table of the plan with a name, such as `[service.web]`, nothing rendered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RawService {
+pub(crate) struct Section {
     pub(crate) name: String,
     pub(crate) line: usize,
     pub(crate) table: Table,
@@ -56,9 +57,10 @@ impl Shape {
 
 /// The services of one variant in the order in which they start; `None` after a refusal.
 ///
-/// `context` knows the levels, and the services by name only.
+/// `context` knows the levels, and the services by name only; `places` are the named ones.
 pub(crate) fn shapes(
-    services: &[RawService],
+    services: &[Section],
+    places: &[&str],
     context: &Context,
     reader: &mut Reader<'_>,
 ) -> Option<Vec<Shape>> {
@@ -66,7 +68,7 @@ pub(crate) fn shapes(
     let shapes: Vec<_> = services
         .iter()
         .enumerate()
-        .map(|(index, service)| shape(index, service, context, reader))
+        .map(|(index, service)| shape((index, service), places, context, reader))
         .collect();
     let names: Vec<&str> = services
         .iter()
@@ -93,7 +95,12 @@ pub(crate) fn shapes(
         .flatten()
 }
 
-fn shape(index: usize, service: &RawService, context: &Context, reader: &mut Reader<'_>) -> Shape {
+fn shape(
+    (index, service): (usize, &Section),
+    places: &[&str],
+    context: &Context,
+    reader: &mut Reader<'_>,
+) -> Shape {
     let name = &service.name;
     let get = |key: &str, reader: &mut Reader<'_>| {
         service
@@ -112,7 +119,10 @@ fn shape(index: usize, service: &RawService, context: &Context, reader: &mut Rea
         name: name.clone(),
         line: service.line,
         place: place
-            .and_then(|node| read_place(&node, name, reader))
+            .and_then(|node| {
+                let what = format!("place of service \"{name}\"");
+                read_where(&node, &what, &KINDS, places, reader)
+            })
             .unwrap_or(PlaceKind::Native),
         place_line: service.table.line_of("place"),
         listen: match &remote {
@@ -124,17 +134,6 @@ fn shape(index: usize, service: &RawService, context: &Context, reader: &mut Rea
         remote: remote.and_then(|node| read_remote(&node, name, reader)),
         file_names: file_names.unwrap_or_default(),
     }
-}
-
-fn read_place(node: &Node, service: &str, reader: &mut Reader<'_>) -> Option<PlaceKind> {
-    let what = format!("place of service \"{service}\"");
-    Some(
-        match reader.choice(node, &what, &["native", "namespace", "jail"])? {
-            "namespace" => PlaceKind::Namespace,
-            "jail" => PlaceKind::Jail,
-            _ => PlaceKind::Native,
-        },
-    )
 }
 
 fn read_listen(
@@ -196,7 +195,7 @@ fn read_remote(node: &Node, service: &str, reader: &mut Reader<'_>) -> Option<(S
 /// Sorts services behind those that they need, otherwise as written.
 fn start_order(
     mut waiting: Vec<Shape>,
-    services: &[RawService],
+    services: &[Section],
     reader: &mut Reader<'_>,
 ) -> Option<Vec<Shape>> {
     let mut ordered: Vec<Shape> = Vec::with_capacity(waiting.len());

@@ -62,10 +62,10 @@ fn render_all(plan: &Plan, on_machine: bool, mistakes: &mut Mistakes) -> Vec<(St
     let mut all = Vec::new();
     for variant in &plan.variants {
         let mut found = Mistakes::default();
-        if let Some(shapes) = variant::shapes(plan, variant, &mut found) {
-            let endpoints = made_up(&shapes);
+        if let Some(layout) = variant::layout(plan, variant, &mut found) {
+            let endpoints = made_up(&layout.shapes);
             let rendered =
-                variant::render(plan, variant, &shapes, &endpoints, on_machine, &mut found);
+                variant::render(plan, variant, &layout, &endpoints, on_machine, &mut found);
             all.push((variant.id.clone(), rendered));
         }
         mistakes.add_variant(&variant.id, found);
@@ -147,7 +147,7 @@ fn same_set_up(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
             (Some(a), Some(b)) => a.url == b.url && a.words() == b.words(),
             _ => false,
         };
-        loads && a.services == b.services
+        loads && a.services == b.services && a.topology == b.topology
     };
     all.iter().enumerate().find_map(|(index, (first, one))| {
         all[index + 1..]

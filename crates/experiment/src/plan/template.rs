@@ -20,6 +20,14 @@ const FUEL: u64 = 1_000_000;
 /// The most items that a computed list may have; one that runs on never ends.
 const LONGEST_LIST: usize = 10_000;
 
+/// Stands before and after the reason why a value is out of reach. No text of a plan can hold it.
+const UNREACHABLE: char = '\0';
+
+/// A value that nobody may use, and why.
+pub(crate) fn out_of_reach(reason: &str) -> minijinja::Value {
+    format!("{UNREACHABLE}{reason}{UNREACHABLE}").into()
+}
+
 /// What may follow a name's first point.
 #[derive(Debug, Clone)]
 pub(crate) enum Known {
@@ -40,6 +48,9 @@ pub(crate) struct Context {
     values: BTreeMap<String, minijinja::Value>,
     /// The levels as trees, so that their values keep their lines.
     levels: BTreeMap<String, Node>,
+    /// Whether a value that is out of reach is a mistake. Levels may hold such values, as long as
+    /// nobody uses them.
+    strict: bool,
 }
 
 impl Context {
@@ -67,6 +78,7 @@ impl Context {
             known: BTreeMap::new(),
             values: BTreeMap::new(),
             levels: BTreeMap::new(),
+            strict: true,
         }
     }
 
@@ -86,6 +98,7 @@ impl Context {
     /// Renders the strings inside the levels themselves (`args = ["--unix", "{{ web.path }}"]`).
     pub(crate) fn render_levels(&mut self, reader: &mut Reader<'_>) {
         let written = self.levels.clone();
+        self.strict = false;
         for (factor, level) in written {
             if let Some(rendered) = self.node(&level, reader) {
                 self.values
@@ -93,6 +106,7 @@ impl Context {
                 self.levels.insert(factor, rendered);
             }
         }
+        self.strict = true;
     }
 
     /// The keys of a table that may itself be one whole `{{ factor.key }}`.
@@ -173,10 +187,45 @@ impl Context {
 
     /// A file's text rendered; mistakes name the file's own lines.
     pub(crate) fn file(&self, text: &str, reader: &mut Reader<'_>) -> Option<String> {
-        self.text(text, 1, reader)
+        let rendered = self.text(text, 1, reader)?;
+        let node = Node {
+            line: 0,
+            value: Value::Text(rendered),
+        };
+        match node.value {
+            Value::Text(_) if !self.in_reach(&node, reader) => None,
+            Value::Text(rendered) => Some(rendered),
+            _ => None,
+        }
     }
 
     fn string(&self, text: &str, line: usize, reader: &mut Reader<'_>) -> Option<Node> {
+        let node = self.string_as_it_is(text, line, reader)?;
+        self.in_reach(&node, reader).then_some(node)
+    }
+
+    /// Whether nothing in there is out of reach; says so where something is.
+    fn in_reach(&self, node: &Node, reader: &mut Reader<'_>) -> bool {
+        match &node.value {
+            _ if !self.strict => true,
+            Value::Text(text) => match text.split(UNREACHABLE).nth(1) {
+                Some(reason) => {
+                    let mend = "places reach those that a link joins to them";
+                    reader.refuse_with(Fault::Structure, node.line, reason, mend);
+                    false
+                }
+                _ => true,
+            },
+            Value::Array(items) => items.iter().all(|item| self.in_reach(item, reader)),
+            Value::Table(table) => {
+                let mut entries = table.entries.iter();
+                entries.all(|entry| self.in_reach(&entry.node, reader))
+            }
+            _ => true,
+        }
+    }
+
+    fn string_as_it_is(&self, text: &str, line: usize, reader: &mut Reader<'_>) -> Option<Node> {
         let Some(inner) = whole(text) else {
             let text = self.text(text, line, reader)?;
             return Some(Node {

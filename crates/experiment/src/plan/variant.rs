@@ -10,16 +10,14 @@ use super::load::{self, ResolvedLoad, Scheme};
 use super::reader::Reader;
 use super::services::{self, ResolvedService, Surroundings};
 use super::shape::{self, OFFERS, Remote, Shape};
-use super::template::{Context, Known};
+use super::template::{self, Context, Known};
+use super::topology::{self, Layout, Viewer};
 use super::{Plan, Resolved};
+use crate::place::topology::Topology;
 use crate::service::{Allocated, Endpoint};
 
-/// The services of a variant in start order; `None` after a refusal.
-pub(crate) fn shapes(
-    plan: &Plan,
-    variant: &Variant,
-    mistakes: &mut Mistakes,
-) -> Option<Vec<Shape>> {
+/// What factors alone decide of a variant; `None` after a refusal.
+pub(crate) fn layout(plan: &Plan, variant: &Variant, mistakes: &mut Mistakes) -> Option<Layout> {
     let mut context = levels(plan, variant);
     for service in &plan.services {
         context.set_service(&service.name, Known::NotYet, minijinja::Value::UNDEFINED);
@@ -28,11 +26,42 @@ pub(crate) fn shapes(
         file: &plan.origin,
         mistakes,
     };
-    shape::shapes(&plan.services, &context, &mut reader)
+    let places: Vec<&str> = plan
+        .places
+        .iter()
+        .map(|place| place.name.as_str())
+        .collect();
+    let before = reader.mistakes.made();
+    let shapes = shape::shapes(&plan.services, &places, &context, &mut reader)?;
+    let sections = (plan.places.as_slice(), plan.links.as_slice());
+    let layout = topology::layout(sections, &plan.load, shapes, &context, &mut reader);
+    (reader.mistakes.made() == before).then_some(layout)
+}
+
+/// The layout of a variant that was checked before.
+///
+/// # Errors
+/// A template that behaves differently now.
+pub(crate) fn layout_again(plan: &Plan, variant: &Variant) -> Result<Layout, PlanError> {
+    let mut mistakes = Mistakes::default();
+    let layout = layout(plan, variant, &mut mistakes);
+    mistakes
+        .into_result()
+        .map_err(|errors| errors.first().clone())?;
+    layout.ok_or_else(|| {
+        // Every way to `None` leaves a mistake behind; this one is for a slip in that.
+        PlanError::new(
+            Fault::Structure,
+            &plan.origin,
+            0,
+            "this variant has no layout",
+        )
+    })
 }
 
 /// What a variant comes to: parts may be there even where others were refused.
 pub(crate) struct Rendered {
+    pub(crate) topology: Topology,
     pub(crate) services: Vec<ResolvedService>,
     pub(crate) load: Option<ResolvedLoad>,
     /// The files that were named, as the plan writes them.
@@ -43,37 +72,47 @@ pub(crate) struct Rendered {
 pub(crate) fn render(
     plan: &Plan,
     variant: &Variant,
-    shapes: &[Shape],
+    layout: &Layout,
     allocated: &BTreeMap<String, Allocated>,
     on_machine: bool,
     mistakes: &mut Mistakes,
 ) -> Rendered {
-    let mut context = levels(plan, variant);
-    for shape in shapes {
-        if let Some(given) = allocated.get(&shape.name) {
-            context.set_service(
-                &shape.name,
-                Known::Service(offers(shape)),
-                offer(shape, given),
-            );
-        }
-    }
     let mut reader = Reader {
         file: &plan.origin,
         mistakes,
     };
-    context.render_levels(&mut reader);
+    let context_of = |viewer: Viewer<'_>, reader: &mut Reader<'_>| {
+        let mut context = levels(plan, variant);
+        for shape in &layout.shapes {
+            if let Some(given) = allocated.get(&shape.name) {
+                let offers = Known::Service(offers(shape));
+                context.set_service(&shape.name, offers, offer(layout, shape, given, viewer));
+            }
+        }
+        context.render_levels(reader);
+        context
+    };
+    let of_load = Viewer {
+        service: None,
+        place: layout.load,
+    };
+    let context = context_of(of_load, &mut reader);
+    let references = RefCell::default();
     let mut around = Surroundings {
         folder: &plan.folder,
         context: &context,
+        layout,
         machine: &plan.machine,
         on_machine,
         tls_target: None,
-        references: RefCell::default(),
+        references: &references,
         certificates: &plan.certificates,
     };
+    if on_machine {
+        layout.check_machine(&plan.machine, &mut reader);
+    }
     let served = load::Served {
-        shapes,
+        layout,
         allocated,
         trials: &plan.trials,
         trial_keys: &plan.trial_keys,
@@ -84,21 +123,32 @@ pub(crate) fn render(
         .as_ref()
         .filter(|load| load.scheme == Scheme::Https)
         .map(|load| (load.service.clone(), load.listener.clone()));
-    let services: Vec<_> = shapes
+    // Where there are links, each service sees the others at addresses of its own.
+    let contexts: Vec<Option<Context>> = layout
+        .shapes
         .iter()
         .map(|shape| {
-            services::read(
-                &plan.services[shape.index].table,
-                shape,
-                &around,
-                &mut reader,
-            )
+            let viewer = Viewer {
+                service: Some(&shape.name),
+                place: shape.place,
+            };
+            (!layout.topology.is_empty()).then(|| context_of(viewer, &mut reader))
         })
         .collect();
+    let services = layout.shapes.iter().zip(&contexts).map(|(shape, own)| {
+        let around = Surroundings {
+            context: own.as_ref().unwrap_or(&context),
+            ..around.clone()
+        };
+        let table = &plan.services[shape.index].table;
+        services::read(table, shape, &around, &mut reader)
+    });
+    let services = services.collect();
     Rendered {
+        topology: layout.topology.clone(),
         services,
         load,
-        references: around.references.into_inner(),
+        references: references.into_inner(),
     }
 }
 
@@ -108,8 +158,8 @@ pub(crate) fn resolve(
     variant: &Variant,
     allocated: &BTreeMap<String, Allocated>,
 ) -> Result<Resolved, PlanError> {
+    let layout = layout_again(plan, variant)?;
     let mut mistakes = Mistakes::default();
-    let shapes = shapes(plan, variant, &mut mistakes).unwrap_or_default();
     let refuse = |shape: &Shape, what: String| {
         Err(PlanError::new(
             Fault::Machine,
@@ -119,7 +169,7 @@ pub(crate) fn resolve(
         ))
     };
     let mut all = allocated.clone();
-    for shape in &shapes {
+    for shape in &layout.shapes {
         if let Some((written, remote)) = &shape.remote {
             let Some(endpoint) = look_up(remote) else {
                 let what = format!("service \"{}\": {written} can't be resolved", shape.name);
@@ -133,12 +183,13 @@ pub(crate) fn resolve(
             );
         }
     }
-    let rendered = render(plan, variant, &shapes, &all, false, &mut mistakes);
+    let rendered = render(plan, variant, &layout, &all, false, &mut mistakes);
     mistakes
         .into_result()
         .map_err(|errors| errors.first().clone())?;
     match rendered.load {
         Some(load) => Ok(Resolved {
+            topology: rendered.topology,
             services: rendered.services,
             load,
         }),
@@ -207,11 +258,22 @@ fn offers(shape: &Shape) -> BTreeSet<String> {
         .collect()
 }
 
-/// What a service gives to templates.
-fn offer(shape: &Shape, given: &Allocated) -> minijinja::Value {
+/// What a service gives to the viewer's templates.
+fn offer(
+    layout: &Layout,
+    shape: &Shape,
+    given: &Allocated,
+    viewer: Viewer<'_>,
+) -> minijinja::Value {
     let mut offer: BTreeMap<String, minijinja::Value> = BTreeMap::new();
     for (name, endpoint) in &given.endpoints {
-        let parts = parts(endpoint, shape.remote.as_ref().map(|(_, remote)| remote));
+        let remote = shape.remote.as_ref().map(|(_, remote)| remote);
+        let parts = match layout.seen(shape, endpoint, viewer) {
+            Ok(endpoint) => parts(&endpoint, remote),
+            Err(reason) => ["host", "port", "address"]
+                .map(|part| (part.to_owned(), template::out_of_reach(&reason)))
+                .into(),
+        };
         if name.is_empty() {
             offer.extend(parts);
         } else {

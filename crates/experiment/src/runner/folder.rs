@@ -11,7 +11,7 @@ use prony_stats::{Look, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
 use super::trial::TrialResult;
-use crate::environment::{ENVIRONMENT_SCHEMA, Environment, Machine, Program};
+use crate::environment::{ENVIRONMENT_SCHEMA, Environment, Machine, PlaceFacts, Program};
 use crate::plan::Plan;
 
 /// What may lie in an experiment's folder before it begins.
@@ -76,6 +76,9 @@ struct StoredEnvironment {
     machine: Machine,
     /// Programs by variant, then by service.
     services: BTreeMap<String, BTreeMap<String, Vec<Program>>>,
+    /// Settings of named places by variant, then by place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
 }
 
 fn environment_schema() -> String {
@@ -88,6 +91,7 @@ impl Default for StoredEnvironment {
             schema: environment_schema(),
             machine: Machine::default(),
             services: BTreeMap::new(),
+            places: BTreeMap::new(),
         }
     }
 }
@@ -265,6 +269,10 @@ impl Stored {
         self.environment
             .services
             .insert(id.to_owned(), environment.services);
+        if !environment.places.is_empty() {
+            let places = environment.places;
+            self.environment.places.insert(id.to_owned(), places);
+        }
         write_json(&self.dir.join("environment.json"), &self.environment)
     }
 

@@ -9,6 +9,7 @@ use prony_load::{LoadOptions, LoadSpec, probe};
 
 use super::Interrupt;
 use crate::host::Host;
+use crate::place::Door;
 use crate::plan::Ready;
 use crate::service::{Allocated, Endpoint};
 
@@ -42,11 +43,13 @@ pub enum NotReady {
     Interrupted,
 }
 
-/// Waits until the service answers as `ready` says.
+/// Waits until the service answers as `ready` says; where it lives in a named place, it is asked from
+/// within, through `door`.
 pub(crate) fn wait(
     service: &str,
     ready: &Ready,
     allocated: Option<&Allocated>,
+    door: Option<&Door>,
     host: &mut dyn Host,
     interrupt: &Interrupt,
 ) -> Result<(), NotReady> {
@@ -67,7 +70,7 @@ pub(crate) fn wait(
         }
         let last = match endpoint {
             None => return Ok(()),
-            Some(endpoint) => match try_once(endpoint, ready) {
+            Some(endpoint) => match try_in_place(door, endpoint, ready) {
                 Ok(()) => return Ok(()),
                 Err(why) => why,
             },
@@ -81,6 +84,15 @@ pub(crate) fn wait(
             });
         }
         std::thread::sleep(PAUSE);
+    }
+}
+
+fn try_in_place(door: Option<&Door>, endpoint: &Endpoint, ready: &Ready) -> Result<(), String> {
+    match door {
+        Some(door) => door
+            .within(|| try_once(endpoint, ready))
+            .map_err(|error| format!("entering its place: {error}"))?,
+        None => try_once(endpoint, ready),
     }
 }
 

@@ -18,6 +18,7 @@ use super::folder::Stored;
 use super::ready::{self, NotReady};
 use super::{Event, Interrupt, values};
 use crate::host::{Host, HostError};
+use crate::place::Door;
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad};
 use crate::service::Allocated;
 use crate::telemetry::{self, Sample, Summary};
@@ -212,20 +213,27 @@ impl Trial<'_> {
             .plan
             .allocations(place.variant)
             .map_err(TrialError::Plan)?;
-        let allocated = self.host.allocate(&wanted)?;
+        let topology = self
+            .plan
+            .topology(place.variant)
+            .map_err(TrialError::Plan)?;
+        let allocated = self.host.allocate(&wanted, &topology)?;
         let resolved = self
             .plan
             .resolve(place.variant, &allocated)
             .map_err(TrialError::Plan)?;
         keep_files(&resolved, &dir)?;
         self.start(&resolved, &allocated, &dir)?;
-        let spec = self.load_spec(&resolved.load, place.block)?;
-        let answers =
-            answers::collect(&spec, self.interrupt).map_err(|why| TrialError::Target {
-                service: resolved.load.service.clone(),
-                why,
-                log: self.host.log_tail(&resolved.load.service, 15),
-            })?;
+        // What the load does, it does where it lives; all else stays outside.
+        let door = self.host.door(resolved.load.place)?;
+        let door = door.as_ref();
+        let spec = self.load_spec(&resolved.load, place.block, door)?;
+        let interrupt = self.interrupt;
+        let answers = within(door, || answers::collect(&spec, interrupt))?.map_err(|why| {
+            let service = resolved.load.service.clone();
+            let log = self.host.log_tail(&service, 15);
+            TrialError::Target { service, why, log }
+        })?;
         if place.block == 1 {
             let environment = self.host.environment();
             self.stored
@@ -237,7 +245,7 @@ impl Trial<'_> {
         }
         let planned = spec.planned().map_or(Duration::ZERO, Duration::from);
         (self.on)(Event::Loading { planned });
-        let (record, samples) = self.measure(&spec, &resolved.load)?;
+        let (record, samples) = self.measure(&spec, &resolved.load, door)?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
@@ -315,11 +323,18 @@ impl Trial<'_> {
             (self.on)(Event::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let place = allocated.get(name);
-            ready::wait(name, &service.ready, place, self.host, self.interrupt).map_err(|why| {
-                TrialError::Service {
-                    service: name.clone(),
-                    why,
-                }
+            let door = self.host.door(service.spec.place)?;
+            ready::wait(
+                name,
+                &service.ready,
+                place,
+                door.as_ref(),
+                self.host,
+                self.interrupt,
+            )
+            .map_err(|why| TrialError::Service {
+                service: name.clone(),
+                why,
             })?;
         }
         Ok(())
@@ -327,12 +342,18 @@ impl Trial<'_> {
 
     /// The load of this trial. All variants of a block share a seed, so that random arrivals and
     /// orders fall on all of them alike.
-    fn load_spec(&self, load: &ResolvedLoad, block: u32) -> Result<LoadSpec, TrialError> {
+    fn load_spec(
+        &self,
+        load: &ResolvedLoad,
+        block: u32,
+        door: Option<&Door>,
+    ) -> Result<LoadSpec, TrialError> {
         let mut flags = load.flags.clone();
         if !load.options.iter().any(|option| option.name == "seed") {
             flags.seed = self.stored.seed().wrapping_add(u64::from(block));
         }
-        LoadSpec::resolve(Some(&load.url), &flags).map_err(TrialError::Load)
+        // Which addresses and ports there are is the place's affair.
+        within(door, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
     }
 
     /// Loads, and watches the measured part meanwhile.
@@ -340,6 +361,7 @@ impl Trial<'_> {
         &mut self,
         spec: &LoadSpec,
         load: &ResolvedLoad,
+        door: Option<&Door>,
     ) -> Result<(Record, Vec<Sample>), TrialError> {
         let control = Arc::new(Control::new(spec.info().threads));
         self.interrupt.watch(Some(control.clone()));
@@ -365,12 +387,22 @@ impl Trial<'_> {
                 }
                 telemetry::collect(host, interval, done, &avoid)
             });
-            let record = run_load(spec, &control);
+            let record = within(door, || run_load(spec, &control));
             done.store(true, Ordering::Release);
             (record, watcher.join().unwrap_or_default())
         });
         self.interrupt.watch(None);
-        Ok((record.map_err(TrialError::Engine)?, samples))
+        Ok((record?.map_err(TrialError::Engine)?, samples))
+    }
+}
+
+/// Does a part of the load's work where the load lives.
+fn within<T: Send>(door: Option<&Door>, work: impl FnOnce() -> T + Send) -> Result<T, TrialError> {
+    match door {
+        Some(door) => door
+            .within(work)
+            .map_err(|error| TrialError::File(format!("entering the load's place: {error}"))),
+        None => Ok(work()),
     }
 }
 

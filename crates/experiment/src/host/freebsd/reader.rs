@@ -9,10 +9,10 @@ use super::parse;
 use crate::environment::{Environment, Machine};
 use crate::host::inspect::{Loaded, programs};
 use crate::host::port::Holder;
-use crate::host::process::Table;
-use crate::place::Room;
+use crate::host::process::{Process, Table};
 use crate::place::command::run;
-use crate::telemetry::{HostSample, MemoryKind, NetworkBytes, Sample, ServiceSample};
+use crate::service::Follow;
+use crate::telemetry::Sample;
 
 /// The kernel settings that change how fast a server is, or whether a load can be carried.
 const SYSCTLS: [&str; 8] = [
@@ -31,16 +31,41 @@ const SYSCTLS: [&str; 8] = [
 pub(crate) struct Watched {
     /// The service's name.
     pub(crate) service: String,
-    /// Its keeper's process id.
-    pub(crate) keeper: i32,
+    /// Its keeper's process id; none if somebody else has started it.
+    pub(crate) keeper: Option<i32>,
     /// Its address, if it lives in a jail.
     pub(crate) room: Option<Ipv4Addr>,
+    /// What else belongs to it.
+    pub(crate) follow: Follow,
 }
 
 impl Watched {
-    /// What is to be known of the service's place.
-    pub(crate) fn room(room: &Room) -> Ipv4Addr {
-        room.inside
+    /// A service of this machine that somebody else has started.
+    pub(crate) fn of_other(service: &str, follow: &Follow) -> Self {
+        Self {
+            service: service.to_owned(),
+            keeper: None,
+            room: None,
+            follow: follow.clone(),
+        }
+    }
+
+    /// Its processes, its keeper among them: with `-S`, that one has the time of orphans.
+    fn members<'a>(&self, table: &'a Table) -> Vec<&'a Process> {
+        let named = self.follow.pid_file.as_ref().and_then(|path| {
+            let text = std::fs::read_to_string(path).ok()?;
+            text.lines().next()?.trim().parse::<i32>().ok()
+        });
+        let mut members: Vec<&Process> = Vec::new();
+        for root in self.keeper.into_iter().chain(named) {
+            let below = table.descendants(root);
+            for process in table.get(root).into_iter().chain(below) {
+                if members.iter().all(|member| member.pid != process.pid) {
+                    members.push(process);
+                }
+            }
+        }
+        members
     }
 }
 
@@ -67,34 +92,29 @@ impl Reader {
         let mut services = BTreeMap::new();
         let mut services_cpu_s = 0.0;
         for service in watched {
-            let tree = table.descendants(service.keeper);
-            let mut sample = ServiceSample {
-                memory_kind: MemoryKind::Resident,
-                tcp,
-                network: parse::network_bytes(&interfaces, "lo0", service.room)
-                    .unwrap_or(NetworkBytes::default()),
-                ..ServiceSample::default()
-            };
-            for process in table
-                .get(service.keeper)
-                .into_iter()
-                .chain(tree.iter().copied())
-            {
-                sample.cpu_user_s += process.user_s;
-                sample.cpu_system_s += process.system_s;
+            let members = service.members(table);
+            let mut sample = parse::service(&members);
+            if service.keeper.is_some() {
+                // The keeper is prony's, and no part of what the service takes but its time.
+                sample.processes = sample.processes.saturating_sub(1);
             }
-            for process in tree.iter().filter(|process| !process.zombie) {
-                sample.memory_bytes += process.resident_bytes;
-                sample.context_switches += process.context_switches.unwrap_or(0);
-                sample.processes += 1;
-                sample.threads += process.threads;
-                sample.open_files +=
-                    parse::open_files(&output("procstat", &["-f", &process.pid.to_string()]));
+            let living = members
+                .iter()
+                .filter(|process| !process.zombie && Some(process.pid) != service.keeper);
+            let pids: Vec<String> = living.map(|process| process.pid.to_string()).collect();
+            let mut arguments = vec!["-f"];
+            arguments.extend(pids.iter().map(String::as_str));
+            if !pids.is_empty() {
+                sample.open_files = parse::open_files(&output("procstat", &arguments));
             }
-            services_cpu_s += sample.cpu_user_s + sample.cpu_system_s;
+            sample.tcp = tcp;
+            sample.network =
+                parse::network_bytes(&interfaces, "lo0", service.room).unwrap_or_default();
+            services_cpu_s += sample.cpu_s;
             services.insert(service.service.clone(), sample);
         }
-        let mut host = host_sample();
+        let mut host = parse::machine(&output("sysctl", &parse::MACHINE_SYSCTLS));
+        host.interfaces = parse::interfaces(&interfaces);
         host.tcp = tcp;
         let own = table.get(std::process::id().cast_signed());
         // With `-S`, the time of this process includes that of its children that ended.
@@ -102,29 +122,15 @@ impl Reader {
         (host.generator_user_s, host.generator_system_s) =
             own.map_or((0.0, 0.0), |own| (own.user_s, own.system_s));
         let foreign_s =
-            host.cpu_user_s + host.cpu_system_s + host.cpu_softirq_s - services_cpu_s - own_s;
+            host.cpu_user_s + host.cpu_system_s + host.cpu_irq_s - services_cpu_s - own_s;
         host.foreign_cpu_s = foreign_s - *self.first_foreign_s.get_or_insert(foreign_s);
         Sample {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,
+            remote: None,
             cost: began.elapsed(),
         }
-    }
-}
-
-fn host_sample() -> HostSample {
-    let ticks_per_s = parse::field(&sysctl("kern.clockrate"), "stathz").unwrap_or(127) as f64;
-    let ticks = parse::cpu_ticks(&sysctl("kern.cp_time")).unwrap_or_default();
-    let [user, nice, system, interrupt, idle] = ticks.map(|ticks| ticks as f64 / ticks_per_s);
-    HostSample {
-        cores: sysctl("hw.ncpu").parse().unwrap_or(0),
-        cpu_user_s: user + nice,
-        cpu_system_s: system,
-        cpu_softirq_s: interrupt,
-        cpu_idle_s: idle,
-        load_average: parse::load_average(&sysctl("vm.loadavg")).unwrap_or(0.0),
-        ..HostSample::default()
     }
 }
 
@@ -159,6 +165,11 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
     Vec::new()
 }
 
+/// The cores that are online; nothing is counted by them.
+pub(crate) fn online_cores() -> Vec<usize> {
+    Vec::new()
+}
+
 /// The machine now, and the programs of these services' processes, parents first.
 pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
@@ -179,6 +190,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
         memory_bytes: sysctl("hw.physmem").parse().unwrap_or(0),
         cpu_governor: None,
         virtualised: !matches!(sysctl("kern.vm_guest").as_str(), "" | "none"),
+        hardware_counters: String::new(),
         open_files: (limits.current, limits.maximum),
         sysctls: sysctls.filter(|(_, value)| !value.is_empty()).collect(),
         mitigations: BTreeMap::new(),
@@ -192,6 +204,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
     Environment {
         machine,
         services: services.collect(),
+        places: BTreeMap::new(),
     }
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::RawFd;
 
 use super::{block_signals, checked, exit};
 use crate::place::namespace;
+pub(super) use crate::place::namespace::join_network;
 
 /// The cores that a process may use.
 pub(in crate::host) type CoreSet = libc::cpu_set_t;

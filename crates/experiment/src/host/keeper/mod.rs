@@ -42,6 +42,12 @@ pub(super) struct Orders {
     /// The place to enter unless the service is native: a network namespace's descriptor (Linux) or
     /// a jail's id (FreeBSD).
     pub(super) place: Option<i32>,
+    /// The network to join and nothing else, in place of `place`.
+    #[cfg_attr(
+        not(target_os = "linux"),
+        allow(dead_code, reason = "named places are Linux's alone")
+    )]
+    pub(super) network: Option<i32>,
 }
 
 /// Splits the forked process into the keeper and the service; it returns in the service alone.
@@ -54,6 +60,10 @@ pub(super) fn split(orders: &Orders) -> io::Result<()> {
             Step::OpenFiles,
             permit_open_files(files as libc::rlim_t),
         )?;
+    }
+    #[cfg(target_os = "linux")]
+    if let Some(network) = orders.network {
+        checked(channel, Step::JoinNetwork, system::join_network(network))?;
     }
     let is_init = match orders.place {
         Some(place) => system::enter_as_keeper(place, channel)?,

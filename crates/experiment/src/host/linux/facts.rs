@@ -49,6 +49,7 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
     Environment {
         machine: machine(),
         services: services.collect(),
+        places: BTreeMap::new(),
     }
 }
 
@@ -77,6 +78,7 @@ fn machine() -> Machine {
         cpu_governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         virtualised: cpu_field("flags")
             .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor")),
+        hardware_counters: String::new(),
         open_files: (limits.current, limits.maximum),
         sysctls: sysctls(),
         mitigations: folder_of_values(Path::new("/sys/devices/system/cpu/vulnerabilities")),

@@ -23,10 +23,7 @@ pub(crate) fn enter(
     network: RawFd,
     checked: impl Fn(Step, i32) -> io::Result<()>,
 ) -> io::Result<i32> {
-    // SAFETY: takes no pointers; `network` is an open network namespace.
-    checked(Step::JoinNetwork, unsafe {
-        libc::setns(network, libc::CLONE_NEWNET)
-    })?;
+    checked(Step::JoinNetwork, join_network(network))?;
     checked(Step::NewProcessSpace, unshare(libc::CLONE_NEWPID))?;
     let mut ends = [0; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -61,6 +58,12 @@ pub(crate) fn enter(
     }
     close(inside);
     Ok(0)
+}
+
+/// Moves the calling process into a network namespace and into nothing else; negative if it failed.
+pub(crate) fn join_network(network: RawFd) -> i32 {
+    // SAFETY: takes no pointers; `network` is an open network namespace.
+    unsafe { libc::setns(network, libc::CLONE_NEWNET) }
 }
 
 fn unshare(what: i32) -> i32 {

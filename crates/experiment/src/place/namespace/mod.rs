@@ -15,20 +15,26 @@
 
 mod enter;
 mod settings;
+mod site;
+mod visit;
 
 use std::fs::File;
+use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use enter::enter;
+pub(crate) use enter::{enter, join_network};
+pub(crate) use settings::sort as sort_settings;
+pub(crate) use site::Site;
 
 use crate::host::HostError;
 use crate::host::program;
 use crate::host::state::{Made, RunState};
 use crate::place::command;
 use crate::place::subnet::{self, Subnet};
+use crate::place::topology::Block;
 use crate::service::PlaceKind;
 use crate::sweep::Removed;
 
@@ -106,13 +112,14 @@ impl Network {
         ])?;
         let forwarding = PathBuf::from(format!("/proc/sys/net/ipv4/conf/{link}/forwarding"));
         std::fs::write(&forwarding, "1").map_err(HostError::file("write", forwarding))?;
-        settings::copy_into(name)?;
-        Ok(Self {
+        let network = Self {
             name: name.to_owned(),
             link,
             inside,
             outside,
-        })
+        };
+        settings::copy_into(&network.entry()?.0, name)?;
+        Ok(network)
     }
 
     /// The way in, to be held open while a process enters.
@@ -130,12 +137,26 @@ impl Network {
 }
 
 /// An open network namespace.
+#[derive(Debug)]
 pub(crate) struct Entry(File);
 
 impl Entry {
     /// The namespace's descriptor.
     pub(crate) fn number(&self) -> i32 {
         self.0.as_raw_fd()
+    }
+
+    /// Another descriptor of the same namespace.
+    pub(crate) fn another(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
+    }
+
+    /// Runs `work` on a thread within the namespace and waits for it.
+    ///
+    /// # Errors
+    /// The namespace can't be entered; `work` has then not begun.
+    pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        visit::visit(&self.0, work)
     }
 }
 
@@ -229,13 +250,28 @@ pub(crate) fn processes_in(made: &Made) -> Vec<i32> {
 
 /// Whether this process may make such a place, or what is missing and how to mend it.
 pub(crate) fn check() -> Result<(), String> {
+    check_network()?;
+    try_namespaces()
+}
+
+/// Whether this process may make networks of their own and links between them.
+pub(crate) fn check_network() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("must be root to make network namespaces (run prony with sudo)".to_owned());
     }
-    if program::find("ip", Path::new("/"), None).is_err() {
-        return Err("the command `ip` is missing (install the package iproute2: `apt-get install iproute2`)".to_owned());
+    let missing = ["ip", "tc"]
+        .into_iter()
+        .find(|name| program::find(name, Path::new("/"), None).is_err());
+    if let Some(missing) = missing {
+        return Err(format!(
+            "the command `{missing}` is missing (install the package iproute2: `apt-get install iproute2`)"
+        ));
     }
-    try_namespaces()
+    visit::visit_new(|| ()).map_err(|error| {
+        format!(
+            "the kernel refuses a network namespace ({error}; in a container: run it privileged)"
+        )
+    })
 }
 
 /// Makes every namespace once, in a forked process that ends at once.
@@ -276,6 +312,24 @@ fn try_namespaces() -> Result<(), String> {
         )),
         _ => Err("the kernel refuses namespaces".to_owned()),
     }
+}
+
+/// Runs `work` in a new network that ends with it, in which these blocks are local.
+pub(crate) fn rehearse<T: Send>(
+    sources: &[Block],
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, String> {
+    let prepared = visit::visit_new(|| {
+        // A command inherits the network of the thread that starts it.
+        ip(&["link", "set", "lo", "up"])?;
+        for block in sources {
+            ip(&["route", "add", "local", &block.to_string(), "dev", "lo"])?;
+        }
+        Ok::<T, HostError>(work())
+    });
+    prepared
+        .map_err(|error| error.to_string())?
+        .map_err(|error| error.to_string())
 }
 
 fn ip(args: &[&str]) -> Result<(), HostError> {

@@ -17,6 +17,7 @@ mod ports;
 mod probe;
 mod progress;
 mod protocols;
+mod proxy;
 pub mod quantity;
 mod reasons;
 mod request;
@@ -33,7 +34,8 @@ mod urls;
 mod worker;
 
 pub use options::{
-    ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, Sha256, TlsVersion,
+    ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
+    SourceOrder, TlsVersion,
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
 pub use probe::{Answer, probe, probe_until};

@@ -70,6 +70,27 @@ impl TlsVersion {
     }
 }
 
+/// `--source-order`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum SourceOrder {
+    /// Each connection takes the next address
+    #[default]
+    RoundRobin,
+    /// Each connection draws one, repeatable by the seed
+    Random,
+    /// Each virtual user, which is one of --connections, keeps its own for all of its connections
+    PerUser,
+}
+
+/// `--proxy-protocol`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ProxyVersion {
+    /// A line of text
+    V1,
+    /// Binary
+    V2,
+}
+
 /// `--io`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum IoFlag {
@@ -148,14 +169,30 @@ pub struct LoadOptions {
     /// Connect to this UNIX socket; the URL then only names host and path
     #[arg(long, value_name = "PATH", help_heading = "Connection")]
     pub unix: Option<PathBuf>,
-    /// Connect from these addresses of this machine in turn; repeatable
+    /// Connect from these addresses of this machine; repeatable
     #[arg(
         long,
         value_name = "ADDR|CIDR|FIRST-LAST",
+        value_delimiter = ',',
         conflicts_with = "unix",
         help_heading = "Connection"
     )]
     pub source: Vec<SourceRange>,
+    /// Which of the addresses a connection gets: the next, a random one, or always the same for the same virtual user (one of --connections) [default: round-robin]
+    #[arg(long, value_name = "ORDER", value_enum, help_heading = "Connection")]
+    pub source_order: Option<SourceOrder>,
+    /// Begin each connection with a PROXY protocol header that tells its own address, or one of --proxy-source
+    #[arg(long, value_name = "VERSION", value_enum, help_heading = "Connection")]
+    pub proxy_protocol: Option<ProxyVersion>,
+    /// Tell these addresses in the PROXY protocol header; they need not be this machine's; repeatable
+    #[arg(
+        long,
+        value_name = "ADDR|CIDR|FIRST-LAST",
+        value_delimiter = ',',
+        requires = "proxy_protocol",
+        help_heading = "Connection"
+    )]
+    pub proxy_source: Vec<SourceRange>,
     /// Use ADDR for HOST:PORT in place of asking the resolver; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
     pub resolve: Vec<String>,
@@ -318,6 +355,11 @@ mod tests {
             "--unix /s",
             "--source 127.0.0.2",
             "--source 127.0.0.0/30 --source ::1-::9",
+            "--source 127.0.0.2,127.0.0.9 --source-order per-user",
+            "--source-order round-robin",
+            "--source-order random",
+            "--proxy-protocol v1 --unix /s",
+            "--proxy-protocol v2 --proxy-source 10.0.0.0/8 --proxy-source fd00::1",
             "--timeout 0s",
             "--connect-timeout 1s",
             "--io poll",
@@ -362,6 +404,10 @@ mod tests {
             "--arrivals poisson",
             "--source 127.0.0.0/33",
             "--source 127.0.0.2 --unix /s",
+            "--source-order upside",
+            "--proxy-protocol v3",
+            "--proxy-source 127.0.0.2",
+            "--proxy-source x --proxy-protocol v1",
             "--body x --body-file f",
         ];
         for words in bad {

@@ -23,6 +23,7 @@ use std::net::SocketAddr;
 
 use prony_record::{Finding, Severity};
 
+use crate::options::SourceOrder;
 use crate::request::Target;
 use crate::socket::{Peer, local};
 use crate::source::Sources;
@@ -44,6 +45,8 @@ struct Market {
     pairs: u64,
     /// Ports towards the destinations that others hold at present.
     held: local::Held,
+    /// Sources are drawn: some pairs get more connections than others.
+    is_random: bool,
 }
 
 /// Sees to it that the load's connections find ports, and says where that may fail.
@@ -78,6 +81,7 @@ pub(crate) fn foresee(
         ports: ports.count(),
         pairs,
         held: local::Held::default(),
+        is_random: sources.order() == SourceOrder::Random,
     };
     market.check()?;
     if market.share() > LONG_SEARCH {
@@ -85,7 +89,7 @@ pub(crate) fn foresee(
     }
     // Looking at each of the machine's connections costs time, so it is done where it can matter.
     let all = local::sockets_in_use();
-    if market.connections + all > market.most(SCARCE) {
+    if market.wanted() + all > market.most(SCARCE) {
         market.held = local::held_ports(&destinations, |ip| sources.has(ip));
     }
     Ok(market.finding())
@@ -103,7 +107,19 @@ impl Market {
 
     /// The share of the ports that the load wants at the same time.
     fn share(self) -> f64 {
-        self.connections as f64 / self.most(1.0).max(1) as f64
+        self.wanted() as f64 / self.most(1.0).max(1) as f64
+    }
+
+    /// The connections, as many for each pair as the one with most has. In turn all have the same;
+    /// where sources are drawn, a pair has its share give or take its root (the standard deviation of
+    /// a Poisson variable), and of thousands of pairs none has four of those more.
+    fn wanted(self) -> u64 {
+        if !self.is_random {
+            return self.connections;
+        }
+        let each = self.connections as f64 / self.pairs as f64;
+        let most = (each + 4.0 * each.sqrt()).min(self.connections as f64);
+        (most * self.pairs as f64) as u64
     }
 
     fn check(self) -> Result<(), SpecError> {
@@ -133,12 +149,16 @@ impl Market {
         let Market {
             connections, held, ..
         } = self;
-        let all = self.most(1.0);
+        let (all, wanted) = (self.most(1.0), self.wanted());
         let taken = held.count.min(all);
-        if connections + taken <= self.most(SCARCE) {
+        if wanted + taken <= self.most(SCARCE) {
             return None;
         }
-        let (severity, can) = match connections + taken > all {
+        let (severity, can) = match wanted + taken > all {
+            true if connections + taken <= all => (
+                Severity::Note,
+                "can run out of them where one is drawn often",
+            ),
             true => (Severity::Warning, "will run out of them"),
             false => (Severity::Note, "can run out of them"),
         };
@@ -195,6 +215,7 @@ mod tests {
                 count: held,
                 waiting,
             },
+            is_random: false,
         }
     }
 
@@ -226,5 +247,31 @@ mod tests {
         assert_eq!(severity, Severity::Warning);
         assert!(text.contains("hold 90") && text.contains("85 of them in TIME_WAIT"));
         assert_eq!(found(20, 2, 90, 85), None, "another source has its own");
+    }
+
+    #[test]
+    fn drawn_sources_are_not_used_evenly() {
+        // 70 of 100 ports for each of 20 pairs in turn; drawn, one may need a hundred.
+        let even = market(1400, 20, 0, 0);
+        assert_eq!((even.wanted(), even.finding()), (1400, None));
+        let drawn = Market {
+            is_random: true,
+            ..even
+        };
+        assert!((2000..2100).contains(&drawn.wanted()), "{drawn:?}");
+        let finding = drawn.finding().unwrap();
+        assert_eq!(finding.severity, Severity::Note);
+        assert!(finding.text.contains("drawn often"), "{}", finding.text);
+        // With one source there is nothing to draw.
+        let one = Market {
+            is_random: true,
+            ..market(70, 1, 0, 0)
+        };
+        assert!(one.wanted() <= 100 && one.check().is_ok());
+        let few = Market {
+            is_random: true,
+            ..market(2, 1000, 0, 0)
+        };
+        assert_eq!(few.finding(), None);
     }
 }

@@ -9,9 +9,11 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::connection::{Buffers, Connection, Ending, Progress, Reason};
 use crate::expect::Expectations;
+use crate::proxy::Begun;
 use crate::request::Request;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
+use crate::source::Turn;
 use crate::spec::LoadSpec;
 
 /// How soon a probe notices that it is to stop.
@@ -57,8 +59,20 @@ pub fn probe_until(
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
-    let source = spec.sources.in_turn(&target.peer, 0);
+    let turn = Turn {
+        connection: 0,
+        user: 0,
+        seed: spec.seed,
+    };
+    let source = spec.sources.source(&target.peer, turn);
     let mut line = Line::connect(&target.peer, source, timeout, is_stopped)?;
+    if let Some(proxy) = spec.sources.proxy() {
+        let local = line.socket.local_addr().ok();
+        let mut header = Vec::new();
+        let begun = Begun::to(target, local.and_then(|local| local.as_socket()));
+        proxy.write(begun, turn, spec.sources.order(), &mut header);
+        line.send(&header)?;
+    }
     let mut connection = Connection::new();
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection

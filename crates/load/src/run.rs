@@ -169,6 +169,7 @@ pub(crate) fn merge(
         whole.ended = whole.ended.max(worker.ended);
         whole.effort = whole.effort.merge(worker.effort);
         whole.unasked += worker.unasked;
+        whole.sources.merge(&worker.sources);
         whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -183,6 +184,7 @@ pub(crate) fn merge(
     record.totals.check().map_err(RunError::Accounting)?;
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
+    record.sources = whole.sources.summary(&spec.sources);
     record.negotiated = whole.negotiated.unwrap_or_default();
     let share = |share: f64| (share * 1e4).round() / 1e4;
     record.generator.cpu_user_s = whole.effort.cpu.0.as_secs_f64();

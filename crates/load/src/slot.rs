@@ -48,6 +48,12 @@ pub(crate) struct Slot {
     pub(crate) connection: Connection,
     /// The target that the connection leads to.
     pub(crate) target: u32,
+    /// The connection's number among all of the load's, if all workers opened theirs in turn.
+    pub(crate) number: u64,
+    /// The place of its source among those counted; 0 where there are none.
+    pub(crate) source: u64,
+    /// The PROXY protocol's header is still to be sent.
+    pub(crate) is_untold: bool,
     /// Requests that this connection has served.
     pub(crate) served: u64,
     /// Requests that wait for the connection...
@@ -91,6 +97,9 @@ impl Slot {
             generation: 0,
             connection: Connection::new(),
             target: 0,
+            number: 0,
+            source: 0,
+            is_untold: false,
             served: 0,
             waiting: 0,
             under_way: 0,

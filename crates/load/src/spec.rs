@@ -103,7 +103,7 @@ impl LoadSpec {
     ///
     /// See [`SpecError`]; the text names the flag.
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
-        let mut sources = Sources::new(&options.source)?;
+        let mut sources = Sources::new(options)?;
         let (requests, targets) = requests(url, options, &sources)?;
         let protocols = Protocols::resolve(options, &targets)?;
         sources.check(&targets)?;
@@ -256,6 +256,10 @@ impl LoadSpec {
             urls: self.requests.len() as u32,
             timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
             sources: self.sources.count(),
+            proxy_protocol: self
+                .sources
+                .proxy()
+                .map(|proxy| proxy.version().name().to_owned()),
         }
     }
 }

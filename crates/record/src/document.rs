@@ -5,7 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, StartGaps, Summary};
+use crate::{
+    Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, SourceUse, StartGaps, Summary,
+};
 
 /// The schema's name, the first field of every record.
 pub const RECORD_SCHEMA: &str = "prony.record/1";
@@ -45,6 +47,9 @@ pub struct Record {
     pub series: Vec<Slice>,
     /// What the load cost the generator.
     pub generator: Generator,
+    /// What came from each source address, where the load was given any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sources: Option<SourceUse>,
     /// What client and server agreed on, as seen on the first connection.
     pub negotiated: Negotiated,
     /// What qualifies the figures.
@@ -87,9 +92,12 @@ pub struct LoadInfo {
     pub threads: u32,
     /// The socket backend: `poll` or `uring`.
     pub io: String,
-    /// Local addresses that connections come from in turn; 0 where the system chooses.
+    /// Local addresses that connections come from; 0 where the system chooses.
     #[serde(default)]
     pub sources: u64,
+    /// The version of the PROXY protocol whose header begins each connection, `v1` or `v2`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy_protocol: Option<String>,
     /// Distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,
@@ -281,6 +289,7 @@ impl Record {
                 start_gaps: recorder.starts.gaps(),
                 ..Generator::default()
             },
+            sources: None,
             negotiated: Negotiated::default(),
             findings: Vec::new(),
             histograms: histograms

@@ -172,9 +172,15 @@ impl Recorder {
     }
 
     /// A connection was opened, which took so long, and after it, if there is TLS, its handshake.
-    pub fn connection_opened(&mut self, now: Nanos, connect: Nanos, tls: Option<Handshake>) {
+    /// Tells whether it belongs to the measured part.
+    pub fn connection_opened(
+        &mut self,
+        now: Nanos,
+        connect: Nanos,
+        tls: Option<Handshake>,
+    ) -> bool {
         if now < self.measured.start() {
-            return;
+            return false;
         }
         self.connections_opened += 1;
         self.connect.record(connect);
@@ -182,6 +188,7 @@ impl Recorder {
             self.tls.record(tls.took);
             self.tls_resumed += u64::from(tls.resumed);
         }
+        true
     }
 
     /// A request that a reused connection lost is being sent once more.

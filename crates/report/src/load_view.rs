@@ -1,6 +1,6 @@
 //! One load's figures as sentences and tables, shared by every form that shows a load.
 
-use prony_record::{Outcome, Record, Summary};
+use prony_record::{Outcome, Record, SourceUse, Spread, Summary};
 
 use crate::table::Table;
 use crate::{Trial, number};
@@ -34,6 +34,9 @@ pub(crate) fn how(record: &Record) -> String {
             "{} streams each",
             number::count(load.streams.into())
         ));
+    }
+    if let Some(version) = &load.proxy_protocol {
+        parts.push(format!("PROXY protocol {version}"));
     }
     if !load.keepalive {
         parts.push("a connection per request".to_owned());
@@ -244,9 +247,56 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
         );
     }
     facts.push(("connections", connections));
+    facts.extend(
+        record
+            .sources
+            .as_ref()
+            .map(|used| ("sources", sources(used))),
+    );
     facts.push(("generator", generator(record)));
     facts.extend(starts(record).map(|starts| ("starts", starts)));
     facts
+}
+
+/// How many source addresses were used, and how evenly.
+fn sources(used: &SourceUse) -> String {
+    let of_each = |spread: Spread, one: &str, many: &str| match (spread.least, spread.most) {
+        (least, most) if least == most => number::plural(least, one, many),
+        (least, most) => format!(
+            "{} to {} {many} (median {})",
+            number::count(least),
+            number::count(most),
+            number::count(spread.median)
+        ),
+    };
+    let mut text = format!(
+        "{} of {} {}, {}",
+        number::count(used.used),
+        number::count(used.given),
+        match used.kind.as_str() {
+            "told" => "told by the PROXY protocol",
+            _ => "used",
+        },
+        used.order
+    );
+    if used.used > 0 {
+        text += &format!(
+            "; from each {}, {}",
+            of_each(used.connections, "connection", "connections"),
+            of_each(used.ok, "request ok", "requests ok")
+        );
+        if used.failed.most > 0 {
+            text += &format!(", {}", of_each(used.failed, "failed", "failed"));
+        }
+    }
+    if let Some(beyond) = used.beyond {
+        text += &format!(
+            "; {} and {} ok of further ones, which are not counted apart",
+            number::plural(beyond.connections, "connection", "connections"),
+            number::plural(beyond.ok, "request", "requests")
+        );
+    }
+    text
 }
 
 /// What an open loop's schedule asked for and what became of it; nothing for a closed loop.
@@ -293,4 +343,37 @@ fn generator(record: &Record) -> String {
         generator.busy_share * 100.0,
         number::bytes(generator.max_rss_bytes as f64)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_one_line_with_least_and_most() {
+        let spread = |least, median, most| Spread {
+            least,
+            median,
+            most,
+        };
+        let mut used = SourceUse {
+            kind: "bound".to_owned(),
+            order: "round-robin".to_owned(),
+            given: 12_000,
+            used: 12_000,
+            connections: spread(1, 1, 1),
+            ok: spread(4, 6, 9),
+            ..SourceUse::default()
+        };
+        assert_eq!(
+            sources(&used),
+            "12,000 of 12,000 used, round-robin; from each 1 connection, 4 to 9 requests ok \
+             (median 6)"
+        );
+        used.failed = spread(0, 0, 2);
+        used.kind = "told".to_owned();
+        let text = sources(&used);
+        assert!(text.contains("told by the PROXY protocol"), "{text}");
+        assert!(text.ends_with(", 0 to 2 failed (median 0)"), "{text}");
+    }
 }

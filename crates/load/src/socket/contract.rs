@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::local::{Source, local_ports};
+use super::local::{Binding, Source, local_ports};
 use super::{
     Close, Completion, Key, Lot, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets,
 };
@@ -245,6 +245,7 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
     let route = |source| Route {
         source: Some(Source {
             address: Some(source),
+            binding: Binding::Usual,
             ports: local_ports(),
         }),
         ..to(&listener.peer)
@@ -261,6 +262,20 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
         matches!(failed, Seen::Failed(_, Operation::Connect, _)),
         "{failed:?}"
     );
+}
+
+fn a_connection_that_stands_has_an_address<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    assert_eq!(sockets.local_address(key(0, 1)), None);
+    sockets.connect(key(0, 1), to(&listener.peer), None);
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    let (_peer, from) = listener.socket.accept().unwrap();
+    // A UNIX socket has none on either side.
+    assert_eq!(sockets.local_address(key(0, 1)), from.as_socket());
+    assert_eq!(from.as_socket().is_none(), via == Via::Unix);
+    assert_eq!(sockets.local_address(key(0, 2)), None);
+    sockets.close(key(0, 1), Close::Abort);
+    assert_eq!(sockets.local_address(key(0, 1)), None);
 }
 
 fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via: Via) {
@@ -666,6 +681,7 @@ macro_rules! contract {
                 a_connect_is_answered_once,
                 bytes_go_along_with_a_connect,
                 connections_come_from_the_source_that_was_asked_for,
+                a_connection_that_stands_has_an_address,
                 receiving_begins_with_the_connection,
                 a_send_is_answered_once_however_large,
                 both_directions_go_at_once,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 
@@ -21,8 +21,21 @@ pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 pub(crate) struct Source {
     /// The address to leave from.
     pub(crate) address: Option<IpAddr>,
+    /// How to be bound to it.
+    pub(crate) binding: Binding,
     /// The ports to choose from.
     pub(crate) ports: Option<LocalPorts>,
+}
+
+/// What a bind to an address takes, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) enum Binding {
+    /// Nothing: the machine has the address, or for IPv4 a local route to it.
+    #[default]
+    Usual,
+    /// Leave to bind to an address that no interface has (IP_FREEBIND, ip(7)): for IPv6, Linux goes by
+    /// the interfaces' addresses alone, and a local route to a block makes none.
+    Free,
 }
 
 /// A range of local ports, both ends included.
@@ -67,9 +80,15 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     let Some(address) = source.address else {
         return Ok(());
     };
-    // Where that is refused the bind takes a port of its own.
     #[cfg(target_os = "linux")]
-    set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+    {
+        // Where that is refused the bind takes a port of its own.
+        set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
+        if source.binding == Binding::Free {
+            // Where that is refused the bind fails, and says so.
+            set_ip_option(socket, libc::IP_FREEBIND, 1);
+        }
+    }
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
 
@@ -87,18 +106,54 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     }
 }
 
-/// Tries whether connections can leave from an address.
+/// Tries whether connections can leave from an address, and what that takes.
 ///
 /// # Errors
 ///
 /// The system's reason why not.
-pub(crate) fn try_source(address: IpAddr) -> io::Result<()> {
+pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
-    let source = Source {
-        address: Some(address),
-        ports: None,
+    let bind = |binding| {
+        let source = Source {
+            address: Some(address),
+            binding,
+            ports: None,
+        };
+        leave_from(&Socket::new(domain, Type::STREAM, None)?, source)?;
+        Ok(binding)
     };
-    leave_from(&Socket::new(domain, Type::STREAM, None)?, source)
+    bind(Binding::Usual).or_else(|error| match address {
+        // Bound freely, any address would do: it has to be one that comes back to this machine.
+        IpAddr::V6(v6) if has_local_route(v6) => bind(Binding::Free),
+        _ => Err(error),
+    })
+}
+
+/// Whether packets to an IPv6 address are this machine's own by a route.
+fn has_local_route(address: Ipv6Addr) -> bool {
+    let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
+    routes
+        .lines()
+        .filter_map(local_route)
+        .any(|(network, length)| {
+            let apart = network.to_bits() ^ address.to_bits();
+            apart.leading_zeros() >= length
+        })
+}
+
+/// A line of /proc/net/ipv6_route that makes a block this machine's: the network and its prefix's
+/// length. Fields: destination, length, source, length, gateway, metric, two counts, flags, interface.
+fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
+    /// RTF_LOCAL of linux/ipv6_route.h.
+    const LOCAL: u32 = 0x8000_0000;
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [network, length, _, _, _, _, _, _, flags, _] = words[..] else {
+        return None;
+    };
+    let is_local = u32::from_str_radix(flags, 16).ok()? & LOCAL != 0;
+    let network = u128::from_str_radix(network, 16).ok()?;
+    let length = u32::from_str_radix(length, 16).ok()?;
+    is_local.then(|| (Ipv6Addr::from_bits(network), length))
 }
 
 /// The range that ports are chosen from; none where the system doesn't tell.
@@ -112,7 +167,8 @@ pub(crate) fn local_ports() -> Option<LocalPorts> {
 /// How many TCP sockets this machine, or this network namespace, has at present in all states.
 pub(crate) fn sockets_in_use() -> u64 {
     // proc(5) tells of Linux alone; elsewhere nothing is read.
-    let read = |name| std::fs::read_to_string(format!("/proc/self/net/{name}")).unwrap_or_default();
+    let read =
+        |name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
 }
 
@@ -125,7 +181,7 @@ pub(crate) fn held_ports(
     let reuse = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_tw_reuse").unwrap_or_default();
     let mut held = Held::default();
     for name in ["tcp", "tcp6"] {
-        let Ok(file) = File::open(format!("/proc/self/net/{name}")) else {
+        let Ok(file) = File::open(format!("/proc/thread-self/net/{name}")) else {
             continue;
         };
         // Line by line: 100,000 of them are 15 MB.
@@ -246,6 +302,25 @@ mod tests {
         assert_eq!(endpoint(mapped), Some("127.0.0.1:80".parse().unwrap()));
         for bad in ["", "x:y", "0100007F", "01:1F90", "0100007F:XX"] {
             assert_eq!(endpoint(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn local_routes_are_told_from_others() {
+        let line = |flags: &str| {
+            let zero = "00000000000000000000000000000000";
+            format!(
+                "fd000005{} 40 {zero} 00 {zero} 00000000 00000001 00000000 {flags}       lo",
+                "0".repeat(24)
+            )
+        };
+        let block = ("fd00:5::".parse().unwrap(), 64);
+        assert_eq!(local_route(&line("80200001")), Some(block));
+        assert_eq!(local_route(&line("00000001")), None);
+        assert_eq!(local_route("x"), None);
+        if cfg!(target_os = "linux") {
+            assert!(has_local_route("::1".parse().unwrap()));
+            assert!(!has_local_route("2001:db8::1".parse().unwrap()));
         }
     }
 

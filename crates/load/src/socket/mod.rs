@@ -181,6 +181,10 @@ pub(crate) trait Sockets<'run> {
     /// Begins to send. Owned bytes are always under way until `Sent` gives them back.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
 
+    /// The address of this end of a connection that stands; none where it has none, as with UNIX
+    /// sockets.
+    fn local_address(&self, key: Key) -> Option<SocketAddr>;
+
     /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
     fn close(&mut self, key: Key, how: Close);
 

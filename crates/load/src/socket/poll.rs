@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -351,6 +352,13 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         self.ready.extend(completion);
         self.mind(slot);
         sending
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        let connection = self.connections.get(key.slot as usize)?.as_ref()?;
+        let is_this = connection.key == key;
+        let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
+        address.as_socket()
     }
 
     fn close(&mut self, key: Key, how: Close) {

@@ -7,12 +7,15 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use prony_record::Nanos;
 
 use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
+/// Every connection comes from this port of 127.0.0.1.
+pub(crate) const LOCAL_PORT: u16 = 5555;
 /// More waits than any test needs: the worker spins.
 const MOST_WAITS: u64 = 5_000_000;
 /// So many waits in which time stood still and nothing happened are a spin.
@@ -324,6 +327,11 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         }
         self.plan_steps(key, reply.steps);
         Sending::UnderWay
+    }
+
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        let link = self.links[key.slot as usize].as_ref()?;
+        (link.key == key).then(|| SocketAddr::from(([127, 0, 0, 1], LOCAL_PORT)))
     }
 
     fn close(&mut self, key: Key, how: Close) {

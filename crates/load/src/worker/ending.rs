@@ -117,7 +117,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             body_bytes_in: received.body_bytes,
             bytes_out: pending.bytes_out,
         };
-        self.recorder.ended(&exchange, outcome)
+        let source = slot.source;
+        let is_measured = self.recorder.ended(&exchange, outcome);
+        if is_measured {
+            self.sources.ended(source, outcome);
+        }
+        is_measured
     }
 
     /// Writes down a failure, and its reason where the failure counts.
@@ -165,6 +170,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             negotiated: self.negotiated,
             ended,
             unasked: self.unasked,
+            sources: self.sources,
             streams_limit: self.streams_limit,
         }
     }

@@ -13,6 +13,7 @@ mod opening;
 mod reacting;
 mod seating;
 mod starting;
+mod telling;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use crate::seat::Seat;
 use crate::sequence::Sequence;
 use crate::slot::Slot;
 use crate::socket::{Completion, Sockets};
+use crate::source::SourceCounts;
 use crate::spec::{LoadSpec, Model};
 use crate::tls;
 
@@ -59,6 +61,8 @@ pub(crate) struct Worked {
     pub(crate) effort: Effort,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
+    /// What came from each source.
+    pub(crate) sources: SourceCounts,
     /// The lowest number of streams that a peer allowed, where more were wanted.
     pub(crate) streams_limit: Option<u32>,
 }
@@ -116,6 +120,7 @@ pub(crate) struct Worker<'run, S> {
     tls: Option<tls::Client>,
     buffers: Buffers,
     unasked: u64,
+    sources: SourceCounts,
     streams_limit: Option<u32>,
     /// How long answers usually take on an HTTP/2 connection.
     usual: Nanos,
@@ -161,6 +166,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             tls: spec.tls.as_ref().map(|tls| tls.client(slots as usize)),
             buffers: Buffers::default(),
             unasked: 0,
+            sources: SourceCounts::new(spec.sources.counted()),
             streams_limit: None,
             usual: Nanos::ZERO,
             end,

@@ -100,6 +100,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.sending || slot.send_failed || !slot.connection.is_multiplexed() {
             return;
         }
+        let mut out = self.take_buffer(index);
+        let slot = &mut self.slots[index as usize];
         let (seats, requests) = (&self.seats, &self.spec.requests);
         let body_of = |tag: u32| match &seats[(first + tag) as usize].pending {
             Some(pending) => {
@@ -108,8 +110,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             None => &[],
         };
-        let mut out = std::mem::take(&mut slot.spare);
-        out.clear();
         slot.connection
             .take_frames(&mut out, &mut self.buffers, body_of);
         self.send_owned(index, out);

@@ -43,8 +43,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.connection.is_multiplexed() {
             self.send_frames(key.slot);
             self.unchoke(key.slot);
-        } else {
+        } else if slot.connection.is_tls() {
             self.send_ciphertext(key.slot);
+        } else {
+            self.send_rest(key.slot);
         }
     }
 
@@ -103,9 +105,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
             slot.connection.open(self.spec.protocols);
             slot.state = State::Open;
-            self.recorder
-                .connection_opened(now, now.since(slot.connect_began), None);
-            if slot.early == Early::No && !slot.connection.is_multiplexed() {
+            let (connect, source) = (now.since(slot.connect_began), slot.source);
+            let is_alone = slot.connection.is_multiplexed() || slot.is_untold;
+            if self.recorder.connection_opened(now, connect, None) {
+                self.sources.connected(source);
+            }
+            let slot = &mut self.slots[index as usize];
+            if slot.early == Early::No && !is_alone {
                 // The request went along with the connect.
                 slot.sending = first == Sending::UnderWay;
                 let seat = slot.seat;
@@ -131,7 +137,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             took: now.since(slot.tls_began),
             resumed: slot.connection.is_resumed(),
         };
-        self.recorder.connection_opened(now, connect, Some(tls));
+        let source = slot.source;
+        if self.recorder.connection_opened(now, connect, Some(tls)) {
+            self.sources.connected(source);
+        }
         self.opened(index, now);
     }
 

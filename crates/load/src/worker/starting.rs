@@ -123,15 +123,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(seat) = self.first_waiting(index) {
             self.slots[index as usize].seat = seat;
         }
-        self.slots[index as usize].connect_began = now;
+        let slot = &mut self.slots[index as usize];
+        slot.connect_began = now;
+        slot.number = self.next_connection;
+        self.next_connection += u64::from(self.spec.threads);
         self.connect_deadlines
             .set(index, now + self.spec.connect_timeout);
         self.connect_again(index);
     }
 
     pub(super) fn connect_again(&mut self, index: u32) {
-        let number = self.next_connection;
-        self.next_connection += u64::from(self.spec.threads);
+        let turn = self.turn(index);
         let slot = &mut self.slots[index as usize];
         slot.generation = slot.generation.wrapping_add(1);
         slot.state = State::Connecting;
@@ -141,10 +143,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.is_choked = false;
         slot.is_suspect = false;
         slot.heard = Nanos::ZERO;
+        slot.is_untold = self.spec.sources.proxy().is_some();
         let target = &self.spec.targets[slot.target as usize];
+        slot.source = self.spec.sources.place(&target.peer, turn).unwrap_or(0);
         // In clear the request goes along with the connect, if it isn't held until all connections
-        // are made; TLS and HTTP/2 have something to say first.
-        let is_plain = target.tls.is_none() && !self.spec.protocols.is_two_known();
+        // are made; TLS, HTTP/2 and the PROXY protocol have something to say first.
+        let is_plain =
+            target.tls.is_none() && !self.spec.protocols.is_two_known() && !slot.is_untold;
         let first = match &self.seats[slot.seat as usize].pending {
             Some(pending) if is_plain && slot.early == Early::No => {
                 Some(&self.spec.requests[pending.request as usize].bytes[..])
@@ -153,8 +158,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         let route = Route {
             peer: &target.peer,
-            source: self.spec.sources.in_turn(&target.peer, number),
-            sends_in_a_row: target.sends_in_a_row,
+            source: self.spec.sources.source(&target.peer, turn),
+            sends_in_a_row: target.sends_in_a_row || slot.is_untold,
             is_kept: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route, first);
@@ -174,6 +179,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         if slot.connection.is_tls() {
             self.send_ciphertext(index);
+        } else if slot.is_untold {
+            self.send_told(index, &request.bytes);
         } else {
             let key = slot.key(index);
             let sending = self.sockets.send(key, Outgoing::Shared(&request.bytes));
@@ -207,8 +214,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Some(pending) => &self.spec.requests[pending.request as usize].bytes,
             None => &[],
         };
-        let mut out = std::mem::take(&mut slot.spare);
-        out.clear();
+        let mut out = self.take_buffer(index);
+        let slot = &mut self.slots[index as usize];
         slot.connection.take_out(request, &mut out);
         self.send_owned(index, out);
     }

@@ -15,6 +15,7 @@ mod h2_tls;
 mod harness;
 mod hostile;
 mod limits;
+mod proxied;
 mod requests;
 mod sources;
 mod tls;

@@ -64,6 +64,92 @@ fn a_connection_for_each_request_takes_the_next_source() {
 }
 
 #[test]
+fn a_virtual_user_keeps_its_source_for_all_of_its_connections() {
+    for threads in [1, 2] {
+        let words = format!(
+            "-n 90 -c 6 -t {threads} --no-keepalive --source 127.0.0.2-127.0.0.9 \
+             --source-order per-user"
+        );
+        let (record, seen) = origins_of(&words, "127.0.0.1:0");
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 90)]);
+        // Six virtual users, and so six addresses, of which each may be slower or quicker.
+        let all: Vec<&str> = seen.keys().map(String::as_str).collect();
+        assert_eq!(
+            all,
+            (2..8).map(|n| format!("127.0.0.{n}")).collect::<Vec<_>>()
+        );
+        assert_eq!(seen.values().sum::<u64>(), 90, "{words}");
+    }
+}
+
+#[test]
+fn random_sources_are_the_same_ones_for_the_same_seed() {
+    let words = "-n 64 -c 1 --no-keepalive --source 127.0.0.0/28 --source-order random --seed 5";
+    let (_, first) = origins_of(words, "127.0.0.1:0");
+    let (_, again) = origins_of(words, "127.0.0.1:0");
+    assert_eq!(first, again);
+    assert!(first.len() > 8, "{first:?}");
+    assert!(first.values().any(|&n| n != 64 / 14), "{first:?}");
+    let other = words.replace("--seed 5", "--seed 6");
+    assert_ne!(origins_of(&other, "127.0.0.1:0").1, first);
+}
+
+#[test]
+fn the_record_says_what_came_from_each_source() {
+    let words = "-n 90 -c 4 -t 2 --no-keepalive --source 127.0.0.2 --source 127.0.0.8/31";
+    let (record, seen) = origins_of(words, "127.0.0.1:0");
+    let sources = record.sources.unwrap();
+    assert_eq!((sources.given, sources.used), (3, 3));
+    assert_eq!(
+        (sources.kind.as_str(), sources.order.as_str()),
+        ("bound", "round-robin")
+    );
+    let listed = |figure: fn(&prony_record::SourceTotals) -> u64| {
+        let each = sources.each.iter();
+        each.map(|source| (source.address.to_string(), figure(&source.totals)))
+            .collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(listed(|totals| totals.connections), seen);
+    assert_eq!(listed(|totals| totals.ok), seen);
+    assert_eq!(sources.failed.most, 0);
+    assert_eq!(
+        (sources.ok.least, sources.ok.median, sources.ok.most),
+        (30, 30, 30)
+    );
+
+    let (record, _) = origins_of("-n 5 -c 2", "127.0.0.1:0");
+    assert_eq!(record.sources, None);
+}
+
+#[test]
+fn failures_count_with_their_source() {
+    let server = Raw::new(|mut stream| {
+        let from = stream.peer_addr().unwrap().ip();
+        let status = if from.to_string() == "127.0.0.3" {
+            "500 No"
+        } else {
+            "200 OK"
+        };
+        while read_head(&mut stream).is_some() {
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+            if std::io::Write::write_all(&mut stream, answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    let words = "-n 40 -c 2 -r 2000 --source 127.0.0.2-127.0.0.3 --source-order per-user";
+    let record = load(&server.url(), words);
+    let sources = record.sources.as_ref().unwrap();
+    let [good, bad] = &sources.each[..] else {
+        panic!("{sources:?}");
+    };
+    assert_eq!((good.totals.failed, bad.totals.ok), (0, 0));
+    assert_eq!(good.totals.ok, record.totals.ok);
+    assert_eq!(bad.totals.failed, record.totals.failed);
+    assert!(bad.totals.failed > 0);
+}
+
+#[test]
 fn a_network_of_millions_is_counted_into() {
     let (record, seen) = origins_of("-n 3 -c 3 --source 127.0.0.0/8", "127.0.0.1:0");
     assert_eq!(record.load.sources, (1 << 24) - 2);
@@ -95,16 +181,27 @@ fn sources_that_cant_be_used_are_refused_before_the_load() {
         "{error}"
     );
     // 192.0.2.0/24 is nobody's (RFC 5737), and so not this machine's.
-    for (source, first) in [
-        ("192.0.2.7", "192.0.2.7"),
-        ("192.0.2.0/24", "192.0.2.1"),
-        ("127.0.0.1-192.0.2.9", "192.0.2.9"),
+    for (source, first, mend) in [
+        (
+            "192.0.2.7",
+            "192.0.2.7",
+            "ip address add 192.0.2.7/32 dev lo",
+        ),
+        (
+            "192.0.2.0/24",
+            "192.0.2.1",
+            "ip route add local 192.0.2.0/24 dev lo",
+        ),
+        // The first is this machine's, and one between is not.
+        (
+            "127.255.255.0-192.0.2.9,127.0.0.1",
+            "143.",
+            "ip route add local 127.255.255.0/24 dev lo && ",
+        ),
     ] {
         let error = refused(&served.url("/"), source);
-        assert!(
-            error.contains(first) && error.contains("ip address add"),
-            "{source}: {error}"
-        );
+        assert!(error.contains(&format!(": {first}")), "{source}: {error}");
+        assert!(error.contains(mend), "{source}: {error}");
     }
 }
 

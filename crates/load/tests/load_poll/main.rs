@@ -30,6 +30,8 @@ mod harness;
 mod hostile;
 #[path = "../load/limits.rs"]
 mod limits;
+#[path = "../load/proxied.rs"]
+mod proxied;
 #[path = "../load/requests.rs"]
 mod requests;
 #[path = "../load/sources.rs"]

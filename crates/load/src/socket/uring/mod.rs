@@ -495,6 +495,13 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         sending
     }
 
+    fn local_address(&self, key: Key) -> Option<SocketAddr> {
+        let connection = self.connections.get(key.slot as usize)?.as_ref()?;
+        let is_this = connection.key == key;
+        let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
+        address.as_socket()
+    }
+
     fn close(&mut self, key: Key, how: Close) {
         self.ready.retain(|completion| completion.key() != key);
         let place = self.connections.get_mut(key.slot as usize);

@@ -1,0 +1,152 @@
+//! How much came from each source, in memory that is bounded whatever their number.
+
+use prony_record::{Outcome, SourceCount, SourceTotals, SourceUse};
+
+use super::Sources;
+
+/// So many addresses are counted apart, those beyond together: a worker holds 24 bytes for each that
+/// was used.
+const MOST: u64 = 1 << 20;
+
+/// What came from one source: connections, successes, failures.
+type Counts = [u64; 3];
+
+/// One worker's counts by the place of the source among all ([`Sources::place`]).
+#[derive(Debug, Default)]
+pub(crate) struct SourceCounts {
+    /// Zeros cost no memory before they are written to. None where no sources were given.
+    each: Vec<Counts>,
+    beyond: Counts,
+}
+
+impl SourceCounts {
+    /// Counts for so many sources.
+    pub(crate) fn new(sources: u64) -> SourceCounts {
+        SourceCounts {
+            each: vec![[0; 3]; sources.min(MOST) as usize],
+            beyond: [0; 3],
+        }
+    }
+
+    fn of(&mut self, place: u64) -> &mut Counts {
+        match self.each.get_mut(place as usize) {
+            Some(counts) => counts,
+            None => &mut self.beyond,
+        }
+    }
+
+    /// A connection was opened.
+    pub(crate) fn connected(&mut self, place: u64) {
+        self.of(place)[0] += 1;
+    }
+
+    /// A request ended.
+    #[inline]
+    pub(crate) fn ended(&mut self, place: u64, outcome: Outcome) {
+        if self.each.is_empty() {
+            return;
+        }
+        match outcome {
+            Outcome::Ok => self.of(place)[1] += 1,
+            other if other.is_failure() => self.of(place)[2] += 1,
+            _ => {}
+        }
+    }
+
+    /// Adds what another worker of the same load counted.
+    pub(crate) fn merge(&mut self, other: &SourceCounts) {
+        let others = other.each.iter().chain([&other.beyond]);
+        for (mine, theirs) in self.each.iter_mut().chain([&mut self.beyond]).zip(others) {
+            // What is not written to takes no memory.
+            if *theirs != [0; 3] {
+                for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                    *mine += theirs;
+                }
+            }
+        }
+    }
+
+    /// What the record says of it; nothing where no sources were given.
+    pub(crate) fn summary(&self, sources: &Sources) -> Option<SourceUse> {
+        if self.each.is_empty() {
+            return None;
+        }
+        let named = self.each.iter().enumerate().filter_map(|(place, counts)| {
+            Some(SourceCount {
+                address: sources.at(place as u64)?,
+                totals: totals(*counts),
+            })
+        });
+        let is_told = sources.proxy().is_some_and(|proxy| proxy.tells_others());
+        Some(SourceUse {
+            kind: if is_told { "told" } else { "bound" }.to_owned(),
+            order: sources.order().name().to_owned(),
+            given: sources.counted(),
+            beyond: (sources.counted() > MOST).then(|| totals(self.beyond)),
+            ..SourceUse::of(named)
+        })
+    }
+}
+
+fn totals([connections, ok, failed]: Counts) -> SourceTotals {
+    SourceTotals {
+        connections,
+        ok,
+        failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(typed: &str) -> Sources {
+        Sources::new(&crate::LoadOptions::typed(typed)).unwrap()
+    }
+
+    #[test]
+    fn workers_counts_add_up_by_address() {
+        let sources = sources("--source 127.0.0.2-127.0.0.4 --source ::1");
+        let mut one = SourceCounts::new(sources.counted());
+        one.connected(0);
+        one.ended(0, Outcome::Ok);
+        one.ended(0, Outcome::Timeout);
+        one.ended(0, Outcome::Unfinished);
+        let mut other = SourceCounts::new(sources.counted());
+        other.connected(3);
+        other.ended(0, Outcome::Ok);
+        one.merge(&other);
+        let summary = one.summary(&sources).unwrap();
+        assert_eq!((summary.given, summary.used), (4, 2));
+        assert_eq!(
+            (summary.kind.as_str(), summary.order.as_str()),
+            ("bound", "round-robin")
+        );
+        let [first, last] = &summary.each[..] else {
+            panic!("{summary:?}");
+        };
+        assert_eq!(first.address.to_string(), "127.0.0.2");
+        assert_eq!(first.totals, totals([1, 2, 1]));
+        assert_eq!(last.address.to_string(), "::1");
+        assert_eq!(last.totals, totals([1, 0, 0]));
+    }
+
+    #[test]
+    fn of_millions_the_last_are_counted_together() {
+        let sources = sources("--source 127.0.0.0/8");
+        let mut counts = SourceCounts::new(sources.counted());
+        for place in [0, MOST - 1, MOST, 5 * MOST] {
+            counts.connected(place);
+        }
+        let summary = counts.summary(&sources).unwrap();
+        assert_eq!(summary.used, 2);
+        assert_eq!(summary.beyond, Some(totals([2, 0, 0])));
+    }
+
+    #[test]
+    fn without_sources_nothing_is_counted() {
+        let mut counts = SourceCounts::default();
+        counts.ended(0, Outcome::Ok);
+        assert_eq!(counts.summary(&Sources::default()), None);
+    }
+}

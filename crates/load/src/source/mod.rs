@@ -1,0 +1,399 @@
+//! Where connections come from: `--source`, and what the PROXY protocol tells of it.
+
+mod addresses;
+mod counts;
+mod mend;
+mod range;
+
+use std::net::IpAddr;
+
+pub(crate) use addresses::Addresses;
+pub(crate) use counts::SourceCounts;
+pub use range::SourceRange;
+
+use crate::options::{LoadOptions, SourceOrder};
+use crate::proxy::Proxy;
+use crate::request::Target;
+use crate::socket::Peer;
+use crate::socket::local::{self, Binding, LocalPorts, Source};
+use crate::spec::SpecError;
+
+/// Of each range so many addresses are tried before the load, evenly spread, both ends included.
+const TRIED: u64 = 5;
+
+/// What decides which address a connection's turn it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Turn {
+    /// Its number among all of the load's.
+    pub(crate) connection: u64,
+    /// The number of the virtual user that makes it: of its place among the load's connections.
+    pub(crate) user: u64,
+    /// The load's.
+    pub(crate) seed: u64,
+}
+
+impl SourceOrder {
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SourceOrder::RoundRobin => "round-robin",
+            SourceOrder::Random => "random",
+            SourceOrder::PerUser => "per-user",
+        }
+    }
+
+    /// Which of so many addresses it is; none of none.
+    pub(crate) fn index(self, turn: Turn, count: u64) -> Option<u64> {
+        match self {
+            SourceOrder::RoundRobin => turn.connection.checked_rem(count),
+            SourceOrder::PerUser => turn.user.checked_rem(count),
+            SourceOrder::Random => {
+                let drawn = scrambled(turn.seed, turn.connection);
+                // So much of the whole as the drawn number is of all numbers.
+                (count > 0).then(|| ((u128::from(drawn) * u128::from(count)) >> 64) as u64)
+            }
+        }
+    }
+}
+
+/// A random number for each number, the same each time: SplitMix64 (Steele, Lea and Flood 2014), which
+/// needs no state that workers would have to share.
+fn scrambled(seed: u64, number: u64) -> u64 {
+    let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// All addresses that a load comes from, by family, and what it tells of them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sources {
+    v4: Addresses,
+    v6: Addresses,
+    order: SourceOrder,
+    /// The ports to choose from, where the system would search long by itself.
+    ports: Option<LocalPorts>,
+    /// How connections are bound to IPv6 addresses.
+    binding_v6: Binding,
+    proxy: Option<Proxy>,
+}
+
+impl Sources {
+    /// Sorts what was given by family.
+    ///
+    /// # Errors
+    ///
+    /// Where an address was given twice, or an order of nothing.
+    pub(crate) fn new(options: &LoadOptions) -> Result<Sources, SpecError> {
+        let (v4, v6): (Vec<_>, Vec<_>) = options
+            .source
+            .iter()
+            .partition(|range| range.first().is_ipv4());
+        let told = addresses("--proxy-source", &options.proxy_source)?;
+        if options.source_order.is_some() && options.source.is_empty() && told.count() == 0 {
+            return Err(SpecError::Arguments(
+                "--source-order is about the addresses of --source or --proxy-source; give some"
+                    .to_owned(),
+            ));
+        }
+        Ok(Sources {
+            v4: addresses("--source", &v4)?,
+            v6: addresses("--source", &v6)?,
+            order: options.source_order.unwrap_or_default(),
+            ports: None,
+            binding_v6: Binding::default(),
+            proxy: options
+                .proxy_protocol
+                .map(|version| Proxy::new(version, told)),
+        })
+    }
+
+    /// From now on each connection's port is chosen from these, all alike.
+    pub(crate) fn choose_ports(&mut self, ports: Option<LocalPorts>) {
+        self.ports = ports;
+    }
+
+    fn of_family(&self, like: IpAddr) -> &Addresses {
+        match like {
+            IpAddr::V4(_) => &self.v4,
+            IpAddr::V6(_) => &self.v6,
+        }
+    }
+
+    pub(crate) fn order(&self) -> SourceOrder {
+        self.order
+    }
+
+    /// What connections tell of where they come from, if anything.
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
+    /// How many addresses connections come from; none where the system chooses.
+    pub(crate) fn count(&self) -> u64 {
+        self.v4.count().saturating_add(self.v6.count())
+    }
+
+    /// How many of them can connect to an address: one at least, which the system chooses.
+    pub(crate) fn count_for(&self, peer: IpAddr) -> u64 {
+        self.of_family(peer).count().max(1)
+    }
+
+    /// Whether connections may come from an address.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.count() == 0 || self.of_family(address).has(address)
+    }
+
+    /// Whether an address of this family can be connected to.
+    pub(crate) fn suit(&self, peer: IpAddr) -> bool {
+        self.count() == 0 || self.of_family(peer).count() > 0
+    }
+
+    /// Where a connection comes from.
+    pub(crate) fn source(&self, peer: &Peer, turn: Turn) -> Option<Source> {
+        let Peer::Tcp(peer) = peer else {
+            return None;
+        };
+        let pool = self.of_family(peer.ip());
+        let index = self.order.index(turn, pool.count());
+        let address = index.and_then(|index| pool.nth(index));
+        let source = Source {
+            address,
+            binding: match peer.ip() {
+                IpAddr::V4(_) => Binding::Usual,
+                IpAddr::V6(_) => self.binding_v6,
+            },
+            ports: self.ports,
+        };
+        (address.is_some() || self.ports.is_some()).then_some(source)
+    }
+
+    /// The addresses that the server sees one by one and that are counted so: those told, or those
+    /// that connections come from.
+    pub(crate) fn counted(&self) -> u64 {
+        match self.told() {
+            Some(told) => told.count(),
+            None => self.count(),
+        }
+    }
+
+    fn told(&self) -> Option<&Addresses> {
+        let proxy = self.proxy.as_ref().filter(|proxy| proxy.tells_others())?;
+        Some(proxy.told())
+    }
+
+    /// The place of a connection's address among those counted.
+    pub(crate) fn place(&self, peer: &Peer, turn: Turn) -> Option<u64> {
+        if let Some(told) = self.told() {
+            return self.order.index(turn, told.count());
+        }
+        match peer {
+            Peer::Tcp(peer) if peer.is_ipv4() => self.order.index(turn, self.v4.count()),
+            Peer::Tcp(_) => {
+                let index = self.order.index(turn, self.v6.count())?;
+                Some(self.v4.count() + index)
+            }
+            Peer::Unix(_) => None,
+        }
+    }
+
+    /// The address at a place among those counted.
+    pub(crate) fn at(&self, place: u64) -> Option<IpAddr> {
+        if let Some(told) = self.told() {
+            return told.nth(place);
+        }
+        match place.checked_sub(self.v4.count()) {
+            None => self.v4.nth(place),
+            Some(place) => self.v6.nth(place),
+        }
+    }
+
+    /// Checks that every address has something to connect to, and that some of each range, the first
+    /// and the last among them, are this machine's.
+    ///
+    /// # Errors
+    ///
+    /// Names the address and the mend.
+    pub(crate) fn check(&mut self, targets: &[Target]) -> Result<(), SpecError> {
+        for (addresses, family) in [(&self.v4, "an IPv4"), (&self.v6, "an IPv6")] {
+            let Some(range) = addresses.ranges().first() else {
+                continue;
+            };
+            let is_used = targets.iter().any(|target| match &target.peer {
+                Peer::Tcp(peer) => peer.is_ipv4() == range.first().is_ipv4(),
+                Peer::Unix(_) => false,
+            });
+            if !is_used {
+                return Err(SpecError::Arguments(format!(
+                    "--source {range}: {family} address can't connect to a target of the other \
+                     family; give sources and target of one family (--resolve chooses a target's \
+                     address)"
+                )));
+            }
+            for &range in addresses.ranges() {
+                let binding = bindable(range)?;
+                if range.first().is_ipv6() {
+                    self.binding_v6 = self.binding_v6.max(binding);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn addresses(flag: &str, given: &[SourceRange]) -> Result<Addresses, SpecError> {
+    Addresses::new(given).map_err(|[later, earlier]| {
+        SpecError::Arguments(format!(
+            "{flag} {later}: {} is in {flag} {earlier} as well",
+            later.first()
+        ))
+    })
+}
+
+/// How connections can be bound to the addresses of a range.
+fn bindable(range: SourceRange) -> Result<Binding, SpecError> {
+    let mut all = Binding::Usual;
+    for address in tried(range) {
+        match local::try_source(address) {
+            Ok(binding) => all = all.max(binding),
+            Err(error) => {
+                return Err(SpecError::Environment(format!(
+                    "--source {range}: {address} is not an address of this machine ({error}); {}. \
+                     A target on another machine needs a route back to it",
+                    mend::mend(range, address, std::env::consts::OS)
+                )));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Addresses of a range, evenly spread, the first and the last among them.
+fn tried(range: SourceRange) -> impl Iterator<Item = IpAddr> {
+    let (count, last) = (range.count().min(TRIED), range.count() - 1);
+    (0..count).map(move |n| range.nth(last * n / (count - 1).max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sources(words: &str) -> Sources {
+        Sources::new(&LoadOptions::typed(words)).unwrap()
+    }
+
+    fn turn(connection: u64) -> Turn {
+        Turn {
+            connection,
+            user: connection % 3,
+            seed: 7,
+        }
+    }
+
+    fn from(sources: &Sources, peer: &str, numbers: std::ops::Range<u64>) -> Vec<String> {
+        let peer = Peer::Tcp(peer.parse().unwrap());
+        numbers
+            .filter_map(|number| {
+                let address = sources.source(&peer, turn(number))?.address?;
+                let place = sources.place(&peer, turn(number)).unwrap();
+                assert_eq!(sources.at(place), Some(address));
+                Some(address.to_string())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn addresses_take_turns_over_all_ranges_of_the_family() {
+        let sources = sources("--source 127.0.0.2-127.0.0.3 --source ::1 --source 127.0.0.9");
+        let three = ["127.0.0.2", "127.0.0.3", "127.0.0.9"];
+        assert_eq!(from(&sources, "127.0.0.1:80", 0..3), three);
+        assert_eq!(from(&sources, "127.0.0.1:80", 3..6), three);
+        assert_eq!(from(&sources, "[::1]:80", 0..2), ["::1", "::1"]);
+        assert_eq!(sources.count(), 4);
+        assert_eq!(sources.count_for("127.0.0.1".parse().unwrap()), 3);
+        let unix = Peer::Unix("/s".into());
+        assert!(sources.source(&unix, turn(0)).is_none());
+        assert!(sources.place(&unix, turn(0)).is_none());
+        assert_eq!(from(&Sources::default(), "[::1]:80", 0..2).len(), 0);
+    }
+
+    #[test]
+    fn a_virtual_user_keeps_its_address() {
+        let sources = sources("--source 127.0.0.2-127.0.0.9 --source-order per-user");
+        let seen = from(&sources, "127.0.0.1:80", 0..6);
+        let three = ["127.0.0.2", "127.0.0.3", "127.0.0.4"];
+        assert_eq!(seen, [three, three].concat());
+    }
+
+    #[test]
+    fn random_addresses_are_all_equally_likely_and_repeatable() {
+        let sources = sources("--source 127.0.0.0-127.0.0.9 --source-order random");
+        let seen = from(&sources, "127.0.0.1:80", 0..10_000);
+        assert_eq!(seen, from(&sources, "127.0.0.1:80", 0..10_000));
+        let mut counts = std::collections::BTreeMap::new();
+        for address in &seen {
+            *counts.entry(address).or_insert(0u32) += 1;
+        }
+        assert_eq!(counts.len(), 10);
+        // Four standard deviations of a binomial one.
+        assert!(
+            counts.values().all(|n| n.abs_diff(1000) < 120),
+            "{counts:?}"
+        );
+        // And not in a row.
+        assert!(seen.windows(2).filter(|pair| pair[0] == pair[1]).count() > 800);
+    }
+
+    #[test]
+    fn told_addresses_are_those_counted() {
+        let sources =
+            sources("--source 127.0.0.2 --proxy-protocol v2 --proxy-source 10.0.0.0/30,fd00::1");
+        assert_eq!((sources.count(), sources.counted()), (1, 3));
+        let unix = Peer::Unix("/s".into());
+        let places: Vec<_> = (0..4).map(|n| sources.place(&unix, turn(n))).collect();
+        assert_eq!(places, [Some(0), Some(1), Some(2), Some(0)]);
+        assert_eq!(sources.at(2), Some("fd00::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn both_ends_of_a_range_and_some_between_are_tried() {
+        let all = |typed: &str| {
+            let range: SourceRange = typed.parse().unwrap();
+            tried(range).map(|it| it.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(all("10.0.0.5"), ["10.0.0.5"]);
+        assert_eq!(all("10.0.0.5-10.0.0.6"), ["10.0.0.5", "10.0.0.6"]);
+        let five = [
+            "10.0.0.0",
+            "10.0.0.25",
+            "10.0.0.50",
+            "10.0.0.75",
+            "10.0.0.100",
+        ];
+        assert_eq!(all("10.0.0.0-10.0.0.100"), five);
+        assert_eq!(all("10.0.0.0/8").last().unwrap(), "10.255.255.254");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused() {
+        let refused = |words: &str| {
+            let error = Sources::new(&LoadOptions::typed(words)).unwrap_err();
+            error.to_string()
+        };
+        let error = refused("--source 10.0.0.1-10.0.0.9 --source 10.0.0.9");
+        assert!(
+            error.contains("--source 10.0.0.9: 10.0.0.9 is in"),
+            "{error}"
+        );
+        let told = "--proxy-protocol v1 --proxy-source 10.0.0.1 --proxy-source 10.0.0.0/30";
+        let error = refused(told);
+        assert!(
+            error.contains("10.0.0.1 is in --proxy-source 10.0.0.1 as well"),
+            "{error}"
+        );
+        let error = refused("--source-order random");
+        assert!(error.contains("give some"), "{error}");
+        // Telling an address twice over is no contradiction to coming from it.
+        sources("--source 127.0.0.2 --proxy-protocol v1 --proxy-source 127.0.0.2");
+    }
+}

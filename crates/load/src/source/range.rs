@@ -1,0 +1,280 @@
+//! Addresses as they are typed: one, a network, or a row of them.
+//!
+//! A network of millions of addresses costs no more than one: ranges are kept, and counted into.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+/// No load has more connections at a time; of a larger range the rest stays unused.
+const LARGEST: u64 = 1 << 32;
+
+/// One `--source` or `--proxy-source`: an address or a row of them, at most 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceRange {
+    first: IpAddr,
+    count: u64,
+    /// The length of the prefix, where it was typed as a network.
+    network: Option<u32>,
+}
+
+impl FromStr for SourceRange {
+    type Err = String;
+
+    /// `ADDR`, `CIDR` or `FIRST-LAST`. A network stands for its hosts: without the first address
+    /// and, for IPv4, the last one (RFC 919 §7, RFC 4291 §2.6.1), unless it has no others.
+    fn from_str(typed: &str) -> Result<SourceRange, String> {
+        let range = if let Some((network, length)) = typed.split_once('/') {
+            network_range(typed, network, length)?
+        } else if let Some((first, last)) = typed.split_once('-') {
+            let (first, last) = (address(typed, first)?, address(typed, last)?);
+            if first.is_ipv4() != last.is_ipv4() {
+                return Err(format!(
+                    "\"{typed}\" begins in one address family and ends in the other"
+                ));
+            }
+            let Some(more) = number(last).checked_sub(number(first)) else {
+                return Err(format!("\"{typed}\" ends before it begins"));
+            };
+            SourceRange::new(first, more.saturating_add(1))
+        } else {
+            SourceRange::new(address(typed, typed)?, 1)
+        };
+        for address in [range.first, range.last()] {
+            if let Some(reason) = unfit(address) {
+                return Err(format!("\"{typed}\": {address} {reason}"));
+            }
+        }
+        Ok(range)
+    }
+}
+
+impl fmt::Display for SourceRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.network, self.count) {
+            (Some(length), _) => write!(f, "{}/{length}", self.network_address(length)),
+            (None, 1) => self.first.fmt(f),
+            (None, _) => write!(f, "{}-{}", self.first, self.last()),
+        }
+    }
+}
+
+impl SourceRange {
+    fn new(first: IpAddr, count: u128) -> SourceRange {
+        let count = u64::try_from(count).unwrap_or(LARGEST).min(LARGEST);
+        SourceRange {
+            first,
+            count,
+            network: None,
+        }
+    }
+
+    /// How many addresses it has, at least one.
+    pub(crate) fn count(self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn first(self) -> IpAddr {
+        self.first
+    }
+
+    pub(crate) fn last(self) -> IpAddr {
+        self.nth(self.count - 1)
+    }
+
+    /// The address with this number, of which there must be so many.
+    pub(crate) fn nth(self, index: u64) -> IpAddr {
+        // Within the range the sum has no more bits than an address: `from_str` saw to it.
+        like(self.first, number(self.first) + u128::from(index))
+    }
+
+    pub(crate) fn has(self, address: IpAddr) -> bool {
+        self.first <= address && address <= self.last()
+    }
+
+    /// The fewest networks that hold its addresses and no others; where it was typed as a network,
+    /// that one. The prefix's length is in bits.
+    pub(crate) fn networks(self) -> Vec<(IpAddr, u32)> {
+        if let Some(length) = self.network {
+            return vec![(self.network_address(length), length)];
+        }
+        let (mut from, last) = (number(self.first), number(self.last()));
+        let bits = bits(self.first);
+        let mut networks = Vec::new();
+        loop {
+            // The largest one that begins here and doesn't go beyond the last address.
+            let left = last - from + 1;
+            let free = from.trailing_zeros().min(left.ilog2()).min(bits);
+            networks.push((like(self.first, from), bits - free));
+            match from + (1 << free) {
+                next if next > last => return networks,
+                next => from = next,
+            }
+        }
+    }
+
+    fn network_address(self, length: u32) -> IpAddr {
+        let free = bits(self.first) - length;
+        like(
+            self.first,
+            number(self.first) & u128::MAX.checked_shl(free).unwrap_or(0),
+        )
+    }
+}
+
+fn bits(address: IpAddr) -> u32 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The address with this number, of the same family.
+fn like(family: IpAddr, number: u128) -> IpAddr {
+    match family {
+        IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from_bits(number).into(),
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => v4.to_bits().into(),
+        IpAddr::V6(v6) => v6.to_bits(),
+    }
+}
+
+fn address(typed: &str, part: &str) -> Result<IpAddr, String> {
+    if part.contains('%') {
+        return Err(format!(
+            "\"{typed}\": an address with a zone can't be a source"
+        ));
+    }
+    part.trim_matches(['[', ']']).parse().map_err(|_| {
+        format!(
+            "\"{typed}\" is no source; write an address, a network like 10.0.0.0/24 or a range \
+             like 10.0.0.1-10.0.0.9"
+        )
+    })
+}
+
+fn network_range(typed: &str, network: &str, length: &str) -> Result<SourceRange, String> {
+    let first = address(typed, network)?;
+    let bits = bits(first);
+    let length: u32 = length
+        .parse()
+        .ok()
+        .filter(|&length| length <= bits)
+        .ok_or_else(|| format!("\"{typed}\": a prefix has 0 to {bits} bits"))?;
+    let free = bits - length;
+    let size = 1u128.checked_shl(free).unwrap_or(u128::MAX);
+    if number(first) & (size - 1) != 0 {
+        return Err(format!(
+            "\"{typed}\" is an address within a network; write {first} for that address alone, or \
+             the network's first address with /{length} for all"
+        ));
+    }
+    let (skipped, hosts) = match first {
+        _ if free < 2 => (0, size),
+        IpAddr::V4(_) => (1, size - 2),
+        IpAddr::V6(_) => (1, size - 1),
+    };
+    let hosts = SourceRange::new(like(first, number(first) + skipped), hosts);
+    Ok(SourceRange {
+        network: Some(length),
+        ..hosts
+    })
+}
+
+/// Why no connection can come from an address.
+fn unfit(address: IpAddr) -> Option<&'static str> {
+    match address {
+        _ if address.is_unspecified() => Some("is no address to come from"),
+        _ if address.is_multicast() => Some("is a group's, not a machine's"),
+        IpAddr::V4(v4) if v4.is_broadcast() => Some("is everybody's, not a machine's"),
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => {
+            Some("is link-local and would need a zone; give one of another kind")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(typed: &str) -> SourceRange {
+        typed.parse().unwrap()
+    }
+
+    #[test]
+    fn all_forms_of_a_source() {
+        for (typed, first, last, count) in [
+            ("127.0.0.5", "127.0.0.5", "127.0.0.5", 1),
+            ("127.0.0.2-127.0.1.1", "127.0.0.2", "127.0.1.1", 256),
+            ("127.0.0.0/8", "127.0.0.1", "127.255.255.254", (1 << 24) - 2),
+            ("10.0.0.0/30", "10.0.0.1", "10.0.0.2", 2),
+            ("10.0.0.0/31", "10.0.0.0", "10.0.0.1", 2),
+            ("10.0.0.7/32", "10.0.0.7", "10.0.0.7", 1),
+            ("::1", "::1", "::1", 1),
+            ("[fd00::2]-[fd00::5]", "fd00::2", "fd00::5", 4),
+            ("fd00::/126", "fd00::1", "fd00::3", 3),
+            ("fd00::4/127", "fd00::4", "fd00::5", 2),
+            ("fd00::9/128", "fd00::9", "fd00::9", 1),
+            ("fd00::/64", "fd00::1", "fd00::1:0:0", 1 << 32),
+        ] {
+            let range = range(typed);
+            let ends = (range.first().to_string(), range.last().to_string());
+            assert_eq!(ends, (first.to_owned(), last.to_owned()), "{typed}");
+            assert_eq!(range.count(), count, "{typed}");
+            assert_eq!(range.to_string(), typed.replace(['[', ']'], ""));
+        }
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused_with_a_reason() {
+        for (typed, reason) in [
+            ("", "is no source"),
+            ("localhost", "is no source"),
+            ("127.0.0.1:80", "is no source"),
+            ("127.0.0.2-9", "is no source"),
+            ("127.0.0.9-127.0.0.2", "ends before it begins"),
+            ("127.0.0.9-::1", "other"),
+            ("127.0.0.5/8", "within a network"),
+            ("127.0.0.0/33", "0 to 32 bits"),
+            ("fd00::/129", "0 to 128 bits"),
+            ("fd00::/x", "0 to 128 bits"),
+            ("0.0.0.0", "no address"),
+            ("::", "no address"),
+            ("224.0.0.1", "group"),
+            ("255.255.255.255", "everybody's"),
+            ("fe80::1", "link-local"),
+            ("fe80::1%lo", "zone"),
+        ] {
+            let error = typed.parse::<SourceRange>().unwrap_err();
+            assert!(error.contains(reason), "{typed}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_the_sum_of_its_networks() {
+        for (typed, networks) in [
+            ("10.4.0.0/14", "10.4.0.0/14"),
+            ("10.0.0.7", "10.0.0.7/32"),
+            ("10.0.0.0-10.0.0.255", "10.0.0.0/24"),
+            (
+                "10.0.0.1-10.0.0.8",
+                "10.0.0.1/32 10.0.0.2/31 10.0.0.4/30 10.0.0.8/32",
+            ),
+            ("fd00::/64", "fd00::/64"),
+            ("fd00::2-fd00::3", "fd00::2/127"),
+        ] {
+            let found = range(typed).networks();
+            let found: Vec<_> = found.iter().map(|(a, l)| format!("{a}/{l}")).collect();
+            assert_eq!(found.join(" "), networks, "{typed}");
+        }
+        let wide = range("1.0.0.0-223.255.255.255");
+        let sizes = wide
+            .networks()
+            .into_iter()
+            .map(|(_, length)| 1 << (32 - length));
+        assert_eq!(sizes.sum::<u64>(), wide.count());
+    }
+}

@@ -8,6 +8,7 @@ use crate::design::{Design, Levels};
 use crate::effects::FactorEffect;
 use crate::evaluate::Evaluation;
 use crate::looks::Look;
+use crate::scaling::{self, Scaling};
 use crate::summary::VariantSummary;
 use crate::why::Why;
 
@@ -48,6 +49,9 @@ pub struct VerdictDocument {
     /// Main effects and interactions.
     #[serde(default)]
     pub effects: Vec<FactorEffect>,
+    /// Along each factor whose levels are numbers, how the metrics of the family grow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scaling: Vec<Scaling>,
     /// The looks that were taken; `--resume` goes on from them.
     #[serde(default)]
     pub looks: Vec<Look>,
@@ -85,6 +89,7 @@ impl VerdictDocument {
             order: about.order,
             baseline: design.baseline.clone(),
             margin: design.margin,
+            scaling: scaling::of(design, &evaluation.variants),
             variants: evaluation.variants,
             comparisons: evaluation.comparisons,
             described: evaluation.described,

@@ -1,0 +1,140 @@
+//! How a metric grows along a factor whose levels are numbers: cores, workers, connections.
+//!
+//! Made of the variants' medians, one line for each combination of the other factors' levels. It
+//! describes: no verdict hangs on it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::design::{Design, Factor, Levels};
+use crate::metric::{Direction, Metric, Scale};
+use crate::summary::VariantSummary;
+
+/// One metric along one factor, the other factors fixed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scaling {
+    /// The factor whose levels are numbers.
+    pub factor: String,
+    /// The levels of the others.
+    pub levels: Levels,
+    /// What grows.
+    pub metric: Metric,
+    /// By level, ascending; at least two.
+    pub points: Vec<ScalingPoint>,
+    /// How much each further one adds, by the straight line through the points (least squares).
+    pub slope: f64,
+    /// The share of the differences between the points that this line explains, 0 to 1. Absent
+    /// under three points, through two of which every line is straight.
+    pub straightness: Option<f64>,
+}
+
+/// One level.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ScalingPoint {
+    /// The level's number.
+    pub at: u32,
+    /// The metric's median there.
+    pub median: f64,
+    /// The lower end of its 95% interval, where it has one.
+    pub low: Option<f64>,
+    /// The upper end.
+    pub high: Option<f64>,
+    /// The median's share of what the first level's would be, grown in proportion: 1 is in step.
+    pub in_step: f64,
+}
+
+/// Every line that the variants make.
+pub(crate) fn of(design: &Design, variants: &[VariantSummary]) -> Vec<Scaling> {
+    let grows = |metric: &&Metric| {
+        metric.direction() == Direction::Higher && metric.scale() == Scale::Ratio
+    };
+    let numbered = design.factors.iter().filter(|factor| is_numbered(factor));
+    let pairs = numbered.flat_map(|factor| {
+        let metrics = design.family.iter().filter(grows);
+        metrics.map(move |&metric| (factor, metric))
+    });
+    pairs
+        .flat_map(|(factor, metric)| along(factor, metric, variants))
+        .collect()
+}
+
+/// A level's number; a level that is called otherwise stands beside the line.
+fn number(level: &str) -> Option<u32> {
+    level.parse().ok().filter(|&number| number > 0)
+}
+
+fn is_numbered(factor: &Factor) -> bool {
+    factor
+        .levels
+        .iter()
+        .filter_map(|level| number(level))
+        .count()
+        > 1
+}
+
+fn along(factor: &Factor, metric: Metric, variants: &[VariantSummary]) -> Vec<Scaling> {
+    let mut lines: Vec<(Levels, BTreeMap<u32, ScalingPoint>)> = Vec::new();
+    for variant in variants {
+        let level = variant.levels.get(&factor.name);
+        let (Some(at), Some(summary)) = (
+            level.and_then(|level| number(level)),
+            variant.metrics.get(&metric),
+        ) else {
+            continue;
+        };
+        let point = ScalingPoint {
+            at,
+            median: summary.median,
+            low: summary.low,
+            high: summary.high,
+            in_step: 1.0,
+        };
+        let mut others = variant.levels.clone();
+        others.shift_remove(&factor.name);
+        match lines.iter_mut().find(|(levels, _)| *levels == others) {
+            Some((_, points)) => drop(points.insert(at, point)),
+            None => lines.push((others, BTreeMap::from([(at, point)]))),
+        }
+    }
+    let lines = lines.into_iter().filter(|(_, points)| points.len() > 1);
+    lines
+        .map(|(levels, points)| {
+            let mut points: Vec<ScalingPoint> = points.into_values().collect();
+            let first = points[0];
+            for point in &mut points {
+                let in_proportion = first.median * f64::from(point.at) / f64::from(first.at);
+                point.in_step = point.median / in_proportion;
+            }
+            let (slope, straightness) = straight_line(&points);
+            Scaling {
+                factor: factor.name.clone(),
+                levels,
+                metric,
+                points,
+                slope,
+                straightness,
+            }
+        })
+        .collect()
+}
+
+/// The least-squares line's slope, and how much of the points' variance it explains.
+fn straight_line(points: &[ScalingPoint]) -> (f64, Option<f64>) {
+    let count = points.len() as f64;
+    let mean_x = points.iter().map(|point| f64::from(point.at)).sum::<f64>() / count;
+    let mean_y = points.iter().map(|point| point.median).sum::<f64>() / count;
+    let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
+    for point in points {
+        let (x, y) = (f64::from(point.at) - mean_x, point.median - mean_y);
+        (xx, xy, yy) = (xx + x * x, xy + x * y, yy + y * y);
+    }
+    let slope = xy / xx;
+    // A metric that never changes lies on a line that is level.
+    let explained = if yy > 0.0 { xy * xy / (xx * yy) } else { 1.0 };
+    (slope, (points.len() > 2).then_some(explained))
+}
+
+#[cfg(test)]
+#[path = "scaling_tests.rs"]
+mod tests;

@@ -85,8 +85,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let is_limit_used = multiplexed
                 .peer_limit()
                 .is_some_and(|limit| slot.under_way + free >= limit);
+            // Until SETTINGS come there is one at a time.
+            let may_be_first = slot.under_way == 0 && free > 0;
+            let is_meant = is_limit_used || may_be_first || self.rests(index);
             assert!(
-                slot.parked == 0 || is_limit_used || self.rests(index),
+                slot.parked == 0 || is_meant,
                 "seats of slot {index} are parked for nothing"
             );
         }

@@ -7,6 +7,7 @@
 mod csv;
 mod sampling;
 mod summary;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub use csv::{COLUMNS, write_csv};
 pub use sampling::collect;
 pub use summary::{HostSummary, ServiceSummary, Summary, summary};
+pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};
 
 /// What memory figures count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,40 +37,85 @@ pub struct TcpCounters {
     pub listen_drops: u64,
     /// Segments sent again.
     pub retransmitted_segments: u64,
+    /// Segments sent, those with data again left out.
+    pub segments_sent: u64,
     /// Segments sent with RST.
     pub resets_sent: u64,
+    /// Connections that a reset ended while they were established (`EstabResets`).
+    pub established_resets: u64,
+    /// SYN cookies sent, because the queue of begun handshakes was full.
+    pub syn_cookies_sent: u64,
     /// Connections open now (a gauge).
     pub established: u64,
     /// Connections in TIME_WAIT now (a gauge).
     pub time_wait: u64,
 }
 
-/// Bytes through the interface of a service's place; totals since the interface began.
+/// Traffic through the interfaces of a service's place; totals since the interfaces began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetworkBytes {
-    /// What the place sent.
+    /// Bytes that the place sent.
     pub sent: u64,
-    /// What it received.
+    /// Bytes that it received.
     pub received: u64,
+    /// Packets that it sent.
+    pub packets_sent: u64,
+    /// Packets that it received.
+    pub packets_received: u64,
     /// Whether others use the interface too, as all native services and the load share the
     /// loopback; the figures are then those of all of them, and both directions of a connection
     /// count as sent.
     pub shared: bool,
 }
 
-/// One service's whole process tree at one moment, namespaced and orphaned processes included.
+/// Traffic of one interface; totals since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interface {
+    /// Bytes that it sent.
+    pub sent: u64,
+    /// Bytes that it received.
+    pub received: u64,
+    /// Packets that it sent.
+    pub packets_sent: u64,
+    /// Packets that it received.
+    pub packets_received: u64,
+    /// Packets that it dropped, both ways.
+    pub packets_dropped: u64,
+}
+
+/// What the processor's own counters counted; totals since the counting began. `None` is what this
+/// processor, or its hypervisor, does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Hardware {
+    /// Cycles in which a core was not halted.
+    pub cycles: Option<u64>,
+    /// Instructions completed.
+    pub instructions: Option<u64>,
+    /// Accesses that missed the last cache.
+    pub cache_misses: Option<u64>,
+}
+
+/// All processes of one service at one moment: its tree, namespaced and orphaned ones included, and
+/// what its plan follows beside it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSample {
-    /// CPU seconds in user mode since the start, those of processes that have ended included.
+    /// CPU seconds since the start from the finest source there is, those of processes that have
+    /// ended included.
+    pub cpu_s: f64,
+    /// The part of them in user mode, in the kernel's ticks.
     pub cpu_user_s: f64,
-    /// CPU seconds in the kernel since the start, in the same way.
+    /// The part of them in the kernel, in ticks, too. The two may be up to two ticks a process less
+    /// than `cpu_s`.
     pub cpu_system_s: f64,
     /// Memory now, in bytes.
     pub memory_bytes: u64,
     /// What `memory_bytes` counts.
     pub memory_kind: MemoryKind,
-    /// Context switches of all threads since the start, as far as samples saw them.
-    pub context_switches: u64,
+    /// Context switches of threads that waited for something, since the start, as far as samples saw
+    /// them.
+    pub voluntary_switches: u64,
+    /// Context switches of threads whose core was taken from them, in the same way.
+    pub involuntary_switches: u64,
     /// Open files now.
     pub open_files: u64,
     /// Processes now.
@@ -77,8 +124,20 @@ pub struct ServiceSample {
     pub threads: u64,
     /// Traffic of its place.
     pub network: NetworkBytes,
+    /// The interfaces of its network namespace by name; none where that is the machine's.
+    pub interfaces: BTreeMap<String, Interface>,
     /// TCP counters of its place's network namespace.
     pub tcp: TcpCounters,
+    /// What the processor counted for it.
+    pub hardware: Option<Hardware>,
+}
+
+impl ServiceSample {
+    /// Context switches of both kinds.
+    #[must_use]
+    pub fn context_switches(&self) -> u64 {
+        self.voluntary_switches + self.involuntary_switches
+    }
 }
 
 /// A process that is neither prony nor one of its services.
@@ -101,8 +160,10 @@ pub struct HostSample {
     pub cpu_user_s: f64,
     /// In the kernel, for processes.
     pub cpu_system_s: f64,
-    /// In interrupts, soft ones included.
+    /// In soft interrupts: mostly the network's work that is charged to no process.
     pub cpu_softirq_s: f64,
+    /// In hard interrupts (on FreeBSD all interrupts).
+    pub cpu_irq_s: f64,
     /// Taken by other guests of the hypervisor.
     pub cpu_steal_s: f64,
     /// Idle, waiting for disks included.
@@ -116,10 +177,20 @@ pub struct HostSample {
     pub foreign_cpu_s: f64,
     /// The foreign process that used most CPU since the last sample, if any used some.
     pub top_foreign: Option<ForeignProcess>,
+    /// Memory that is neither free nor to be had at once, bytes.
+    pub memory_used_bytes: u64,
+    /// Context switches of all cores since the boot.
+    pub context_switches: u64,
+    /// Open files now.
+    pub open_files: u64,
     /// Load average over one minute.
     pub load_average: f64,
+    /// Interfaces of the host's own network namespace by name.
+    pub interfaces: BTreeMap<String, Interface>,
     /// TCP counters of the host's own network namespace.
     pub tcp: TcpCounters,
+    /// What the processor counted on all cores.
+    pub hardware: Option<Hardware>,
 }
 
 /// Everything that was read at one moment.
@@ -131,6 +202,9 @@ pub struct Sample {
     pub services: BTreeMap<String, ServiceSample>,
     /// The machine.
     pub host: HostSample,
+    /// The machine elsewhere that the plan reads, where it answered; its services are among the
+    /// others.
+    pub remote: Option<HostSample>,
     /// How long the reading took.
     pub cost: Duration,
 }

@@ -20,9 +20,7 @@ use super::{Exited, Host, HostError, Stopped, port};
 use crate::environment::Environment;
 use crate::place::topology::Topology;
 use crate::place::{self, Door, Room, Site};
-use crate::service::{
-    Allocated, Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec,
-};
+use crate::service::{Allocated, Allocation, Endpoint, Follow, ListenKind, PlaceKind, ServiceSpec};
 use crate::sweep;
 use crate::telemetry::{Sample, Watch};
 

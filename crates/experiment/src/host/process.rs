@@ -29,8 +29,9 @@ pub struct Process {
     pub threads: u64,
     /// Resident memory, bytes, shared pages included.
     pub resident_bytes: u64,
-    /// Context switches of all its threads, where the list of processes has them (not on Linux).
-    pub context_switches: Option<u64>,
+    /// Voluntary and involuntary context switches of all its threads, where the list of processes has
+    /// them (not on Linux).
+    pub context_switches: Option<(u64, u64)>,
 }
 
 /// All processes of a machine, with the way from parents to children.

@@ -18,6 +18,7 @@ mod reader;
 mod services;
 mod shape;
 mod survey;
+mod telemetry;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use factors::{Factor, Level, Levels, MOST_VARIANTS, Variant};
 pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
 pub use machine::Machine;
 pub use services::{Ready, ResolvedService};
+pub use telemetry::Telemetry;
 pub use trials::Trials;
 
 /// The plan that `prony init` writes.
@@ -53,7 +55,7 @@ pub const STARTER: &str = include_str!("starter.toml");
 /// The keys of a plan.
 const KEYS: &[&str] = &[
     "name", "question", "baseline", "margin", "metrics", "trials", "factors", "variants",
-    "service", "place", "link", "load", "folder", "includes",
+    "service", "place", "link", "load", "telemetry", "folder", "includes",
 ];
 
 /// The most services of one plan.
@@ -78,6 +80,8 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// How often and how long.
     pub trials: Trials,
+    /// How the machines are watched.
+    pub telemetry: Telemetry,
     /// What is varied.
     pub factors: Vec<Factor>,
     /// The set-ups, at least two, in the order in which results show them.
@@ -296,6 +300,7 @@ fn read_plan(
         margin,
         metrics: Vec::new(),
         trials,
+        telemetry: telemetry::read(table.get("telemetry"), &mut reader),
         factors,
         variants,
         notes: Vec::new(),

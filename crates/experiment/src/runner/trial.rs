@@ -223,6 +223,7 @@ impl Trial<'_> {
             .resolve(place.variant, &allocated)
             .map_err(TrialError::Plan)?;
         keep_files(&resolved, &dir)?;
+        self.host.watch(self.plan.telemetry.watch(&resolved));
         self.start(&resolved, &allocated, &dir)?;
         // What the load does, it does where it lives; all else stays outside.
         let door = self.host.door(resolved.load.place)?;
@@ -247,6 +248,7 @@ impl Trial<'_> {
         (self.on)(Event::Loading { planned });
         let (record, samples) = self.measure(&spec, &resolved.load, door)?;
         let mut findings = self.ended(&resolved);
+        findings.extend(self.host.unwatched());
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;

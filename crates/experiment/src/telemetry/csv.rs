@@ -2,17 +2,28 @@
 
 use std::io::{self, Write};
 
-use super::{MemoryKind, Sample};
+use super::{Hardware, HostSample, Interface, MemoryKind, Sample, ServiceSample, TcpCounters};
 
 /// The columns of telemetry.csv, each with its unit. A cell is empty where a column does not apply
-/// to the line's subject: `host`, `generator` (prony itself) or a service by its name after
-/// `service:`.
-pub const COLUMNS: [(&str, &str); 23] = [
+/// to the line's subject.
+pub const COLUMNS: [(&str, &str); 35] = [
     ("t_s", "seconds since the host was made"),
-    ("subject", "host, generator, or service:<name>"),
+    (
+        "subject",
+        "host, generator (prony itself), remote (the machine that is read over ssh), service:<name>, \
+         or interface:<place>:<name> where the place is host, remote or a service",
+    ),
+    (
+        "cpu_s",
+        "CPU seconds from the finest source there is, total so far",
+    ),
     ("cpu_user_s", "CPU seconds in user mode, total so far"),
     ("cpu_system_s", "CPU seconds in the kernel, total so far"),
-    ("cpu_softirq_s", "CPU seconds in interrupts, total so far"),
+    (
+        "cpu_softirq_s",
+        "CPU seconds in soft interrupts, total so far",
+    ),
+    ("cpu_irq_s", "CPU seconds in hard interrupts, total so far"),
     (
         "cpu_steal_s",
         "CPU seconds taken by other guests of the hypervisor, total so far",
@@ -23,18 +34,32 @@ pub const COLUMNS: [(&str, &str); 23] = [
         "CPU seconds of all that is neither service nor generator, total so far",
     ),
     ("memory_bytes", "bytes now"),
-    ("memory_kind", "pss (shared pages divided) or rss"),
+    (
+        "memory_kind",
+        "pss (shared pages divided), rss, or used (a machine's memory that is not to be had)",
+    ),
     ("processes", "number now"),
     ("threads", "number now"),
     ("open_files", "number now"),
     ("context_switches", "number, total so far"),
     (
-        "network_sent_bytes",
-        "bytes that the place sent, total so far",
+        "voluntary_switches",
+        "context switches of threads that waited, total so far",
     ),
     (
-        "network_received_bytes",
-        "bytes that the place received, total so far",
+        "involuntary_switches",
+        "context switches of threads that lost their core, total so far",
+    ),
+    (
+        "network_sent_bytes",
+        "bytes that the place or interface sent, total so far",
+    ),
+    ("network_received_bytes", "bytes received, total so far"),
+    ("network_sent_packets", "packets sent, total so far"),
+    ("network_received_packets", "packets received, total so far"),
+    (
+        "network_dropped_packets",
+        "packets dropped, both ways, total so far",
     ),
     (
         "listen_overflows",
@@ -49,7 +74,15 @@ pub const COLUMNS: [(&str, &str); 23] = [
         "TCP segments sent again, total so far",
     ),
     ("resets_sent", "TCP segments with RST, total so far"),
+    (
+        "established_resets",
+        "established connections that a reset ended, total so far",
+    ),
+    ("syn_cookies_sent", "SYN cookies sent, total so far"),
     ("time_wait", "connections in TIME_WAIT now"),
+    ("cycles", "of the processor while not halted, total so far"),
+    ("instructions", "completed, total so far"),
+    ("cache_misses", "of the last cache, total so far"),
     ("load_average", "over one minute"),
     ("sample_cost_us", "microseconds that the reading took"),
 ];
@@ -62,59 +95,148 @@ pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
     let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
     writeln!(out, "{}", names.join(","))?;
     for sample in samples {
-        let t_s = format!("{:.3}", sample.t_s);
-        let host = &sample.host;
-        let tcp = &host.tcp;
-        writeln!(
-            out,
-            "{t_s},host,{:.2},{:.2},{:.2},{:.2},{:.2},{:.2},,,,,,,,,{},{},{},{},{},{:.2},{}",
-            host.cpu_user_s,
-            host.cpu_system_s,
-            host.cpu_softirq_s,
-            host.cpu_steal_s,
-            host.cpu_idle_s,
-            host.foreign_cpu_s,
-            tcp.listen_overflows,
-            tcp.listen_drops,
-            tcp.retransmitted_segments,
-            tcp.resets_sent,
-            tcp.time_wait,
-            host.load_average,
-            sample.cost.as_micros(),
-        )?;
-        writeln!(
-            out,
-            "{t_s},generator,{:.3},{:.3},,,,,,,,,,,,,,,,,,,",
-            host.generator_user_s, host.generator_system_s
-        )?;
+        let mut host = Line::of_machine(sample.t_s, "host", &sample.host);
+        host.set("foreign_cpu_s", seconds(sample.host.foreign_cpu_s));
+        host.set("sample_cost_us", sample.cost.as_micros());
+        host.write(out)?;
+        let mut generator = Line::new(sample.t_s, "generator");
+        let (user_s, system_s) = (sample.host.generator_user_s, sample.host.generator_system_s);
+        generator.set("cpu_s", format!("{:.6}", user_s + system_s));
+        generator.set("cpu_user_s", format!("{user_s:.3}"));
+        generator.set("cpu_system_s", format!("{system_s:.3}"));
+        generator.write(out)?;
+        if let Some(remote) = &sample.remote {
+            Line::of_machine(sample.t_s, "remote", remote).write(out)?;
+        }
         for (name, service) in &sample.services {
-            let kind = match service.memory_kind {
-                MemoryKind::Proportional => "pss",
-                MemoryKind::Resident => "rss",
-            };
-            let tcp = &service.tcp;
-            writeln!(
-                out,
-                "{t_s},{},{:.2},{:.2},,,,,{},{kind},{},{},{},{},{},{},{},{},{},{},{},,",
-                quoted(&format!("service:{name}")),
-                service.cpu_user_s,
-                service.cpu_system_s,
-                service.memory_bytes,
-                service.processes,
-                service.threads,
-                service.open_files,
-                service.context_switches,
-                service.network.sent,
-                service.network.received,
-                tcp.listen_overflows,
-                tcp.listen_drops,
-                tcp.retransmitted_segments,
-                tcp.resets_sent,
-                tcp.time_wait,
-            )?;
+            Line::of_service(sample.t_s, name, service).write(out)?;
+        }
+        let of_services = sample
+            .services
+            .iter()
+            .map(|(name, service)| (name.as_str(), &service.interfaces));
+        let of_remote = sample
+            .remote
+            .as_ref()
+            .map(|remote| ("remote", &remote.interfaces));
+        let places = std::iter::once(("host", &sample.host.interfaces))
+            .chain(of_remote)
+            .chain(of_services);
+        for (place, interfaces) in places {
+            for (name, interface) in interfaces {
+                Line::of_interface(sample.t_s, place, name, interface).write(out)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Seconds as the kernel's ticks have them.
+fn seconds(seconds: f64) -> String {
+    format!("{seconds:.2}")
+}
+
+/// A line under construction.
+struct Line([String; COLUMNS.len()]);
+
+impl Line {
+    fn new(t_s: f64, subject: &str) -> Self {
+        let mut line = Self(std::array::from_fn(|_| String::new()));
+        line.set("t_s", format!("{t_s:.3}"));
+        line.set("subject", quoted(subject));
+        line
+    }
+
+    fn of_machine(t_s: f64, subject: &str, machine: &HostSample) -> Self {
+        let mut line = Self::new(t_s, subject);
+        line.set("cpu_user_s", seconds(machine.cpu_user_s));
+        line.set("cpu_system_s", seconds(machine.cpu_system_s));
+        line.set("cpu_softirq_s", seconds(machine.cpu_softirq_s));
+        line.set("cpu_irq_s", seconds(machine.cpu_irq_s));
+        line.set("cpu_steal_s", seconds(machine.cpu_steal_s));
+        line.set("cpu_idle_s", seconds(machine.cpu_idle_s));
+        line.set("memory_bytes", machine.memory_used_bytes);
+        line.set("memory_kind", "used");
+        line.set("open_files", machine.open_files);
+        line.set("context_switches", machine.context_switches);
+        line.set("load_average", format!("{:.2}", machine.load_average));
+        line.set_tcp(&machine.tcp);
+        line.set_hardware(machine.hardware);
+        line
+    }
+
+    fn of_service(t_s: f64, name: &str, service: &ServiceSample) -> Self {
+        let mut line = Self::new(t_s, &format!("service:{name}"));
+        line.set("cpu_s", format!("{:.6}", service.cpu_s));
+        line.set("cpu_user_s", seconds(service.cpu_user_s));
+        line.set("cpu_system_s", seconds(service.cpu_system_s));
+        line.set("memory_bytes", service.memory_bytes);
+        let kind = match service.memory_kind {
+            MemoryKind::Proportional => "pss",
+            MemoryKind::Resident => "rss",
+        };
+        line.set("memory_kind", kind);
+        line.set("processes", service.processes);
+        line.set("threads", service.threads);
+        line.set("open_files", service.open_files);
+        line.set("context_switches", service.context_switches());
+        line.set("voluntary_switches", service.voluntary_switches);
+        line.set("involuntary_switches", service.involuntary_switches);
+        let network = &service.network;
+        line.set("network_sent_bytes", network.sent);
+        line.set("network_received_bytes", network.received);
+        line.set("network_sent_packets", network.packets_sent);
+        line.set("network_received_packets", network.packets_received);
+        line.set_tcp(&service.tcp);
+        line.set_hardware(service.hardware);
+        line
+    }
+
+    fn of_interface(t_s: f64, place: &str, name: &str, interface: &Interface) -> Self {
+        let mut line = Self::new(t_s, &format!("interface:{place}:{name}"));
+        line.set("network_sent_bytes", interface.sent);
+        line.set("network_received_bytes", interface.received);
+        line.set("network_sent_packets", interface.packets_sent);
+        line.set("network_received_packets", interface.packets_received);
+        line.set("network_dropped_packets", interface.packets_dropped);
+        line
+    }
+
+    fn set_tcp(&mut self, tcp: &TcpCounters) {
+        self.set("listen_overflows", tcp.listen_overflows);
+        self.set("listen_drops", tcp.listen_drops);
+        self.set("retransmitted_segments", tcp.retransmitted_segments);
+        self.set("resets_sent", tcp.resets_sent);
+        self.set("established_resets", tcp.established_resets);
+        self.set("syn_cookies_sent", tcp.syn_cookies_sent);
+        self.set("time_wait", tcp.time_wait);
+    }
+
+    fn set_hardware(&mut self, hardware: Option<Hardware>) {
+        let Some(hardware) = hardware else { return };
+        let counts = [
+            ("cycles", hardware.cycles),
+            ("instructions", hardware.instructions),
+            ("cache_misses", hardware.cache_misses),
+        ];
+        for (column, count) in counts {
+            if let Some(count) = count {
+                self.set(column, count);
+            }
+        }
+    }
+
+    fn set(&mut self, column: &str, value: impl ToString) {
+        let index = COLUMNS.iter().position(|(name, _)| *name == column);
+        debug_assert!(index.is_some(), "{column} is no column");
+        if let Some(cell) = index.and_then(|index| self.0.get_mut(index)) {
+            *cell = value.to_string();
+        }
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "{}", self.0.join(","))
+    }
 }
 
 /// A cell by RFC 4180, section 2.
@@ -129,64 +251,150 @@ fn quoted(cell: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::{HostSample, NetworkBytes, ServiceSample, TcpCounters};
+    use crate::telemetry::NetworkBytes;
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
-    #[test]
-    fn every_line_has_every_column() {
+    fn sample() -> Sample {
         let tcp = TcpCounters {
             listen_overflows: 1,
             listen_drops: 2,
             retransmitted_segments: 3,
+            segments_sent: 99,
             resets_sent: 4,
-            established: 5,
-            time_wait: 6,
+            established_resets: 5,
+            syn_cookies_sent: 6,
+            established: 7,
+            time_wait: 8,
+        };
+        let interface = Interface {
+            sent: 21,
+            received: 22,
+            packets_sent: 23,
+            packets_received: 24,
+            packets_dropped: 25,
         };
         let service = ServiceSample {
+            cpu_s: 1.76,
             cpu_user_s: 1.5,
             cpu_system_s: 0.25,
             memory_bytes: 4096,
-            context_switches: 9,
+            voluntary_switches: 9,
+            involuntary_switches: 4,
             open_files: 8,
             processes: 2,
             threads: 3,
             network: NetworkBytes {
                 sent: 10,
                 received: 11,
+                packets_sent: 12,
+                packets_received: 13,
                 shared: true,
             },
+            interfaces: BTreeMap::from([("eth0".to_owned(), interface)]),
             tcp,
+            hardware: Some(Hardware {
+                cycles: Some(31),
+                instructions: Some(32),
+                cache_misses: None,
+            }),
             ..ServiceSample::default()
         };
         let host = HostSample {
-            cores: 2,
             cpu_user_s: 7.0,
+            cpu_softirq_s: 0.75,
             foreign_cpu_s: 0.5,
             load_average: 0.25,
+            memory_used_bytes: 1 << 20,
+            interfaces: BTreeMap::from([("lo".to_owned(), interface)]),
             tcp,
             ..HostSample::default()
         };
-        let sample = Sample {
+        Sample {
             t_s: 0.5,
             services: [("a,b".to_owned(), service)].into(),
+            remote: Some(host.clone()),
             host,
             cost: Duration::from_micros(120),
-        };
-        let mut out = Vec::new();
-        write_csv(&[sample], &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 4);
-        for line in &lines[..3] {
-            assert_eq!(line.split(',').count(), COLUMNS.len(), "{line}");
         }
+    }
+
+    /// A line's cells by column, of a line without quotes.
+    fn cells(line: &str) -> BTreeMap<&str, &str> {
+        let cells: Vec<&str> = line.split(',').collect();
+        assert_eq!(cells.len(), COLUMNS.len(), "{line}");
+        let names = COLUMNS.iter().map(|(name, _)| *name);
+        names
+            .zip(cells)
+            .filter(|(_, cell)| !cell.is_empty())
+            .collect()
+    }
+
+    #[test]
+    fn every_figure_stands_in_its_column() {
+        let mut out = Vec::new();
+        write_csv(&[sample()], &mut out).unwrap();
+        let text = String::from_utf8(out)
+            .unwrap()
+            .replace("\"service:a,b\"", "service:ab");
+        let text = text.replace("\"interface:a,b:eth0\"", "interface:ab:eth0");
+        let lines: Vec<BTreeMap<&str, &str>> = text.lines().skip(1).map(cells).collect();
+        let subjects: Vec<&str> = lines.iter().map(|line| line["subject"]).collect();
         assert_eq!(
-            lines[1],
-            "0.500,host,7.00,0.00,0.00,0.00,0.00,0.50,,,,,,,,,1,2,3,4,6,0.25,120"
+            subjects,
+            [
+                "host",
+                "generator",
+                "remote",
+                "service:ab",
+                "interface:host:lo",
+                "interface:remote:lo",
+                "interface:ab:eth0"
+            ]
+        );
+        let host = &lines[0];
+        assert_eq!(
+            (host["cpu_user_s"], host["cpu_softirq_s"]),
+            ("7.00", "0.75")
         );
         assert_eq!(
-            lines[3],
-            "0.500,\"service:a,b\",1.50,0.25,,,,,4096,pss,2,3,8,9,10,11,1,2,3,4,6,,"
+            (host["foreign_cpu_s"], host["sample_cost_us"]),
+            ("0.50", "120")
         );
+        assert_eq!(
+            (host["memory_bytes"], host["memory_kind"]),
+            ("1048576", "used")
+        );
+        assert_eq!((host["time_wait"], host["syn_cookies_sent"]), ("8", "6"));
+        assert!(!lines[2].contains_key("foreign_cpu_s"));
+        let service = &lines[3];
+        assert_eq!(
+            (service["cpu_s"], service["cpu_user_s"]),
+            ("1.760000", "1.50")
+        );
+        assert_eq!(
+            (service["context_switches"], service["involuntary_switches"]),
+            ("13", "4")
+        );
+        assert_eq!(
+            (
+                service["network_sent_packets"],
+                service["network_received_packets"]
+            ),
+            ("12", "13")
+        );
+        assert_eq!((service["cycles"], service["instructions"]), ("31", "32"));
+        assert!(
+            !service.contains_key("cache_misses"),
+            "what is not counted is no zero"
+        );
+        assert_eq!(lines[6]["network_dropped_packets"], "25");
+    }
+
+    #[test]
+    fn no_column_stands_twice() {
+        let mut names = COLUMNS.map(|(name, _)| name);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
     }
 }

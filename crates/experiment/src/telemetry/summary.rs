@@ -2,14 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{ForeignProcess, MemoryKind, NetworkBytes, Sample, ServiceSample, TcpCounters};
+use super::{
+    ForeignProcess, Hardware, HostSample, Interface, MemoryKind, NetworkBytes, Sample,
+    ServiceSample, TcpCounters,
+};
 
 /// What one service used between the first and the last sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSummary {
-    /// CPU seconds in user mode.
+    /// CPU seconds, from the finest source there is.
+    pub cpu_s: f64,
+    /// The part of them in user mode, in the proportion that the kernel's ticks have.
     pub cpu_user_s: f64,
-    /// CPU seconds in the kernel.
+    /// The part of them in the kernel, in the same way.
     pub cpu_system_s: f64,
     /// CPU in user mode, percent of one core.
     pub cpu_user_percent: f64,
@@ -23,6 +28,8 @@ pub struct ServiceSummary {
     pub memory_kind: MemoryKind,
     /// Context switches per second.
     pub context_switches_per_s: f64,
+    /// Those among them in which a thread lost its core.
+    pub involuntary_switches_per_s: f64,
     /// Most open files in a sample.
     pub open_files_max: u64,
     /// Most processes in a sample.
@@ -31,8 +38,12 @@ pub struct ServiceSummary {
     pub network: NetworkBytes,
     /// Bits per second that its place sent.
     pub network_sent_bits_per_s: f64,
+    /// Traffic of each interface of its own network namespace in this time.
+    pub interfaces: BTreeMap<String, Interface>,
     /// TCP counters of its place: totals as differences, gauges as at the last sample.
     pub tcp: TcpCounters,
+    /// What the processor counted for it in this time.
+    pub hardware: Option<Hardware>,
 }
 
 /// What the machine used between the first and the last sample, in CPU seconds over all cores.
@@ -44,8 +55,10 @@ pub struct HostSummary {
     pub cpu_user_s: f64,
     /// In the kernel, for processes.
     pub cpu_system_s: f64,
-    /// In interrupts.
+    /// In soft interrupts.
     pub cpu_softirq_s: f64,
+    /// In hard interrupts.
+    pub cpu_irq_s: f64,
     /// Taken by other guests of the hypervisor.
     pub cpu_steal_s: f64,
     /// Idle.
@@ -60,10 +73,30 @@ pub struct HostSummary {
     pub steal_percent: f64,
     /// The foreign process that used most CPU in any one interval between samples.
     pub top_foreign: Option<ForeignProcess>,
+    /// Mean of the samples' memory in use, bytes.
+    pub memory_used_mean_bytes: f64,
+    /// Context switches of all cores per second.
+    pub context_switches_per_s: f64,
+    /// Most open files in a sample.
+    pub open_files_max: u64,
     /// Load average at the last sample.
     pub load_average: f64,
+    /// Traffic of each interface of its own network namespace in this time.
+    pub interfaces: BTreeMap<String, Interface>,
     /// TCP counters of the host's own namespace: totals as differences, gauges as at the last sample.
     pub tcp: TcpCounters,
+    /// What the processor counted on all cores in this time.
+    pub hardware: Option<Hardware>,
+}
+
+impl HostSummary {
+    /// The part of the machine's working time that went to soft interrupts, 0 to 1; `None` if it
+    /// did nothing.
+    #[must_use]
+    pub fn softirq_share(&self) -> Option<f64> {
+        let busy_s = self.cpu_user_s + self.cpu_system_s + self.cpu_softirq_s + self.cpu_irq_s;
+        (busy_s > 0.0).then(|| self.cpu_softirq_s / busy_s)
+    }
 }
 
 /// The figures of one trial.
@@ -75,6 +108,8 @@ pub struct Summary {
     pub services: BTreeMap<String, ServiceSummary>,
     /// The machine.
     pub host: HostSummary,
+    /// The machine elsewhere, where it answered at the beginning and the end.
+    pub remote: Option<HostSummary>,
     /// Mean cost of a sample, microseconds.
     pub sample_cost_us: f64,
 }
@@ -104,10 +139,17 @@ pub fn summary(samples: &[Sample]) -> Option<Summary> {
         .iter()
         .map(|sample| sample.cost.as_secs_f64() * 1e6)
         .sum();
+    let hosts: Vec<&HostSample> = samples.iter().map(|sample| &sample.host).collect();
+    let remotes: Vec<&HostSample> = samples
+        .iter()
+        .filter_map(|sample| sample.remote.as_ref())
+        .collect();
+    let whole = first.remote.is_some() && last.remote.is_some();
     Some(Summary {
         elapsed_s,
         services,
-        host: of_host(first, last, samples, elapsed_s),
+        host: of_host(&hosts, elapsed_s),
+        remote: whole.then(|| of_host(&remotes, elapsed_s)),
         sample_cost_us: costs_us / samples.len() as f64,
     })
 }
@@ -118,45 +160,64 @@ fn of_service(
     all: &[&ServiceSample],
     elapsed_s: f64,
 ) -> ServiceSummary {
-    let cpu_user_s = grown(begin.cpu_user_s, end.cpu_user_s);
-    let cpu_system_s = grown(begin.cpu_system_s, end.cpu_system_s);
-    let sent = end.network.sent.saturating_sub(begin.network.sent);
-    let received = end.network.received.saturating_sub(begin.network.received);
-    let switches = end.context_switches.saturating_sub(begin.context_switches);
-    let memory_sum: f64 = all.iter().map(|sample| sample.memory_bytes as f64).sum();
+    let (cpu_user_s, cpu_system_s) = cpu_between(begin, end);
+    let network = network_between(&begin.network, &end.network);
+    let per_s =
+        |of: fn(&ServiceSample) -> u64| of(end).saturating_sub(of(begin)) as f64 / elapsed_s;
     let most =
         |of: fn(&ServiceSample) -> u64| all.iter().map(|sample| of(sample)).max().unwrap_or(0);
     ServiceSummary {
+        cpu_s: cpu_user_s + cpu_system_s,
         cpu_user_s,
         cpu_system_s,
         cpu_user_percent: 100.0 * cpu_user_s / elapsed_s,
         cpu_system_percent: 100.0 * cpu_system_s / elapsed_s,
-        memory_mean_bytes: memory_sum / all.len().max(1) as f64,
+        memory_mean_bytes: mean(all.iter().map(|sample| sample.memory_bytes)),
         memory_max_bytes: most(|sample| sample.memory_bytes),
         memory_kind: end.memory_kind,
-        context_switches_per_s: switches as f64 / elapsed_s,
+        context_switches_per_s: per_s(ServiceSample::context_switches),
+        involuntary_switches_per_s: per_s(|sample| sample.involuntary_switches),
         open_files_max: most(|sample| sample.open_files),
         processes_max: most(|sample| sample.processes),
-        network: NetworkBytes {
-            sent,
-            received,
-            shared: end.network.shared,
-        },
-        network_sent_bits_per_s: 8.0 * sent as f64 / elapsed_s,
+        network,
+        network_sent_bits_per_s: 8.0 * network.sent as f64 / elapsed_s,
+        interfaces: interfaces_between(&begin.interfaces, &end.interfaces),
         tcp: tcp_between(&begin.tcp, &end.tcp),
+        hardware: hardware_between(begin.hardware, end.hardware),
     }
 }
 
-fn of_host(first: &Sample, last: &Sample, samples: &[Sample], elapsed_s: f64) -> HostSummary {
-    let (begin, end) = (&first.host, &last.host);
+/// CPU seconds in user mode and in the kernel: the finest total, divided as the ticks are. A time
+/// too short for a tick is divided as all the time since the start was.
+fn cpu_between(begin: &ServiceSample, end: &ServiceSample) -> (f64, f64) {
+    let user_s = grown(begin.cpu_user_s, end.cpu_user_s);
+    let system_s = grown(begin.cpu_system_s, end.cpu_system_s);
+    let total_s = grown(begin.cpu_s, end.cpu_s);
+    let share = |user_s: f64, system_s: f64| {
+        let both_s = user_s + system_s;
+        (both_s > 0.0).then(|| user_s / both_s)
+    };
+    let user_share = share(user_s, system_s)
+        .or_else(|| share(end.cpu_user_s, end.cpu_system_s))
+        .unwrap_or(1.0);
+    (total_s * user_share, total_s * (1.0 - user_share))
+}
+
+/// The figures of a machine; `all` is not empty.
+fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
+    let (Some(begin), Some(end)) = (all.first(), all.last()) else {
+        return HostSummary::default();
+    };
     let foreign_cpu_s = grown(begin.foreign_cpu_s, end.foreign_cpu_s);
     let cpu_steal_s = grown(begin.cpu_steal_s, end.cpu_steal_s);
-    let generator = |host: &super::HostSample| host.generator_user_s + host.generator_system_s;
+    let generator = |host: &HostSample| host.generator_user_s + host.generator_system_s;
+    let switches = end.context_switches.saturating_sub(begin.context_switches);
     HostSummary {
         cores: end.cores,
         cpu_user_s: grown(begin.cpu_user_s, end.cpu_user_s),
         cpu_system_s: grown(begin.cpu_system_s, end.cpu_system_s),
         cpu_softirq_s: grown(begin.cpu_softirq_s, end.cpu_softirq_s),
+        cpu_irq_s: grown(begin.cpu_irq_s, end.cpu_irq_s),
         cpu_steal_s,
         cpu_idle_s: grown(begin.cpu_idle_s, end.cpu_idle_s),
         generator_cpu_s: grown(generator(begin), generator(end)),
@@ -164,14 +225,63 @@ fn of_host(first: &Sample, last: &Sample, samples: &[Sample], elapsed_s: f64) ->
         foreign_percent: 100.0 * foreign_cpu_s / elapsed_s,
         steal_percent: 100.0 * cpu_steal_s / elapsed_s,
         // The first sample's speaks of a time before it.
-        top_foreign: samples[1..]
+        top_foreign: all[1..]
             .iter()
-            .filter_map(|sample| sample.host.top_foreign.as_ref())
+            .filter_map(|host| host.top_foreign.as_ref())
             .max_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s))
             .cloned(),
+        memory_used_mean_bytes: mean(all.iter().map(|host| host.memory_used_bytes)),
+        context_switches_per_s: switches as f64 / elapsed_s,
+        open_files_max: all.iter().map(|host| host.open_files).max().unwrap_or(0),
         load_average: end.load_average,
+        interfaces: interfaces_between(&begin.interfaces, &end.interfaces),
         tcp: tcp_between(&begin.tcp, &end.tcp),
+        hardware: hardware_between(begin.hardware, end.hardware),
     }
+}
+
+fn mean(values: impl ExactSizeIterator<Item = u64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    values.map(|value| value as f64).sum::<f64>() / count
+}
+
+fn network_between(begin: &NetworkBytes, end: &NetworkBytes) -> NetworkBytes {
+    NetworkBytes {
+        sent: end.sent.saturating_sub(begin.sent),
+        received: end.received.saturating_sub(begin.received),
+        packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
+        packets_received: end.packets_received.saturating_sub(begin.packets_received),
+        shared: end.shared,
+    }
+}
+
+/// An interface that came meanwhile began with nothing.
+fn interfaces_between(
+    begin: &BTreeMap<String, Interface>,
+    end: &BTreeMap<String, Interface>,
+) -> BTreeMap<String, Interface> {
+    let of_one = |(name, end): (&String, &Interface)| {
+        let begin = begin.get(name).copied().unwrap_or_default();
+        let between = Interface {
+            sent: end.sent.saturating_sub(begin.sent),
+            received: end.received.saturating_sub(begin.received),
+            packets_sent: end.packets_sent.saturating_sub(begin.packets_sent),
+            packets_received: end.packets_received.saturating_sub(begin.packets_received),
+            packets_dropped: end.packets_dropped.saturating_sub(begin.packets_dropped),
+        };
+        (name.clone(), between)
+    };
+    end.iter().map(of_one).collect()
+}
+
+fn hardware_between(begin: Option<Hardware>, end: Option<Hardware>) -> Option<Hardware> {
+    let (begin, end) = (begin?, end?);
+    let between = |of: fn(&Hardware) -> Option<u64>| Some(of(&end)?.saturating_sub(of(&begin)?));
+    Some(Hardware {
+        cycles: between(|hardware| hardware.cycles),
+        instructions: between(|hardware| hardware.instructions),
+        cache_misses: between(|hardware| hardware.cache_misses),
+    })
 }
 
 /// The growth of a total. A total may seem to fall by a tick when a process ends while it is read.
@@ -186,7 +296,12 @@ fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
         retransmitted_segments: end
             .retransmitted_segments
             .saturating_sub(begin.retransmitted_segments),
+        segments_sent: end.segments_sent.saturating_sub(begin.segments_sent),
         resets_sent: end.resets_sent.saturating_sub(begin.resets_sent),
+        established_resets: end
+            .established_resets
+            .saturating_sub(begin.established_resets),
+        syn_cookies_sent: end.syn_cookies_sent.saturating_sub(begin.syn_cookies_sent),
         established: end.established,
         time_wait: end.time_wait,
     }
@@ -195,20 +310,24 @@ fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::HostSample;
     use std::time::Duration;
 
     fn sample(t_s: f64, cpu_s: f64, memory_bytes: u64, switches: u64, top: f64) -> Sample {
         let service = ServiceSample {
+            cpu_s: cpu_s * 1.5,
             cpu_user_s: cpu_s,
             cpu_system_s: cpu_s / 2.0,
             memory_bytes,
-            context_switches: switches,
+            voluntary_switches: switches / 2,
+            involuntary_switches: switches / 2,
             network: NetworkBytes {
                 sent: 1000 * switches,
-                received: 0,
-                shared: false,
+                ..NetworkBytes::default()
             },
+            hardware: Some(Hardware {
+                instructions: Some(7 * switches),
+                ..Hardware::default()
+            }),
             tcp: TcpCounters {
                 listen_drops: switches,
                 time_wait: switches,
@@ -230,6 +349,7 @@ mod tests {
                 top_foreign,
                 ..HostSample::default()
             },
+            remote: None,
             cost: Duration::from_micros(100),
         }
     }
@@ -248,7 +368,11 @@ mod tests {
         assert!((web.memory_mean_bytes - 200.0).abs() < 1e-9);
         assert_eq!(web.memory_max_bytes, 300);
         assert!((web.context_switches_per_s - 20.0).abs() < 1e-9);
+        assert!((web.involuntary_switches_per_s - 10.0).abs() < 1e-9);
         assert!((web.network_sent_bits_per_s - 160_000.0).abs() < 1e-6);
+        let hardware = web.hardware.unwrap();
+        assert_eq!((hardware.instructions, hardware.cycles), (Some(280), None));
+        assert_eq!(summary.remote, None);
         assert_eq!((web.tcp.listen_drops, web.tcp.time_wait), (40, 50));
         assert!((summary.host.foreign_percent - 25.0).abs() < 1e-9);
         assert!((summary.host.steal_percent).abs() < 1e-9);
@@ -258,6 +382,34 @@ mod tests {
             "the first sample's lies before the trial"
         );
         assert!((summary.sample_cost_us - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_finest_total_is_divided_as_the_ticks_are() {
+        let service = |cpu_s: f64, user_s: f64, system_s: f64| ServiceSample {
+            cpu_s,
+            cpu_user_s: user_s,
+            cpu_system_s: system_s,
+            ..ServiceSample::default()
+        };
+        let near = |(user_s, system_s): (f64, f64), expected: (f64, f64)| {
+            assert!((user_s - expected.0).abs() < 1e-9, "{user_s}");
+            assert!((system_s - expected.1).abs() < 1e-9, "{system_s}");
+        };
+        let begin = service(1.0, 0.60, 0.39);
+        near(
+            cpu_between(&begin, &service(1.044, 0.63, 0.40)),
+            (0.033, 0.011),
+        );
+        // Less than a tick: as before.
+        near(
+            cpu_between(&service(1.0, 0.75, 0.25), &service(1.004, 0.75, 0.25)),
+            (0.003, 0.001),
+        );
+        near(
+            cpu_between(&service(0.0, 0.0, 0.0), &service(0.004, 0.0, 0.0)),
+            (0.004, 0.0),
+        );
     }
 
     #[test]

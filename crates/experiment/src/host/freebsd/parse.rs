@@ -1,12 +1,15 @@
 //! Readings of what FreeBSD's commands print, in the C locale. Pure functions; what is missing or
 //! malformed is left out, never guessed.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::host::port::Holder;
 use crate::host::process::Process;
-use crate::telemetry::{NetworkBytes, TcpCounters};
+use crate::telemetry::{
+    HostSample, Interface, MemoryKind, NetworkBytes, ServiceSample, TcpCounters,
+};
 
 /// The columns of ps(1) that [`process`] reads, in its order. With `-S`, the CPU times of children
 /// that were waited for are in those of their parents.
@@ -71,7 +74,7 @@ pub fn process(line: &str) -> Option<Process> {
         reaped_system_s: 0.0,
         threads,
         resident_bytes: resident_kibibytes * 1024,
-        context_switches: Some(voluntary + involuntary),
+        context_switches: Some((voluntary, involuntary)),
     })
 }
 
@@ -129,7 +132,129 @@ pub fn load_average(text: &str) -> Option<f64> {
         .ok()
 }
 
-/// Bytes of an address (`10.213.0.2`) or of a whole interface (`<Link#…>` line of that name) from
+/// The names of the kernel's variables that [`machine`] reads.
+pub const MACHINE_SYSCTLS: [&str; 10] = [
+    "kern.cp_time",
+    "kern.clockrate",
+    "vm.loadavg",
+    "hw.ncpu",
+    "hw.pagesize",
+    "hw.physmem",
+    "vm.stats.vm.v_free_count",
+    "vm.stats.vm.v_inactive_count",
+    "vm.stats.sys.v_swtch",
+    "kern.openfiles",
+];
+
+/// The machine by what `sysctl` prints of [`MACHINE_SYSCTLS`]: `name: value` a line.
+#[must_use]
+pub fn machine(text: &str) -> HostSample {
+    let value = |name: &str| {
+        let mut pairs = text.lines().filter_map(|line| line.split_once(": "));
+        pairs
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value.trim())
+    };
+    let number = |name: &str| value(name).and_then(|value| value.parse::<u64>().ok());
+    let clock = value("kern.clockrate").unwrap_or_default();
+    let ticks_per_s = field(clock, "stathz").unwrap_or(127) as f64;
+    let ticks = value("kern.cp_time")
+        .and_then(cpu_ticks)
+        .unwrap_or_default();
+    let [user, nice, system, interrupt, idle] = ticks.map(|ticks| ticks as f64 / ticks_per_s);
+    let pages = |name: &str| number(name).unwrap_or(0) * number("hw.pagesize").unwrap_or(4096);
+    // What lies unused in memory can be had at once, as on Linux.
+    let available = pages("vm.stats.vm.v_free_count") + pages("vm.stats.vm.v_inactive_count");
+    HostSample {
+        cores: number("hw.ncpu")
+            .and_then(|cores| usize::try_from(cores).ok())
+            .unwrap_or(0),
+        cpu_user_s: user + nice,
+        cpu_system_s: system,
+        cpu_irq_s: interrupt,
+        cpu_idle_s: idle,
+        memory_used_bytes: number("hw.physmem").unwrap_or(0).saturating_sub(available),
+        context_switches: number("vm.stats.sys.v_swtch").unwrap_or(0),
+        open_files: number("kern.openfiles").unwrap_or(0),
+        load_average: value("vm.loadavg").and_then(load_average).unwrap_or(0.0),
+        ..HostSample::default()
+    }
+}
+
+/// The figures of a service that the list of processes has, its ended children among them.
+#[must_use]
+pub fn service(members: &[&Process]) -> ServiceSample {
+    let mut sample = ServiceSample {
+        memory_kind: MemoryKind::Resident,
+        processes: members.len() as u64,
+        ..ServiceSample::default()
+    };
+    for process in members {
+        sample.cpu_user_s += process.user_s;
+        sample.cpu_system_s += process.system_s;
+        sample.memory_bytes += process.resident_bytes;
+        sample.threads += process.threads;
+        let (voluntary, involuntary) = process.context_switches.unwrap_or_default();
+        sample.voluntary_switches += voluntary;
+        sample.involuntary_switches += involuntary;
+    }
+    sample.cpu_s = sample.cpu_user_s + sample.cpu_system_s;
+    sample
+}
+
+/// The columns of `netstat -ibn`, counted from the end, since a loopback's link line has no address.
+struct InterfaceColumns {
+    places: [usize; 5],
+}
+
+impl InterfaceColumns {
+    /// The places by the heading; `None` if it lacks what every release has.
+    fn read(heading: &str) -> Option<Self> {
+        let header: Vec<&str> = heading.split_whitespace().collect();
+        let from_end = |name: &str| header.iter().rev().position(|column| *column == name);
+        Some(Self {
+            places: [
+                from_end("Obytes")?,
+                from_end("Ibytes")?,
+                from_end("Opkts")?,
+                from_end("Ipkts")?,
+                from_end("Idrop")?,
+            ],
+        })
+    }
+
+    fn of(&self, line: &str) -> Option<Interface> {
+        let words: Vec<&str> = line.split_whitespace().rev().collect();
+        let value = |place: usize| words.get(self.places[place])?.parse::<u64>().ok();
+        Some(Interface {
+            sent: value(0)?,
+            received: value(1)?,
+            packets_sent: value(2)?,
+            packets_received: value(3)?,
+            packets_dropped: value(4).unwrap_or(0), // lines of addresses have none
+        })
+    }
+}
+
+/// Whether a line of `netstat -ibn` is of a whole interface, and its name.
+fn link_line(line: &str) -> Option<&str> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?.trim_end_matches('*');
+    words.nth(1)?.starts_with("<Link").then_some(name)
+}
+
+/// The interfaces of `netstat -ibn` by name.
+#[must_use]
+pub fn interfaces(text: &str) -> BTreeMap<String, Interface> {
+    let mut lines = text.lines();
+    let Some(columns) = lines.next().and_then(InterfaceColumns::read) else {
+        return BTreeMap::new();
+    };
+    let of_line = |line: &str| Some((link_line(line)?.to_owned(), columns.of(line)?));
+    lines.filter_map(of_line).collect()
+}
+
+/// Traffic of an address (`10.213.0.2`) or of a whole interface (`<Link#…>` line of that name) from
 /// `netstat -ibn`.
 #[must_use]
 pub fn network_bytes(
@@ -138,28 +263,22 @@ pub fn network_bytes(
     address: Option<Ipv4Addr>,
 ) -> Option<NetworkBytes> {
     let mut lines = text.lines();
-    let header: Vec<&str> = lines.next()?.split_whitespace().collect();
-    // Columns are counted from the end, since a loopback's link line has no address.
-    let from_end = |name: &str| header.iter().rev().position(|column| *column == name);
-    let (sent, received) = (from_end("Obytes")?, from_end("Ibytes")?);
+    let columns = InterfaceColumns::read(lines.next()?)?;
     let address = address.map(|address| address.to_string());
-    let line = lines.find(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_of_interface = words
-            .first()
-            .is_some_and(|name| name.trim_end_matches('*') == interface);
-        is_of_interface
-            && match &address {
-                Some(address) => words.get(3) == Some(&address.as_str()),
-                None => words
-                    .get(2)
-                    .is_some_and(|network| network.starts_with("<Link")),
-            }
+    let line = lines.find(|line| match &address {
+        None => link_line(line) == Some(interface),
+        Some(address) => {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let name = words.first().map(|name| name.trim_end_matches('*'));
+            name == Some(interface) && words.get(3) == Some(&address.as_str())
+        }
     })?;
-    let words: Vec<&str> = line.split_whitespace().rev().collect();
+    let found = columns.of(line)?;
     Some(NetworkBytes {
-        sent: words.get(sent)?.parse().ok()?,
-        received: words.get(received)?.parse().ok()?,
+        sent: found.sent,
+        received: found.received,
+        packets_sent: found.packets_sent,
+        packets_received: found.packets_received,
         shared: address.is_none(),
     })
 }
@@ -186,7 +305,15 @@ pub fn tcp_counters(text: &str) -> TcpCounters {
             .find(|(_, words)| words.starts_with("data packet") && words.ends_with("retransmitted"))
             .and_then(|(number, _)| number.parse().ok())
             .unwrap_or(0),
-        resets_sent: 0, // only in sum with SYN and FIN
+        segments_sent: text
+            .lines()
+            .filter_map(|line| line.trim_start().split_once(' '))
+            .find(|(_, words)| words.starts_with("packet") && words.ends_with("sent"))
+            .and_then(|(number, _)| number.parse().ok())
+            .unwrap_or(0),
+        resets_sent: 0,        // only in sum with SYN and FIN
+        established_resets: 0, // only in sum with other drops
+        syn_cookies_sent: count("cookies sent"),
         established: count("in ESTABLISHED state"),
         time_wait: count("in TIME-WAIT state"),
     }
@@ -280,7 +407,7 @@ mod tests {
         assert!((process.user_s - 62.5).abs() < 1e-9 && (process.system_s - 3.25).abs() < 1e-9);
         assert_eq!(
             (process.resident_bytes, process.context_switches),
-            (9876 * 1024, Some(150))
+            (9876 * 1024, Some((120, 30)))
         );
         assert_eq!(process.name, "nginx: worker");
         assert!(!process.zombie);
@@ -329,6 +456,31 @@ mod tests {
         assert_eq!(load_average("{ 0.14 0.23 0.18 }\n"), Some(0.14));
     }
 
+    #[test]
+    fn a_machine_by_its_sysctls() {
+        let text = "kern.cp_time: 1270 127 254 381 12700\n\
+            kern.clockrate: { hz = 1000, tick = 1000, profhz = 8126, stathz = 127 }\n\
+            vm.loadavg: { 0.14 0.23 0.18 }\nhw.ncpu: 4\nhw.pagesize: 4096\nhw.physmem: 1048576\n\
+            vm.stats.vm.v_free_count: 100\nvm.stats.vm.v_inactive_count: 50\n\
+            vm.stats.sys.v_swtch: 987654\nkern.openfiles: 321\n";
+        for name in MACHINE_SYSCTLS {
+            assert!(text.contains(&format!("{name}: ")), "{name}");
+        }
+        let host = machine(text);
+        assert_eq!(
+            (host.cores, host.context_switches, host.open_files),
+            (4, 987_654, 321)
+        );
+        assert_eq!(host.memory_used_bytes, 1_048_576 - 150 * 4096);
+        let near = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}");
+        near(host.cpu_user_s, 11.0);
+        near(host.cpu_system_s, 2.0);
+        near(host.cpu_irq_s, 3.0);
+        near(host.cpu_idle_s, 100.0);
+        near(host.load_average, 0.14);
+        assert_eq!(machine(""), HostSample::default());
+    }
+
     const NETSTAT: &str = "\
 Name    Mtu Network       Address              Ipkts Ierrs Idrop     Ibytes    Opkts Oerrs     Obytes  Coll
 em0    1500 <Link#1>      08:00:27:9e:1d:7c    51234     0     0   60012345    31200     0    2501234     0
@@ -352,6 +504,15 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
         );
         assert_eq!(bytes("lo0", Some(Ipv4Addr::new(10, 213, 0, 1))), None);
         assert_eq!(bytes("lo1", None), None);
+        let all = interfaces(NETSTAT);
+        let names: Vec<&str> = all.keys().map(String::as_str).collect();
+        assert_eq!(names, ["em0", "lo0"]);
+        let em0 = all["em0"];
+        assert_eq!(
+            (em0.packets_sent, em0.packets_received, em0.packets_dropped),
+            (31_200, 51_234, 0)
+        );
+        assert!(interfaces("").is_empty());
         let without_address = NETSTAT.replace("<Link#2>      lo0 ", "<Link#2>          ");
         let bytes = network_bytes(&without_address, "lo0", None).unwrap();
         assert_eq!((bytes.sent, bytes.received), (90_002, 90_001));
@@ -361,6 +522,7 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
     fn tcp_counters_by_their_words() {
         let text = "tcp:\n\t5012 packets sent\n\t\t2001 data packets (300123 bytes)\n\t\t17 data packets (2400 bytes) retransmitted\n\
             \t\t3 data packets unnecessarily retransmitted\n\t40 connection requests\n\t9 listen queue overflows\n\
+            syncache:\n\t\t38 syncache entries added\n\t\t5 cookies sent\n\t\t4 cookies received\n\
             TCP connection count by state:\n\t4 connections in ESTABLISHED state\n\t31 connections in TIME-WAIT state\n";
         let counters = tcp_counters(text);
         assert_eq!(
@@ -368,6 +530,10 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
             (17, 9)
         );
         assert_eq!((counters.established, counters.time_wait), (4, 31));
+        assert_eq!(
+            (counters.segments_sent, counters.syn_cookies_sent),
+            (5012, 5)
+        );
         assert_eq!(tcp_counters(""), TcpCounters::default());
     }
 

@@ -1,7 +1,9 @@
 //! Linux: what /proc and /sys tell.
 
-mod counters;
 mod facts;
+mod figures;
+mod follow;
+pub(crate) mod hardware;
 mod reader;
 
 use std::collections::HashSet;
@@ -133,6 +135,16 @@ pub(crate) fn allowed_cores() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU)
         .filter(|core| allowed.is_set(*core))
         .collect()
+}
+
+/// The cores that are online.
+pub(crate) fn online_cores() -> Vec<usize> {
+    let list = read("/sys/devices/system/cpu/online").unwrap_or_default();
+    let ranges = list.split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.trim().parse::<usize>().ok()?..=last.trim().parse().ok()?)
+    });
+    ranges.flatten().collect()
 }
 
 /// The text of a small file of the kernel's, without the last line's end.

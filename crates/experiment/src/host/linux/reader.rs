@@ -1,37 +1,39 @@
 //! Reads one sample. What must be remembered from one sample to the next is kept here.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use procfs::{CurrentSI, KernelStats};
-
-use super::counters::tcp_counters;
+use super::figures::Remembered;
+use super::follow::Followed;
+use crate::host::proc_files::{self, NetTexts};
 use crate::host::process::{Process, Table};
-use crate::place::Room;
-use crate::telemetry::{
-    ForeignProcess, HostSample, MemoryKind, NetworkBytes, Sample, ServiceSample,
-};
-
-/// Reading memory walks the page tables of a process, which can take milliseconds for a large one;
-/// it is read again only when that has cost less than one part in this many of the time since.
-const MEMORY_SHARE: u32 = 200;
+use crate::service::Follow;
+use crate::telemetry::{ForeignProcess, HostSample, Interface, Sample, ServiceSample, TcpCounters};
 
 /// A running service, as the reader needs to know it.
 #[derive(Debug, Clone)]
 pub(crate) struct Watched {
     /// The service's name.
     pub(crate) service: String,
-    /// Its keeper's process id.
-    pub(crate) keeper: i32,
-    /// The host's end of its link, if it lives in a namespace.
-    pub(crate) room: Option<String>,
+    /// Its keeper's process id; none if somebody else has started it.
+    pub(crate) keeper: Option<i32>,
+    /// Whether its first process is a keeper, too, as in a process namespace.
+    pub(crate) has_init: bool,
+    /// What else belongs to it.
+    pub(crate) follow: Follow,
 }
 
 impl Watched {
-    /// What is to be known of the service's place.
-    pub(crate) fn room(room: &Room) -> String {
-        room.interface().to_owned()
+    /// A service of this machine that somebody else has started.
+    pub(crate) fn of_other(service: &str, follow: &Follow) -> Self {
+        Self {
+            service: service.to_owned(),
+            keeper: None,
+            has_init: false,
+            follow: follow.clone(),
+        }
     }
 }
 
@@ -41,16 +43,21 @@ pub(crate) struct Reader {
     born: Instant,
     first_foreign_s: Option<f64>,
     foreign: HashMap<(i32, u64), f64>,
-    services: BTreeMap<(String, i32), Remembered>,
+    services: BTreeMap<(String, Option<i32>), Remembered>,
 }
 
-/// What is remembered of one service.
-#[derive(Debug, Default)]
-struct Remembered {
-    switches_of_thread: HashMap<i32, u64>,
-    switches: u64,
-    memory: (u64, MemoryKind),
-    next_memory: Option<Instant>,
+/// One network namespace at one moment.
+#[derive(Debug, Clone, Default)]
+struct Net {
+    interfaces: BTreeMap<String, Interface>,
+    tcp: TcpCounters,
+}
+
+/// The network namespaces that were read for one sample; many services share one.
+struct Nets {
+    own_link: Option<OsString>,
+    own: Net,
+    others: HashMap<OsString, Net>,
 }
 
 impl Reader {
@@ -71,40 +78,24 @@ impl Reader {
                 .iter()
                 .any(|w| w.service == *name && w.keeper == *keeper)
         });
-        let own_tcp = tcp_counters(Path::new("/proc/self"));
-        let loopback = interface_bytes("lo");
+        let mut nets = Nets::new();
         let mut services = BTreeMap::new();
         let mut services_cpu_s = 0.0;
         let mut known = vec![std::process::id().cast_signed()];
         for service in watched {
-            let tree = table.descendants(service.keeper);
-            known.push(service.keeper);
+            let followed = Followed::find(&service.follow, table);
+            let tree = service
+                .keeper
+                .map(|keeper| table.descendants(keeper))
+                .unwrap_or_default();
+            known.extend(service.keeper);
             known.extend(tree.iter().map(|process| process.pid));
-            let mut sample = self.service_sample(service, table, &tree);
-            match &service.room {
-                // Seen from the host, what the place sent was received.
-                Some(link) => {
-                    let host_side = interface_bytes(link);
-                    sample.network = NetworkBytes {
-                        sent: host_side.received,
-                        received: host_side.sent,
-                        shared: false,
-                    };
-                    sample.tcp = tcp_counters(&proc_of(service.keeper));
-                }
-                None => {
-                    sample.network = NetworkBytes {
-                        shared: true,
-                        ..loopback
-                    };
-                    sample.tcp = own_tcp;
-                }
-            }
-            services_cpu_s += sample.cpu_user_s + sample.cpu_system_s;
+            known.extend(followed.pids());
+            let sample = self.service_sample(service, table, &tree, &followed, &mut nets);
+            services_cpu_s += sample.cpu_s;
             services.insert(service.service.clone(), sample);
         }
-        let mut host = host_sample();
-        host.tcp = own_tcp;
+        let mut host = host_sample(&nets.own);
         host.top_foreign = self.top_foreign(table, &known);
         // What ended and was waited for by this process are services of earlier trials, mostly.
         let (ended_user_s, ended_system_s) = usage(libc::RUSAGE_CHILDREN);
@@ -113,12 +104,14 @@ impl Reader {
             + ended_system_s
             + host.generator_user_s
             + host.generator_system_s;
-        let foreign_s = host.cpu_user_s + host.cpu_system_s + host.cpu_softirq_s - ours_s;
+        let all_s = host.cpu_user_s + host.cpu_system_s + host.cpu_softirq_s + host.cpu_irq_s;
+        let foreign_s = all_s - ours_s;
         host.foreign_cpu_s = foreign_s - *self.first_foreign_s.get_or_insert(foreign_s);
         Sample {
             t_s: began.duration_since(self.born).as_secs_f64(),
             services,
             host,
+            remote: None,
             cost: began.elapsed(),
         }
     }
@@ -128,41 +121,54 @@ impl Reader {
         service: &Watched,
         table: &Table,
         tree: &[&Process],
+        followed: &Followed<'_>,
+        nets: &mut Nets,
     ) -> ServiceSample {
         let memory = self
             .services
             .entry((service.service.clone(), service.keeper))
             .or_default();
-        let mut sample = ServiceSample::default();
-        for process in table
-            .get(service.keeper)
-            .into_iter()
-            .chain(tree.iter().copied())
-        {
-            sample.cpu_user_s += process.user_s + process.reaped_user_s;
-            sample.cpu_system_s += process.system_s + process.reaped_system_s;
-        }
+        let keeper = service.keeper.and_then(|keeper| table.get(keeper));
         // A namespace's first process is prony's own, too, and no part of the service.
         let init = service
-            .room
-            .as_ref()
-            .and_then(|_| table.children(service.keeper).next())
+            .keeper
+            .filter(|_| service.has_init)
+            .and_then(|keeper| table.children(keeper).next())
             .map(|init| init.pid);
-        let members: Vec<&Process> = tree
+        let mut members: Vec<&Process> = tree
             .iter()
             .copied()
             .filter(|process| Some(process.pid) != init && !process.zombie)
             .collect();
+        let beside = followed
+            .processes
+            .iter()
+            .copied()
+            .filter(|process| !process.zombie);
+        members.extend(beside.filter(|process| tree.iter().all(|own| own.pid != process.pid)));
+        let mut sample = ServiceSample::default();
+        memory.read_threads(&members);
+        let counted = keeper
+            .into_iter()
+            .chain(tree.iter().copied())
+            .chain(followed.outside(tree));
+        memory.cpu(counted, followed, &mut sample);
+        (sample.voluntary_switches, sample.involuntary_switches) = memory.switches();
         sample.processes = members.len() as u64;
         sample.threads = members.iter().map(|process| process.threads).sum();
         sample.open_files = members.iter().map(|process| open_files(process.pid)).sum();
-        sample.context_switches = memory.context_switches(&members);
         (sample.memory_bytes, sample.memory_kind) = memory.memory_bytes(&members);
+        let somebody = members
+            .first()
+            .map(|process| process.pid)
+            .or(service.keeper);
+        nets.place(somebody, &mut sample);
         sample
     }
 
     /// The foreign process with most CPU since the last sample.
     fn top_foreign(&mut self, table: &Table, known: &[i32]) -> Option<ForeignProcess> {
+        let known: std::collections::HashSet<i32> = known.iter().copied().collect();
         let mut before = std::mem::take(&mut self.foreign);
         let mut top: Option<ForeignProcess> = None;
         for process in table.all().filter(|process| !known.contains(&process.pid)) {
@@ -183,91 +189,60 @@ impl Reader {
     }
 }
 
-impl Remembered {
-    /// The kernel counts switches by thread and forgets a thread that ends, so they are added up
-    /// from sample to sample.
-    fn context_switches(&mut self, members: &[&Process]) -> u64 {
-        let mut now = HashMap::with_capacity(self.switches_of_thread.len());
-        for process in members {
-            let Ok(threads) = std::fs::read_dir(proc_of(process.pid).join("task")) else {
-                continue;
-            };
-            for thread in threads.flatten() {
-                let Some(id) = thread
-                    .file_name()
-                    .to_str()
-                    .and_then(|name| name.parse().ok())
-                else {
-                    continue;
-                };
-                let count = std::fs::read_to_string(thread.path().join("status"))
-                    .map_or(0, |text| switches_in(&text));
-                let earlier = self
-                    .switches_of_thread
-                    .get(&id)
-                    .copied()
-                    .filter(|earlier| *earlier <= count);
-                self.switches += count - earlier.unwrap_or(0);
-                now.insert(id, count);
-            }
+impl Nets {
+    fn new() -> Self {
+        Self {
+            own_link: link_of("self"),
+            own: Net::read("self"),
+            others: HashMap::new(),
         }
-        self.switches_of_thread = now;
-        self.switches
     }
 
-    fn memory_bytes(&mut self, members: &[&Process]) -> (u64, MemoryKind) {
-        let began = Instant::now();
-        if self.next_memory.is_some_and(|next| began < next) {
-            return self.memory;
-        }
-        let proportional: Option<u64> = members
-            .iter()
-            .map(|process| proportional_bytes(process.pid))
-            .sum();
-        self.memory = match proportional {
-            Some(bytes) => (bytes, MemoryKind::Proportional),
-            None => (
-                members.iter().map(|process| process.resident_bytes).sum(),
-                MemoryKind::Resident,
-            ),
+    /// Fills in the network of the place in which a process lives.
+    fn place(&mut self, pid: Option<i32>, sample: &mut ServiceSample) {
+        let link = pid.and_then(|pid| link_of(&pid.to_string()));
+        // Whose namespace can't be seen, as of another user's process, shares ours as far as we know.
+        let apart = link.filter(|link| Some(link) != self.own_link.as_ref());
+        let Some(link) = apart else {
+            sample.network = proc_files::traffic(&self.own.interfaces, true);
+            sample.tcp = self.own.tcp;
+            return;
         };
-        let cost: Duration = began.elapsed();
-        self.next_memory = Some(began + cost * MEMORY_SHARE);
-        self.memory
+        let net = self.others.entry(link).or_insert_with(|| {
+            pid.map(|pid| Net::read(&pid.to_string()))
+                .unwrap_or_default()
+        });
+        sample.network = proc_files::traffic(&net.interfaces, false);
+        sample.interfaces = net.interfaces.clone();
+        sample.tcp = net.tcp;
     }
 }
 
-fn proc_of(pid: i32) -> PathBuf {
-    PathBuf::from(format!("/proc/{pid}"))
-}
-
-/// The proportional set size. A process that has just ended has none; `None` means that this kernel
-/// or this user can't read it.
-fn proportional_bytes(pid: i32) -> Option<u64> {
-    let path = proc_of(pid);
-    match std::fs::read_to_string(path.join("smaps_rollup")) {
-        Ok(text) => {
-            let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-            let kibibytes: u64 = line.trim().trim_end_matches("kB").trim_end().parse().ok()?;
-            Some(kibibytes * 1024)
+impl Net {
+    fn read(process: &str) -> Self {
+        let folder = Path::new("/proc").join(process).join("net");
+        let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        let (snmp, netstat, sockstat) = (text("snmp"), text("netstat"), text("sockstat"));
+        Self {
+            interfaces: proc_files::interfaces(&text("dev")),
+            tcp: proc_files::tcp_counters(&NetTexts {
+                snmp: &snmp,
+                netstat: &netstat,
+                sockstat: &sockstat,
+            }),
         }
-        Err(error) if error.raw_os_error() == Some(libc::ESRCH) || !path.exists() => Some(0),
-        Err(_) => None,
     }
 }
 
-/// Both kinds of switches from a thread's `status`.
-fn switches_in(status: &str) -> u64 {
-    let value = |line: &str| {
-        line.split_whitespace()
-            .nth(1)
-            .and_then(|value| value.parse::<u64>().ok())
-    };
-    status
-        .lines()
-        .filter(|line| line.contains("ctxt_switches:"))
-        .filter_map(value)
-        .sum()
+/// What names the network namespace of a process.
+fn link_of(process: &str) -> Option<OsString> {
+    let path = Path::new("/proc").join(process).join("ns/net");
+    std::fs::read_link(path).ok().map(PathBuf::into_os_string)
+}
+
+/// The folder of a process.
+pub(super) fn proc_of(pid: i32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}"))
 }
 
 /// Since Linux 6.2 the folder's size is the number of its entries; before, it is 0.
@@ -276,20 +251,6 @@ fn open_files(pid: i32) -> u64 {
     match folder.metadata() {
         Ok(metadata) if metadata.len() > 0 => metadata.len(),
         _ => std::fs::read_dir(folder).map_or(0, |entries| entries.count() as u64),
-    }
-}
-
-fn interface_bytes(name: &str) -> NetworkBytes {
-    let folder = Path::new("/sys/class/net").join(name).join("statistics");
-    let value = |file: &str| {
-        super::read(folder.join(file))
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0)
-    };
-    NetworkBytes {
-        sent: value("tx_bytes"),
-        received: value("rx_bytes"),
-        shared: false,
     }
 }
 
@@ -305,27 +266,19 @@ fn usage(who: libc::c_int) -> (f64, f64) {
     (seconds(usage.ru_utime), seconds(usage.ru_stime))
 }
 
-fn host_sample() -> HostSample {
+fn host_sample(net: &Net) -> HostSample {
+    let text = |name: &str| super::read(Path::new("/proc").join(name)).unwrap_or_default();
     let (generator_user_s, generator_system_s) = usage(libc::RUSAGE_SELF);
-    let mut host = HostSample {
+    HostSample {
         generator_user_s,
         generator_system_s,
-        ..HostSample::default()
-    };
-    if let Ok(stats) = KernelStats::current() {
-        let seconds = |ticks: u64| ticks as f64 / procfs::ticks_per_second() as f64;
-        let total = &stats.total;
-        host.cores = stats.cpu_time.len();
-        host.cpu_user_s = seconds(total.user + total.nice);
-        host.cpu_system_s = seconds(total.system);
-        host.cpu_softirq_s = seconds(total.irq.unwrap_or(0) + total.softirq.unwrap_or(0));
-        host.cpu_steal_s = seconds(total.steal.unwrap_or(0));
-        host.cpu_idle_s = seconds(total.idle + total.iowait.unwrap_or(0));
+        memory_used_bytes: proc_files::memory_used_bytes(&text("meminfo")),
+        open_files: proc_files::open_files(&text("sys/fs/file-nr")),
+        load_average: proc_files::load_average(&text("loadavg")),
+        interfaces: net.interfaces.clone(),
+        tcp: net.tcp,
+        ..proc_files::machine(&text("stat"))
     }
-    host.load_average = super::read("/proc/loadavg")
-        .and_then(|text| text.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0.0);
-    host
 }
 
 #[cfg(test)]
@@ -333,21 +286,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_of_both_kinds_add_up() {
-        let status = "Name:\tnginx\nvoluntary_ctxt_switches:\t41\nnonvoluntary_ctxt_switches:\t7\n";
-        assert_eq!(switches_in(status), 48);
+    fn this_process_has_files() {
+        assert!(open_files(std::process::id().cast_signed()) >= 3);
     }
 
     #[test]
-    fn this_process_has_memory_and_files() {
-        let pid = std::process::id().cast_signed();
-        assert!(proportional_bytes(pid).unwrap() > 100_000);
-        let before = open_files(pid);
-        assert!(before >= 3);
-    }
-
-    #[test]
-    fn a_process_that_is_gone_has_no_memory() {
-        assert_eq!(proportional_bytes(i32::MAX), Some(0));
+    fn this_process_shares_the_hosts_network() {
+        let mut sample = ServiceSample::default();
+        Nets::new().place(Some(std::process::id().cast_signed()), &mut sample);
+        assert!(sample.network.shared && sample.interfaces.is_empty());
+        let mut nobody = ServiceSample::default();
+        Nets::new().place(None, &mut nobody);
+        assert!(nobody.network.shared);
     }
 }

@@ -1,0 +1,259 @@
+//! What one service used, put together from sample to sample: the kernel forgets a thread that ends.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use super::follow::Followed;
+use super::reader::proc_of;
+use crate::host::proc_files;
+use crate::host::process::Process;
+use crate::telemetry::{MemoryKind, ServiceSample};
+
+/// Reading memory walks the page tables of a process, which can take milliseconds for a large one;
+/// it is read again only when that has cost less than one part in this many of the time since.
+const MEMORY_SHARE: u32 = 200;
+
+/// What is remembered of one service.
+#[derive(Debug, Default)]
+pub(super) struct Remembered {
+    threads: HashMap<i32, Thread>,
+    /// Nanoseconds on a core, by process, of threads that have ended.
+    ended_run_ns: HashMap<(i32, u64), u64>,
+    /// Nanoseconds on a core, by process, of all threads that were seen.
+    run_ns: HashMap<(i32, u64), u64>,
+    voluntary: u64,
+    involuntary: u64,
+    cpu_s: f64,
+    memory: (u64, MemoryKind),
+    next_memory: Option<Instant>,
+    text: Vec<u8>,
+    path: String,
+}
+
+/// One thread at its last sample.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    process: (i32, u64),
+    voluntary: u64,
+    involuntary: u64,
+    run_ns: u64,
+}
+
+impl Remembered {
+    /// Reads every thread: two small files each.
+    pub(super) fn read_threads(&mut self, members: &[&Process]) {
+        let mut before = std::mem::take(&mut self.threads);
+        self.run_ns.clear();
+        for process in members {
+            let key = (process.pid, process.start);
+            if process.threads == 1 {
+                self.read_thread(key, process.pid, &mut before);
+                continue;
+            }
+            let Ok(threads) = std::fs::read_dir(proc_of(process.pid).join("task")) else {
+                continue;
+            };
+            let ids = threads.flatten().filter_map(|thread| {
+                let name = thread.file_name();
+                name.to_str().and_then(|name| name.parse::<i32>().ok())
+            });
+            for id in ids {
+                self.read_thread(key, id, &mut before);
+            }
+        }
+        for ended in before.into_values() {
+            *self.ended_run_ns.entry(ended.process).or_default() += ended.run_ns;
+        }
+        let living: std::collections::HashSet<_> = members
+            .iter()
+            .map(|process| (process.pid, process.start))
+            .collect();
+        self.ended_run_ns
+            .retain(|process, _| living.contains(process));
+    }
+
+    fn read_thread(&mut self, process: (i32, u64), id: i32, before: &mut HashMap<i32, Thread>) {
+        let Some(status) = self.thread_file(process.0, id, "status") else {
+            return;
+        };
+        let (voluntary, involuntary) = proc_files::switches(status);
+        let run_ns = self
+            .thread_file(process.0, id, "schedstat")
+            .and_then(proc_files::run_ns)
+            .unwrap_or(0);
+        let now = Thread {
+            process,
+            voluntary,
+            involuntary,
+            run_ns,
+        };
+        // Another thread may have got the id of one that ended.
+        let same = |then: &Thread| {
+            then.process == process && then.run_ns <= run_ns && then.voluntary <= voluntary
+        };
+        let then = match before.get(&id).copied() {
+            Some(then) if same(&then) => before.remove(&id),
+            _ => None,
+        };
+        let (then_voluntary, then_involuntary) =
+            then.map_or((0, 0), |then| (then.voluntary, then.involuntary));
+        self.voluntary += voluntary - then_voluntary;
+        self.involuntary += involuntary.saturating_sub(then_involuntary);
+        *self.run_ns.entry(process).or_default() += run_ns;
+        self.threads.insert(id, now);
+    }
+
+    /// The text of a thread's file, without a new allocation for each of hundreds.
+    fn thread_file(&mut self, pid: i32, id: i32, name: &str) -> Option<&str> {
+        self.path.clear();
+        write!(self.path, "/proc/{pid}/task/{id}/{name}").ok()?;
+        self.text.clear();
+        File::open(&self.path)
+            .ok()?
+            .read_to_end(&mut self.text)
+            .ok()?;
+        std::str::from_utf8(&self.text).ok()
+    }
+
+    /// Voluntary and involuntary context switches so far.
+    pub(super) fn switches(&self) -> (u64, u64) {
+        (self.voluntary, self.involuntary)
+    }
+
+    /// Adds up the CPU of these processes, their ended children included.
+    ///
+    /// Ticks leave out up to one tick for each mode of each process, nanoseconds what a thread used
+    /// between the last sample that saw it and its end: neither ever says too much, so the greater
+    /// one holds.
+    pub(super) fn cpu<'a>(
+        &mut self,
+        processes: impl Iterator<Item = &'a Process>,
+        followed: &Followed<'_>,
+        sample: &mut ServiceSample,
+    ) {
+        let mut cpu_s = 0.0;
+        for process in processes.filter(|process| !followed.is_in_group(process.pid)) {
+            let key = (process.pid, process.start);
+            let run_ns = self.run_ns.get(&key).copied().unwrap_or(0)
+                + self.ended_run_ns.get(&key).copied().unwrap_or(0);
+            let ticks_s = process.user_s + process.system_s;
+            cpu_s += ticks_s.max(run_ns as f64 / 1e9);
+            cpu_s += process.reaped_user_s + process.reaped_system_s;
+            sample.cpu_user_s += process.user_s + process.reaped_user_s;
+            sample.cpu_system_s += process.system_s + process.reaped_system_s;
+        }
+        if let Some((all_s, user_s, system_s)) = followed.group_cpu_s {
+            cpu_s += all_s;
+            sample.cpu_user_s += user_s;
+            sample.cpu_system_s += system_s;
+        }
+        // The time of a process that ended is rounded down to ticks with its parent.
+        self.cpu_s = self.cpu_s.max(cpu_s);
+        sample.cpu_s = self.cpu_s;
+    }
+
+    pub(super) fn memory_bytes(&mut self, members: &[&Process]) -> (u64, MemoryKind) {
+        let began = Instant::now();
+        if self.next_memory.is_some_and(|next| began < next) {
+            return self.memory;
+        }
+        let proportional: Option<u64> = members
+            .iter()
+            .map(|process| proportional_bytes(process.pid))
+            .sum();
+        self.memory = match proportional {
+            Some(bytes) => (bytes, MemoryKind::Proportional),
+            None => (
+                members.iter().map(|process| process.resident_bytes).sum(),
+                MemoryKind::Resident,
+            ),
+        };
+        let cost: Duration = began.elapsed();
+        self.next_memory = Some(began + cost * MEMORY_SHARE);
+        self.memory
+    }
+}
+
+/// The proportional set size. A process that has just ended has none; `None` means that this kernel
+/// or this user can't read it.
+fn proportional_bytes(pid: i32) -> Option<u64> {
+    let path = proc_of(pid);
+    match std::fs::read_to_string(path.join("smaps_rollup")) {
+        Ok(text) => proc_files::proportional_bytes(&text),
+        Err(error) if error.raw_os_error() == Some(libc::ESRCH) || !path.exists() => Some(0),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Process {
+        let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+        proc_files::process(&text).unwrap()
+    }
+
+    #[test]
+    fn this_process_has_memory() {
+        assert!(proportional_bytes(std::process::id().cast_signed()).unwrap() > 100_000);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_memory() {
+        assert_eq!(proportional_bytes(i32::MAX), Some(0));
+    }
+
+    #[test]
+    fn a_thread_that_ended_keeps_its_time_and_its_switches() {
+        let mut memory = Remembered::default();
+        let (to, from) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(30) {
+                std::hint::spin_loop();
+            }
+            let _ = from.recv();
+        });
+        std::thread::sleep(Duration::from_millis(60));
+        let process = own();
+        let cpu = |memory: &mut Remembered, process: &Process| {
+            let mut sample = ServiceSample::default();
+            memory.read_threads(&[process]);
+            memory.cpu([process].into_iter(), &Followed::default(), &mut sample);
+            let key = (process.pid, process.start);
+            let ended = memory.ended_run_ns.get(&key).copied().unwrap_or(0);
+            (sample.cpu_s, ended, memory.switches().0)
+        };
+        let (with_s, _, switches_with) = cpu(&mut memory, &process);
+        assert!(with_s > 0.0);
+        drop(to);
+        thread.join().unwrap();
+        let (without_s, ended_ns, switches_without) = cpu(&mut memory, &own());
+        assert!(without_s >= with_s, "{without_s} {with_s}");
+        assert!(ended_ns > 0);
+        assert!(switches_without >= switches_with);
+    }
+
+    #[test]
+    fn nanoseconds_win_over_ticks_and_a_total_never_falls() {
+        let process = Process {
+            pid: 7,
+            user_s: 0.01,
+            reaped_system_s: 0.5,
+            ..Process::default()
+        };
+        let mut memory = Remembered::default();
+        memory.run_ns.insert((7, 0), 18_000_000);
+        let mut sample = ServiceSample::default();
+        memory.cpu([&process].into_iter(), &Followed::default(), &mut sample);
+        assert!((sample.cpu_s - 0.518).abs() < 1e-9, "{}", sample.cpu_s);
+        assert!((sample.cpu_user_s - 0.01).abs() < 1e-9);
+        let mut later = ServiceSample::default();
+        memory.cpu(std::iter::empty(), &Followed::default(), &mut later);
+        assert!((later.cpu_s - 0.518).abs() < 1e-9);
+    }
+}

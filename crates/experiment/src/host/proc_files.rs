@@ -1,0 +1,269 @@
+//! What Linux's /proc says, as numbers: pure functions over the text of its files, which may come
+//! from this machine or, over ssh, from another. What a kernel lacks counts as 0.
+
+use std::collections::BTreeMap;
+
+use crate::host::process::Process;
+use crate::telemetry::{HostSample, Interface, NetworkBytes, TcpCounters};
+
+/// The kernel's ticks a second as user programs see them: 100 on every architecture of today.
+const TICKS_PER_S: f64 = 100.0;
+
+/// The kernel's page, where it does not say otherwise.
+const PAGE_BYTES: u64 = 4096;
+
+/// The texts of one network namespace.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct NetTexts<'a> {
+    /// `net/snmp`.
+    pub(crate) snmp: &'a str,
+    /// `net/netstat`.
+    pub(crate) netstat: &'a str,
+    /// `net/sockstat`.
+    pub(crate) sockstat: &'a str,
+}
+
+/// The TCP counters of a network namespace.
+pub(crate) fn tcp_counters(texts: &NetTexts<'_>) -> TcpCounters {
+    let snmp = |name: &str| paired(texts.snmp, "Tcp:", name);
+    let extended = |name: &str| paired(texts.netstat, "TcpExt:", name);
+    TcpCounters {
+        listen_overflows: extended("ListenOverflows"),
+        listen_drops: extended("ListenDrops"),
+        syn_cookies_sent: extended("SyncookiesSent"),
+        segments_sent: snmp("OutSegs"),
+        retransmitted_segments: snmp("RetransSegs"),
+        resets_sent: snmp("OutRsts"),
+        established_resets: snmp("EstabResets"),
+        established: snmp("CurrEstab"),
+        time_wait: listed(texts.sockstat, "TCP:", "tw"),
+    }
+}
+
+/// The interfaces of `net/dev` by name.
+pub(crate) fn interfaces(dev: &str) -> BTreeMap<String, Interface> {
+    dev.lines().filter_map(interface).collect()
+}
+
+/// `name: bytes packets errs drop fifo frame compressed multicast`, eight fields received, eight
+/// sent.
+fn interface(line: &str) -> Option<(String, Interface)> {
+    let (name, rest) = line.rsplit_once(':')?;
+    let values: Vec<u64> = rest
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let at = |index: usize| values.get(index).copied();
+    let interface = Interface {
+        received: at(0)?,
+        packets_received: at(1)?,
+        sent: at(8)?,
+        packets_sent: at(9)?,
+        packets_dropped: at(3)? + at(11)?,
+    };
+    Some((name.trim().to_owned(), interface))
+}
+
+/// All that a place of its own sent and received: over every interface but the loopback. Where there
+/// is no other, or the place is shared, the loopback itself.
+pub(crate) fn traffic(interfaces: &BTreeMap<String, Interface>, shared: bool) -> NetworkBytes {
+    let outer = |name: &&String| !shared && name.as_str() != "lo";
+    let has_outer = interfaces.keys().any(|name| outer(&name));
+    let mut sum = NetworkBytes {
+        shared,
+        ..NetworkBytes::default()
+    };
+    for (name, interface) in interfaces {
+        if (has_outer && outer(&name)) || (!has_outer && name == "lo") {
+            sum.sent += interface.sent;
+            sum.received += interface.received;
+            sum.packets_sent += interface.packets_sent;
+            sum.packets_received += interface.packets_received;
+        }
+    }
+    sum
+}
+
+/// CPU times, cores and context switches of `stat`.
+pub(crate) fn machine(stat: &str) -> HostSample {
+    let mut host = HostSample::default();
+    for line in stat.lines() {
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("cpu") => {
+                let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
+                let seconds = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
+                // Guests are part of user and nice already.
+                host.cpu_user_s = seconds(0) + seconds(1);
+                host.cpu_system_s = seconds(2);
+                host.cpu_idle_s = seconds(3) + seconds(4);
+                host.cpu_irq_s = seconds(5);
+                host.cpu_softirq_s = seconds(6);
+                host.cpu_steal_s = seconds(7);
+            }
+            Some(word) if word.starts_with("cpu") => host.cores += 1,
+            Some("ctxt") => {
+                host.context_switches = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+            }
+            _ => {}
+        }
+    }
+    host
+}
+
+/// When the machine was booted, in seconds of the UNIX epoch, from `stat`.
+pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+    line.trim().parse().ok()
+}
+
+/// Memory that is not to be had, bytes, from `meminfo`.
+pub(crate) fn memory_used_bytes(meminfo: &str) -> u64 {
+    let kibibytes = |name: &str| {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let total = kibibytes("MemTotal:").unwrap_or(0);
+    let available = kibibytes("MemAvailable:").unwrap_or(0);
+    total.saturating_sub(available) * 1024
+}
+
+/// Open files of the whole machine, from `sys/fs/file-nr`: allocated, unused, limit.
+pub(crate) fn open_files(file_nr: &str) -> u64 {
+    first_number(file_nr).unwrap_or(0)
+}
+
+/// The load over one minute, from `loadavg`.
+pub(crate) fn load_average(loadavg: &str) -> f64 {
+    let first = loadavg.split_whitespace().next();
+    first.and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+/// Nanoseconds on a core, the first number of `schedstat`.
+pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
+    first_number(schedstat)
+}
+
+/// Voluntary and involuntary context switches of a thread's `status`.
+pub(crate) fn switches(status: &str) -> (u64, u64) {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(first_number).unwrap_or(0)
+    };
+    (
+        value("voluntary_ctxt_switches:"),
+        value("nonvoluntary_ctxt_switches:"),
+    )
+}
+
+/// The proportional set size, bytes, of `smaps_rollup`.
+pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
+    let line = smaps_rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(first_number(line)? * 1024)
+}
+
+/// CPU of a control group: seconds in all, in user mode and in the kernel, from `cpu.stat` of
+/// version 2.
+pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
+    let seconds = |name: &str| {
+        let mut lines = cpu_stat.lines().filter_map(|line| line.split_once(' '));
+        let (_, value) = lines.find(|(key, _)| *key == name)?;
+        Some(value.trim().parse::<u64>().ok()? as f64 / 1e6)
+    };
+    Some((
+        seconds("usage_usec")?,
+        seconds("user_usec")?,
+        seconds("system_usec")?,
+    ))
+}
+
+/// One line of a process's `stat`. Its name stands in parentheses and may hold some itself.
+pub(crate) fn process(stat: &str) -> Option<Process> {
+    let (pid, rest) = stat.split_once(" (")?;
+    let (name, rest) = rest.rsplit_once(") ")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    // Numbered as in proc(5), where the state is the third.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let number = |index: usize| field(index)?.parse::<i64>().ok();
+    let seconds = |index: usize| Some(number(index)?.max(0) as f64 / TICKS_PER_S);
+    Some(Process {
+        pid: pid.trim().parse().ok()?,
+        parent: field(4)?.parse().ok()?,
+        session: field(6)?.parse().ok()?,
+        start: field(22)?.parse().ok()?,
+        name: name.to_owned(),
+        zombie: matches!(field(3)?, "Z" | "X"),
+        user_s: seconds(14)?,
+        system_s: seconds(15)?,
+        reaped_user_s: seconds(16)?,
+        reaped_system_s: seconds(17)?,
+        threads: number(20)?.max(0).unsigned_abs(),
+        resident_bytes: number(24)?.max(0).unsigned_abs() * PAGE_BYTES,
+        context_switches: None,
+    })
+}
+
+/// The inodes of sockets that listen on a port, from `net/tcp` and `net/tcp6`.
+pub(crate) fn listeners(tcp: &str, port: u16) -> Vec<u64> {
+    const LISTENING: &str = "0A";
+    let of_line = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = words.get(1)?.rsplit_once(':')?;
+        let is_it = u16::from_str_radix(local, 16).ok()? == port && *words.get(3)? == LISTENING;
+        is_it.then(|| words.get(9)?.parse().ok())?
+    };
+    tcp.lines().filter_map(of_line).collect()
+}
+
+/// Who holds one of these sockets, from `ls -l /proc/[0-9]*/fd`: a heading for each folder, then its
+/// links.
+pub(crate) fn holders(listing: &str, inodes: &[u64]) -> Vec<i32> {
+    let mut pid = None;
+    let mut found = Vec::new();
+    for line in listing.lines() {
+        if let Some(heading) = line.strip_prefix("/proc/") {
+            pid = heading.split('/').next().and_then(|pid| pid.parse().ok());
+        } else if let (Some(holder), Some((_, socket))) = (pid, line.rsplit_once("-> socket:[")) {
+            let inode = socket.trim_end_matches(']').parse().ok();
+            if inode.is_some_and(|inode| inodes.contains(&inode)) && found.last() != Some(&holder) {
+                found.push(holder);
+            }
+        }
+    }
+    found
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// A value from a file whose lines come in pairs: names, then values, both after the same prefix.
+fn paired(text: &str, prefix: &str, name: &str) -> u64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
+    names
+        .split_whitespace()
+        .zip(values.split_whitespace())
+        .find(|(candidate, _)| *candidate == name)
+        .and_then(|(_, value)| value.parse().ok())
+        .unwrap_or(0)
+}
+
+/// A value from a line `prefix name value name value …`.
+fn listed(text: &str, prefix: &str, name: &str) -> u64 {
+    let Some(line) = text.lines().find_map(|line| line.strip_prefix(prefix)) else {
+        return 0;
+    };
+    let mut words = line.split_whitespace().skip_while(|word| *word != name);
+    words
+        .nth(1)
+        .and_then(|value| value.parse().ok())
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

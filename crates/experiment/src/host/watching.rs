@@ -1,0 +1,202 @@
+//! What a host reads beside its processes: the processor's counters, and the machine elsewhere.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, Severity};
+
+use super::remote::Remote;
+use super::system::hardware::Group;
+use super::system::{self, Watched};
+use crate::telemetry::{Counters, Hardware, Sample, Watch};
+
+/// What one trial watches.
+#[derive(Debug, Default)]
+pub(super) struct Watching {
+    watch: Watch,
+    cores: BTreeMap<usize, Group>,
+    /// Why there are no counters, if they were wanted.
+    no_counters: Option<String>,
+    remote: Option<Remote>,
+}
+
+impl Watching {
+    /// Watches this from now on. What can go on as it is, counters that run and a connection that
+    /// stands, does.
+    pub(super) fn set(&mut self, watch: Watch) {
+        let wanted = watch.counters == Counters::Cores;
+        if !wanted {
+            self.cores.clear();
+        } else if self.cores.is_empty() && self.no_counters.is_none() {
+            self.count_cores();
+        }
+        match &watch.remote {
+            None => self.remote = None,
+            Some(machine) => {
+                let fits = |remote: &Remote| remote.is_of(machine) && remote.works();
+                if !self.remote.as_ref().is_some_and(fits) {
+                    self.remote = Some(Remote::connect(machine));
+                }
+            }
+        }
+        self.watch = watch;
+    }
+
+    fn count_cores(&mut self) {
+        for core in system::online_cores() {
+            match Group::of_core(core) {
+                Ok(group) => {
+                    self.cores.insert(core, group);
+                }
+                Err(error) => {
+                    // Half of the cores would make half a sum.
+                    self.cores.clear();
+                    self.no_counters = Some(error.to_string());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Counters for what the calling thread is about to start, if the plan wants them by process.
+    pub(super) fn counters_of_descendants(&mut self) -> Option<Group> {
+        if self.watch.counters != Counters::Processes {
+            return None;
+        }
+        Group::of_descendants()
+            .map_err(|error| self.no_counters = Some(error.to_string()))
+            .ok()
+    }
+
+    /// How the processor's counters are read, for the environment of results.
+    pub(super) fn counters(&self) -> String {
+        match (self.watch.counters, &self.no_counters) {
+            (Counters::Off, _) => "none: not asked for".to_owned(),
+            (_, Some(reason)) => format!("none: {reason}"),
+            (Counters::Cores, None) if self.cores.is_empty() => "none: not asked for".to_owned(),
+            (Counters::Cores, None) => "by core".to_owned(),
+            (Counters::Processes, None) => "by process".to_owned(),
+        }
+    }
+
+    /// The services of this machine that somebody else has started.
+    pub(super) fn others(&self) -> impl Iterator<Item = Watched> {
+        self.watch
+            .others
+            .iter()
+            .filter(|(_, follow)| !follow.is_empty())
+            .map(|(name, follow)| Watched::of_other(name, follow))
+    }
+
+    /// Asks the machine elsewhere for its figures, without waiting for them.
+    pub(super) fn begin(&mut self) {
+        if let Some(remote) = &mut self.remote {
+            remote.begin();
+        }
+    }
+
+    /// Adds to a sample what its processes don't tell. `cores` are those that the plan gives each
+    /// service; none where it may run on all.
+    pub(super) fn complete(&mut self, sample: &mut Sample, cores: &BTreeMap<String, Vec<usize>>) {
+        let counts: BTreeMap<usize, Hardware> = self
+            .cores
+            .iter_mut()
+            .map(|(core, group)| (*core, group.read()))
+            .collect();
+        sample.host.hardware = sum(counts.values().copied());
+        for (name, own) in cores {
+            let Some(service) = sample.services.get_mut(name) else {
+                continue;
+            };
+            if is_alone(name, own, cores, &self.watch.load_cores) {
+                let of_own = own.iter().filter_map(|core| counts.get(core).copied());
+                service.hardware = sum(of_own);
+            }
+        }
+        if let Some(remote) = &mut self.remote {
+            remote.complete(sample);
+        }
+    }
+
+    /// What could not be watched since this was asked last.
+    pub(super) fn findings(&mut self) -> Vec<Finding> {
+        let lost = self.remote.as_mut().and_then(Remote::take_failure);
+        let text = lost.map(|why| {
+            format!(
+                "The machine of [telemetry] could not be read over ssh: {why}. Its CPU, memory and \
+                 network lack in this trial; the load's own figures stand. `ssh` to it by the same \
+                 words has to work without a question, and its shell has to be one of POSIX's."
+            )
+        });
+        text.map(|text| Finding::new("telemetry-lost", Severity::Warning, text))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// Whether nobody else is meant to run on a service's cores: no other service and not the load.
+fn is_alone(
+    name: &str,
+    own: &[usize],
+    cores: &BTreeMap<String, Vec<usize>>,
+    load: &[usize],
+) -> bool {
+    let apart =
+        |others: &[usize]| !others.is_empty() && others.iter().all(|core| !own.contains(core));
+    !own.is_empty()
+        && apart(load)
+        && cores
+            .iter()
+            .all(|(other, theirs)| other == name || apart(theirs))
+}
+
+/// The sum of several cores' counts; what one of them lacks, the sum lacks.
+fn sum(counts: impl Iterator<Item = Hardware>) -> Option<Hardware> {
+    let add = |one: Option<u64>, other: Option<u64>| Some(one? + other?);
+    counts.reduce(|one, other| Hardware {
+        cycles: add(one.cycles, other.cycles),
+        instructions: add(one.instructions, other.instructions),
+        cache_misses: add(one.cache_misses, other.cache_misses),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_core_lacks_the_sum_lacks() {
+        let counts = |cycles: Option<u64>| Hardware {
+            cycles,
+            instructions: Some(5),
+            cache_misses: None,
+        };
+        let both = sum([counts(Some(1)), counts(Some(2))].into_iter()).unwrap();
+        assert_eq!((both.cycles, both.instructions), (Some(3), Some(10)));
+        let one = sum([counts(Some(1)), counts(None)].into_iter()).unwrap();
+        assert_eq!((one.cycles, one.instructions), (None, Some(10)));
+        assert_eq!(sum(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn only_who_is_alone_on_its_cores_has_their_counts() {
+        let cores = |of: &[(&str, &[usize])]| -> BTreeMap<String, Vec<usize>> {
+            of.iter()
+                .map(|(name, own)| ((*name).to_owned(), own.to_vec()))
+                .collect()
+        };
+        let apart = cores(&[("web", &[0]), ("app", &[1, 2])]);
+        assert!(is_alone("web", &[0], &apart, &[3]));
+        assert!(is_alone("app", &[1, 2], &apart, &[3]));
+        assert!(!is_alone("app", &[1, 2], &apart, &[2]));
+        assert!(
+            !is_alone("web", &[0], &apart, &[]),
+            "the load may run anywhere"
+        );
+        let free = cores(&[("web", &[0]), ("app", &[])]);
+        assert!(
+            !is_alone("web", &[0], &free, &[3]),
+            "the other one may run anywhere"
+        );
+        assert!(!is_alone("app", &[], &free, &[3]));
+    }
+}

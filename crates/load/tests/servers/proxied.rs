@@ -1,0 +1,220 @@
+//! The PROXY protocol before servers that others wrote, which log what they were told.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use prony_record::{Outcome, Record};
+
+use crate::load::{self, BACKENDS, outcomes};
+use crate::process::program;
+use crate::server::{Place, Server, text};
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr;
+events { worker_connections 512; }
+http {
+  log_format told 'from $proxy_protocol_addr $proxy_protocol_port to $proxy_protocol_server_port seen $remote_addr';
+  access_log {folder}/access told;
+  set_real_ip_from 127.0.0.1;
+  set_real_ip_from unix:;
+  real_ip_header proxy_protocol;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  ssl_certificate {folder}/certificate.pem;
+  ssl_certificate_key {folder}/key.pem;
+  server {
+    listen 127.0.0.1:{tls} ssl http2 proxy_protocol;
+    listen 127.0.0.1:{clear} proxy_protocol;
+    listen unix:{folder}/socket proxy_protocol;
+    location / { return 200 'hi'; }
+  }
+}
+";
+
+const HAPROXY: &str = "
+global
+  maxconn 500
+  nbthread 1
+  log stdout format raw local0
+defaults
+  mode http
+  log global
+  log-format \"from %ci %cp to %fp seen %ci\"
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+frontend tls
+  bind 127.0.0.1:{tls} accept-proxy ssl crt {folder}/both.pem alpn h2,http/1.1
+  http-request return status 200 content-type text/plain string hi
+frontend clear
+  bind 127.0.0.1:{clear} accept-proxy
+  bind unix@{folder}/socket accept-proxy
+  http-request return status 200 content-type text/plain string hi
+";
+
+/// A server that takes no connection without a header, and the file that it logs to.
+struct Told {
+    server: Server,
+    log: &'static str,
+}
+
+fn nginx() -> Told {
+    let place = Place::new();
+    let file = place.site.file("nginx.conf", &place.fill(NGINX));
+    let mut command = Command::new(program(&["nginx"]));
+    command.arg("-p").arg(place.site.root());
+    command.args(["-e", "stderr", "-c"]).arg(&file);
+    let server = place.start(&mut command);
+    Told {
+        server,
+        log: "access",
+    }
+}
+
+fn haproxy() -> Told {
+    let place = Place::new();
+    let file = place.site.file("haproxy.cfg", &place.fill(HAPROXY));
+    let mut command = Command::new(program(&["haproxy"]));
+    command.args(["-db", "-f"]).arg(&file);
+    let server = place.start(&mut command);
+    Told { server, log: "log" }
+}
+
+impl Told {
+    /// Runs a load and gives what the server logged of it: addresses, and from how many connections'
+    /// requests. A log is written after the answer, so it is waited for.
+    fn load(&self, words: &str) -> (Record, Vec<Vec<String>>) {
+        let log = self.server.site.path(self.log);
+        let lines = || -> Vec<Vec<String>> {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            // Connections that only asked whether it is ready end without an address.
+            let told = text.lines().filter(|line| {
+                line.starts_with("from ") && !line.starts_with("from -") && !line.contains("BADREQ")
+            });
+            told.map(|line| line.split(' ').map(str::to_owned).collect())
+                .collect()
+        };
+        let before = lines().len();
+        let mut words: Vec<&str> = words.split_whitespace().collect();
+        let ca = self.server.site.path("certificate.pem");
+        let socket = self.server.site.path("socket");
+        let way = words.remove(0);
+        let url = match way {
+            "tls" => self.server.url(crate::server::Way::Tls, "/"),
+            _ => self.server.url(crate::server::Way::Clear, "/"),
+        };
+        match way {
+            "tls" => words.extend(["--ca", text(&ca)]),
+            "unix" => words.extend(["--unix", text(&socket)]),
+            _ => {}
+        }
+        let record = load::run(&url, &words);
+        let began = Instant::now();
+        let wanted = before + record.totals.ok as usize;
+        while lines().len() < wanted && began.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        (record, lines().split_off(before))
+    }
+}
+
+fn counts(lines: &[Vec<String>], word: usize) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for line in lines {
+        *counts.entry(line[word].clone()).or_default() += 1;
+    }
+    counts
+}
+
+/// Every address that was told is the one that the server logs, whatever comes after the header.
+fn check_told(told: &Told) {
+    for (way, http) in [
+        ("clear", "--http 1.1"),
+        ("tls", "--http 1.1"),
+        ("tls", "--http 2 --streams 4"),
+        ("unix", "--http 1.1"),
+    ] {
+        for (version, io) in ["v1", "v2"].into_iter().zip(BACKENDS) {
+            let words = format!(
+                "{way} -n 96 -c 12 --io {io} {http} --proxy-protocol {version} \
+                 --proxy-source 10.9.0.0/29,fd00:9::1-fd00:9::6 --source-order per-user"
+            );
+            let (record, lines) = told.load(&words);
+            assert_eq!(outcomes(&record), [(Outcome::Ok, 96)], "{words}");
+            let sources = record.sources.unwrap();
+            assert_eq!(sources.used, 12, "{words}");
+            let sent: BTreeMap<String, u64> = sources
+                .each
+                .iter()
+                .map(|source| (source.address.to_string(), source.totals.ok))
+                .collect();
+            // What the header said, and what the server took for the client.
+            assert_eq!(counts(&lines, 1), sent, "{words}");
+            assert_eq!(counts(&lines, 6), sent, "{words}");
+        }
+    }
+}
+
+/// Without addresses to tell, the connection's own are told, and on a UNIX socket none.
+fn check_own(told: &Told) {
+    for version in ["v1", "v2"] {
+        let words = format!("clear -n 12 -c 3 --proxy-protocol {version} --source 127.0.0.9");
+        let (record, lines) = told.load(&words);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{words}");
+        assert_eq!(counts(&lines, 1), [("127.0.0.9".to_owned(), 12)].into());
+        let url = told.server.url(crate::server::Way::Clear, "");
+        let port = url.rsplit_once(':').unwrap().1;
+        assert_eq!(counts(&lines, 4), [(port.to_owned(), 12)].into());
+        // As many ports as connections: they are the real ones.
+        assert_eq!(counts(&lines, 2).len(), 3);
+
+        let record = load_unix(told, version);
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 12)], "{version}");
+    }
+}
+
+fn load_unix(told: &Told, version: &str) -> Record {
+    let socket = told.server.site.path("socket");
+    let words = ["-n", "12", "-c", "3", "--proxy-protocol", version];
+    let words = [&words[..], &["--unix", text(&socket)]].concat();
+    load::run("http://localhost/", &words)
+}
+
+#[test]
+fn nginx_logs_the_addresses_that_it_was_told() {
+    let told = nginx();
+    check_told(&told);
+    check_own(&told);
+}
+
+#[test]
+fn haproxy_logs_the_addresses_that_it_was_told() {
+    let told = haproxy();
+    check_told(&told);
+    check_own(&told);
+    // In clear it takes HTTP/2 that is known beforehand, too.
+    let words = "clear -n 40 -c 4 --http 2 --streams 5 --proxy-protocol v2 --proxy-source 10.9.0.1";
+    let (record, lines) = told.load(words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);
+    assert_eq!(counts(&lines, 1), [("10.9.0.1".to_owned(), 40)].into());
+}
+
+#[test]
+fn a_server_that_was_promised_a_header_takes_none_without_and_one_that_was_not_takes_none_with() {
+    let told = nginx();
+    let url = told.server.url(crate::server::Way::Clear, "/");
+    let record = load::run(&url, &["-n", "3", "-c", "1"]);
+    assert_eq!(record.totals.ok, 0, "{:?}", record.outcomes);
+    let plain = crate::nginx::start_http11();
+    let url = plain.url(crate::server::Way::Clear, "/bytes/1");
+    let words = ["-n", "3", "-c", "1", "--proxy-protocol", "v1"];
+    let record = load::run(&url, &words);
+    assert_eq!(record.totals.ok, 0, "{:?}", record.outcomes);
+}

@@ -57,8 +57,6 @@ pub(crate) fn free_base() -> Result<Ipv4Addr, HostError> {
 pub(crate) struct Network {
     /// The namespace's name, as `ip netns` lists it.
     name: String,
-    /// The host's end of the link.
-    link: String,
     /// The service's address.
     pub(crate) inside: Ipv4Addr,
     /// The host's address on the link, at which native services can be reached from any namespace
@@ -114,7 +112,6 @@ impl Network {
         std::fs::write(&forwarding, "1").map_err(HostError::file("write", forwarding))?;
         let network = Self {
             name: name.to_owned(),
-            link,
             inside,
             outside,
         };
@@ -128,11 +125,6 @@ impl Network {
         File::open(&path)
             .map(Entry)
             .map_err(HostError::file("open", path))
-    }
-
-    /// The host's interface that carries this service's traffic alone.
-    pub(crate) fn interface(&self) -> &str {
-        &self.link
     }
 }
 

@@ -12,6 +12,8 @@ mod watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::place::topology::LinkTraffic;
+
 pub use csv::{COLUMNS, write_csv};
 pub use sampling::collect;
 pub use summary::{HostSummary, ServiceSummary, Summary, summary};
@@ -205,6 +207,8 @@ pub struct Sample {
     /// The machine elsewhere that the plan reads, where it answered; its services are among the
     /// others.
     pub remote: Option<HostSample>,
+    /// What each link between named places has carried since the trial began.
+    pub links: BTreeMap<String, LinkTraffic>,
     /// How long the reading took.
     pub cost: Duration,
 }

@@ -96,6 +96,12 @@ metrics! {
     /// Bytes through the link of the target's place, both ways, for each request; where the link is
     /// its own.
     LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
+    /// Share of a link's rate that the fuller direction carried, 0 to 1; of a link between named
+    /// places that has a rate.
+    LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
+    /// Share of the bytes from the target to the load that were no bodies, 0 to 1: heads, TLS, TCP,
+    /// IP, Ethernet, what was sent again; of a link between named places.
+    LinkOverheadShare = "link_overhead_share", "protocol overhead on the link", Share, Neither, Difference, Cost;
     /// Connections that the load opened for each request.
     ConnectionsPerRequest = "connections_per_request", "connections opened per request", Count, Neither, Difference, Cost;
     /// TLS handshakes for each request.

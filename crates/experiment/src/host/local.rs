@@ -427,6 +427,9 @@ impl Host for LocalHost {
             cores.insert(name.clone(), service.cores.clone());
         }
         self.watching.complete(&mut sample, &cores);
+        if let Some(site) = &mut self.site {
+            sample.links = site.traffic();
+        }
         sample
     }
 

@@ -83,6 +83,19 @@ pub struct Block {
     bits: u8,
 }
 
+impl LinkTraffic {
+    /// What went over it since an earlier count.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            forth_bytes: self.forth_bytes.saturating_sub(before.forth_bytes),
+            forth_packets: self.forth_packets.saturating_sub(before.forth_packets),
+            back_bytes: self.back_bytes.saturating_sub(before.back_bytes),
+            back_packets: self.back_packets.saturating_sub(before.back_packets),
+        }
+    }
+}
+
 impl Topology {
     /// Whether no place is named at all.
     #[must_use]

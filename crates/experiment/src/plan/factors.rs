@@ -6,6 +6,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::error::{Fault, did_you_mean};
 use super::node::{Entry, Node, Table, Value};
+use super::ranges;
 use super::reader::Reader;
 use super::template::is_name;
 
@@ -106,9 +107,11 @@ pub struct Variant {
 }
 
 /// Reads `[factors]`; one-level factors are completed by `baseline` where that names another level.
+/// `cores` is how many this machine has.
 pub(crate) fn read_factors(
     table: &Table,
     baseline: Option<&Table>,
+    cores: usize,
     reader: &mut Reader<'_>,
 ) -> Vec<Factor> {
     let mut factors = Vec::new();
@@ -116,7 +119,8 @@ pub(crate) fn read_factors(
         if !usable_name("factor", &entry.key, entry.line, reader) {
             continue;
         }
-        let mut levels = read_levels(entry, reader);
+        let written = ranges::expand(&entry.node, &entry.key, cores, reader);
+        let mut levels = read_levels(&entry.key, &written, reader);
         if levels.len() == 1
             && let Some(other) = baseline.and_then(|table| table.get(&entry.key))
             && let Some(name) = other.value.scalar_text()
@@ -200,24 +204,20 @@ pub(crate) fn usable_name(what: &str, name: &str, line: usize, reader: &mut Read
     true
 }
 
-fn read_levels(entry: &Entry, reader: &mut Reader<'_>) -> Vec<Level> {
-    let factor = &entry.key;
-    let Value::Array(items) = &entry.node.value else {
-        let what = format!(
-            "factor \"{factor}\" is {}, not an array",
-            entry.node.value.kind()
-        );
+fn read_levels(factor: &str, node: &Node, reader: &mut Reader<'_>) -> Vec<Level> {
+    let Value::Array(items) = &node.value else {
+        let what = format!("factor \"{factor}\" is {}, not an array", node.value.kind());
         let mend = format!("write {factor} = [\"…\", \"…\"]");
-        reader.refuse_with(Fault::WrongType, entry.node.line, what, mend);
+        reader.refuse_with(Fault::WrongType, node.line, what, mend);
         return Vec::new();
     };
     if items.is_empty() {
         let what = format!("factor \"{factor}\" has no level");
-        reader.refuse_with(Fault::Structure, entry.line, what, "name at least two");
+        reader.refuse_with(Fault::Structure, node.line, what, "name at least two");
     }
     if items.len() > MOST_VARIANTS {
         let what = format!("factor \"{factor}\" has more than {MOST_VARIANTS} levels");
-        reader.refuse(Fault::Structure, entry.line, what);
+        reader.refuse(Fault::Structure, node.line, what);
         return Vec::new();
     }
     let mut levels: Vec<Level> = Vec::new();

@@ -14,6 +14,7 @@ mod freeze;
 mod load;
 mod machine;
 mod node;
+mod ranges;
 mod reader;
 mod services;
 mod shape;
@@ -54,8 +55,21 @@ pub const STARTER: &str = include_str!("starter.toml");
 
 /// The keys of a plan.
 const KEYS: &[&str] = &[
-    "name", "question", "baseline", "margin", "metrics", "trials", "factors", "variants",
-    "service", "place", "link", "load", "telemetry", "folder", "includes",
+    "name",
+    "question",
+    "baseline",
+    "margin",
+    "metrics",
+    "trials",
+    "factors",
+    "variants",
+    "service",
+    "place",
+    "link",
+    "load",
+    "telemetry",
+    "folder",
+    "includes",
 ];
 
 /// The most services of one plan.
@@ -265,7 +279,7 @@ fn read_plan(
         mistakes,
     };
     reader.known_keys(table, "a plan", KEYS);
-    let all_factors = read_all_factors(table, &mut reader)?;
+    let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
     let (constants, factors) = factors::without_constants(all_factors);
     let listed = table.get("variants");
     let factors_line = table.line_of(if listed.is_some() {
@@ -325,7 +339,7 @@ fn read_plan(
 }
 
 /// The factors; `None` where `factors` is no table.
-fn read_all_factors(table: &Table, reader: &mut Reader<'_>) -> Option<Vec<Factor>> {
+fn read_all_factors(table: &Table, cores: usize, reader: &mut Reader<'_>) -> Option<Vec<Factor>> {
     let Some(node) = table.get("factors") else {
         no_factors(0, reader);
         return Some(Vec::new());
@@ -335,7 +349,7 @@ fn read_all_factors(table: &Table, reader: &mut Reader<'_>) -> Option<Vec<Factor
         no_factors(node.line, reader);
     }
     let baseline = subtable(table, "baseline");
-    Some(factors::read_factors(of_factors, baseline, reader))
+    Some(factors::read_factors(of_factors, baseline, cores, reader))
 }
 
 /// The table under `key`, if there is one.

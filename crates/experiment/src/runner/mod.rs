@@ -8,6 +8,7 @@ mod answers;
 mod event;
 mod findings;
 mod folder;
+pub(crate) mod links;
 mod ready;
 mod trial;
 mod values;

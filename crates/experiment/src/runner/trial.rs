@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::answers::{self, Answers};
 use super::folder::Stored;
 use super::ready::{self, NotReady};
-use super::{Event, Interrupt, values};
+use super::{Event, Interrupt, links, values};
 use crate::host::{Host, HostError};
 use crate::place::Door;
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad};
@@ -252,7 +252,9 @@ impl Trial<'_> {
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;
-        let values = values::values(&record, summary.as_ref(), &resolved.load.service);
+        let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
+        let crossing = summary.as_ref().and_then(|summary| links::crossing(summary, &resolved));
+        values.extend(crossing.map(|link| link.values(&record)).unwrap_or_default());
         Ok(Some(TrialResult {
             block: place.block,
             variant: place.variant,

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use crate::place::topology::LinkTraffic;
+
 use super::{Hardware, HostSample, Interface, MemoryKind, Sample, ServiceSample, TcpCounters};
 
 /// The columns of telemetry.csv, each with its unit. A cell is empty where a column does not apply
@@ -11,7 +13,7 @@ pub const COLUMNS: [(&str, &str); 35] = [
     (
         "subject",
         "host, generator (prony itself), remote (the machine that is read over ssh), service:<name>, \
-         or interface:<place>:<name> where the place is host, remote or a service",
+         link:<name> (sent is what its first place sent), or interface:<place>:<name> where the place is host, remote or a service",
     ),
     (
         "cpu_s",
@@ -111,6 +113,9 @@ pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
         for (name, service) in &sample.services {
             Line::of_service(sample.t_s, name, service).write(out)?;
         }
+        for (name, traffic) in &sample.links {
+            Line::of_link(sample.t_s, name, traffic).write(out)?;
+        }
         let of_services = sample
             .services
             .iter()
@@ -199,6 +204,15 @@ impl Line {
         line.set("network_sent_packets", interface.packets_sent);
         line.set("network_received_packets", interface.packets_received);
         line.set("network_dropped_packets", interface.packets_dropped);
+        line
+    }
+
+    fn of_link(t_s: f64, name: &str, traffic: &LinkTraffic) -> Self {
+        let mut line = Self::new(t_s, &format!("link:{name}"));
+        line.set("network_sent_bytes", traffic.forth_bytes);
+        line.set("network_received_bytes", traffic.back_bytes);
+        line.set("network_sent_packets", traffic.forth_packets);
+        line.set("network_received_packets", traffic.back_packets);
         line
     }
 
@@ -315,6 +329,7 @@ mod tests {
             services: [("a,b".to_owned(), service)].into(),
             remote: Some(host.clone()),
             host,
+            links: BTreeMap::new(),
             cost: Duration::from_micros(120),
         }
     }

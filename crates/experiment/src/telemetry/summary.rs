@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::place::topology::LinkTraffic;
+
 use super::{
     ForeignProcess, Hardware, HostSample, Interface, MemoryKind, NetworkBytes, Sample,
     ServiceSample, TcpCounters,
@@ -110,6 +112,8 @@ pub struct Summary {
     pub host: HostSummary,
     /// The machine elsewhere, where it answered at the beginning and the end.
     pub remote: Option<HostSummary>,
+    /// What each link between named places carried in this time.
+    pub links: BTreeMap<String, LinkTraffic>,
     /// Mean cost of a sample, microseconds.
     pub sample_cost_us: f64,
 }
@@ -135,6 +139,10 @@ pub fn summary(samples: &[Sample]) -> Option<Summary> {
             Some((name.clone(), of_service(begin, end, &all, elapsed_s)))
         })
         .collect();
+    let links = last.links.iter().filter_map(|(name, end)| {
+        let begin = first.links.get(name)?;
+        Some((name.clone(), end.since(begin)))
+    });
     let costs_us: f64 = samples
         .iter()
         .map(|sample| sample.cost.as_secs_f64() * 1e6)
@@ -150,6 +158,7 @@ pub fn summary(samples: &[Sample]) -> Option<Summary> {
         services,
         host: of_host(&hosts, elapsed_s),
         remote: whole.then(|| of_host(&remotes, elapsed_s)),
+        links: links.collect(),
         sample_cost_us: costs_us / samples.len() as f64,
     })
 }
@@ -340,6 +349,11 @@ mod tests {
             name: format!("{top}"),
             cpu_s: top,
         });
+        let crossed = LinkTraffic {
+            forth_bytes: 100 * switches,
+            back_bytes: 7,
+            ..LinkTraffic::default()
+        };
         Sample {
             t_s,
             services: [("web".to_owned(), service)].into(),
@@ -350,6 +364,7 @@ mod tests {
                 ..HostSample::default()
             },
             remote: None,
+            links: [("wan".to_owned(), crossed)].into(),
             cost: Duration::from_micros(100),
         }
     }
@@ -367,6 +382,8 @@ mod tests {
         assert!((web.cpu_system_percent - 25.0).abs() < 1e-9);
         assert!((web.memory_mean_bytes - 200.0).abs() < 1e-9);
         assert_eq!(web.memory_max_bytes, 300);
+        let wan = summary.links["wan"];
+        assert_eq!((wan.forth_bytes, wan.back_bytes), (4_000, 0));
         assert!((web.context_switches_per_s - 20.0).abs() < 1e-9);
         assert!((web.involuntary_switches_per_s - 10.0).abs() < 1e-9);
         assert!((web.network_sent_bits_per_s - 160_000.0).abs() < 1e-6);

@@ -129,6 +129,7 @@ impl Reader {
             services,
             host,
             remote: None,
+            links: BTreeMap::new(),
             cost: began.elapsed(),
         }
     }

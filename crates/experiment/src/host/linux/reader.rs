@@ -112,6 +112,7 @@ impl Reader {
             services,
             host,
             remote: None,
+            links: BTreeMap::new(),
             cost: began.elapsed(),
         }
     }

@@ -80,6 +80,9 @@ pub(crate) const BROWSERS: &[&str] = &[
 /// These are for Linux: the test that starts them knows how its distributions build them.
 const HTTP2: &str = "a server that HTTP/2 is tested with";
 
+/// The test that uses it starts a server of its own, with its own keys.
+const SSH: &str = "the telemetry of a machine elsewhere";
+
 /// The names under which php-fpm goes, by version on Debian, Ubuntu and Alpine.
 const PHP_FPM: &[&str] = &[
     "php-fpm",
@@ -192,6 +195,26 @@ pub(crate) const NEEDS: &[Need] = &[
         dnf: "nghttp2",
         pacman: "nghttp2",
         apk: "nghttp2",
+        pkg: "",
+    },
+    Need {
+        name: "OpenSSH's server",
+        why: SSH,
+        probe: Probe::Program(&["sshd"]),
+        apt: "openssh-server",
+        dnf: "openssh-server",
+        pacman: "openssh",
+        apk: "openssh-server",
+        pkg: "",
+    },
+    Need {
+        name: "OpenSSH's client",
+        why: SSH,
+        probe: Probe::Program(&["ssh"]),
+        apt: "openssh-client",
+        dnf: "openssh-clients",
+        pacman: "openssh",
+        apk: "openssh-client",
         pkg: "",
     },
     Need {

@@ -1,0 +1,306 @@
+//! Telemetry of a machine elsewhere, over ssh to a server of our own on this one.
+//!
+//! The tests want OpenSSH's client and server and python3, and fail without (`cargo xtask test`
+//! installs them). They run as any user: the server then takes logins of that user alone.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::Host;
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::service::Follow;
+use prony_experiment::telemetry::{Elsewhere, MemoryKind, RemoteMachine, Watch, summary};
+
+/// Long enough for a busy machine; nothing waits that long unless it fails.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A process that ends with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// An ssh server with keys of its own, on a port that was free a moment before.
+struct Sshd {
+    folder: tempfile::TempDir,
+    port: u16,
+    process: Killed,
+}
+
+fn run(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output();
+    let output = output.unwrap_or_else(|error| panic!("{program} is needed: {error}"));
+    assert!(output.status.success(), "{program} {args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn server_program() -> PathBuf {
+    ["/usr/sbin/sshd", "/usr/bin/sshd", "/usr/local/sbin/sshd"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|path| path.is_file())
+        .expect("these tests want an ssh server (package openssh-server)")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+impl Sshd {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for key in ["host_key", "user_key"] {
+            run(
+                "ssh-keygen",
+                &["-q", "-t", "ed25519", "-N", "", "-f", &path(key)],
+            );
+        }
+        fs::copy(path("user_key.pub"), path("authorized")).unwrap();
+        let port = free_port();
+        let config = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
+             StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             PermitRootLogin prohibit-password\n",
+            path("host_key"),
+            path("authorized"),
+        );
+        fs::write(path("config"), config).unwrap();
+        if run("id", &["-u"]) == "0" {
+            // Debian's own makes it at boot, and takes no connection without.
+            let _ = fs::create_dir("/run/sshd");
+        }
+        let log = fs::File::create(path("log")).unwrap();
+        let process = Command::new(server_program())
+            .args(["-D", "-e", "-f", &path("config")])
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let sshd = Self {
+            folder,
+            port,
+            process: Killed(process),
+        };
+        wait_for("the ssh server", || {
+            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()
+        });
+        sshd
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// How ssh gets in here.
+    fn machine(&self, name: &str, service: Elsewhere) -> RemoteMachine {
+        let key = self.folder.path().join("user_key");
+        let words = [
+            "-F",
+            "none",
+            "-i",
+            &key.display().to_string(),
+            "-o",
+            "IdentitiesOnly=yes",
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "LogLevel=ERROR",
+        ];
+        RemoteMachine {
+            destination: format!("ssh://{}@127.0.0.1:{}", run("id", &["-un"]), self.port),
+            ssh: words.map(str::to_owned).to_vec(),
+            services: [(name.to_owned(), service)].into(),
+        }
+    }
+}
+
+fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < SOON, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A server that has a busy worker, and its port.
+fn server() -> (Killed, u16) {
+    let program = "import os,socket,time\n\
+        s=socket.create_server(('127.0.0.1',0))\n\
+        parent=os.getpid()\n\
+        if os.fork()==0:\n\
+        \x20while os.getppid()==parent:\n\
+        \x20 for i in range(200000): pass\n\
+        \x20 time.sleep(0.001)\n\
+        \x20os._exit(0)\n\
+        print(s.getsockname()[1],flush=True)\n\
+        while True: time.sleep(1)\n";
+    let mut child = Command::new("python3")
+        .args(["-c", program])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3 is needed");
+    let mut line = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    (Killed(child), line.trim().parse().unwrap())
+}
+
+fn host(folder: &Path) -> LocalHost {
+    LocalHost::with_state_in(folder.to_owned())
+}
+
+fn watch(machine: RemoteMachine) -> Watch {
+    Watch {
+        remote: Some(machine),
+        ..Watch::default()
+    }
+}
+
+#[test]
+fn a_service_elsewhere_is_found_by_its_port_and_measured() {
+    let sshd = Sshd::start();
+    let (_server, port) = server();
+    let state = tempfile::tempdir().unwrap();
+    let mut host = host(state.path());
+    let service = Elsewhere {
+        port: Some(port),
+        ..Elsewhere::default()
+    };
+    host.watch(watch(sshd.machine("web", service)));
+    let mut samples = vec![host.sample()];
+    wait_for("CPU of the worker there", || {
+        samples.push(host.sample());
+        let findings = host.unwatched();
+        assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
+        let whole = summary(&samples)?;
+        Some(whole).filter(|whole| whole.services["web"].cpu_s > 0.2)
+    });
+    let whole = summary(&samples).unwrap();
+    let web = &whole.services["web"];
+    assert!(web.cpu_user_s > web.cpu_system_s, "{web:?}");
+    assert!(web.context_switches_per_s > 0.0, "{web:?}");
+    assert_eq!(
+        (web.processes_max, web.memory_kind),
+        (2, MemoryKind::Proportional)
+    );
+    assert!(
+        web.memory_max_bytes > 1 << 20 && web.open_files_max >= 4,
+        "{web:?}"
+    );
+    let remote = whole.remote.unwrap();
+    assert_eq!(remote.cores, whole.host.cores, "it is this very machine");
+    assert!(remote.memory_used_mean_bytes > 0.0 && remote.interfaces.contains_key("lo"));
+    assert!(samples.iter().all(|sample| sample.remote.is_some()));
+}
+
+#[test]
+fn a_pid_file_elsewhere_names_the_service() {
+    let sshd = Sshd::start();
+    let (server, _) = server();
+    let state = tempfile::tempdir().unwrap();
+    let file = state.path().join("it's a pid file");
+    fs::write(&file, format!("{}\n", server.0.id())).unwrap();
+    let mut host = host(state.path());
+    let follow = Follow {
+        pid_file: Some(file),
+        ..Follow::default()
+    };
+    host.watch(watch(sshd.machine("web", Elsewhere { port: None, follow })));
+    let sample = host.sample();
+    let findings = host.unwatched();
+    assert!(findings.is_empty(), "{findings:?}\n{}", sshd.log());
+    assert_eq!(sample.services["web"].processes, 2);
+}
+
+#[test]
+fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
+    let state = tempfile::tempdir().unwrap();
+    let mut host = host(state.path());
+    let sshd = Sshd::start();
+    let machine = sshd.machine("web", Elsewhere::default());
+    let nobody = RemoteMachine {
+        destination: format!("ssh://nobody@127.0.0.1:{}", free_port()),
+        ..machine.clone()
+    };
+    host.watch(watch(nobody));
+    assert!(host.sample().remote.is_none());
+    let findings = host.unwatched();
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].id, "telemetry-lost");
+    assert!(findings[0].text.contains("refused"), "{}", findings[0].text);
+    assert!(host.unwatched().is_empty(), "it is said once");
+
+    // A port on which nobody listens there.
+    let unheard = Elsewhere {
+        port: Some(free_port()),
+        ..Elsewhere::default()
+    };
+    host.watch(watch(sshd.machine("web", unheard)));
+    host.sample();
+    let findings = host.unwatched();
+    assert!(
+        findings[0].text.contains("nobody was seen to listen"),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
+    let mut sshd = Sshd::start();
+    let state = tempfile::tempdir().unwrap();
+    let mut host = host(state.path());
+    let machine = sshd.machine("web", Elsewhere::default());
+    host.watch(watch(machine.clone()));
+    assert!(host.sample().remote.is_some(), "{}", sshd.log());
+    let sessions = sessions_of(sshd.process.0.id());
+    assert!(!sessions.is_empty());
+    for pid in sessions {
+        // SAFETY: takes no pointers; the process descends from the server that this test started.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+    wait_for("the end of the connection", || {
+        host.sample().remote.is_none().then_some(())
+    });
+    let findings = host.unwatched();
+    assert!(findings[0].text.contains("ended"), "{findings:?}");
+    host.watch(watch(machine));
+    assert!(host.sample().remote.is_some(), "{}", sshd.log());
+    drop(host);
+    wait_for("the end of the shell there", || {
+        sessions_of(sshd.process.0.id()).is_empty().then_some(())
+    });
+    assert!(sshd.process.0.try_wait().unwrap().is_none());
+}
+
+/// What descends from a process, the shells of its sessions among them.
+fn sessions_of(root: u32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let mut next = vec![root.cast_signed()];
+    while let Some(pid) = next.pop() {
+        let path = format!("/proc/{pid}/task/{pid}/children");
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let children = text
+            .split_whitespace()
+            .filter_map(|word| word.parse::<i32>().ok());
+        for child in children {
+            found.push(child);
+            next.push(child);
+        }
+    }
+    found
+}

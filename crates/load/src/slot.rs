@@ -48,14 +48,10 @@ pub(crate) struct Slot {
     pub(crate) connection: Connection,
     /// The target that the connection leads to.
     pub(crate) target: u32,
-    /// The connection's number among all of the load's, if all workers opened theirs in turn.
-    pub(crate) number: u64,
-    /// The place of its source among those counted; 0 where there are none.
-    pub(crate) source: u64,
-    /// The PROXY protocol's header is still to be sent.
-    pub(crate) is_untold: bool,
+    /// The connection's number among all of its worker's, from 0; after 2^32 again.
+    pub(crate) number: u32,
     /// Requests that this connection has served.
-    pub(crate) served: u64,
+    pub(crate) served: u32,
     /// Requests that wait for the connection...
     pub(crate) waiting: u32,
     /// ...and those that it carries.
@@ -85,7 +81,8 @@ pub(crate) struct Slot {
     pub(crate) tls_began: Nanos,
     /// The rest after the next connect that fails.
     pub(crate) backoff: Nanos,
-    /// A buffer for ciphertext, while no send has it.
+    /// A buffer for what is sealed, framed or told, while no send has it. What is in it goes before
+    /// all else on the connection.
     pub(crate) spare: Vec<u8>,
 }
 
@@ -98,8 +95,6 @@ impl Slot {
             connection: Connection::new(),
             target: 0,
             number: 0,
-            source: 0,
-            is_untold: false,
             served: 0,
             waiting: 0,
             under_way: 0,

@@ -4,6 +4,9 @@
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use clap::Parser;
@@ -110,6 +113,32 @@ fn memory_of_requests_and_connections() {
     connections_take_few_bytes();
 }
 
+/// A server that reads to the end of a request's head, whatever comes before it, answers, and closes:
+/// one connection at a time on each of its threads, which end with the process.
+fn told() -> SocketAddr {
+    let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+    for _ in 0..8 {
+        let listener = listener.clone();
+        std::thread::spawn(move || {
+            while let Ok((mut stream, _)) = listener.accept() {
+                let mut read = Vec::new();
+                let mut piece = [0; 1024];
+                while !read.ends_with(b"close\r\n\r\n") {
+                    match stream.read(&mut piece) {
+                        Ok(length @ 1..) => read.extend_from_slice(&piece[..length]),
+                        _ => break,
+                    }
+                }
+                let is_told = read.starts_with(b"PROXY ") || read.starts_with(b"\r\n\r\n\0");
+                let status = if is_told { "200 OK" } else { "400 Bad" };
+                let head = "Content-Length: 0\r\nConnection: close";
+                let _ = write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n\r\n");
+            }
+        });
+    }
+    listener.local_addr().unwrap()
+}
+
 /// The most bytes that the workers of a load held at a time.
 fn most_held(url: &str, words: &str) -> i64 {
     HELD.store(0, Ordering::Relaxed);
@@ -160,6 +189,19 @@ fn requests_allocate_nothing() {
         assert!(
             more <= FOR_EACH_SLICE * slices,
             "{path} {words}: {more} allocations for 8000 requests in {slices} half seconds"
+        );
+    }
+    // Nor does the header of the PROXY protocol, of which each connection begins with another.
+    let address = told();
+    for words in [
+        "--proxy-protocol v1 --proxy-source 10.0.0.0/8,fd00::/64",
+        "--proxy-protocol v2",
+    ] {
+        let url = format!("http://{address}/");
+        let (more, slices) = more_for_more(&url, &format!("-c 8 -t 1 --no-keepalive {words}"));
+        assert!(
+            more <= FOR_EACH_SLICE * slices,
+            "{words}: {more} allocations for 8000 connections in {slices} half seconds"
         );
     }
     // Over TLS too, as records are opened and sealed in the worker's own buffers.

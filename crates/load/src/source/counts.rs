@@ -28,6 +28,12 @@ impl SourceCounts {
         }
     }
 
+    /// Whether there are sources to count.
+    #[inline]
+    pub(crate) fn is_counting(&self) -> bool {
+        !self.each.is_empty()
+    }
+
     fn of(&mut self, place: u64) -> &mut Counts {
         match self.each.get_mut(place as usize) {
             Some(counts) => counts,
@@ -41,11 +47,7 @@ impl SourceCounts {
     }
 
     /// A request ended.
-    #[inline]
     pub(crate) fn ended(&mut self, place: u64, outcome: Outcome) {
-        if self.each.is_empty() {
-            return;
-        }
         match outcome {
             Outcome::Ok => self.of(place)[1] += 1,
             other if other.is_failure() => self.of(place)[2] += 1,
@@ -68,7 +70,7 @@ impl SourceCounts {
 
     /// What the record says of it; nothing where no sources were given.
     pub(crate) fn summary(&self, sources: &Sources) -> Option<SourceUse> {
-        if self.each.is_empty() {
+        if !self.is_counting() {
             return None;
         }
         let named = self.each.iter().enumerate().filter_map(|(place, counts)| {
@@ -145,8 +147,8 @@ mod tests {
 
     #[test]
     fn without_sources_nothing_is_counted() {
-        let mut counts = SourceCounts::default();
-        counts.ended(0, Outcome::Ok);
+        let counts = SourceCounts::new(0);
+        assert!(!counts.is_counting());
         assert_eq!(counts.summary(&Sources::default()), None);
     }
 }

@@ -117,10 +117,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             body_bytes_in: received.body_bytes,
             bytes_out: pending.bytes_out,
         };
-        let source = slot.source;
+        let index = place.slot;
         let is_measured = self.recorder.ended(&exchange, outcome);
         if is_measured {
-            self.sources.ended(source, outcome);
+            self.count_request(index, outcome);
         }
         is_measured
     }

@@ -93,9 +93,9 @@ pub(crate) struct Worker<'run, S> {
     seats: Vec<Seat>,
     /// How many slots have seats: those that the load begins with.
     homes: u32,
-    /// The number that the next connection has among all of the load's, if all workers opened theirs
-    /// in turn.
-    next_connection: u64,
+    share: Share,
+    /// How many connections were begun; after 2^32 again from 0.
+    next_connection: u32,
     /// Seats that may take a request, the one that is free for longest first.
     free: VecDeque<u32>,
     /// None of them suits the next request.
@@ -147,7 +147,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .map(|seat| Seat::new(seat / streams, seat % streams))
                 .collect(),
             homes: slots,
-            next_connection: share.worker,
+            share,
+            next_connection: 0,
             free: in_turn.collect(),
             is_stuck: false,
             unstuck: Nanos::ZERO,

@@ -100,8 +100,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.sending || slot.send_failed || !slot.connection.is_multiplexed() {
             return;
         }
-        let mut out = self.take_buffer(index);
-        let slot = &mut self.slots[index as usize];
         let (seats, requests) = (&self.seats, &self.spec.requests);
         let body_of = |tag: u32| match &seats[(first + tag) as usize].pending {
             Some(pending) => {
@@ -110,6 +108,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
             None => &[],
         };
+        let mut out = std::mem::take(&mut slot.spare);
         slot.connection
             .take_frames(&mut out, &mut self.buffers, body_of);
         self.send_owned(index, out);
@@ -178,7 +177,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         match ending {
             Ending::Answered(outcome) => {
                 let slot = &mut self.slots[index as usize];
-                slot.served += 1;
+                slot.served = slot.served.saturating_add(1);
                 if self.negotiated.is_none() {
                     self.negotiated = Some(slot.connection.negotiated());
                 }

@@ -40,6 +40,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         slot.spare = buffer;
+        slot.spare.clear();
         if slot.connection.is_multiplexed() {
             self.send_frames(key.slot);
             self.unchoke(key.slot);
@@ -99,16 +100,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn connected(&mut self, index: u32, first: Sending, now: Nanos) {
         self.connect_deadlines.clear(index);
+        self.tell(index);
         let slot = &mut self.slots[index as usize];
         let target = &self.spec.targets[slot.target as usize];
         slot.backoff = Nanos::ZERO;
         let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
             slot.connection.open(self.spec.protocols);
             slot.state = State::Open;
-            let (connect, source) = (now.since(slot.connect_began), slot.source);
-            let is_alone = slot.connection.is_multiplexed() || slot.is_untold;
+            let connect = now.since(slot.connect_began);
+            let is_alone = slot.connection.is_multiplexed() || !slot.spare.is_empty();
             if self.recorder.connection_opened(now, connect, None) {
-                self.sources.connected(source);
+                self.count_connection(index);
             }
             let slot = &mut self.slots[index as usize];
             if slot.early == Early::No && !is_alone {
@@ -137,9 +139,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             took: now.since(slot.tls_began),
             resumed: slot.connection.is_resumed(),
         };
-        let source = slot.source;
         if self.recorder.connection_opened(now, connect, Some(tls)) {
-            self.sources.connected(source);
+            self.count_connection(index);
         }
         self.opened(index, now);
     }
@@ -210,7 +211,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if self.negotiated.is_none() {
             self.negotiated = Some(slot.connection.negotiated());
         }
-        slot.served += 1;
+        slot.served = slot.served.saturating_add(1);
         let sent_all = !slot.sending && !slot.send_failed;
         let seat = slot.seat;
         self.record(seat, outcome, now);

@@ -126,7 +126,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         slot.connect_began = now;
         slot.number = self.next_connection;
-        self.next_connection += u64::from(self.spec.threads);
+        self.next_connection = self.next_connection.wrapping_add(1);
         self.connect_deadlines
             .set(index, now + self.spec.connect_timeout);
         self.connect_again(index);
@@ -143,13 +143,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.is_choked = false;
         slot.is_suspect = false;
         slot.heard = Nanos::ZERO;
-        slot.is_untold = self.spec.sources.proxy().is_some();
+        slot.spare.clear();
         let target = &self.spec.targets[slot.target as usize];
-        slot.source = self.spec.sources.place(&target.peer, turn).unwrap_or(0);
         // In clear the request goes along with the connect, if it isn't held until all connections
         // are made; TLS, HTTP/2 and the PROXY protocol have something to say first.
-        let is_plain =
-            target.tls.is_none() && !self.spec.protocols.is_two_known() && !slot.is_untold;
+        let is_told = self.spec.sources.proxy().is_some();
+        let is_plain = target.tls.is_none() && !self.spec.protocols.is_two_known() && !is_told;
         let first = match &self.seats[slot.seat as usize].pending {
             Some(pending) if is_plain && slot.early == Early::No => {
                 Some(&self.spec.requests[pending.request as usize].bytes[..])
@@ -159,7 +158,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let route = Route {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
-            sends_in_a_row: target.sends_in_a_row || slot.is_untold,
+            sends_in_a_row: target.sends_in_a_row || is_told,
             is_kept: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route, first);
@@ -179,7 +178,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         if slot.connection.is_tls() {
             self.send_ciphertext(index);
-        } else if slot.is_untold {
+        } else if !slot.spare.is_empty() {
             self.send_told(index, &request.bytes);
         } else {
             let key = slot.key(index);
@@ -214,8 +213,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Some(pending) => &self.spec.requests[pending.request as usize].bytes,
             None => &[],
         };
-        let mut out = self.take_buffer(index);
-        let slot = &mut self.slots[index as usize];
+        let mut out = std::mem::take(&mut slot.spare);
         slot.connection.take_out(request, &mut out);
         self.send_owned(index, out);
     }

@@ -1,5 +1,7 @@
 //! What goes before a connection's first bytes: the header of the PROXY protocol, which says for whom
-//! the connection was made. It shares a send with them, so that a server finds both at once.
+//! the connection was made, and shares a send with them; and who is counted as the connection's source.
+
+use prony_record::Outcome;
 
 use super::Worker;
 use crate::proxy::Begun;
@@ -11,42 +13,62 @@ use crate::source::Turn;
 const ALONG: usize = 16 * 1024;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Whose turn it is on a slot's present connection.
+    /// Whose turn it is on a slot's present connection: workers take turns, with connections as with
+    /// virtual users.
     pub(super) fn turn(&self, index: u32) -> Turn {
-        let number = self.slots[index as usize].number;
-        let workers = u64::from(self.spec.threads);
-        // A worker has each number that leaves the same remainder, of connections as of users.
-        let home = u64::from(index % self.homes);
+        let among_all = |number: u32| u64::from(number) * self.share.of + self.share.worker;
         Turn {
-            connection: number,
-            user: home * workers + number % workers,
+            connection: among_all(self.slots[index as usize].number),
+            user: among_all(index % self.homes),
             seed: self.spec.seed,
         }
     }
 
-    /// The slot's buffer: empty, or with the header where that is still to be sent.
-    pub(super) fn take_buffer(&mut self, index: u32) -> Vec<u8> {
-        let slot = &mut self.slots[index as usize];
-        let mut out = std::mem::take(&mut slot.spare);
-        out.clear();
-        if std::mem::take(&mut slot.is_untold)
-            && let Some(proxy) = self.spec.sources.proxy()
+    /// The place among the sources counted of that which a slot's connection has.
+    fn place(&self, index: u32) -> Option<u64> {
+        let target = self.slots[index as usize].target;
+        let peer = &self.spec.targets[target as usize].peer;
+        self.spec.sources.place(peer, self.turn(index))
+    }
+
+    /// A connection was opened in the measured part.
+    pub(super) fn count_connection(&mut self, index: u32) {
+        if self.sources.is_counting()
+            && let Some(place) = self.place(index)
         {
-            let target = &self.spec.targets[slot.target as usize];
-            let local = match proxy.tells_others() {
-                true => None,
-                false => self.sockets.local_address(slot.key(index)),
-            };
-            let begun = Begun::to(target, local);
-            let order = self.spec.sources.order();
-            proxy.write(begun, self.turn(index), order, &mut out);
+            self.sources.connected(place);
         }
-        out
+    }
+
+    /// A request that belongs to the measured part ended on a slot's connection.
+    #[inline]
+    pub(super) fn count_request(&mut self, index: u32, outcome: Outcome) {
+        if self.sources.is_counting()
+            && let Some(place) = self.place(index)
+        {
+            self.sources.ended(place, outcome);
+        }
+    }
+
+    /// Puts the header of a connection that stands where it goes before all else.
+    pub(super) fn tell(&mut self, index: u32) {
+        let Some(proxy) = self.spec.sources.proxy() else {
+            return;
+        };
+        let turn = self.turn(index);
+        let slot = &mut self.slots[index as usize];
+        let target = &self.spec.targets[slot.target as usize];
+        let local = match proxy.tells_others() {
+            true => None,
+            false => self.sockets.local_address(slot.key(index)),
+        };
+        let begun = Begun::to(target, local);
+        proxy.write(begun, turn, self.spec.sources.order(), &mut slot.spare);
     }
 
     /// Sends the header, and with it a request in clear, or its beginning.
     pub(super) fn send_told(&mut self, index: u32, request: &[u8]) {
-        let mut out = self.take_buffer(index);
+        let mut out = std::mem::take(&mut self.slots[index as usize].spare);
         out.extend_from_slice(&request[..request.len().min(ALONG)]);
         self.send_owned(index, out);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_load::{LoadOptions, quantity};
 
+use crate::doctor::DoctorArgs;
 use crate::origin;
 
 /// A load generator, and an experiment lab that says which server set-up is faster, by how much,
@@ -52,6 +53,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run the server that is built in: known bodies, delays, freezes and faults
     Origin(OriginArgs),
+    /// Say why a running server, or this machine as a generator, might be slow
+    Doctor(DoctorArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of prony, or of one of its commands

@@ -8,6 +8,7 @@ mod adapt;
 mod arguments;
 mod compare;
 mod demo;
+mod doctor;
 mod ending;
 mod experiment;
 mod init;
@@ -32,6 +33,11 @@ use arguments::Command;
 use ending::{Ending, Failure};
 
 fn main() -> ExitCode {
+    // The doctor starts this program again, to try a library in it.
+    #[cfg(target_os = "linux")]
+    if let Some(status) = prony_experiment::doctor::crypto::run_if_asked() {
+        return status;
+    }
     let command = match parsing::parse() {
         Ok(command) => command,
         Err(status) => return status,
@@ -55,6 +61,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Study(typed) => study::run(&typed),
         Command::Report(typed) => report::run(&typed),
         Command::Origin(typed) => origin::run(typed),
+        Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),
     }

@@ -4,6 +4,7 @@
 //! the experiment folder. It reaches machines through one trait, [`host::Host`], and never formats
 //! anything for people to read.
 
+pub mod doctor;
 pub mod environment;
 pub mod host;
 pub mod place;

@@ -7,6 +7,7 @@
 
 mod chart;
 pub mod csv;
+pub mod doctor_view;
 mod experiment;
 pub mod folder;
 pub mod html;

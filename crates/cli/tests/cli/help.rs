@@ -16,6 +16,7 @@ const COMMANDS: &[&[&str]] = &[
     &["study", "run"],
     &["report"],
     &["origin"],
+    &["doctor"],
     &["completions"],
     &["man"],
 ];
@@ -60,7 +61,6 @@ fn the_short_flag_says_the_same_and_the_version_is_told() {
 fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
     let room = Room::new();
     let unbuilt: &[(&str, &[&str])] = &[
-        ("prony doctor", &["doctor", "--json"]),
         ("prony agent", &["agent"]),
         ("prony fleet", &["fleet", "list"]),
         ("prony hey", &["hey", "-n", "1", "http://localhost/"]),

@@ -1,6 +1,7 @@
 //! The finished program, run as people run it: arguments in; status, streams and files out.
 
 mod compares;
+mod doctor;
 mod help;
 mod interrupts;
 mod loads;

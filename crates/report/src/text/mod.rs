@@ -1,9 +1,11 @@
 //! What a terminal shows: plain lines, coloured if asked.
 
+mod doctor;
 mod load;
 mod paint;
 mod verdict;
 
+pub use doctor::doctor;
 pub use load::load_summary;
 pub use verdict::verdict;
 

@@ -1,0 +1,286 @@
+//! `prony doctor` against real servers. They want root, and what `cargo xtask test` installs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::running::{Room, SOON};
+
+/// A server in the foreground; dropping it kills it and its children.
+struct Server(Child);
+
+impl Server {
+    /// Starts a program of the system's in its own process group.
+    fn start(room: &Room, program: &str, args: &[&str], variables: &[(&str, &str)]) -> Server {
+        let child = Command::new(program)
+            .args(args)
+            .envs(variables.iter().copied())
+            .current_dir(room.path(""))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(room.path("server.err")).unwrap())
+            .process_group(0)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{program} (cargo xtask test installs it): {error}"));
+        Server(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Waits until it has this many children: it has read its settings then.
+    fn with_children(mut self, room: &Room, children: usize) -> Server {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid());
+        let began = Instant::now();
+        loop {
+            let now = fs::read_to_string(&path).unwrap_or_default();
+            if now.split_whitespace().count() >= children {
+                return self;
+            }
+            let ended = self.0.try_wait().unwrap();
+            let said = room.read("server.err");
+            assert!(
+                ended.is_none() && began.elapsed() < SOON,
+                "{ended:?}: {said}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// It listens on a UNIX socket: nothing here connects, and no port can be taken.
+fn nginx(room: &Room, variables: &[(&str, &str)]) -> Server {
+    let text = format!(
+        "daemon off; user root; pid {0}/pid; error_log stderr; worker_processes 2;\n\
+         events {{ include events.conf; }}\n\
+         http {{ access_log off; server {{ listen unix:{0}/web; return 200 x; }} }}\n",
+        room.path("").display()
+    );
+    room.write("nginx.conf", &text);
+    room.write("events.conf", "worker_connections 256;\n");
+    let conf = room.path("nginx.conf");
+    let args = ["-c", conf.to_str().unwrap()];
+    Server::start(room, "/usr/sbin/nginx", &args, variables).with_children(room, 2)
+}
+
+/// What the doctor says of a server, checked against the schema.
+fn seen(room: &Room, pid: &str) -> Value {
+    room.run(&["doctor", "--pid", pid, "--json", "seen.json"])
+        .expect(0);
+    let report = room.json("seen.json");
+    let schema =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/prony.doctor-1.schema.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(schema).unwrap()).unwrap();
+    if let Err(error) = jsonschema::validate(&schema, &report) {
+        panic!("{error}: {report:#}");
+    }
+    report["subjects"][0].clone()
+}
+
+/// The level of the first line of this name.
+fn level<'s>(subject: &'s Value, id: &str) -> Option<&'s str> {
+    line(subject, id)?["level"].as_str()
+}
+
+fn line<'s>(subject: &'s Value, id: &str) -> Option<&'s Value> {
+    let lines = subject["lines"].as_array()?;
+    lines.iter().find(|line| line["id"] == id)
+}
+
+#[test]
+fn a_usual_nginx_is_accelerated_and_its_settings_are_read() {
+    let room = Room::new();
+    let server = nginx(&room, &[]);
+    let subject = seen(&room, &server.pid());
+    let crypto = &subject["crypto"];
+    let library = crypto["library"].as_str().unwrap();
+    assert!(library.contains("libcrypto.so"), "{subject:#}");
+    assert!(crypto["version"].as_str().unwrap().starts_with("OpenSSL "));
+    // The system's library knows the instructions wherever the processor has them.
+    let has_aes = fs::read_to_string("/proc/cpuinfo")
+        .unwrap()
+        .contains(" aes");
+    if has_aes {
+        assert_eq!(crypto["acceleration"], "used", "{subject:#}");
+        assert!(crypto["ratio"].as_f64().unwrap() > 2.0, "{subject:#}");
+        assert_eq!(level(&subject, "crypto-accelerated"), Some("ok"));
+    } else {
+        assert_eq!(crypto["acceleration"], "not-on-this-processor");
+    }
+    let algorithms = crypto["speeds"].as_array().unwrap().len();
+    assert_eq!(algorithms, 7, "{subject:#}");
+    let connections = line(&subject, "nginx-worker-connections").unwrap();
+    assert!(
+        connections["seen"]
+            .as_str()
+            .unwrap()
+            .starts_with("256 for each of 2 workers")
+    );
+    assert_eq!(connections["level"], "warning");
+}
+
+#[test]
+fn an_nginx_that_runs_masked_is_named_though_it_wiped_its_environment() {
+    if !fs::read_to_string("/proc/cpuinfo")
+        .unwrap()
+        .contains(" aes")
+    {
+        eprintln!("this processor has no AES instructions that could be masked");
+        return;
+    }
+    let room = Room::new();
+    let server = nginx(&room, &[("OPENSSL_ia32cap", "~0x200000200000000")]);
+    let subject = seen(&room, &server.pid());
+    let crypto = &subject["crypto"];
+    assert_eq!(crypto["acceleration"], "masked", "{subject:#}");
+    assert_eq!(level(&subject, "crypto-unaccelerated"), Some("error"));
+    let aes = &crypto["speeds"][0];
+    assert_eq!(aes["algorithm"], "aes-128-gcm");
+    let rate = |state: &str| aes[state].as_f64().unwrap();
+    assert!(rate("on") / rate("as_server") > 2.0, "{aes}");
+    let text = room.run(&["doctor", "--pid", &server.pid()]).expect(0).out;
+    assert!(text.contains("crypto-unaccelerated: "), "{text}");
+    assert!(text.contains("no AES-NI, no PCLMULQDQ"), "{text}");
+}
+
+#[test]
+fn haproxy_s_and_apache_s_caps_are_named() {
+    let room = Room::new();
+    let text = format!(
+        "global\n maxconn 77\n nbthread 1\n master-worker\ndefaults\n timeout client 1s\n timeout \
+         connect 1s\n timeout server 1s\nfrontend web\n mode http\n bind unix@{}/haproxy\n",
+        room.path("").display()
+    );
+    room.write("haproxy.cfg", &text);
+    let args = ["-f", "haproxy.cfg"];
+    let haproxy = Server::start(&room, "/usr/sbin/haproxy", &args, &[]).with_children(&room, 1);
+    // A relative path is the server's own affair; its folder is read from the process.
+    let subject = seen(&room, &haproxy.pid());
+    let maxconn = line(&subject, "haproxy-maxconn").unwrap_or_else(|| panic!("{subject:#}"));
+    assert_eq!(
+        (&maxconn["level"], &maxconn["seen"]),
+        (&"warning".into(), &"77 in global".into())
+    );
+    drop(haproxy);
+
+    let modules = "/usr/lib/apache2/modules";
+    let text = format!(
+        "ServerRoot {0}\nServerName x\nDefaultRuntimeDir {0}\nPidFile {0}/apache.pid\nListen 127.0.0.1:{1}\n\
+         ErrorLog {0}/apache.log\n\
+         LoadModule mpm_event_module {modules}/mod_mpm_event.so\n\
+         LoadModule authz_core_module {modules}/mod_authz_core.so\nUser #65534\nGroup #65534\n\
+         Include limits.conf\n",
+        room.path("").display(),
+        free_port(),
+    );
+    room.write("apache.conf", &text);
+    room.write(
+        "limits.conf",
+        "ThreadsPerChild 10\nServerLimit 3\nMaxRequestWorkers 40\nStartServers 1\n",
+    );
+    let conf = room.path("apache.conf");
+    let args = ["-DFOREGROUND", "-f", conf.to_str().unwrap()];
+    let apache = Server::start(&room, "/usr/sbin/apache2", &args, &[]).with_children(&room, 1);
+    let subject = seen(&room, &apache.pid());
+    let workers =
+        line(&subject, "apache-max-request-workers").unwrap_or_else(|| panic!("{subject:#}"));
+    assert!(
+        workers["seen"]
+            .as_str()
+            .unwrap()
+            .starts_with("30 requests at once"),
+        "{workers}"
+    );
+    assert_eq!(level(&subject, "apache-server-limit"), Some("warning"));
+    // No module of this one needs a libcrypto, and that is no failure.
+    assert_eq!(subject["crypto"]["library"], Value::Null);
+}
+
+/// Apache takes no port 0 and no UNIX socket.
+fn free_port() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
+}
+
+#[test]
+fn a_process_that_is_not_there_is_a_mistake() {
+    let room = Room::new();
+    let said = room.run(&["doctor", "--pid", "1073741824"]).expect(2);
+    assert_eq!(said.out, "");
+    assert!(
+        said.err.contains("there is no process 1073741824"),
+        "{}",
+        said.err
+    );
+    for wrong in ["0", "-1", "nginx"] {
+        room.run(&["doctor", &format!("--pid={wrong}")]).expect(2);
+    }
+}
+
+#[test]
+fn without_root_what_can_not_be_read_is_said() {
+    let room = Room::new();
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "this test starts a server as root and looks at it as nobody: run it as root"
+    );
+    let server = nginx(&room, &[]);
+    // Nobody can't reach this program where it lies.
+    let program = Path::new("/tmp").join(format!("prony-doctor-{}", std::process::id()));
+    fs::copy(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let said = Command::new(&program)
+        .args(["doctor", "--pid", &server.pid()])
+        .current_dir("/")
+        .uid(65534)
+        .gid(65534)
+        .output();
+    fs::remove_file(&program).unwrap();
+    let said = said.unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert_eq!(
+        said.status.code(),
+        Some(0),
+        "{text}{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+    for hidden in [
+        "its cryptography",
+        "its listening sockets",
+        "the settings in",
+    ] {
+        assert!(
+            text.contains(&format!("unknown  {hidden}")),
+            "{hidden}: {text}"
+        );
+    }
+}
+
+#[test]
+fn this_machine_is_looked_at_alone() {
+    let room = Room::new();
+    let said = room.run(&["doctor", "--json", "-"]).expect(0);
+    let report: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(report["schema"], "prony.doctor/1");
+    let subjects = report["subjects"].as_array().unwrap();
+    assert_eq!(
+        (subjects.len(), &subjects[0]["kind"]),
+        (1, &"machine".into())
+    );
+    let all = room.run(&["doctor", "--all"]).expect(0).out;
+    assert!(all.contains("ok       ") && !all.contains("--all"), "{all}");
+}

@@ -1,0 +1,378 @@
+//! A server's listening sockets: how many connections may wait there, how many do, and how many
+//! were turned away.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
+use procfs::process::{FDTarget, Process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::line::{Level, Seen, Topic, thousands};
+use super::process::Server;
+
+/// A load of more connections than this at once is not unusual; a shorter queue overflows in a burst
+/// of new connections.
+const LEAST_BACKLOG: u32 = 1024;
+/// One answer of the kernel's is never longer.
+const ANSWER_BYTES: usize = 64 << 10;
+
+const BACKLOG: Topic = Topic {
+    id: "listen-backlog",
+    expected: "room for as many connections as a load opens at once, 1,024 or more",
+    why: "finished handshakes wait here until the server accepts them; when it is full the kernel \
+        drops them, and the client tries again after a second: a response time of 1 s that no \
+        server log shows",
+    change: "raise the backlog of the server, and net.core.somaxconn, which caps it",
+    source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
+};
+
+const QUEUE: Topic = Topic {
+    id: "accept-queue",
+    expected: "next to nothing waiting",
+    why: "the server does not accept as fast as connections arrive",
+    change: "more workers, reuseport, or a longer backlog if bursts are the reason",
+    source: "ss(8), Recv-Q of listening sockets; listen(2)",
+};
+
+const OVERFLOWS: Topic = Topic {
+    id: "listen-overflows",
+    expected: "none",
+    why: "each was a connection that the kernel turned away because a queue was full; its client \
+        waits a second and tries again, or gives up",
+    change: "raise the listener's backlog and net.core.somaxconn, or add workers; watch it with \
+        nstat -az TcpExtListenOverflows",
+    source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
+};
+
+/// What counts turned-away connections, of one network namespace, since it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Turned {
+    overflows: u64,
+    drops: u64,
+}
+
+impl Turned {
+    /// The counters of a process's network namespace; `None` where they can't be read.
+    pub(super) fn of(pid: i32) -> Option<Turned> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/net/netstat")).ok()?;
+        Turned::parse(&text)
+    }
+
+    /// From lines that come in pairs: names, then values, both after `TcpExt:`.
+    fn parse(netstat: &str) -> Option<Turned> {
+        let mut lines = netstat
+            .lines()
+            .filter_map(|line| line.strip_prefix("TcpExt:"));
+        let (names, values) = (lines.next()?, lines.next()?);
+        let value = |name: &str| {
+            let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+            pairs
+                .find(|(candidate, _)| *candidate == name)?
+                .1
+                .parse()
+                .ok()
+        };
+        Some(Turned {
+            overflows: value("ListenOverflows")?,
+            drops: value("ListenDrops")?,
+        })
+    }
+}
+
+/// One listening socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listener {
+    address: SocketAddr,
+    waiting: u32,
+    backlog: u32,
+    inode: u32,
+}
+
+/// What is to be said of a server's listening sockets; `before` are the counters of a moment ago,
+/// `seconds` how long ago that was.
+pub(super) fn look(server: &Server, before: Option<Turned>, seconds: f64) -> Seen {
+    let mut seen = Seen::default();
+    match (before, Turned::of(server.pid)) {
+        (Some(before), Some(now)) => turned_away(before, now, seconds, &mut seen),
+        _ => seen.unknown(
+            "connections that were turned away",
+            "its netstat can't be read",
+        ),
+    }
+    let inodes = match sockets(server) {
+        Ok(inodes) => inodes,
+        Err(why) => {
+            seen.unknown("its listening sockets", why);
+            return seen;
+        }
+    };
+    let listeners = match listeners_of(server.pid) {
+        Ok(listeners) => listeners,
+        Err(error) => {
+            let why = format!("the kernel's list of sockets can't be read: {error}");
+            seen.unknown("its listening sockets", why);
+            return seen;
+        }
+    };
+    let own: Vec<Listener> = listeners
+        .into_iter()
+        .filter(|listener| inodes.contains(&u64::from(listener.inode)))
+        .collect();
+    judge(&own, somaxconn(server.pid), &mut seen);
+    seen
+}
+
+fn turned_away(before: Turned, now: Turned, seconds: f64, seen: &mut Seen) {
+    let grown =
+        now.overflows.saturating_sub(before.overflows) + now.drops.saturating_sub(before.drops);
+    let text = format!(
+        "{} overflows and {} drops in its network namespace since that began, {} of them in the \
+         last {seconds:.0} s",
+        thousands(now.overflows),
+        thousands(now.drops),
+        thousands(grown)
+    );
+    let level = match (grown, now.overflows.max(now.drops)) {
+        (0, 0) => Level::Ok,
+        (0, _) => Level::Note,
+        _ => Level::Error,
+    };
+    seen.line(OVERFLOWS.line(level, text));
+}
+
+/// A line for each listener that isn't as it should be, one for all the others.
+fn judge(listeners: &[Listener], somaxconn: Option<u32>, seen: &mut Seen) {
+    let mut fine = Vec::new();
+    for listener in listeners {
+        let Listener {
+            address,
+            waiting,
+            backlog,
+            ..
+        } = listener;
+        if *waiting > 0 && waiting * 2 >= *backlog {
+            let text = format!("{waiting} of {backlog} connections wait at {address}");
+            let level = match waiting >= backlog {
+                true => Level::Error,
+                false => Level::Warning,
+            };
+            seen.line(QUEUE.line(level, text));
+        }
+        let cap = somaxconn.map_or(String::new(), |cap| format!(" (somaxconn is {cap})"));
+        let text = format!("{address}: {backlog}{cap}");
+        if *backlog >= LEAST_BACKLOG {
+            fine.push(text);
+            continue;
+        }
+        let line = BACKLOG.line(Level::Note, text);
+        let capped = somaxconn.is_some_and(|cap| *backlog >= cap);
+        let change = match capped {
+            true => format!(
+                "sysctl -w net.core.somaxconn=4096 in its network namespace, then a longer backlog \
+                 in the server, which starts again ({BY_SERVER})"
+            ),
+            false => format!("a longer backlog in the server: {BY_SERVER}"),
+        };
+        seen.line(line.changed_by(change));
+    }
+    if !fine.is_empty() {
+        seen.line(BACKLOG.line(Level::Ok, fine.join(", ")));
+    }
+}
+
+/// What each server calls its backlog.
+const BY_SERVER: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
+    backlog 4096; php-fpm: listen.backlog = 4096";
+
+/// The cap of backlogs, in the process's network namespace.
+fn somaxconn(pid: i32) -> Option<u32> {
+    let text = in_network_of(pid, || {
+        std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+    });
+    text.ok()?.trim().parse().ok()
+}
+
+/// The inodes of all the sockets that the server's processes have open.
+fn sockets(server: &Server) -> Result<HashSet<u64>, String> {
+    let mut inodes = HashSet::new();
+    let mut hidden = None;
+    for pid in &server.family {
+        match Process::new(*pid).and_then(|process| process.fd()) {
+            Ok(files) => inodes.extend(files.flatten().filter_map(|file| match file.target {
+                FDTarget::Socket(inode) => Some(inode),
+                _ => None,
+            })),
+            Err(error) => hidden = Some(error),
+        }
+    }
+    match hidden {
+        Some(_) if inodes.is_empty() => {
+            Err("its open files can't be read; run it as root or as the process's user".to_owned())
+        }
+        _ => Ok(inodes),
+    }
+}
+
+/// Runs something in a process's network namespace, on a thread that ends with it. In prony's own
+/// namespace no permission is needed.
+fn in_network_of<T: Send>(pid: i32, look: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let theirs = format!("/proc/{pid}/ns/net");
+    if std::fs::read_link(&theirs)? == std::fs::read_link("/proc/self/ns/net")? {
+        return look();
+    }
+    let namespace = File::open(theirs)?;
+    std::thread::scope(|scope| {
+        let entered = scope.spawn(move || {
+            use std::os::fd::AsFd;
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            look()
+        });
+        let failed = || Err(io::Error::other("the thread that looked there ended"));
+        entered.join().unwrap_or_else(|_| failed())
+    })
+}
+
+fn listeners_of(pid: i32) -> io::Result<Vec<Listener>> {
+    in_network_of(pid, || {
+        let mut all = listeners(AF_INET, SocketId::new_v4())?;
+        all.extend(listeners(AF_INET6, SocketId::new_v6())?);
+        Ok(all)
+    })
+}
+
+/// Every listening TCP socket of one family in the thread's network namespace (sock_diag(7)).
+fn listeners(family: u8, socket_id: SocketId) -> io::Result<Vec<Listener>> {
+    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
+    socket.bind_auto()?;
+    let request = InetRequest {
+        family,
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::LISTEN,
+        socket_id,
+    };
+    let mut message = NetlinkMessage::from(SockDiagMessage::InetRequest(request));
+    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    socket.send(&bytes, 0)?;
+    let mut found = Vec::new();
+    loop {
+        let mut answer = Vec::with_capacity(ANSWER_BYTES);
+        socket.recv(&mut answer, 0)?;
+        if answer.is_empty() || read(&answer, &mut found)? {
+            return Ok(found);
+        }
+    }
+}
+
+/// Reads one answer; whether it was the last.
+fn read(answer: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
+    let mut rest = answer;
+    while !rest.is_empty() {
+        let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest);
+        let message = message.map_err(|error| io::Error::other(error.to_string()))?;
+        match message.payload {
+            NetlinkPayload::Done(_) => return Ok(true),
+            NetlinkPayload::Error(error) => return Err(error.to_io()),
+            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
+                let id = &socket.header.socket_id;
+                found.push(Listener {
+                    address: SocketAddr::new(id.source_address, id.source_port),
+                    waiting: socket.header.recv_queue,
+                    backlog: socket.header.send_queue,
+                    inode: socket.header.inode,
+                });
+            }
+            _ => {}
+        }
+        // Messages begin at multiples of four.
+        let length = (message.header.length as usize).next_multiple_of(4).max(4);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_listener_is_found_with_its_backlog() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let all = listeners_of(own).unwrap();
+        let found = all.iter().find(|l| l.address.port() == port).unwrap();
+        // What Rust's library asks for.
+        assert_eq!((found.backlog, found.waiting), (128, 0));
+        let server = Server::of(own).unwrap();
+        assert!(sockets(&server).unwrap().contains(&u64::from(found.inode)));
+    }
+
+    fn listener(waiting: u32, backlog: u32) -> Listener {
+        Listener {
+            address: "127.0.0.1:80".parse().unwrap(),
+            waiting,
+            backlog,
+            inode: 1,
+        }
+    }
+
+    #[test]
+    fn short_backlogs_and_full_queues_are_told_apart() {
+        let brief = |listener, cap| {
+            let mut seen = Seen::default();
+            judge(&[listener], Some(cap), &mut seen);
+            let lines = seen.lines.iter().map(|line| (line.id, line.level));
+            (
+                lines.collect::<Vec<_>>(),
+                seen.lines.last().unwrap().change.clone(),
+            )
+        };
+        let (lines, _) = brief(listener(0, 4096), 4096);
+        assert_eq!(lines, [("listen-backlog", Level::Ok)]);
+        let (lines, change) = brief(listener(511, 511), 4096);
+        let expected = [
+            ("accept-queue", Level::Error),
+            ("listen-backlog", Level::Note),
+        ];
+        assert_eq!(lines, expected);
+        assert!(!change.contains("somaxconn"), "{change}");
+        let (_, change) = brief(listener(0, 128), 128);
+        assert!(change.contains("net.core.somaxconn"), "{change}");
+    }
+
+    #[test]
+    fn overflows_that_go_on_are_an_error() {
+        let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 5 7\n";
+        let now = Turned::parse(text).unwrap();
+        assert_eq!(
+            now,
+            Turned {
+                overflows: 5,
+                drops: 7
+            }
+        );
+        assert_eq!(Turned::parse("IpExt: a\nIpExt: 1\n"), None);
+        let level = |before| {
+            let mut seen = Seen::default();
+            turned_away(before, now, 1.0, &mut seen);
+            seen.lines[0].level
+        };
+        assert_eq!(level(now), Level::Note);
+        assert_eq!(level(Turned::default()), Level::Error);
+        let mut seen = Seen::default();
+        turned_away(Turned::default(), Turned::default(), 1.0, &mut seen);
+        assert_eq!(seen.lines[0].level, Level::Ok);
+    }
+}

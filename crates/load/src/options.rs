@@ -178,16 +178,16 @@ pub struct LoadOptions {
         help_heading = "Connection"
     )]
     pub source: Vec<SourceRange>,
-    /// Which of the addresses a connection gets: the next, a random one, or always the same for the same virtual user (one of --connections) [default: round-robin]
+    /// How a connection's source is chosen; per-user: each of --connections keeps its own [default: round-robin]
     #[arg(long, value_name = "ORDER", value_enum, help_heading = "Connection")]
     pub source_order: Option<SourceOrder>,
-    /// Begin each connection with a PROXY protocol header that tells its own address, or one of --proxy-source
+    /// Begin each connection with a PROXY protocol header, which tells its own address
     #[arg(long, value_name = "VERSION", value_enum, help_heading = "Connection")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Tell these addresses in the PROXY protocol header; they need not be this machine's; repeatable
+    /// Tell these addresses instead, written like those of --source and anybody's; repeatable
     #[arg(
         long,
-        value_name = "ADDR|CIDR|FIRST-LAST",
+        value_name = "ADDRS",
         value_delimiter = ',',
         requires = "proxy_protocol",
         help_heading = "Connection"

@@ -260,6 +260,17 @@ fn sources_are_a_list_and_are_checked_with_the_plan() {
     let load = resolved(&plan, "1").load;
     assert_eq!(load.flags.source.len(), 2);
     assert!(load.words().contains(&"--source=127.0.0.8/30".to_owned()));
+    let told = "source_order = \"per-user\"\nproxy_protocol = \"v2\"\n\
+                proxy_source = [\"10.0.0.0/8\", \"fd00::1\"]";
+    let load = resolved(&study.read(&with(told)).unwrap(), "1").load;
+    assert_eq!(load.flags.proxy_source.len(), 2);
+    for word in ["--source-order=per-user", "--proxy-protocol=v2"] {
+        assert!(load.words().contains(&word.to_owned()), "{word}");
+    }
+    let error = study
+        .read(&with("proxy_source = \"10.0.0.1\""))
+        .unwrap_err();
+    assert!(error.to_string().contains("proxy-protocol"), "{error}");
     for (source, reason) in [("127.0.0.9/30", "within a network"), ("::1", "family")] {
         let error = study
             .read(&with(&format!("source = \"{source}\"")))

@@ -85,6 +85,8 @@ metrics! {
     ServerCpuSystemPercent = "server_cpu_system_percent", "system CPU of the server", Percent, Lower, Ratio, Result;
     /// Context switches of the services' threads for each request.
     ContextSwitchesPerRequest = "context_switches_per_request", "context switches per request", Count, Neither, Ratio, Cost;
+    /// Instructions of the processor for each request, of services that have them counted.
+    InstructionsPerRequest = "instructions_per_request", "instructions per request", Count, Neither, Ratio, Cost;
     /// Resident memory of the services, bytes.
     ServerMemoryBytes = "server_memory_bytes", "server memory", Bytes, Lower, Ratio, Aside;
     /// What the target's place sends, bits a second.

@@ -90,7 +90,9 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     values.insert(Metric::ServerCpuUsPerRequest, cpu_us(user + system));
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
-    let softirq_us_per_s = telemetry.host.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
+    // Where the services run elsewhere, so does the network's work for them.
+    let machine = telemetry.remote.as_ref().unwrap_or(&telemetry.host);
+    let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,
         per_request(softirq_us_per_s),
@@ -100,8 +102,14 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
         Metric::ContextSwitchesPerRequest,
         per_request(switches_per_s),
     );
+    let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
+    // A sum without one of the services would compare unlike things.
+    let instructions = telemetry.services.values();
+    let instructions: Option<u64> = instructions.map(|s| s.hardware?.instructions).sum();
+    if let Some(instructions) = instructions {
+        values.insert(Metric::InstructionsPerRequest, counted(instructions));
+    }
     if let Some(service) = telemetry.services.get(target) {
-        let counted = |n: u64| per_request(n as f64 / telemetry.elapsed_s);
         let (network, tcp) = (&service.network, &service.tcp);
         // An interface that others use too says nothing of this service's requests.
         if !network.shared {
@@ -122,11 +130,41 @@ mod tests {
     use super::*;
 
     #[test]
+    fn instructions_are_those_of_all_services_or_of_none() {
+        let service = |instructions: Option<u64>| ServiceSummary {
+            hardware: instructions.map(|instructions| crate::telemetry::Hardware {
+                instructions: Some(instructions),
+                ..Default::default()
+            }),
+            ..ServiceSummary::default()
+        };
+        let mut record = Record::default();
+        (record.totals.started, record.totals.ok) = (100, 100);
+        record.totals.elapsed_s = 2.0;
+        let per_request = |services: [Option<u64>; 2]| {
+            let names = ["web", "app"].map(str::to_owned);
+            let summary = Summary {
+                elapsed_s: 2.0,
+                services: names.into_iter().zip(services.map(service)).collect(),
+                ..Summary::default()
+            };
+            let values = values(&record, Some(&summary), "web");
+            values.get(&Metric::InstructionsPerRequest).copied()
+        };
+        assert_eq!(per_request([Some(4_000), Some(1_000)]), Some(50.0));
+        assert_eq!(per_request([Some(4_000), None]), None);
+    }
+
+    #[test]
     fn a_total_time_is_that_of_all_requests() {
         let mut record = Record::default();
         (record.totals.started, record.totals.ok) = (300, 300);
         record.totals.elapsed_s = 7.5;
-        let total = |record: &Record| values(record, None, "web").get(&Metric::TotalTimeUs).copied();
+        let total = |record: &Record| {
+            values(record, None, "web")
+                .get(&Metric::TotalTimeUs)
+                .copied()
+        };
         assert_eq!(total(&record), None, "it ended by the clock");
         record.load.requests = Some(300);
         assert_eq!(total(&record), Some(7.5e6));

@@ -91,16 +91,6 @@ pub struct HostSummary {
     pub hardware: Option<Hardware>,
 }
 
-impl HostSummary {
-    /// The part of the machine's working time that went to soft interrupts, 0 to 1; `None` if it
-    /// did nothing.
-    #[must_use]
-    pub fn softirq_share(&self) -> Option<f64> {
-        let busy_s = self.cpu_user_s + self.cpu_system_s + self.cpu_softirq_s + self.cpu_irq_s;
-        (busy_s > 0.0).then(|| self.cpu_softirq_s / busy_s)
-    }
-}
-
 /// The figures of one trial.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Summary {

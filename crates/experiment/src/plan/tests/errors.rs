@@ -43,7 +43,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "margin   = \"2%\"",
         "metrics = [\"rate\", \"p98\"]",
-        "@: no verdict can be given on \"p98\" (known are: rate_per_s, p50_us, p99_us, \
+        "@: no verdict can be given on \"p98\" (known are: rate_per_s, total_time_us, p50_us, p99_us, \
          failed_share, server_cpu_us_per_request, \
          server_cpu_user_us_per_request, server_cpu_system_us_per_request, server_cpu_user_percent, \
          server_cpu_system_percent, server_memory_bytes)",

@@ -7,13 +7,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, program};
-use prony_experiment::place::{self, topology::Topology};
+use prony_experiment::place;
+use prony_experiment::place::topology::{Block, Link, LinkEnd, NamedPlace, Rate, Topology};
 use prony_experiment::service::{
     Allocated, Allocation, Endpoint, ListenKind, PlaceKind, ServiceSpec,
 };
@@ -49,7 +51,37 @@ fn allocations() -> Vec<Allocation> {
         ),
         allocation("tree", PlaceKind::Native, &[]),
         allocation("nginx", PlaceKind::Native, &[("", ListenKind::Unix)]),
+        allocation(
+            "nginx-placed",
+            PlaceKind::Named(1),
+            &[("", ListenKind::Tcp)],
+        ),
     ]
+}
+
+/// Two named places with a link between them.
+fn topology() -> Topology {
+    let place = |name: &str, sources: &str| NamedPlace {
+        name: name.to_owned(),
+        settings: BTreeMap::new(),
+        where_possible: false,
+        sources: Block::cover(sources).unwrap(),
+    };
+    let end = |place, last| LinkEnd {
+        place,
+        address: Ipv4Addr::new(10, 99, 0, last),
+    };
+    Topology {
+        places: vec![
+            place("clients", "10.98.0.0/16"),
+            place("front", "10.97.0.1"),
+        ],
+        links: vec![Link {
+            name: "wan".to_owned(),
+            ends: [end(0, 1), end(1, 2)],
+            rate: Some(Rate::new(100_000_000)),
+        }],
+    }
 }
 
 fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
@@ -101,7 +133,7 @@ fn the_run_that_dies() {
     let mut host = LocalHost::with_state_in(state.clone());
     let wanted = allocations();
     let allocated = host
-        .allocate(&wanted, &Topology::default())
+        .allocate(&wanted, &topology())
         .unwrap_or_else(|error| panic!("{error}"));
     for wanted in &wanted {
         let spec = spec(wanted, &allocated[&wanted.service]);
@@ -250,7 +282,7 @@ fn what_a_killed_run_left_is_swept_and_a_living_run_is_spared() {
     let (mut run, spared) = (Run::begin(), Run::begin());
     let (alive_before, spared_before) = (run.living().len(), spared.living().len());
     assert!(alive_before >= 12, "{:?}", run.made);
-    assert_eq!(run.networks_left(), 4, "two links and two namespaces");
+    assert_eq!(run.networks_left(), 6, "two links and four namespaces");
 
     let swept = sweep_in(run.state.path()).unwrap();
     assert!(
@@ -276,13 +308,13 @@ fn what_a_killed_run_left_is_swept_and_a_living_run_is_spared() {
         .iter()
         .filter(|removed| matches!(removed, Removed::Namespace(_)))
         .count();
-    assert_eq!(namespaces, 2, "{:?}", swept.removed);
+    assert_eq!(namespaces, 4, "{:?}", swept.removed);
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
     assert!(sweep_in(run.state.path()).unwrap().removed.is_empty());
 
     assert_eq!(
         (spared.living().len(), spared.networks_left()),
-        (spared_before, 4)
+        (spared_before, 6)
     );
 }
 
@@ -295,7 +327,7 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
         .copied()
         .filter(|pid| parent_of(*pid) == run.child.id())
         .collect();
-    assert_eq!(keepers.len(), 4, "a keeper for each service");
+    assert_eq!(keepers.len(), 5, "a keeper for each service");
     for keeper in keepers {
         Command::new("kill")
             .args(["-9", &keeper.to_string()])
@@ -304,7 +336,9 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
     }
     run.kill();
     // Those in namespaces end with their first process; the native ones are orphans of the system's.
-    wait_until("the ends inside", || run.living().len() <= before.len() / 2);
+    wait_until("the ends inside", || {
+        run.living().len() <= before.len() * 2 / 3
+    });
     assert!(
         run.living().len() >= 5,
         "there must be something to sweep: {:?}",

@@ -116,6 +116,9 @@ mod tests {
         let mut record = Record::default();
         (record.totals.ok, record.totals.elapsed_s) = (1, 1.0);
         let values = crossing.values(&record);
-        assert_eq!(Vec::from_iter(values.keys()), [&Metric::LinkBytesPerRequest]);
+        assert_eq!(
+            Vec::from_iter(values.keys()),
+            [&Metric::LinkBytesPerRequest]
+        );
     }
 }

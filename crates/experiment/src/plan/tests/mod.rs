@@ -2,6 +2,7 @@
 
 mod errors;
 mod mutation;
+mod places;
 mod resolve;
 mod tls;
 

@@ -1,0 +1,280 @@
+//! Named places and links: what a right plan comes to, and what is said of a wrong one.
+
+use super::{Study, allocate};
+use crate::place::topology::{Block, Rate};
+use crate::service::PlaceKind;
+
+const PLAN: &str = r#"
+baseline = { rate = "slow" }
+[factors]
+rate = [{ name = "slow", bits = "100Mbit" }, { name = "fast", bits = "1Gbit", flags = ["--to", "{{ app.address }}"] }]
+[place.clients]
+[place.front]
+cores = "0"
+[place.front.sysctl]
+net.core.somaxconn = 4096
+"net.ipv4.ip_local_port_range" = [2000, 60000]
+[place.back]
+[link.wan]
+between = ["clients", "front"]
+rate    = "{{ rate.bits }}"
+[link.lan]
+between   = ["back", "front"]
+addresses = ["10.9.0.1", "10.9.0.2"]
+[service.app]
+command = ["app-server", "{{ app.address }}"]
+place   = "back"
+[service.lb]
+command = ["web-server", "{{ lb.http.address }}", "{{ app.address }}", "{{ side.port }}", "{{ rate.flags }}"]
+listen  = { http = "tcp" }
+needs   = ["app", "side"]
+place   = "front"
+[service.side]
+command = ["web-server", "{{ lb.http.address }}"]
+place   = "front"
+cores   = "1"
+[load]
+target = "lb"
+place  = "clients"
+source = ["10.50.0.0/16", "10.60.0.1-10.60.0.6"]
+cores  = "1"
+"#;
+
+#[test]
+fn each_party_sees_the_others_at_its_own_link() {
+    let study = Study::new();
+    let plan = study.read(PLAN).unwrap();
+    let topology = plan.topology(0).unwrap();
+    let names: Vec<_> = topology
+        .places
+        .iter()
+        .map(|place| place.name.as_str())
+        .collect();
+    assert_eq!(names, ["clients", "front", "back"]);
+    let settings: Vec<_> = topology.places[1].settings.iter().collect();
+    assert_eq!(settings[0].0, "net.core.somaxconn");
+    assert_eq!(settings[1].1, "2000 60000");
+    assert_eq!(topology.links[0].rate, Some(Rate::new(100_000_000)));
+    assert_eq!(
+        plan.topology(1).unwrap().links[0].rate,
+        Some(Rate::new(1_000_000_000))
+    );
+    assert_eq!(topology.links[1].rate, None);
+    assert_eq!(topology.address(1, 0).unwrap().to_string(), "10.213.0.2");
+    assert_eq!(topology.address(1, 2).unwrap().to_string(), "10.9.0.2");
+    let sources = &topology.places[0].sources;
+    assert_eq!(sources.iter().map(Block::size).sum::<u64>(), 65_536 + 6);
+
+    let wanted = plan.allocations(0).unwrap();
+    let place_of = |name: &str| wanted.iter().find(|w| w.service == name).unwrap().place;
+    assert_eq!(
+        [place_of("app"), place_of("lb")],
+        [PlaceKind::Named(2), PlaceKind::Named(1)]
+    );
+    // A host gives ports; here 8001 and so on, in the order of the start.
+    let resolved = plan.resolve(0, &allocate(&wanted)).unwrap();
+    let spec = |name: &str| {
+        let mut services = resolved.services.iter();
+        &services
+            .find(|service| service.spec.name == name)
+            .unwrap()
+            .spec
+    };
+    assert_eq!(
+        spec("app").command[1],
+        "0.0.0.0:8001",
+        "itself, on every leg"
+    );
+    assert_eq!(spec("lb").command[1..3], ["0.0.0.0:8003", "10.9.0.1:8001"]);
+    assert_eq!(spec("side").command[1], "127.0.0.1:8003", "the same place");
+    assert_eq!(resolved.load.url, "http://10.213.0.2:8003/");
+    assert_eq!(resolved.load.place, PlaceKind::Named(0));
+    assert_eq!(
+        (spec("lb").cores.as_slice(), spec("side").cores.as_slice()),
+        (&[0][..], &[1][..])
+    );
+}
+
+#[test]
+fn a_level_may_name_what_only_some_can_reach() {
+    // The load's own templates never use rate.flags, which it could not reach.
+    let study = Study::new();
+    let plan = study.read(PLAN).unwrap();
+    let resolved = plan
+        .resolve(1, &allocate(&plan.allocations(1).unwrap()))
+        .unwrap();
+    let lb = resolved
+        .services
+        .iter()
+        .find(|service| service.spec.name == "lb")
+        .unwrap();
+    assert_eq!(lb.spec.command[4..], ["--to", "10.9.0.1:8001"]);
+}
+
+#[test]
+fn a_links_addresses_keep_clear_of_the_loads() {
+    let study = Study::new();
+    let text = PLAN.replace("10.50.0.0/16", "10.213.0.0/17");
+    let plan = study.read(&text).unwrap();
+    let address = plan.topology(0).unwrap().address(1, 0).unwrap();
+    assert_eq!(address.to_string(), "10.87.0.2");
+}
+
+#[test]
+fn a_place_gives_its_cores_to_the_load_that_names_none() {
+    let study = Study::new();
+    let text = PLAN
+        .replace("cores  = \"1\"\n", "")
+        .replace("[place.clients]\n", "[place.clients]\ncores = \"0-1\"\n");
+    let plan = study.read(&text).unwrap();
+    let resolved = plan
+        .resolve(0, &allocate(&plan.allocations(0).unwrap()))
+        .unwrap();
+    assert!(resolved.load.words().contains(&"--cores=0,1".to_owned()));
+}
+
+/// A mistake made in [`PLAN`] by putting the second text in place of the first, and what is said
+/// about it; `@` stands for `plan.toml:` and the line of the second.
+const MISTAKES: &[(&str, &str, &str)] = &[
+    (
+        "place  = \"clients\"",
+        "place  = \"client\"",
+        "@: place of [load] is \"client\" (did you mean \"clients\"?)",
+    ),
+    (
+        "place   = \"back\"",
+        "place   = \"bakc\"",
+        "@: place of service \"app\" is \"bakc\" (did you mean \"back\"?)",
+    ),
+    (
+        "between = [\"clients\", \"front\"]",
+        "between = [\"clients\", \"font\"]",
+        "@: link \"wan\" leads to \"font\", which is no place of this plan (did you mean \"front\"?)",
+    ),
+    (
+        "between = [\"clients\", \"front\"]",
+        "between = [\"clients\"]",
+        "@: link \"wan\" joins 1 places, not two",
+    ),
+    (
+        "between = [\"clients\", \"front\"]",
+        "between = [\"front\", \"front\"]",
+        "@: link \"wan\" joins place \"front\" to itself",
+    ),
+    (
+        "between   = [\"back\", \"front\"]",
+        "between   = [\"front\", \"clients\"]",
+        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (one of them \
+         would carry everything; take one out)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "rate    = \"fast\"",
+        "@: rate of link \"wan\": \"fast\" is no rate of a link; write it like 100Mbit or 1Gbit",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "burst   = \"64K\"",
+        "@: burst of link \"wan\" has no effect without a rate (add rate = \"1Gbit\", or take it out)",
+    ),
+    (
+        "rate    = \"{{ rate.bits }}\"",
+        "speed   = \"1Gbit\"",
+        "@: link \"wan\" has no key \"speed\" (known are: between, rate, burst, latency, addresses)",
+    ),
+    (
+        "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",
+        "addresses = [\"8.8.8.8\", \"10.9.0.2\"]",
+        "@: addresses of link \"lan\" are not two private IPv4 addresses (one for each place, in \
+         the order of between: [\"10.1.0.1\", \"10.1.0.2\"])",
+    ),
+    (
+        "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",
+        "addresses = [\"10.50.0.1\", \"10.9.0.2\"]",
+        "@: link \"lan\": 10.50.0.1 is an address of the load's",
+    ),
+    (
+        "net.core.somaxconn = 4096",
+        "vm.swappiness = 1",
+        "@-1: place \"front\" can't have vm.swappiness for itself: it would change the whole machine \
+         (take it out, or set where_possible = true, which leaves such settings out and lists them \
+         in environment.json)",
+    ),
+    (
+        "net.core.somaxconn = 4096",
+        "\"../../etc\" = 1",
+        "@: \"../../etc\" of place \"front\" names no kernel setting (with dots, such as \
+         \"net.core.somaxconn\")",
+    ),
+    (
+        "[load]",
+        "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"{{ app.host }}\"]\n[load]",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" lives \
+         (places reach those that a link joins to them)",
+    ),
+    (
+        "source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]",
+        "source = [\"fd00::1\"]",
+        "@: source of [load]: \"fd00::1\" holds no IPv4 address, which is all that places have",
+    ),
+    (
+        "[place.back]",
+        "[place.native]\n[place.back]",
+        "@: place \"native\" can't be called so (that word has a meaning already)",
+    ),
+    (
+        "[link.lan]",
+        "[link.a_name_of_many_letters]",
+        "@: link \"a_name_of_many_letters\" can't be called so (at most 15 letters)",
+    ),
+];
+
+#[test]
+fn mistakes_are_told_with_their_lines() {
+    let study = Study::new();
+    for (from, to, said) in MISTAKES {
+        assert!(PLAN.contains(from), "{from}");
+        let text = PLAN.replacen(from, to, 1);
+        let line = text[..text.find(to).unwrap()].lines().count() + 1;
+        let (offset, said) = match said.strip_prefix('@').unwrap() {
+            rest if rest.starts_with(['+', '-']) => {
+                let (offset, said) = rest.split_once(':').unwrap();
+                (offset.parse::<isize>().unwrap(), format!(":{said}"))
+            }
+            rest => (0, rest.to_owned()),
+        };
+        let said = format!(
+            "plan.toml:{}{said}",
+            line.checked_add_signed(offset).unwrap()
+        );
+        let told = study.mistakes(&text);
+        assert!(
+            told.contains(&said),
+            "{to}:\n  {}\nnot\n  {said}",
+            told.join("\n  ")
+        );
+    }
+}
+
+#[test]
+fn a_load_that_is_nowhere_near_its_target_is_refused() {
+    let study = Study::new();
+    let text = PLAN
+        .replace("place  = \"clients\"\n", "")
+        .replace("source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]\n", "");
+    let told = study.mistakes(&text);
+    assert!(
+        told.iter().any(|line| line.contains("the load can't reach its target: no link leads from place \"native\" to place \"front\"")),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn settings_of_the_machine_are_left_out_where_the_plan_says_so() {
+    let study = Study::new();
+    let text = PLAN.replace("[place.front]\n", "[place.front]\nwhere_possible = true\n");
+    let text = text.replace("net.core.somaxconn = 4096", "vm.swappiness = 1");
+    let plan = study.read(&text).unwrap();
+    let place = &plan.topology(0).unwrap().places[1];
+    assert!(place.where_possible && place.settings.contains_key("vm.swappiness"));
+}

@@ -1,0 +1,428 @@
+//! Named places and links on this machine: who reaches whom, what a link lets through, what is left.
+//!
+//! They want root and iproute2, and nginx for the one that runs a plan, which `cargo xtask test` sees
+//! to; they fail without.
+#![cfg(target_os = "linux")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Host, HostError};
+use prony_experiment::place::topology::{
+    Block, Link, LinkEnd, LinkTraffic, NamedPlace, Rate, Topology,
+};
+use prony_experiment::place::{self, Door};
+use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
+use prony_experiment::service::PlaceKind;
+use prony_stats::Metric;
+
+/// Long enough for a busy machine; nothing waits that long unless it fails.
+const SOON: Duration = Duration::from_secs(20);
+
+const CLIENTS: usize = 0;
+const FRONT: usize = 1;
+const BACK: usize = 2;
+
+/// A host whose state lies in a folder of its own.
+struct Lab {
+    folder: tempfile::TempDir,
+    host: LocalHost,
+}
+
+impl Lab {
+    fn new() -> Self {
+        place::check(PlaceKind::Named(0)).expect("these tests want root and iproute2");
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        for dir in [folder.path(), &state] {
+            // nginx's workers, which are other users, have to get in.
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(dir, open).unwrap();
+        }
+        let host = LocalHost::with_state_in(state);
+        Self { folder, host }
+    }
+
+    fn door(&self, place: usize) -> Door {
+        self.host.door(PlaceKind::Named(place)).unwrap().unwrap()
+    }
+
+    /// Runs a plan whose places are called by names that end with `own`, and sees that none is left.
+    fn run(&mut self, plan: &str, own: &str, on: &mut dyn FnMut(&Interrupt, &Event)) -> Finished {
+        let plan = Plan::from_str(plan, Path::new("places.toml"), Machine::this());
+        let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
+        plan.check_machine()
+            .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+        let settings = Settings {
+            out: self.out(),
+            seed: None,
+            blocks: None,
+            budget: None,
+            resume: false,
+        };
+        let interrupt = Interrupt::default();
+        let finished = run(&plan, &mut self.host, &settings, &interrupt, &mut |event| {
+            on(&interrupt, &event);
+        });
+        let finished = finished.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(namespaces(own), BTreeSet::new(), "left behind");
+        finished
+    }
+
+    fn out(&self) -> PathBuf {
+        self.folder.path().join("out")
+    }
+}
+
+/// The namespaces of this process's runs whose names end so. Other tests of this file run beside in
+/// the same process.
+fn namespaces(own: &str) -> BTreeSet<String> {
+    let prefix = format!("prony-{}-", std::process::id());
+    let names = std::fs::read_dir("/run/netns")
+        .into_iter()
+        .flatten()
+        .flatten();
+    names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| name.starts_with(&prefix) && name.ends_with(own))
+        .collect()
+}
+
+fn place(name: &str) -> NamedPlace {
+    NamedPlace {
+        name: name.to_owned(),
+        settings: BTreeMap::new(),
+        where_possible: false,
+        sources: Vec::new(),
+    }
+}
+
+/// clients ── wan ── front ── lan ── back, the wan limited.
+fn chain() -> Topology {
+    let link = |name: &str, [a, b]: [usize; 2], subnet, rate| {
+        let end = |place, last| LinkEnd {
+            place,
+            address: Ipv4Addr::new(10, 77, subnet, last),
+        };
+        Link {
+            name: name.to_owned(),
+            ends: [end(a, 1), end(b, 2)],
+            rate,
+        }
+    };
+    let rate = Some(Rate::new(20_000_000));
+    Topology {
+        places: vec![place("clients"), place("front"), place("back")],
+        links: vec![
+            link("wan", [CLIENTS, FRONT], 0, rate),
+            link("lan", [FRONT, BACK], 1, None),
+        ],
+    }
+}
+
+/// A listener on all addresses of a place.
+fn listen(door: &Door) -> (TcpListener, u16) {
+    let listener = door
+        .within(|| TcpListener::bind("0.0.0.0:0").unwrap())
+        .unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+fn reaches(door: &Door, address: Ipv4Addr, port: u16) -> bool {
+    let address = SocketAddr::from((address, port));
+    let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(3)).is_ok();
+    door.within(connect).unwrap()
+}
+
+#[test]
+fn links_and_nothing_else_lead_from_place_to_place() {
+    let mut lab = Lab::new();
+    let mut topology = chain();
+    topology.places[CLIENTS].sources = Block::cover("10.50.0.0/22").unwrap();
+    lab.host.allocate(&[], &topology).unwrap();
+    let [clients, front, back] = [CLIENTS, FRONT, BACK].map(|place| lab.door(place));
+    let (listener, port) = listen(&front);
+    let leg = |from| topology.address(FRONT, from).unwrap();
+    assert!(reaches(&clients, leg(CLIENTS), port));
+    assert!(reaches(&back, leg(BACK), port));
+    assert!(reaches(&front, Ipv4Addr::LOCALHOST, port));
+    let (_unlinked, hidden) = listen(&back);
+    let address = topology.address(BACK, FRONT).unwrap();
+    assert!(reaches(&front, address, hidden));
+    assert!(
+        !reaches(&clients, address, hidden),
+        "front passes nothing on"
+    );
+    let from_outside = TcpStream::connect_timeout(
+        &SocketAddr::from((leg(CLIENTS), port)),
+        Duration::from_millis(300),
+    );
+    assert!(from_outside.is_err(), "the host is no part of it");
+
+    // Every address of the block can be bound and is answered.
+    while listener.set_nonblocking(true).is_ok() && listener.accept().is_ok() {}
+    listener.set_nonblocking(false).unwrap();
+    for source in ["10.50.0.1", "10.50.1.77", "10.50.3.254"] {
+        let source: Ipv4Addr = source.parse().unwrap();
+        let connected = clients
+            .within(|| connect_from(source, leg(CLIENTS), port))
+            .unwrap();
+        let (_accepted, peer) = listener.accept().unwrap();
+        assert_eq!(peer.ip(), source);
+        drop(connected);
+    }
+    drop((clients, front, back));
+    lab.host.release().unwrap();
+    assert!(lab.host.door(PlaceKind::Named(FRONT)).is_err());
+}
+
+/// A connection from an address: what the load does for each of its sources.
+fn connect_from(source: Ipv4Addr, address: Ipv4Addr, port: u16) -> TcpStream {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
+    connect(&socket, &SocketAddr::from((address, port))).unwrap();
+    socket.into()
+}
+
+fn traffic(lab: &mut Lab, link: &str) -> LinkTraffic {
+    lab.host.sample().links[link]
+}
+
+#[test]
+fn a_link_keeps_its_rate_both_ways_and_counts_every_frame() {
+    const PAYLOAD: usize = 2_000_000;
+    let mut lab = Lab::new();
+    let topology = chain();
+    lab.host.allocate(&[], &topology).unwrap();
+    let doors = [lab.door(CLIENTS), lab.door(FRONT)];
+    let rate = topology.links[0].rate.unwrap();
+    for (sender, receiver) in [(CLIENTS, FRONT), (FRONT, CLIENTS)] {
+        let (listener, port) = listen(&doors[receiver]);
+        let address = topology.address(receiver, sender).unwrap();
+        let before = traffic(&mut lab, "wan");
+        let began = Instant::now();
+        let received = std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                std::io::copy(&mut stream, &mut std::io::sink()).unwrap()
+            });
+            let send = || {
+                let mut stream = TcpStream::connect((address, port)).unwrap();
+                stream.write_all(&vec![7; PAYLOAD]).unwrap();
+            };
+            doors[sender].within(send).unwrap();
+            reading.join().unwrap()
+        });
+        let took_s = began.elapsed().as_secs_f64();
+        assert_eq!(received as usize, PAYLOAD);
+        let crossed = traffic(&mut lab, "wan").since(&before);
+        let (bytes, packets) = match sender {
+            CLIENTS => (crossed.forth_bytes, crossed.forth_packets),
+            _ => (crossed.back_bytes, crossed.back_packets),
+        };
+        // A busy machine can only make it slower.
+        let most = rate.bits_per_s as f64 / 8.0 * took_s * 1.05 + rate.burst_bytes as f64;
+        assert!((bytes as f64) < most, "{bytes} bytes in {took_s} s");
+        // At 1,448 bytes of payload in a frame of 1,514, sent again or not.
+        assert!(
+            packets >= (PAYLOAD / 1_448) as u64,
+            "{packets} packets are no frames"
+        );
+        assert!(bytes >= PAYLOAD as u64 * 1_514 / 1_448, "{bytes} bytes");
+        assert!(
+            bytes / packets <= 1_514,
+            "{bytes} bytes in {packets} packets"
+        );
+    }
+}
+
+#[test]
+fn settings_are_the_places_own_and_those_of_the_machine_are_refused() {
+    let read = || std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let outside = read();
+    let mut lab = Lab::new();
+    let mut topology = Topology {
+        places: vec![place("tuned"), place("plain")],
+        links: Vec::new(),
+    };
+    let settings = [
+        ("net.core.somaxconn", "1234"),
+        ("net.ipv4.ip_local_port_range", "2000 60000"),
+    ];
+    topology.places[0].settings = settings
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into();
+    lab.host.allocate(&[], &topology).unwrap();
+    assert_eq!(lab.door(0).within(read).unwrap().trim(), "1234");
+    assert_eq!(lab.door(1).within(read).unwrap(), outside);
+    assert_eq!(read(), outside);
+
+    let machines = ("net.core.netdev_max_backlog".to_owned(), "7".to_owned());
+    topology.places[0].settings.extend([machines]);
+    let error = lab.host.allocate(&[], &topology).unwrap_err();
+    assert!(matches!(error, HostError::Setting { .. }), "{error}");
+    assert!(error.to_string().contains("whole machine"), "{error}");
+    topology.places[0].where_possible = true;
+    lab.host.allocate(&[], &topology).unwrap();
+    let facts = &lab.host.environment().places["tuned"];
+    assert_eq!(facts.sysctls["net.core.somaxconn"], "1234");
+    assert!(
+        facts
+            .not_applicable
+            .contains_key("net.core.netdev_max_backlog")
+    );
+
+    topology.places[0].settings = [(
+        "net.ipv4.tcp_congestion_control".to_owned(),
+        "nonsense".to_owned(),
+    )]
+    .into();
+    let error = lab.host.allocate(&[], &topology).unwrap_err();
+    assert!(
+        error.to_string().contains("tcp_congestion_control"),
+        "{error}"
+    );
+}
+
+/// A load over a limited link to an nginx that passes on to another, which has two legs.
+const TWO_LEGS: &str = r#"
+name = "two-legs"
+baseline = { rate = "slow" }
+[trials]
+blocks = 1
+warmup = "100ms"
+duration = "1s"
+seed = 3
+[factors]
+rate = [{ name = "slow", rate = "40Mbit" }, { name = "fast", rate = "120Mbit" }]
+[place.clients_of_plan]
+[place.front_of_plan.sysctl]
+net.core.somaxconn = 999
+[place.back_of_plan]
+[link.wan]
+between = ["clients_of_plan", "front_of_plan"]
+rate = "{{ rate.rate }}"
+[link.lan]
+between = ["front_of_plan", "back_of_plan"]
+[service.app]
+place = "back_of_plan"
+command = ["nginx", "-c", "{{ app.files['nginx.conf'] }}", "-g", "daemon off;"]
+[service.app.files]
+"page.html" = { text = "{% for i in range(1000) %}0123456789{% endfor %}" }
+"nginx.conf" = { text = """
+pid {{ app.dir }}/nginx.pid; error_log stderr; worker_processes 1; events {}
+http { access_log off; server { listen {{ app.address }}; root {{ app.dir }}; } }
+""" }
+[service.lb]
+needs = ["app"]
+place = "front_of_plan"
+command = ["nginx", "-c", "{{ lb.files['nginx.conf'] }}", "-g", "daemon off;"]
+ready = { get = "/page.html" }
+[service.lb.files]
+"nginx.conf" = { text = """
+pid {{ lb.dir }}/nginx.pid; error_log stderr; worker_processes 1; events {}
+http {
+  log_format who '$remote_addr';
+  access_log SEEN who;
+  upstream app { server {{ app.address }}; keepalive 8; }
+  server {
+    listen {{ lb.address }};
+    location / { proxy_pass http://app; proxy_http_version 1.1; proxy_set_header Connection ""; }
+  }
+}
+""" }
+[load]
+place = "clients_of_plan"
+target = "lb"
+path = "/page.html"
+connections = 8
+no_keepalive = true
+source = ["10.60.0.0/20"]
+"#;
+
+#[test]
+fn a_plan_with_two_legs_runs_and_leaves_nothing() {
+    let mut lab = Lab::new();
+    let seen = lab.folder.path().join("seen.log");
+    let plan = TWO_LEGS.replace("SEEN", &seen.display().to_string());
+    let finished = lab.run(&plan, "_of_plan", &mut |_, _| {});
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    let document = finished.document.unwrap();
+    let median = |variant: usize, metric| document.variants[variant].metrics[&metric].median;
+    for variant in [0, 1] {
+        let used = median(variant, Metric::LinkUsedShare);
+        assert!((0.0..=1.0).contains(&used), "{used}");
+        let overhead = median(variant, Metric::LinkOverheadShare);
+        assert!(
+            (0.01..0.5).contains(&overhead),
+            "heads and frames: {overhead}"
+        );
+    }
+    let trial = |file: &str| {
+        let path = lab.out().join("trials/1-slow").join(file);
+        std::fs::read_to_string(path).unwrap()
+    };
+    assert!(
+        trial("lb/nginx.conf").contains("server 10.213.1.2:"),
+        "its own leg"
+    );
+    assert!(trial("lb/nginx.conf").contains("listen 0.0.0.0:"));
+    let record = prony_record::Record::from_json(&trial("record.json")).unwrap();
+    assert!(
+        record.load.url.starts_with("http://10.213.0.2:"),
+        "{}",
+        record.load.url
+    );
+    assert!(
+        record.totals.ok > 8 && record.totals.failed == 0,
+        "{:?}",
+        record.totals
+    );
+    // 40 Mbit/s in the measured second, and what the bucket and its edges let through.
+    let payload = record.totals.body_bytes_in as f64 / record.totals.elapsed_s;
+    assert!(
+        payload < 5_000_000.0 * 1.1,
+        "{payload} bytes of bodies a second"
+    );
+    assert!(trial("telemetry.csv").contains(",link:wan,"));
+    assert!(
+        std::fs::read_to_string(lab.out().join("environment.json"))
+            .unwrap()
+            .contains("\"999\"")
+    );
+    let mut log = String::new();
+    std::fs::File::open(&seen)
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    let sources: BTreeSet<Ipv4Addr> = log.lines().filter_map(|line| line.parse().ok()).collect();
+    let block = Block::cover("10.60.0.0/20").unwrap()[0];
+    let of_load = sources.iter().filter(|&&source| block.has(source)).count();
+    assert!(of_load > 100, "{of_load} of the load's addresses were seen");
+}
+
+#[test]
+fn an_interrupted_load_in_a_place_ends_at_once_and_leaves_nothing() {
+    let mut lab = Lab::new();
+    let seen = lab.folder.path().join("seen.log");
+    let plan = TWO_LEGS
+        .replace("SEEN", &seen.display().to_string())
+        .replace("_of_plan", "_stopped")
+        .replace("duration = \"1s\"", "duration = \"10m\"");
+    let began = Instant::now();
+    let finished = lab.run(&plan, "_stopped", &mut |interrupt, event| {
+        if matches!(event, Event::Loading { .. }) {
+            interrupt.stop();
+        }
+    });
+    assert!(finished.interrupted && finished.failed.is_none());
+    assert!(began.elapsed() < SOON, "it waited for the load's end");
+}

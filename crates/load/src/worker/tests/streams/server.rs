@@ -176,6 +176,48 @@ struct Open {
     window: i64,
 }
 
+impl Peer {
+    /// From here on the client keeps to the first settings (RFC 9113 §6.9.2).
+    fn acknowledge(&mut self, first_window: i64) {
+        if !std::mem::replace(&mut self.has_acknowledged, true) {
+            for open in self.open.values_mut() {
+                open.window += first_window - INITIAL_WINDOW;
+            }
+        }
+    }
+
+    fn begin(&mut self, stream: u32, method: u8, first_window: i64) {
+        let follows = stream % 2 == 1 && stream > self.last_stream;
+        assert!(follows, "stream {stream} after {}", self.last_stream);
+        self.last_stream = stream;
+        let open = Open {
+            method,
+            body: 0,
+            window: match self.has_acknowledged {
+                true => first_window,
+                false => INITIAL_WINDOW,
+            },
+        };
+        self.open.insert(stream, open);
+    }
+
+    /// So many bytes of a body have come. Gives what lets the client send as many again, if it may.
+    fn data(&mut self, stream: u32, bytes: u32, opens: bool) -> Vec<u8> {
+        let open = self.open.get_mut(&stream).expect("DATA on an open stream");
+        open.body += bytes as usize;
+        open.window -= i64::from(bytes);
+        self.window -= i64::from(bytes);
+        let is_kept = open.window >= 0 && self.window >= 0;
+        assert!(is_kept || bytes == 0, "windows are kept");
+        if !opens || bytes == 0 {
+            return Vec::new();
+        }
+        open.window += i64::from(bytes);
+        self.window += i64::from(bytes);
+        [window_update(0, bytes), window_update(stream, bytes)].concat()
+    }
+}
+
 type Script<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
 
 /// See the module.
@@ -269,45 +311,18 @@ impl TwoServer {
                 SETTINGS if flags & ACK == 0 => {}
                 SETTINGS => {
                     seen.acks += 1;
-                    // From here on the client keeps to the first settings (RFC 9113 §6.9.2).
-                    if !std::mem::replace(&mut peer.has_acknowledged, true) {
-                        for open in peer.open.values_mut() {
-                            open.window += first - INITIAL_WINDOW;
-                        }
-                    }
+                    peer.acknowledge(first);
                 }
                 GOAWAY => seen.goaways += 1,
                 RST_STREAM => {
                     peer.open.remove(&stream);
                     seen.resets.push((asked.now, asked.connection));
                 }
-                HEADERS => {
-                    let follows = stream % 2 == 1 && stream > peer.last_stream;
-                    assert!(follows, "stream {stream} after {}", peer.last_stream);
-                    peer.last_stream = stream;
-                    let open = Open {
-                        method: payload[0],
-                        body: 0,
-                        window: match peer.has_acknowledged {
-                            true => first,
-                            false => INITIAL_WINDOW,
-                        },
-                    };
-                    peer.open.insert(stream, open);
-                }
+                HEADERS => peer.begin(stream, payload[0], first),
                 DATA => {
-                    let open = peer.open.get_mut(&stream).expect("DATA on an open stream");
-                    open.body += payload.len();
-                    open.window -= payload.len() as i64;
-                    peer.window -= payload.len() as i64;
-                    let is_kept = open.window >= 0 && peer.window >= 0;
-                    assert!(is_kept || payload.is_empty(), "windows are kept");
-                    if let Some(after) = opened.filter(|_| !payload.is_empty()) {
-                        let more = payload.len() as u32;
-                        open.window += i64::from(more);
-                        peer.window += i64::from(more);
-                        let both = [window_update(0, more), window_update(stream, more)].concat();
-                        steps.push((after.max(hold_back), Step::Send(both)));
+                    let updates = peer.data(stream, payload.len() as u32, opened.is_some());
+                    if !updates.is_empty() {
+                        steps.extend(after(opened.unwrap_or_default().max(hold_back), updates));
                     }
                 }
                 PING => assert_eq!(flags & ACK, ACK),

@@ -211,9 +211,9 @@ impl Group<'_> {
         let alone = cpu.effect.ratio?.recip();
         let (low, high) = (cpu.effect.high?.recip(), cpu.effect.low?.recip());
         Some(format!(
-            "Had the servers used as much CPU in all, that time for each request would make the rate \
-             {alone:.2} × ({low:.2} to {high:.2}) that of {}; it was {:.2} ×.",
-            rate.against_name, rate.effect.ratio?
+            "Server CPU per request was {:.2} ×: had both used as much CPU in all, that alone would \
+             make the rate {alone:.2} × ({low:.2} to {high:.2}) that of {}; it was {:.2} ×.",
+            cpu.effect.ratio?, rate.against_name, rate.effect.ratio?
         ))
     }
 }

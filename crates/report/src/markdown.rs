@@ -1,11 +1,13 @@
 //! An experiment as Markdown: what `report.md` holds, for issues, wikis and diffs.
 
+use prony_stats::VerdictDocument;
+
 use crate::table::{Table, markdown as escaped};
 use crate::verdict_view as view;
 use crate::{Experiment, load_view, number, text};
 
 /// An experiment as GitHub's Markdown. The same order as the page: question, verdict, trust, table,
-/// effects, findings, how it was measured.
+/// effects, why, CPU, findings, how it was measured.
 pub fn report(experiment: &Experiment) -> String {
     let verdict = &experiment.verdict;
     let title = if verdict.question.is_empty() {
@@ -33,12 +35,20 @@ pub fn report(experiment: &Experiment) -> String {
     for metric in view::family(verdict) {
         out += &section(&view::result_table(verdict, metric));
     }
+    for (factor, metric, lines) in view::scaling::groups(verdict) {
+        out += &section(&view::scaling::table(factor, metric, &lines));
+        out += &format!("\n{}\n", view::scaling::EXPLAINED);
+    }
     let effects = view::effects(verdict);
     if !effects.is_empty() {
         out += "\n## By factor\n\nAveraged over the others, with 95% intervals.\n\n";
         for effect in effects {
             out += &format!("- {}\n", escaped(effect));
         }
+    }
+    out += &why(verdict);
+    if let Some(table) = view::cpu_table(verdict) {
+        out += &section(&table);
     }
     out += &findings(experiment);
     out += &section(&view::metrics_table(verdict));
@@ -52,6 +62,35 @@ pub fn report(experiment: &Experiment) -> String {
 /// A table below its title.
 fn section(table: &Table) -> String {
     format!("\n## {}\n\n{}", escaped(&table.title), table.to_markdown())
+}
+
+/// What moved with each difference; nothing where there is none.
+fn why(verdict: &VerdictDocument) -> String {
+    if verdict.why.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n## Why\n\n{}\n", escaped(view::CAVEAT));
+    for why in &verdict.why {
+        out += &format!(
+            "\n### {}\n\n{}\n",
+            escaped(&view::heading(why)),
+            escaped(&why.text)
+        );
+        if !why.limits.is_empty() {
+            out.push('\n');
+        }
+        for limit in &why.limits {
+            out += &format!("- {}\n", escaped(&limit.text));
+        }
+        if let Some(table) = view::moved_table(why, usize::MAX) {
+            out += &format!("\n{}", table.to_markdown());
+        }
+        let rest = view::rest(why);
+        if !rest.is_empty() {
+            out += &format!("\n{}\n", escaped(&rest.join(" ")));
+        }
+    }
+    out
 }
 
 fn findings(experiment: &Experiment) -> String {

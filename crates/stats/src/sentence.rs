@@ -60,10 +60,12 @@ pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String
     // As many decimals as the interval deserves, and so many that no end that differs from none
     // reads as none.
     let width = ends.1 - ends.0;
-    let fitting = match width > 0.0 {
+    let digits = |of: f64| (2.0 - of.abs().log10().floor()).clamp(0.0, 4.0) as usize;
+    let by_width = match width > 0.0 {
         true => (-width.log10()).ceil().clamp(0.0, 4.0) as usize,
         false => 3,
     };
+    let fitting = by_width.max(if value == 0.0 { 0 } else { digits(value) });
     let tells = |decimals: usize| {
         let step = 0.5 * 0.1_f64.powi(decimals as i32);
         [value, ends.0, ends.1]

@@ -57,6 +57,8 @@ pub struct Limit {
 pub enum LimitKind {
     /// The cores that services may use were full.
     ServerCores,
+    /// All cores of the machine were full, not by the services alone.
+    Machine,
     /// The load generator was at its own limit.
     Generator,
     /// The link that the target sends over was full.

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Resolved;
 use crate::runner::TrialResult;
+use crate::runner::links::{self, Crossing};
 use crate::telemetry::Summary;
 
 /// Cores, or a link, that are used to this share have nothing left: the rest is what switching and
 /// the kernel's ticks make of a full one.
 const FULL: f64 = 0.9;
+/// Strangers that use more than this, percent of one core, share in what a full machine does.
+const STRANGERS_PERCENT: f64 = 5.0;
 /// An open loop that answered this share of its schedule was limited by nothing else.
 const KEPT: f64 = 0.99;
 
@@ -38,7 +41,8 @@ pub struct Capacity {
     pub machine_cores: usize,
     /// CPU of the machine that nobody used, percent of one core.
     pub idle_percent: f64,
-    /// How much of its link's rate the target sent, as a share; none without a link that is limited.
+    /// How much of its link's rate the fuller direction carried, as a share; none without a link
+    /// that is limited.
     #[serde(default)]
     pub link_share: Option<f64>,
 }
@@ -87,7 +91,7 @@ pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
         tied: tied.collect(),
         machine_cores: summary.host.cores,
         idle_percent: percent(summary.host.cpu_idle_s, summary.elapsed_s),
-        link_share: None,
+        link_share: links::crossing(summary, resolved).and_then(Crossing::used_share),
     }
 }
 
@@ -114,7 +118,7 @@ pub(super) fn of(name: &str, trials: &[&TrialResult]) -> Limit {
     }
     let shares = trials.iter().filter_map(|t| t.capacity.link_share);
     if let Some(share) = median(shares).filter(|&share| share >= FULL) {
-        let text = format!("its link was full ({:.0}% of its rate).", share * 100.0);
+        let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
         return limit(LimitKind::Link, text);
     }
     let watched = trials.iter().filter(|t| t.capacity.machine_cores > 0);
@@ -134,12 +138,17 @@ pub(super) fn of(name: &str, trials: &[&TrialResult]) -> Limit {
     let idle_share = idle / 100.0 / machine;
     let services = median(trials.iter().map(|t| t.telemetry.services_percent));
     let services = services.unwrap_or_default();
-    if tied.is_empty() && idle_share <= 1.0 - FULL {
+    let others = median(trials.iter().map(|t| t.telemetry.foreign_percent)).unwrap_or_default();
+    if idle_share <= 1.0 - FULL {
+        let kind = match tied.is_empty() && others < STRANGERS_PERCENT {
+            true => LimitKind::ServerCores,
+            false => LimitKind::Machine,
+        };
         let text = format!(
-            "all {machine} cores of the machine were full, {services:.0}% of one core being used by \
-             the services."
+            "all {machine} cores of the machine were full: the services used {services:.0}% of one, \
+             and processes that have nothing to do with it {others:.0}%."
         );
-        return limit(LimitKind::ServerCores, text);
+        return limit(kind, text);
     }
     let used = match tied.is_empty() {
         true => format!("services {services:.0}% of one core, of {machine} cores"),

@@ -260,6 +260,7 @@ fn limits_are_what_was_full() {
         result.capacity = Capacity {
             machine_cores: 4,
             idle_percent: 150.0,
+            link_share: None,
             tied: [("balancer", 1, 97.0), ("web", 1, 40.0)]
                 .map(|(name, cores, percent)| CoreUse {
                     services: vec![name.to_owned()],
@@ -272,7 +273,6 @@ fn limits_are_what_was_full() {
                     with_load: false,
                 })
                 .into(),
-            link_share: None,
         };
     };
     let why = &told_of(&RATE, &metrics, &watched, &[])[0];
@@ -315,6 +315,13 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
         result.capacity.link_share = Some(0.95);
     });
     assert_eq!(saturated, [LimitKind::Link, LimitKind::Generator]);
+    let crowded = kinds(&|variant, result| {
+        result.telemetry.services_cores = 1;
+        result.capacity.machine_cores = 2;
+        result.capacity.idle_percent = 4.0;
+        result.telemetry.foreign_percent = if variant == TCP { 120.0 } else { 0.0 };
+    });
+    assert_eq!(crowded, [LimitKind::Machine, LimitKind::ServerCores]);
     let scheduled = kinds(&|variant, result| {
         let Some(record) = &mut result.record else {
             return;

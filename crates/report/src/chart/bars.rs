@@ -1,30 +1,74 @@
-//! CPU of the services by variant: user and system, end to end.
+//! CPU of the services by variant: user, system and softirq, end to end.
 
 use super::canvas::{Axis, Canvas, Side, Text};
 use super::palette::{self, Color};
 use super::{Chart, Room, chart};
+use crate::number;
 
-/// One variant's CPU, in percent of one core.
+/// One variant's CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bar {
     /// The variant's name.
     pub(crate) name: String,
     /// The variant's colour.
     pub(crate) color: Color,
-    /// In user mode.
-    pub(crate) user_percent: f64,
-    /// In the kernel.
-    pub(crate) system_percent: f64,
+    /// The parts from the left, each with its name.
+    pub(crate) parts: Vec<(&'static str, f64)>,
     /// What stands beside the bar.
     pub(crate) note: String,
 }
 
-/// Draws a bar for each variant: user mode in its full colour, the kernel in a paler one.
-pub(crate) fn cpu_bars(label: String, bars: &[Bar]) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, bars))
+/// What the parts of a bar count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// Microseconds for each request.
+    PerRequest,
+    /// Percent of one core.
+    OfOneCore,
 }
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar]) -> f64 {
+impl Measure {
+    /// A value with its unit.
+    pub(crate) fn figure(self, value: f64) -> String {
+        match self {
+            Measure::PerRequest => number::time(value),
+            Measure::OfOneCore => format!("{}%", number::significant(value, 2)),
+        }
+    }
+
+    /// For a sentence.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Measure::PerRequest => "for each request",
+            Measure::OfOneCore => "in percent of one core",
+        }
+    }
+
+    /// How many of its values one step of the axis is, and the axis's unit.
+    fn axis(self, highest: f64) -> (f64, &'static str) {
+        match self {
+            Measure::OfOneCore => (1.0, "%"),
+            Measure::PerRequest if highest >= 2e6 => (1e6, " s"),
+            Measure::PerRequest if highest >= 2e3 => (1e3, " ms"),
+            Measure::PerRequest => (1.0, " µs"),
+        }
+    }
+}
+
+/// How strongly the parts are coloured, from the left.
+const OPACITIES: [f64; 3] = [1.0, 0.5, 0.2];
+
+/// Draws a bar for each variant: user mode in its full colour, the others paler.
+pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: Measure) -> Chart {
+    chart(label, |canvas, room| draw(canvas, room, bars, measure))
+}
+
+/// The sum of a bar's parts.
+fn sum(bar: &Bar) -> f64 {
+    bar.parts.iter().map(|(_, value)| value).sum()
+}
+
+fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar], measure: Measure) -> f64 {
     let name = Text::LABEL.bold();
     let longest = bars.iter().map(|bar| name.width_of(&bar.name));
     let (left, right, row) = if room.is_narrow() {
@@ -33,12 +77,15 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar]) -> f64 {
         let left = longest.fold(80.0_f64, f64::max).min(180.0) + 14.0;
         (left, room.width() - 190.0, 34.0)
     };
-    let highest = bars
-        .iter()
-        .map(|bar| bar.user_percent + bar.system_percent)
-        .filter(|percent| percent.is_finite())
-        .fold(0.0_f64, f64::max);
-    let axis = Axis::new(0.0..(highest * 1.02).max(1.0), left..right);
+    let sums = bars.iter().map(sum).filter(|sum| sum.is_finite());
+    let highest = sums.fold(0.0_f64, f64::max);
+    let (step, unit) = measure.axis(highest);
+    let least = if measure == Measure::OfOneCore {
+        1.0
+    } else {
+        1e-3
+    };
+    let axis = Axis::new(0.0..(highest * 1.02 / step).max(least), left..right);
     let bottom = row * bars.len() as f64 + 4.0;
     for value in axis.marks(if room.is_narrow() { 5 } else { 6 }) {
         let x = axis.at(value);
@@ -48,45 +95,45 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar]) -> f64 {
         } else {
             Side::Middle
         };
-        let text = format!("{value}%");
+        // Rounded, so that 0.3 does not read 0.30000000000000004.
+        let text = format!("{}{unit}", (value * 1e6).round() / 1e6);
         canvas.text((x, bottom + 13.0), &text, Text::AXIS.side(side));
     }
     for (i, bar) in bars.iter().enumerate() {
         let top = row * i as f64 + 4.0;
         let style = name.color(bar.color);
+        let note = &bar.note;
         let (y, height) = if room.is_narrow() {
-            let note_width = Text::AXIS.width_of(&bar.note);
+            let note_width = Text::AXIS.width_of(note);
             let fitted = name.fit(&bar.name, right - note_width - 10.0);
             canvas.text((left, top + 12.0), &fitted, style);
-            canvas.text((right, top + 12.0), &bar.note, Text::AXIS.side(Side::End));
+            canvas.text((right, top + 12.0), note, Text::AXIS.side(Side::End));
             (top + 24.0, 18.0)
         } else {
             let y = top + row / 2.0;
             let fitted = name.fit(&bar.name, left - 14.0);
             canvas.text((0.0, y), &fitted, style);
-            canvas.text((right + 14.0, y), &bar.note, Text::AXIS);
+            canvas.text((right + 14.0, y), note, Text::AXIS);
             (top + 6.0, 22.0)
         };
-        draw_bar(canvas, bar, &axis, y, height);
+        draw_bar(canvas, bar, (&axis, step), y, height);
     }
     canvas.text(
         ((left + right) / 2.0, bottom + 31.0),
-        "percent of one core, median over the blocks",
+        &format!("{}, median over the blocks", measure.words()),
         Text::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
-fn draw_bar(canvas: &mut Canvas<'_>, bar: &Bar, axis: &Axis, top: f64, height: f64) {
-    let parts = [
-        ("user", 0.0, bar.user_percent, 1.0),
-        ("system", bar.user_percent, bar.system_percent, 0.5),
-    ];
-    for (word, start, length, opacity) in parts {
+fn draw_bar(canvas: &mut Canvas<'_>, bar: &Bar, (axis, step): (&Axis, f64), top: f64, height: f64) {
+    let mut start = 0.0;
+    for (&(word, length), opacity) in bar.parts.iter().zip(OPACITIES) {
         if !length.is_finite() || length <= 0.0 {
             continue;
         }
-        let (from, to) = (axis.at(start), axis.at(start + length));
+        let (from, to) = (axis.at(start / step), axis.at((start + length) / step));
+        start += length;
         // A gap of the page's colour parts the two.
         canvas.rect((from, top), (to, top + height), bar.color, opacity);
         canvas.line((to, top), (to, top + height), palette::PAPER, 1.5);
@@ -107,19 +154,37 @@ fn draw_bar(canvas: &mut Canvas<'_>, bar: &Bar, axis: &Axis, top: f64, height: f
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_bar_names_its_parts_where_they_fit() {
-        let bar = |user_percent, system_percent| Bar {
+    fn bar(parts: &[(&'static str, f64)]) -> Bar {
+        Bar {
             name: "tcp".to_owned(),
             color: palette::variant(0),
-            user_percent,
-            system_percent,
+            parts: parts.to_vec(),
             note: "90% of a core".to_owned(),
-        };
-        let made = cpu_bars(String::new(), &[bar(60.0, 30.0), bar(60.0, 0.4)]);
+        }
+    }
+
+    #[test]
+    fn a_bar_names_its_parts_where_they_fit() {
+        let bars = [
+            bar(&[("user", 60.0), ("system", 30.0)]),
+            bar(&[("user", 60.0), ("system", 0.4), ("softirq", 20.0)]),
+        ];
+        let made = cpu_bars(String::new(), &bars, Measure::OfOneCore);
         assert_eq!(made.wide.matches(">user<").count(), 2);
         assert_eq!(made.wide.matches(">system<").count(), 1);
-        let nothing = cpu_bars(String::new(), &[bar(f64::NAN, 0.0)]);
-        assert!(!nothing.wide.contains("NaN"));
+        assert_eq!(made.wide.matches(">softirq<").count(), 1);
+        assert!(made.wide.contains(">90% of a core<"));
+        let nothing = [bar(&[("user", f64::NAN), ("system", 0.0)])];
+        let made = cpu_bars(String::new(), &nothing, Measure::PerRequest);
+        assert!(!made.wide.contains("NaN"));
+    }
+
+    #[test]
+    fn the_axis_takes_the_unit_that_suits() {
+        let bars = |us| [bar(&[("user", us), ("system", us / 2.0)])];
+        for (us, mark) in [(12.0, ">10 µs<"), (2_000.0, ">1 ms<"), (4e6, ">2 s<")] {
+            let made = cpu_bars(String::new(), &bars(us), Measure::PerRequest);
+            assert!(made.wide.contains(mark), "{us}: {}", made.wide);
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! hex values; the page maps them to the dark scheme's by attribute selectors ([`palette`]), so that
 //! the charts need neither scripts nor classes.
 
+mod along;
 mod bars;
 mod canvas;
 mod completions;
@@ -13,7 +14,8 @@ pub(crate) mod palette;
 mod panels;
 mod strips;
 
-pub(crate) use bars::{Bar, cpu_bars};
+pub(crate) use along::{Line, LinePanel, along};
+pub(crate) use bars::{Bar, Measure, cpu_bars};
 pub(crate) use completions::{MOST_RUNS, Run, completions, ends_in_words};
 pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{Panel, over_time};

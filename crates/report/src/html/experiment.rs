@@ -5,8 +5,8 @@ use prony_record::Severity;
 use prony_stats::{Effect, Metric, Verdict, VerdictDocument};
 use serde::Serialize;
 
-use super::{completions, environment, load::rates};
-use crate::chart::{self, Bar, Chart, ForestRow, Panel, Strip, StripGroup, palette};
+use super::{completions, environment, load::rates, scaling, why};
+use crate::chart::{self, Chart, ForestRow, Panel, Strip, StripGroup, palette};
 use crate::verdict_view::{self as view, Standing};
 use crate::{Experiment, load_view, number};
 
@@ -41,11 +41,16 @@ pub fn report(experiment: &Experiment) -> String {
         cross => view::cross(verdict),
         results => family.iter().map(|&metric| result(verdict, metric)).collect::<Vec<_>>(),
         effects => view::effects(verdict),
+        scaling => scaling::of(verdict),
+        scaling_note => view::scaling::EXPLAINED,
         until_done => completions::until_done(experiment),
         over_time => over_time(experiment),
         latency => latency_chart(&groups),
         caveat => first.and_then(load_view::closed_loop_caveat),
-        cpu => cpu_chart(verdict),
+        why => why::whys(verdict),
+        why_caveat => view::CAVEAT,
+        cpu => why::cpu_chart(verdict),
+        cpu_table => view::cpu_table(verdict),
         metrics => view::metrics_table(verdict),
         outcomes => view::outcomes_table(experiment),
         method => method(verdict),
@@ -295,49 +300,6 @@ fn latency_chart(groups: &[StripGroup]) -> Option<Chart> {
             spoken.join("; ")
         );
         chart::strips(label, groups)
-    })
-}
-
-fn cpu_chart(verdict: &VerdictDocument) -> Option<Chart> {
-    let median = |place: usize, metric: Metric| {
-        let summary = verdict.variants[place].metrics.get(&metric);
-        summary.map(|summary| summary.median)
-    };
-    let bars: Vec<Bar> = (0..verdict.variants.len())
-        .filter_map(|place| {
-            let user_percent = median(place, Metric::ServerCpuUserPercent)?;
-            let system_percent = median(place, Metric::ServerCpuSystemPercent)?;
-            let per_request = median(place, Metric::ServerCpuUsPerRequest)
-                .map_or(String::new(), |us| {
-                    format!(", {} a request", number::time(us))
-                });
-            Some(Bar {
-                name: verdict.variants[place].name.clone(),
-                color: palette::variant(place),
-                user_percent,
-                system_percent,
-                note: format!(
-                    "{}%{per_request}",
-                    number::significant(user_percent + system_percent, 2)
-                ),
-            })
-        })
-        .collect();
-    (!bars.is_empty()).then(|| {
-        let spoken: Vec<String> = bars
-            .iter()
-            .map(|bar| {
-                format!(
-                    "{} user {:.0}%, system {:.0}%",
-                    bar.name, bar.user_percent, bar.system_percent
-                )
-            })
-            .collect();
-        let label = format!(
-            "CPU of the services in percent of one core: {}.",
-            spoken.join("; ")
-        );
-        chart::cpu_bars(label, &bars)
     })
 }
 

@@ -8,6 +8,8 @@ mod completions;
 mod environment;
 mod experiment;
 mod load;
+mod scaling;
+mod why;
 
 pub use experiment::report;
 pub use load::load;

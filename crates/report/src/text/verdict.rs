@@ -8,6 +8,28 @@ use super::{Paint, findings, paragraph};
 use crate::table::plain;
 use crate::verdict_view as view;
 
+/// A terminal shows so many of the things that moved; the report has all of them.
+const MOVED: usize = 5;
+
+/// What moved with each difference; nothing where there is none.
+fn why(verdict: &VerdictDocument, paint: Paint) -> String {
+    let mut out = String::new();
+    for why in &verdict.why {
+        out += &format!("\nwhy: {}\n", plain(&view::heading(why)));
+        out += &paragraph("  ", 2, &why.text);
+        for limit in &why.limits {
+            out += &paragraph("  - ", 4, &limit.text);
+        }
+        if let Some(table) = view::moved_table(why, MOVED) {
+            out += &table.to_text("  ");
+        }
+        if let Some(more) = why.moved.len().checked_sub(MOVED + 1) {
+            out += &paint.dim(&format!("  {} more moved; the report has them\n", more + 1));
+        }
+    }
+    out
+}
+
 /// The verdict of an experiment: its sentences, the table, the effects of the factors, the
 /// findings, and where the report lies (if it was written).
 pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) -> String {
@@ -43,6 +65,11 @@ pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) ->
     }
     for effect in effects {
         out += &paragraph("", 0, effect);
+    }
+    out += &why(verdict, paint);
+    if let Some(table) = view::cpu_table(verdict) {
+        out += &format!("\n{}\n", paint.dim(&table.title));
+        out += &table.to_text("  ");
     }
     out.push('\n');
     if !verdict.findings.is_empty() {

@@ -3,8 +3,10 @@
 //! Sentences about single comparisons come ready in the verdict document. What is composed here is
 //! only how several of them stand together, and how cells read.
 
+pub(crate) mod scaling;
 mod standing;
 mod tables;
+mod why;
 
 use prony_record::Severity;
 use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
@@ -13,6 +15,7 @@ use crate::number;
 
 pub(crate) use standing::{Standing, effect_of, standings};
 pub(crate) use tables::{cross, metrics_table, outcomes_table, result_table};
+pub(crate) use why::{CAVEAT, cpu_table, heading, moved_table, rest};
 
 /// The verdict's word.
 pub(crate) fn word(verdict: Verdict) -> &'static str {

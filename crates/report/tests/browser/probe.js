@@ -37,8 +37,10 @@
     const element = document.querySelector(selector);
     return element ? box(element).bottom : null;
   };
-  // The last text of a chart is a note in the scheme's quieter ink.
-  const label = [...document.querySelectorAll("svg text")].filter(shown).pop();
+  // The note below the bars, or the last text of a load's page, is in the scheme's quieter ink.
+  const labels = [...document.querySelectorAll("svg text")].filter(shown);
+  const notes = labels.filter((one) => one.textContent.includes("median over the blocks"));
+  const label = (notes.length ? notes : labels).pop();
   return {
     problems,
     figures: document.querySelectorAll("figure").length,

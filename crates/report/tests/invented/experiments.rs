@@ -1,0 +1,240 @@
+//! The experiments.
+
+use prony_record::{Finding, LoadInfo, Severity};
+use prony_stats::{Factor, Levels, Metric};
+
+use super::loads::closed;
+use super::{Invented, Server};
+
+/// Every experiment.
+pub(super) fn all() -> [Invented; 5] {
+    [sockets(), demo(), errors(), ciphers(), portable()]
+}
+
+fn levels(pairs: &[(&str, &str)]) -> Levels {
+    let owned = pairs
+        .iter()
+        .map(|(f, l)| ((*f).to_owned(), (*l).to_owned()));
+    owned.collect()
+}
+
+fn factor(name: &str, levels: &[&str]) -> Factor {
+    Factor {
+        name: name.to_owned(),
+        levels: levels.iter().map(|l| (*l).to_owned()).collect(),
+    }
+}
+
+fn sockets() -> Invented {
+    Invented {
+        name: "gunicorn-sockets",
+        question: "What do a jail and TCP cost between nginx and gunicorn?",
+        plan: "name     = \"gunicorn-sockets\"\nquestion = \"What do a jail and TCP cost between \
+               nginx and gunicorn?\"\nbaseline = { place = \"native\", socket = \"unix\" }\nmargin \
+                 = \"2%\"\n\n[factors]\nplace  = [\"native\", \"namespace\"]\nsocket = [\"tcp\", \
+               \"unix\"]\n",
+        factors: vec![
+            factor("place", &["native", "namespace"]),
+            factor("socket", &["tcp", "unix"]),
+        ],
+        baseline: levels(&[("place", "native"), ("socket", "unix")]),
+        family: vec![Metric::RatePerS],
+        blocks: 5,
+        noise: 0.006,
+        load: LoadInfo {
+            urls: 12,
+            ..closed(10, 15.0)
+        },
+        server: |levels| {
+            let place = if levels["place"] == "native" {
+                1.0
+            } else {
+                0.92
+            };
+            let socket = if levels["socket"] == "unix" {
+                1.0
+            } else {
+                0.969
+            };
+            let rate = 794.0 * place * socket;
+            Server {
+                rate,
+                p50_us: 12_300.0 * 794.0 / rate,
+                p99_us: 21_000.0 * 794.0 / rate,
+                user: 78.0,
+                system: 12.0 + 4.0 / place / socket,
+                failed_share: 0.0,
+            }
+        },
+        findings: vec![Finding::new(
+            "order-effect",
+            Severity::Note,
+            "Trials that ran first in their block were 0.4% faster than those that ran last. The \
+             order is random, so this widens the intervals and favours no variant. Nothing to do.",
+        )],
+        withheld: None,
+        seed: 42,
+    }
+}
+
+fn demo() -> Invented {
+    Invented {
+        name: "demo",
+        question: "What does TCP cost instead of a UNIX socket, on this machine?",
+        plan: "name = \"demo\"\n",
+        factors: vec![factor("socket", &["tcp", "unix"])],
+        baseline: levels(&[("socket", "unix")]),
+        family: vec![Metric::RatePerS],
+        blocks: 6,
+        noise: 0.02,
+        load: closed(16, 2.0),
+        server: |levels| {
+            let is_tcp = levels["socket"] == "tcp";
+            Server {
+                rate: if is_tcp { 31_400.0 } else { 41_250.0 },
+                p50_us: if is_tcp { 480.0 } else { 362.0 },
+                p99_us: if is_tcp { 1_320.0 } else { 910.0 },
+                user: 31.0,
+                system: if is_tcp { 67.0 } else { 62.0 },
+                failed_share: 0.0,
+            }
+        },
+        findings: vec![Finding::new(
+            "noisy-machine",
+            Severity::Warning,
+            "Other processes used 6% of the cores while trials ran. It widens the intervals. Stop \
+             them, or give the services cores of their own (cores = \"0\").",
+        )],
+        withheld: None,
+        seed: 42,
+    }
+}
+
+fn errors() -> Invented {
+    Invented {
+        name: "errors",
+        question: "Which of the two running servers is faster?",
+        plan: "",
+        factors: vec![factor(
+            "url",
+            &["http://127.0.0.1:8001/", "http://127.0.0.1:8002/"],
+        )],
+        baseline: levels(&[("url", "http://127.0.0.1:8001/")]),
+        family: vec![Metric::RatePerS],
+        blocks: 5,
+        noise: 0.01,
+        load: closed(50, 3.0),
+        server: |levels| {
+            let fails = levels["url"].contains("8002");
+            Server {
+                rate: if fails { 11_900.0 } else { 9_400.0 },
+                p50_us: if fails { 3_900.0 } else { 5_200.0 },
+                p99_us: if fails { 8_800.0 } else { 9_900.0 },
+                user: 60.0,
+                system: 34.0,
+                failed_share: if fails { 0.12 } else { 0.0 },
+            }
+        },
+        findings: vec![Finding::new(
+            "errors",
+            Severity::Error,
+            "12% of the requests to http://127.0.0.1:8002/ failed (unexpected_status 503), none of \
+             those to http://127.0.0.1:8001/. A server that refuses work looks faster than it is. \
+             Lower the connections, or find out why it answers 503, then run again.",
+        )],
+        withheld: Some("12% of its requests failed (errors)"),
+        seed: 42,
+    }
+}
+
+fn ciphers() -> Invented {
+    let names = ["aes-128", "aes-256", "chacha20"];
+    Invented {
+        name: "ciphers",
+        question: "Does the cipher matter for the tail at 2,000 requests a second?",
+        plan: "name = \"ciphers\"\n",
+        factors: vec![factor("cipher", &names)],
+        baseline: levels(&[("cipher", "aes-128")]),
+        family: vec![Metric::P99Us],
+        blocks: 5,
+        noise: 0.06,
+        load: LoadInfo {
+            url: "https://127.0.0.1:8443/".to_owned(),
+            model: "open".to_owned(),
+            rate_per_s: Some(2_000.0),
+            arrivals: Some("poisson".to_owned()),
+            tls: Some("TLS 1.3".to_owned()),
+            ..closed(64, 5.0)
+        },
+        server: |levels| Server {
+            rate: 2_000.0,
+            p50_us: 410.0,
+            p99_us: if levels["cipher"] == "chacha20" {
+                1_190.0
+            } else {
+                1_130.0
+            },
+            user: 22.0,
+            system: 14.0,
+            failed_share: 0.0,
+        },
+        findings: vec![Finding::new(
+            "few-blocks",
+            Severity::Note,
+            "5 blocks show differences from about 12% on at this noise. A plan with 15 blocks would \
+             show 6%.",
+        )],
+        withheld: None,
+        seed: 5,
+    }
+}
+
+/// Many variants with long names and very large effects, each compared within its own cell.
+fn portable() -> Invented {
+    Invented {
+        name: "portable",
+        question: "What does a portable build of the TLS library cost, by body size and version?",
+        plan: "name = \"portable\"\n",
+        factors: vec![
+            factor(
+                "library",
+                &["system OpenSSL 3.0.15", "portable, no CPU extensions"],
+            ),
+            factor("size", &["100 bytes", "10 KiB", "1 MiB"]),
+            factor("http", &["1.1", "2"]),
+        ],
+        baseline: levels(&[("library", "system OpenSSL 3.0.15")]),
+        family: vec![Metric::RatePerS, Metric::P99Us],
+        blocks: 3,
+        noise: 0.05,
+        load: closed(32, 1.0),
+        server: |levels| {
+            let size = match levels["size"].as_str() {
+                "100 bytes" => 1.0,
+                "10 KiB" => 4.0,
+                _ => 170.0,
+            };
+            let portable = levels["library"].starts_with("portable");
+            let cost = if portable {
+                1.0 + size / 24.0
+            } else {
+                1.0 + size / 170.0
+            };
+            Server {
+                rate: 21_000.0 / cost,
+                p50_us: 1_500.0 * cost,
+                p99_us: 4_100.0 * cost,
+                user: 80.0,
+                system: 16.0,
+                failed_share: 0.0,
+            }
+        },
+        findings: vec![Finding::new(
+            "few-blocks",
+            Severity::Warning,
+            "3 blocks give wide intervals. Raise blocks in [trials].",
+        )],
+        withheld: None,
+        seed: 3,
+    }
+}

@@ -1,0 +1,239 @@
+//! The loads.
+
+use std::collections::BTreeMap;
+
+use prony_record::{
+    Finding, Gaps, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate, Record, Severity,
+    Slice, StartGaps, Summary, Totals,
+};
+
+use super::{Invented, Noise, Server};
+
+/// The loads that stand alone.
+pub(super) fn all() -> [(&'static str, Record); 3] {
+    let mut noise = Noise(11);
+    [
+        (
+            "closed",
+            load_of(closed(50, 10.0), 48_213.0, 0.0, &mut noise),
+        ),
+        ("failing", failing(&mut noise)),
+        ("open", open(&mut noise)),
+    ]
+}
+
+pub(super) fn closed(connections: u32, duration_s: f64) -> LoadInfo {
+    LoadInfo {
+        url: "http://127.0.0.1:8080/".to_owned(),
+        model: "closed".to_owned(),
+        connections,
+        streams: 1,
+        duration_s: Some(duration_s),
+        warmup_s: 1.0,
+        http: "1.1".to_owned(),
+        keepalive: true,
+        threads: 1,
+        io: "poll".to_owned(),
+        urls: 1,
+        timeout_s: 20.0,
+        ..LoadInfo::default()
+    }
+}
+
+pub(super) fn trial(invented: &Invented, server: &Server, noise: &mut Noise) -> Record {
+    let mut record = load_of(
+        invented.load.clone(),
+        server.rate,
+        server.failed_share,
+        noise,
+    );
+    let scale = |us: f64| (us * 10.0).round() / 10.0;
+    record.response_time_us = times(scale(server.p50_us), scale(server.p99_us));
+    record.service_time_us = record.response_time_us.clone();
+    record
+}
+fn times(p50: f64, p99: f64) -> Summary {
+    let round = |us: f64| us.round();
+    Summary {
+        min: round(p50 * 0.4),
+        mean: round(p50 * 1.06),
+        p50: round(p50),
+        p90: round(p50 + (p99 - p50) * 0.4),
+        p99: round(p99),
+        p99_9: round(p99 * 1.7),
+        max: round(p99 * 2.9),
+        at_least: Vec::new(),
+    }
+}
+
+/// Gaps of one worker's starts at a constant rate.
+fn start_gaps(rate_per_s: f64) -> StartGaps {
+    let gap = (1e6 / rate_per_s).round();
+    StartGaps {
+        intended: Gaps {
+            mean_us: gap,
+            variation: 0.0,
+            p50_us: gap,
+            p99_us: gap,
+            max_us: gap,
+        },
+        actual: Gaps {
+            mean_us: gap,
+            variation: 0.02,
+            p50_us: gap - 1.0,
+            p99_us: gap + 35.0,
+            max_us: gap + 110.0,
+        },
+    }
+}
+
+/// A load of a steady rate with a little noise in each half second.
+fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> Record {
+    let duration_s = load.duration_s.unwrap_or(10.0);
+    let slices = (duration_s * 2.0) as u64;
+    let (p50, p99) = (
+        load.connections as f64 / rate * 0.97e6,
+        load.connections as f64 / rate * 1.9e6,
+    );
+    let series: Vec<Slice> = (1..=slices)
+        .map(|n| {
+            let ok = (rate / 2.0 * noise.around(0.03)).round() as u64;
+            Slice {
+                t_s: n as f64 / 2.0,
+                ok,
+                failed: (ok as f64 * failed_share / (1.0 - failed_share)).round() as u64,
+                bytes_in: ok * 1_213,
+                p50_us: p50.round(),
+                p99_us: p99.round(),
+            }
+        })
+        .collect();
+    let ok: u64 = series.iter().map(|s| s.ok).sum();
+    let failed: u64 = series.iter().map(|s| s.failed).sum();
+    let (outcomes, status) = endings(ok, failed);
+    Record {
+        schema: RECORD_SCHEMA.to_owned(),
+        version: "0.1.0".to_owned(),
+        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        seed: 7,
+        totals: Totals {
+            started: ok + failed,
+            ok,
+            failed,
+            bytes_in: ok * 1_213,
+            body_bytes_in: ok * 1_000,
+            bytes_out: (ok + failed) * 74,
+            connections_opened: 0,
+            elapsed_s: duration_s,
+            ..Totals::default()
+        },
+        outcomes,
+        status,
+        rate: Rate {
+            ok_per_s: ok as f64 / duration_s,
+            offered_per_s: load.rate_per_s,
+            started_per_s: load.rate_per_s.map(|_| (ok + failed) as f64 / duration_s),
+            bytes_in_per_s: (ok * 1_213) as f64 / duration_s,
+        },
+        response_time_us: times(p50, p99),
+        service_time_us: times(p50, p99),
+        connect_time_us: Summary::default(),
+        tls_time_us: Summary::default(),
+        first_byte_us: times(p50 * 0.98, p99 * 0.98),
+        series,
+        generator: Generator {
+            cpu_user_s: ok as f64 * 3.1e-6,
+            cpu_system_s: ok as f64 * 15.2e-6,
+            busy_share: (ok as f64 * 18.3e-6 / duration_s).min(0.97),
+            late_us: load
+                .rate_per_s
+                .map_or_else(Summary::default, |_| times(6.0, 41.0)),
+            start_gaps: load.rate_per_s.map(start_gaps),
+            max_rss_bytes: 12 << 20,
+            ..Generator::default()
+        },
+        sources: None,
+        negotiated: Negotiated {
+            http: Some("1.1".to_owned()),
+            tls: load.tls.as_ref().map(|_| "TLSv1.3".to_owned()),
+            cipher: load
+                .tls
+                .as_ref()
+                .map(|_| "TLS_AES_128_GCM_SHA256".to_owned()),
+            alpn: None,
+        },
+        load,
+        findings: Vec::new(),
+        histograms: BTreeMap::new(),
+    }
+}
+
+/// Successes and answers that were not expected.
+fn endings(ok: u64, failed: u64) -> (BTreeMap<Outcome, u64>, BTreeMap<u16, u64>) {
+    let mut outcomes = BTreeMap::from([(Outcome::Ok, ok)]);
+    let mut status = BTreeMap::from([(200, ok)]);
+    if failed > 0 {
+        outcomes.insert(Outcome::UnexpectedStatus, failed);
+        status.insert(503, failed);
+    }
+    (outcomes, status)
+}
+
+fn failing(noise: &mut Noise) -> Record {
+    let mut record = load_of(closed(64, 5.0), 3_120.0, 0.0, noise);
+    let failures = [
+        (Outcome::UnexpectedStatus, 411),
+        (Outcome::Reset, 96),
+        (Outcome::Truncated, 3),
+        (Outcome::Timeout, 21),
+        (Outcome::Unfinished, 12),
+    ];
+    record.outcomes.extend(failures);
+    record.status.insert(503, 411);
+    record.totals.failed = 531;
+    record.totals.unfinished = 12;
+    record.totals.started = record.totals.ok + 531 + 12;
+    record.totals.censored = 33;
+    record.totals.connections_opened = 181;
+    record.totals.retried = 4;
+    record.connect_time_us = times(60.0, 310.0);
+    record.response_time_us.p99_9 = 2e6;
+    record.response_time_us.max = 2e6;
+    record.response_time_us.at_least = vec!["p99_9".to_owned(), "max".to_owned()];
+    record.service_time_us.at_least = vec!["p99_9".to_owned(), "max".to_owned()];
+    record.series[4].failed = 531;
+    record.findings = vec![Finding::new(
+        "errors",
+        Severity::Error,
+        "3.3% of the requests failed, most with status 503. Percentiles are over what was answered. \
+         Look into the server's log.",
+    )];
+    record
+}
+
+fn open(noise: &mut Noise) -> Record {
+    let load = LoadInfo {
+        model: "open".to_owned(),
+        rate_per_s: Some(12_000.0),
+        arrivals: Some("poisson".to_owned()),
+        ..closed(128, 6.0)
+    };
+    let mut record = load_of(load, 9_650.0, 0.0, noise);
+    record.response_time_us = times(410_000.0, 1_170_000.0);
+    record.response_time_us.at_least = vec!["p99".to_owned(), "p99_9".to_owned(), "max".to_owned()];
+    record.service_time_us = times(12_900.0, 24_000.0);
+    record
+        .outcomes
+        .extend([(Outcome::Unfinished, 128), (Outcome::Unstarted, 13_830)]);
+    record.totals.unfinished = 128;
+    record.totals.unstarted = 13_830;
+    record.totals.censored = 13_958;
+    record.totals.started = record.totals.ok + 128;
+    record.findings = vec![Finding::new(
+        "schedule-missed",
+        Severity::Warning,
+        "80% of the offered rate was reached: 13,830 requests were due but found no free \
+         connection. The response times include their wait. Raise --connections, or lower --rate.",
+    )];
+    record
+}

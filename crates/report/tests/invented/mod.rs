@@ -1,0 +1,304 @@
+//! The stored experiments and records that the tests render: invented figures through the real
+//! statistics, the same on every run.
+
+mod experiments;
+mod loads;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_record::{Finding, LoadInfo, Record};
+use prony_stats::{
+    About, Bearing, Comparison, Design, Evaluation, Factor, Levels, Limit, LimitKind, Metric,
+    Moved, OneSided, Part, Trials, Values, Verdict, VerdictDocument, Why, evaluate,
+};
+use serde_json::json;
+
+/// Writes all of them into a folder.
+pub(crate) fn write_all(root: &Path) -> std::io::Result<()> {
+    for invented in experiments::all() {
+        write(&root.join(invented.name), &invented)?;
+    }
+    for (name, record) in loads::all() {
+        fs::write(root.join(format!("load-{name}.json")), record.to_json())?;
+    }
+    Ok(())
+}
+
+/// Repeatable noise.
+struct Noise(u64);
+
+impl Noise {
+    /// Roughly normal, of deviation 1.
+    fn next(&mut self) -> f64 {
+        let mut sum = 0.0;
+        for _ in 0..12 {
+            self.0 = self
+                .0
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            sum += (self.0 >> 33) as f64 / (1u64 << 31) as f64;
+        }
+        sum - 6.0
+    }
+
+    /// About 1, off by `share`.
+    fn around(&mut self, share: f64) -> f64 {
+        1.0 + share * self.next()
+    }
+}
+/// What one trial of a variant is like.
+#[derive(Clone, Copy)]
+struct Server {
+    rate: f64,
+    p50_us: f64,
+    p99_us: f64,
+    user: f64,
+    system: f64,
+    failed_share: f64,
+}
+
+/// An experiment to invent.
+struct Invented {
+    name: &'static str,
+    question: &'static str,
+    plan: &'static str,
+    factors: Vec<Factor>,
+    baseline: Levels,
+    family: Vec<Metric>,
+    blocks: u32,
+    noise: f64,
+    load: LoadInfo,
+    server: fn(&Levels) -> Server,
+    findings: Vec<Finding>,
+    withheld: Option<&'static str>,
+    seed: u64,
+}
+fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
+    let mut variants = vec![Levels::new()];
+    for factor in &invented.factors {
+        let extended = variants.iter().flat_map(|levels| {
+            factor.levels.iter().map(|level| {
+                let mut levels = levels.clone();
+                levels.insert(factor.name.clone(), level.clone());
+                levels
+            })
+        });
+        variants = extended.collect();
+    }
+    let design = Design {
+        factors: invented.factors.clone(),
+        variants: variants.clone(),
+        baseline: invented.baseline.clone(),
+        margin: 0.02,
+        family: invented.family.clone(),
+        blocks_min: invented.blocks,
+        blocks_max: invented.blocks,
+        alpha: 0.05,
+    };
+    let mut noise = Noise(invented.seed);
+    let mut trials = Trials::new();
+    let mut order = Vec::new();
+    for block in 1..=invented.blocks {
+        let shared = noise.around(0.01);
+        let mut names: Vec<String> = (0..variants.len()).map(|v| design.name_of(v)).collect();
+        names.rotate_left(block as usize % variants.len());
+        order.push(names);
+        for (place, levels) in variants.iter().enumerate() {
+            let mut server = (invented.server)(levels);
+            // An open loop's rate is the schedule's, whatever the server.
+            if invented.load.model == "closed" {
+                server.rate *= shared * noise.around(invented.noise);
+            }
+            server.p50_us *= noise.around(invented.noise);
+            server.p99_us *= noise.around(invented.noise * 2.0);
+            server.user *= noise.around(0.01);
+            server.system *= noise.around(0.01);
+            let record = loads::trial(invented, &server, &mut noise);
+            trials.add(block, place, values(&record, &server));
+            let name: String = design
+                .name_of(place)
+                .replace(", ", "-")
+                .replace(['/', ':'], "_");
+            let folder: PathBuf = dir.join(format!("trials/{block:02}-{name}"));
+            fs::create_dir_all(&folder)?;
+            fs::write(folder.join("record.json"), record.to_json())?;
+        }
+    }
+    let mut evaluation = evaluate(&design, &trials, &[]).map_err(std::io::Error::other)?;
+    if let Some(reason) = invented.withheld {
+        evaluation.withhold(|_| true, reason);
+    }
+    let about = About {
+        name: invented.name.to_owned(),
+        question: invented.question.to_owned(),
+        seed: 7,
+        order,
+    };
+    let why = whys(&evaluation);
+    let document = VerdictDocument::new(about, &design, evaluation, invented.findings.clone());
+    let document = VerdictDocument { why, ..document };
+    let pretty = |value: &serde_json::Value| format!("{value:#}\n");
+    fs::write(
+        dir.join("verdict.json"),
+        pretty(&serde_json::to_value(document)?),
+    )?;
+    fs::write(dir.join("environment.json"), pretty(&environment()))?;
+    if !invented.plan.is_empty() {
+        fs::write(dir.join("plan.toml"), invented.plan)?;
+    }
+    Ok(())
+}
+
+/// What an experiment would say of each difference, in its form and roughly in its words.
+fn whys(evaluation: &Evaluation) -> Vec<Why> {
+    let differing = evaluation.comparisons.iter();
+    let differing = differing.filter(|c| c.verdict != Verdict::Equivalent);
+    differing
+        .map(|comparison| why(evaluation, comparison))
+        .collect()
+}
+
+fn why(evaluation: &Evaluation, comparison: &Comparison) -> Why {
+    let all = evaluation.movements.iter();
+    let of_it =
+        all.filter(|m| (&m.levels, &m.against) == (&comparison.levels, &comparison.against));
+    let movements: Vec<_> = of_it.filter(|m| m.metric != comparison.metric).collect();
+    let mut moved: Vec<_> = movements.iter().filter(|m| m.moved && !m.same).collect();
+    moved.sort_by(|a, b| b.least.total_cmp(&a.least));
+    let part = |metric: Metric, is_more: bool| match (comparison.verdict, metric.bearing()) {
+        (Verdict::Slower, Bearing::Cost) if is_more => Part::With,
+        (Verdict::Faster, Bearing::Cost) if !is_more => Part::With,
+        (Verdict::Slower | Verdict::Faster, Bearing::Cost) => Part::Against,
+        _ => Part::Aside,
+    };
+    let mut moved: Vec<Moved> = moved
+        .into_iter()
+        .map(|m| Moved {
+            metric: m.metric,
+            part: part(m.metric, m.is_more()),
+            value: m.means.0,
+            against_value: m.means.1,
+            effect: m.effect.clone(),
+            blocks: m.blocks,
+            text: m.text.clone(),
+        })
+        .collect();
+    moved.sort_by_key(|m| m.part);
+    let rest = |same: bool| {
+        let rest = movements
+            .iter()
+            .filter(|m| m.same == same && (same || !m.moved));
+        rest.map(|m| m.metric).collect()
+    };
+    let text = match moved.first() {
+        Some(first) => format!("What moved most with it: {}.", first.text),
+        None => "What else was measured is too noisy to say what moved with it.".to_owned(),
+    };
+    let limit = |name: &str, kind, text: &str| Limit {
+        name: name.to_owned(),
+        kind,
+        text: format!("{name}: {text}"),
+    };
+    let (name, against) = (&comparison.name, &comparison.against_name);
+    Why {
+        levels: comparison.levels.clone(),
+        against: comparison.against.clone(),
+        name: name.clone(),
+        against_name: against.clone(),
+        metrics: vec![comparison.metric],
+        text,
+        limits: vec![
+            limit(
+                name,
+                LimitKind::ServerCores,
+                "the cores were full: web 97% of its core.",
+            ),
+            limit(
+                against,
+                LimitKind::Waiting,
+                "nothing that was watched was at its limit.",
+            ),
+        ],
+        findings: vec![OneSided {
+            id: "some-finding".to_owned(),
+            name: name.clone(),
+        }],
+        moved,
+        same: rest(true),
+        unclear: rest(false),
+    }
+}
+
+fn values(record: &Record, server: &Server) -> Values {
+    let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
+    let cpu_s = (server.user + server.system) / 100.0 * record.totals.elapsed_s;
+    let us_per_request = |percent: f64| percent / 100.0 * record.totals.elapsed_s * 1e6 / ended;
+    // The second digit of the noise that the modes have already, so that no further one is drawn.
+    let jitter = 1.0 + (server.user + server.system) % 0.01;
+    BTreeMap::from([
+        (
+            Metric::ServerCpuUserUsPerRequest,
+            us_per_request(server.user),
+        ),
+        (
+            Metric::ServerCpuSystemUsPerRequest,
+            us_per_request(server.system),
+        ),
+        (
+            Metric::HostSoftirqUsPerRequest,
+            us_per_request(server.system) * 0.3 * jitter,
+        ),
+        (
+            Metric::ContextSwitchesPerRequest,
+            server.system / 15.0 * jitter,
+        ),
+        (
+            Metric::BytesInPerRequest,
+            record.totals.bytes_in as f64 / ended,
+        ),
+        (
+            Metric::ConnectionsPerRequest,
+            record.totals.connections_opened as f64 / ended,
+        ),
+        (Metric::RatePerS, record.rate.ok_per_s),
+        (Metric::P50Us, record.response_time_us.p50),
+        (Metric::P99Us, record.response_time_us.p99),
+        (Metric::FailedShare, record.totals.failed as f64 / ended),
+        (Metric::ServerCpuUsPerRequest, cpu_s * 1e6 / ended),
+        (Metric::ServerCpuUserPercent, server.user),
+        (Metric::ServerCpuSystemPercent, server.system),
+        (Metric::ServerMemoryBytes, 91e6 + server.rate * 100.0),
+        (Metric::NetworkOutBitsPerS, record.rate.bytes_in_per_s * 8.0),
+        (Metric::GeneratorCpuUsPerRequest, 18.0),
+    ])
+}
+fn environment() -> serde_json::Value {
+    let programs = json!({
+        "web": [{
+            "path": "/usr/sbin/nginx",
+            "sha256": "6f0c1f2a4c4d5be0a0b55b0b1a2e3d4c5f60718293a4b5c6d7e8f90112233445",
+            "version": "nginx version: nginx/1.22.1\nconfigure arguments: --with-cc-opt='-g -O2' \
+                        --with-http_ssl_module --with-http_v2_module",
+            "libraries": ["/lib/x86_64-linux-gnu/libc.so.6", "/lib/x86_64-linux-gnu/libssl.so.3"]
+        }],
+        "app": [{"path": "/usr/bin/gunicorn", "version": "gunicorn (version 20.1.0)", "libraries": []}]
+    });
+    json!({
+        "schema": "prony.environment/1",
+        "machine": {
+            "system": "Linux",
+            "distribution": "Debian GNU/Linux 12 (bookworm)",
+            "kernel": "6.1.0",
+            "architecture": "x86_64",
+            "cpu": "Example CPU 2.4 GHz",
+            "cores": 2,
+            "memory_bytes": 8_589_934_592_u64,
+            "cpu_governor": null,
+            "open_files": [1_048_576, 1_048_576],
+            "sysctls": {"net.core.somaxconn": "4096", "net.ipv4.ip_local_port_range": "32768 60999"}
+        },
+        "services": {"first": programs, "second": programs}
+    })
+}

@@ -16,7 +16,7 @@ use super::state::{self, Made, RunState};
 use super::system::hardware::Group;
 use super::system::{self, Reader, Watched};
 use super::watching::Watching;
-use super::{Exited, Host, HostError, Stopped, port};
+use super::{Exited, Host, HostError, Stopped, examine, port};
 use crate::environment::Environment;
 use crate::place::topology::Topology;
 use crate::place::{self, Door, Room, Site};
@@ -269,6 +269,19 @@ impl LocalHost {
         }
     }
 
+    /// The processes of each service that runs, its first process first.
+    fn trees(&self) -> BTreeMap<String, Vec<i32>> {
+        let table = system::processes();
+        let of_service = |(name, service): (&String, &Service)| {
+            let keeper = service.running.as_ref()?.keeper_pid();
+            // A namespace's first process is a copy of prony.
+            let skipped = usize::from(service.is_apart());
+            let tree = table.descendants(keeper).into_iter().skip(skipped);
+            Some((name.clone(), tree.map(|process| process.pid).collect()))
+        };
+        self.services.iter().filter_map(of_service).collect()
+    }
+
     fn watched(&self) -> Vec<Watched> {
         let running = self
             .services
@@ -445,17 +458,13 @@ impl Host for LocalHost {
         self.take_down(self.patience)
     }
 
+    fn examine_crypto(&mut self) -> Option<Finding> {
+        let trees: Vec<_> = self.trees().into_iter().collect();
+        examine::crypto(&trees)
+    }
+
     fn environment(&mut self) -> Environment {
-        let table = system::processes();
-        let of_service = |(name, service): (&String, &Service)| {
-            let keeper = service.running.as_ref()?.keeper_pid();
-            // A namespace's first process is a copy of prony.
-            let skipped = usize::from(service.is_apart());
-            let tree = table.descendants(keeper).into_iter().skip(skipped);
-            Some((name.clone(), tree.map(|process| process.pid).collect()))
-        };
-        let mut environment =
-            system::environment(&self.services.iter().filter_map(of_service).collect());
+        let mut environment = system::environment(&self.trees());
         environment.machine.hardware_counters = self.watching.counters();
         if let Some(site) = &self.site {
             environment.places.clone_from(site.facts());

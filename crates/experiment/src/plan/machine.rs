@@ -1,8 +1,9 @@
 //! What a plan needs of the machine it runs on: programs and cores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::node::{Entry, Node, Table, Value};
 use crate::host::program::{self, MissingProgram};
 
 /// The name under which a plan's command means the running prony itself.
@@ -57,6 +58,29 @@ impl Machine {
             path: std::env::split_paths(&path).collect(),
             own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN_NAME)),
         }
+    }
+
+    /// What templates can ask of it, by name: `machine.cores`, the list of cores, ascending.
+    pub(crate) fn offer(&self) -> (BTreeSet<String>, Node) {
+        let node = |value| Node { line: 0, value };
+        let cores = self
+            .cores
+            .iter()
+            .filter_map(|&core| i64::try_from(core).ok());
+        let cores = cores.map(|core| node(Value::Integer(core))).collect();
+        let entry = Entry {
+            key: "cores".to_owned(),
+            line: 0,
+            node: node(Value::Array(cores)),
+        };
+        let table = Table {
+            line: 0,
+            entries: vec![entry],
+        };
+        (
+            BTreeSet::from(["cores".to_owned()]),
+            node(Value::Table(table)),
+        )
     }
 
     /// The program as the host is to start it: prony itself by its path, one with a slash from the

@@ -16,6 +16,9 @@ use super::{Plan, Resolved};
 use crate::place::topology::Topology;
 use crate::service::{Allocated, Endpoint};
 
+/// What templates call the machine.
+const MACHINE: &str = "machine";
+
 /// What factors alone decide of a variant; `None` after a refusal.
 pub(crate) fn layout(plan: &Plan, variant: &Variant, mistakes: &mut Mistakes) -> Option<Layout> {
     let mut context = levels(plan, variant);
@@ -82,15 +85,7 @@ pub(crate) fn render(
         mistakes,
     };
     let context_of = |viewer: Viewer<'_>, reader: &mut Reader<'_>| {
-        let mut context = levels(plan, variant);
-        for shape in &layout.shapes {
-            if let Some(given) = allocated.get(&shape.name) {
-                let offers = Known::Service(offers(shape));
-                context.set_service(&shape.name, offers, offer(layout, shape, given, viewer));
-            }
-        }
-        context.render_levels(reader);
-        context
+        context(levels(plan, variant), layout, allocated, viewer, reader)
     };
     let of_load = Viewer {
         service: None,
@@ -233,9 +228,12 @@ fn has_all(given: Option<&Allocated>, shape: &Shape) -> bool {
     })
 }
 
-/// A context that knows the variant's levels and nothing else.
+/// A context that knows the machine and the variant's levels and nothing else. A factor or service
+/// that a plan calls `machine` takes that one's place.
 fn levels(plan: &Plan, variant: &Variant) -> Context {
     let mut context = Context::new();
+    let (keys, offered) = plan.machine.offer();
+    context.set_level(MACHINE, Some(keys), offered);
     let varied = plan.factors.iter().filter_map(|factor| {
         let name = variant.levels.get(&factor.name)?;
         Some((factor, factor.level(name)?))
@@ -256,6 +254,24 @@ fn offers(shape: &Shape) -> BTreeSet<String> {
         .map(|offer| (*offer).to_owned())
         .chain(listeners.cloned())
         .collect()
+}
+
+/// A context of levels that knows all services, too, as the viewer sees them.
+fn context(
+    mut context: Context,
+    layout: &Layout,
+    allocated: &BTreeMap<String, Allocated>,
+    viewer: Viewer<'_>,
+    reader: &mut Reader<'_>,
+) -> Context {
+    for shape in &layout.shapes {
+        if let Some(given) = allocated.get(&shape.name) {
+            let offers = Known::Service(offers(shape));
+            context.set_service(&shape.name, offers, offer(layout, shape, given, viewer));
+        }
+    }
+    context.render_levels(reader);
+    context
 }
 
 /// What a service gives to the viewer's templates.

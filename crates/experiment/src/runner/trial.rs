@@ -19,7 +19,7 @@ use super::ready::{self, NotReady};
 use super::{Event, Interrupt, links, values};
 use crate::host::{Host, HostError};
 use crate::place::Door;
-use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad};
+use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
 use crate::service::Allocated;
 use crate::telemetry::{self, Sample, Summary};
 use crate::why::{self, Capacity};
@@ -249,12 +249,22 @@ impl Trial<'_> {
         let (record, samples) = self.measure(&spec, &resolved.load, door)?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.host.unwatched());
+        // Once for each variant: it stays what it is, and takes seconds.
+        if place.block == 1 && resolved.load.scheme == Scheme::Https {
+            findings.extend(self.host.examine_crypto());
+        }
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;
         let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
-        let crossing = summary.as_ref().and_then(|summary| links::crossing(summary, &resolved));
-        values.extend(crossing.map(|link| link.values(&record)).unwrap_or_default());
+        let crossing = summary
+            .as_ref()
+            .and_then(|summary| links::crossing(summary, &resolved));
+        values.extend(
+            crossing
+                .map(|link| link.values(&record))
+                .unwrap_or_default(),
+        );
         Ok(Some(TrialResult {
             block: place.block,
             variant: place.variant,

@@ -149,25 +149,7 @@ pub(crate) fn read(
     );
     let path = read_path(&rendered, reader);
     let (shape, listener) = target?;
-    let endpoint = served.allocated.get(&shape.name)?.endpoints.get(listener)?;
-    let viewer = Viewer {
-        service: None,
-        place: served.layout.load,
-    };
-    let endpoint = match served.layout.seen(shape, endpoint, viewer) {
-        Ok(endpoint) => endpoint,
-        Err(reason) => {
-            let line = rendered.line_of("target");
-            let mend = "place of [load] and a link between the two decide what it reaches";
-            reader.refuse_with(
-                Fault::Structure,
-                line,
-                format!("the load can't reach its target: {reason}"),
-                mend,
-            );
-            return None;
-        }
-    };
+    let endpoint = seen_endpoint(shape, listener, served, rendered.line_of("target"), reader)?;
     if let Endpoint::Unix(path) = &endpoint {
         options.push(LoadOption {
             name: "unix".to_owned(),
@@ -201,6 +183,28 @@ pub(crate) fn read(
         options,
         flags: flags?,
     })
+}
+
+/// Where the load finds its target's listener.
+fn seen_endpoint(
+    shape: &Shape,
+    listener: &str,
+    served: &Served<'_>,
+    line: usize,
+    reader: &mut Reader<'_>,
+) -> Option<Endpoint> {
+    let endpoint = served.allocated.get(&shape.name)?.endpoints.get(listener)?;
+    let viewer = Viewer {
+        service: None,
+        place: served.layout.load,
+    };
+    let seen = served.layout.seen(shape, endpoint, viewer);
+    if let Err(reason) = &seen {
+        let what = format!("the load can't reach its target: {reason}");
+        let mend = "place of [load] and a link between the two decide what it reaches";
+        reader.refuse_with(Fault::Structure, line, what, mend);
+    }
+    seen.ok()
 }
 
 /// The load's cores, or those of its place, which become a flag like its own.

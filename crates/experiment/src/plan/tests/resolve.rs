@@ -506,7 +506,7 @@ fn the_starter_is_a_plan() {
         })
         .filter(|line| {
             // What can't stand beside the rest: another service, another path, prose.
-            !["needs", "remote", "ssh", "urls ", "names some"]
+            !["needs", "remote", "ssh", "source", "urls ", "names some"]
                 .iter()
                 .any(|word| line.starts_with(word))
         })

@@ -112,6 +112,7 @@ pub(crate) fn machine(stat: &str) -> HostSample {
 }
 
 /// When the machine was booted, in seconds of the UNIX epoch, from `stat`.
+#[cfg(any(target_os = "linux", test))]
 pub(crate) fn boot_time_s(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
     line.trim().parse().ok()
@@ -145,6 +146,7 @@ pub(crate) fn run_ns(schedstat: &str) -> Option<u64> {
 }
 
 /// Voluntary and involuntary context switches of a thread's `status`.
+#[cfg(any(target_os = "linux", test))]
 pub(crate) fn switches(status: &str) -> (u64, u64) {
     let value = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));

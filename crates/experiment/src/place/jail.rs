@@ -145,6 +145,7 @@ mod system {
     }
 
     /// A jail's id.
+    #[derive(Debug)]
     pub(crate) struct Entry(i32);
 
     impl Entry {

@@ -124,7 +124,10 @@ impl Door {
         #[cfg(target_os = "linux")]
         return self.0.visit(work);
         #[cfg(not(target_os = "linux"))]
-        match self.0 {}
+        {
+            drop(work);
+            match self.0 {}
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::expect::Expectations;
-use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order};
+use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
 use crate::protocols::Protocols;
 use crate::request::{Request, Target, requests};
@@ -264,6 +264,7 @@ impl LoadSpec {
     }
 }
 
+/// Whatever decides what is agreed on: two loads with the same words were asked for the same.
 fn describe_tls(options: &LoadOptions) -> String {
     let verified = if options.insecure {
         "unverified"
@@ -275,7 +276,22 @@ fn describe_tls(options: &LoadOptions) -> String {
     } else {
         "sessions resumed"
     };
-    format!("{verified}, {resumed}")
+    let version = |of: TlsVersion| match of {
+        TlsVersion::Tls12 => "1.2",
+        TlsVersion::Tls13 => "1.3",
+    };
+    let versions = match (options.tls_min, options.tls_max) {
+        (None, None) => String::new(),
+        (Some(min), None) => format!(", TLS {} and later", version(min)),
+        (None, Some(max)) => format!(", up to TLS {}", version(max)),
+        (Some(min), Some(max)) if min == max => format!(", TLS {} only", version(min)),
+        (Some(min), Some(max)) => format!(", TLS {} to {}", version(min), version(max)),
+    };
+    let ciphers = match options.ciphers.as_slice() {
+        [] => String::new(),
+        names => format!(", ciphers {}", names.join(" ")),
+    };
+    format!("{verified}, {resumed}{versions}{ciphers}")
 }
 
 fn arrivals(options: &LoadOptions) -> Arrivals {

@@ -132,11 +132,21 @@ impl Distribution {
         }
         let mut all = self.known.clone();
         let mut longest_is_bound = false;
+        // A request that was cut off soon after it began is not the shortest there was.
+        let mut min = self.known.min();
+        let mut shortest_is_bound = false;
         if let Some(censored) = &self.censored {
+            shortest_is_bound = self.known.is_empty();
+            if shortest_is_bound {
+                min = censored.min();
+            }
             longest_is_bound = censored.max() >= self.known.max() || self.known.is_empty();
             add(&mut all, censored);
         }
         let mut at_least = Vec::new();
+        if shortest_is_bound {
+            at_least.push("min".to_owned());
+        }
         let mut at = |name: &str, quantile: f64| {
             let (value, bound) = self.quantile(quantile);
             if bound {
@@ -150,7 +160,7 @@ impl Distribution {
             at_least.push("max".to_owned());
         }
         Summary {
-            min: micros(all.min() as f64),
+            min: micros(min as f64),
             mean: micros(all.mean()),
             p50,
             p90,
@@ -202,7 +212,7 @@ fn micros(nanos: f64) -> f64 {
 /// A distribution in a few figures, in microseconds. All zero where there was nothing.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// The shortest.
+    /// The shortest of those that were seen to their end; where none was, the shortest bound.
     pub min: f64,
     /// The arithmetic mean.
     pub mean: f64,
@@ -240,6 +250,16 @@ mod tests {
         assert!((with_bounds.p50 / 1000.0 - 1.0).abs() < 0.001);
         assert!(!with_bounds.at_least.contains(&"p50".to_owned()));
         assert_eq!(with_bounds.at_least, ["p99", "p99_9", "max"]);
+    }
+
+    #[test]
+    fn the_shortest_is_one_that_was_seen_to_its_end() {
+        let cut = of(&[2_000_000, 1_000_000], &[3_000]).summary();
+        assert!((cut.min / 1000.0 - 1.0).abs() < 0.001, "{}", cut.min);
+        assert!(!cut.at_least.contains(&"min".to_owned()));
+        let none = of(&[], &[3_000, 5_000]).summary();
+        assert!((none.min - 3.0).abs() < 0.01, "{}", none.min);
+        assert_eq!(none.at_least[0], "min");
     }
 
     #[test]

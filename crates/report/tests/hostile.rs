@@ -48,6 +48,14 @@ fn hostile() -> Experiment {
         described.levels = poisoned(&described.levels);
         described.text += EVIL;
     }
+    for why in &mut verdict.why {
+        why.name += EVIL;
+        why.against_name += EVIL;
+        why.text += EVIL;
+        for limit in &mut why.limits {
+            limit.text += EVIL;
+        }
+    }
     for effect in &mut verdict.effects {
         effect.text += EVIL;
     }

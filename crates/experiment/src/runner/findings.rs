@@ -306,34 +306,34 @@ fn not_stationary(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
-    let mut found = Vec::new();
+) -> Option<Found> {
+    let mut unsettled = Vec::new();
+    let mut drifts = Vec::new();
     for variant in 0..variants {
-        let drifts = of_variant(results, variant)
-            .into_iter()
-            .filter_map(drift)
-            .collect();
-        let Some(drift) = median(drifts).filter(|drift| drift.abs() > DRIFT) else {
+        let of_trials = of_variant(results, variant).into_iter().filter_map(drift);
+        let Some(drift) = median(of_trials.collect()).filter(|drift| drift.abs() > DRIFT) else {
             continue;
         };
-        let (way, by) = if drift > 0.0 {
-            ("faster", drift)
-        } else {
-            ("slower", -drift)
-        };
-        let text = format!(
-            "{}: the last third of a trial is {:.0}% {way} than its first. The server has not \
-             settled; a longer warm-up would measure the settled state alone.",
+        let way = if drift > 0.0 { "faster" } else { "slower" };
+        unsettled.push(variant);
+        drifts.push(format!(
+            "{} {:.0}% {way}",
             name(variant),
-            by * 100.0
-        );
-        let finding = Finding::new("not-stationary", Severity::Warning, text);
-        found.push(Found {
-            finding,
-            variants: vec![variant],
-        });
+            drift.abs() * 100.0
+        ));
     }
-    found
+    if unsettled.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "The last third of a trial differs from its first: {}. The server has not settled; a longer \
+         warm-up would measure the settled state alone.",
+        drifts.join("; ")
+    );
+    Some(Found {
+        finding: Finding::new("not-stationary", Severity::Warning, text),
+        variants: unsettled,
+    })
 }
 
 /// How much faster the last third of a closed load was than its first, as a share.

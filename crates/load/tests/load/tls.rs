@@ -119,6 +119,31 @@ fn only_a_trusted_certificate_will_do() {
 }
 
 #[test]
+fn the_record_says_all_that_was_asked_of_tls() {
+    let served = Served::secured();
+    for (flags, told) in [
+        ("--no-resumption", "verified, full handshakes"),
+        (
+            "--tls-min 1.3",
+            "verified, sessions resumed, TLS 1.3 and later",
+        ),
+        (
+            "--tls-min 1.2 --tls-max 1.3",
+            "verified, sessions resumed, TLS 1.2 to 1.3",
+        ),
+        (
+            "--tls-min 1.2 --tls-max 1.2 --ciphers TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "verified, sessions resumed, TLS 1.2 only, ciphers \
+             TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ),
+    ] {
+        let record = served.load(Via::Tls, "/", &format!("-n 2 -c 1 {flags}"));
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 2)], "{flags}");
+        assert_eq!(record.load.tls.as_deref(), Some(told));
+    }
+}
+
+#[test]
 fn what_can_not_be_is_refused_by_name() {
     let served = Served::secured();
     let not_pem = served.file("not.pem", "hello");

@@ -16,6 +16,7 @@ use crate::place::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
 pub use sampling::collect;
+pub(crate) use sampling::keep_off;
 pub use summary::{HostSummary, ServiceSummary, Summary, summary};
 pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};
 

@@ -7,7 +7,7 @@ use prony_record::{Finding, Severity};
 use super::remote::Remote;
 use super::system::hardware::Group;
 use super::system::{self, Watched};
-use crate::telemetry::{Counters, Hardware, Sample, Watch};
+use crate::telemetry::{self, Counters, Hardware, RemoteMachine, Sample, Watch};
 
 /// What one trial watches.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Watching {
             Some(machine) => {
                 let fits = |remote: &Remote| remote.is_of(machine) && remote.works();
                 if !self.remote.as_ref().is_some_and(fits) {
-                    self.remote = Some(Remote::connect(machine));
+                    self.remote = Some(connect(machine, &watch.load_cores));
                 }
             }
         }
@@ -131,6 +131,16 @@ impl Watching {
             .into_iter()
             .collect()
     }
+}
+
+/// Connects, with ssh and its readers off the load's cores.
+fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> Remote {
+    let connecting = || {
+        telemetry::keep_off(load_cores);
+        Remote::connect(machine)
+    };
+    let connected = std::thread::scope(|scope| scope.spawn(connecting).join());
+    connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Whether nobody else is meant to run on a service's cores: no other service and not the load.

@@ -38,8 +38,9 @@ pub fn collect(
     samples
 }
 
-/// Keeps the calling thread off these cores, unless there are no others.
-fn keep_off(avoid: &[usize]) {
+/// Keeps the calling thread, and what it starts from now on, off these cores, unless there are no
+/// others.
+pub(crate) fn keep_off(avoid: &[usize]) {
     #[cfg(target_os = "linux")]
     if let Ok(mut allowed) = rustix::thread::sched_getaffinity(None) {
         for &core in avoid {

@@ -4,6 +4,7 @@ mod errors;
 mod mutation;
 mod places;
 mod resolve;
+mod telemetry;
 mod tls;
 
 use std::collections::BTreeMap;

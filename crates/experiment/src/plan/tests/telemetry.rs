@@ -1,0 +1,112 @@
+//! `[telemetry]`, and what a trial makes of it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{GOOD, Study, allocate};
+use crate::plan::Plan;
+use crate::telemetry::{Counters, Watch};
+
+/// What the first variant of a plan asks its host to watch.
+fn watch(plan: &Plan) -> Watch {
+    let allocated = allocate(&plan.allocations(0).unwrap());
+    plan.telemetry.watch(&plan.resolve(0, &allocated).unwrap())
+}
+
+/// A plan of two servers that run already.
+fn remote(service: &str, telemetry: &str) -> String {
+    format!(
+        "[factors]\nport = [8080, 8081]\n[service.far]\nremote = \"127.0.0.1:{{{{ port }}}}\"\n\
+         {service}\n[load]\ntarget = \"far\"\n{telemetry}"
+    )
+}
+
+#[test]
+fn a_plan_without_a_word_counts_by_core() {
+    let watch = watch(&Study::new().read(GOOD).unwrap());
+    assert_eq!(watch.counters, Counters::Cores);
+    assert_eq!(watch.load_cores, [1]);
+    assert!(watch.others.is_empty() && watch.remote.is_none());
+}
+
+#[test]
+fn services_elsewhere_are_read_where_telemetry_says() {
+    let study = Study::new();
+    let text = remote(
+        "cgroup = \"web.slice\"",
+        "[telemetry]\nremote = \"me@far\"\nssh = [\"-i\", \"key\"]\ncounters = \"off\"\n",
+    );
+    let watch = watch(&study.read(&text).unwrap());
+    assert_eq!(watch.counters, Counters::Off);
+    assert!(watch.others.is_empty());
+    let machine = watch.remote.unwrap();
+    assert_eq!(
+        (machine.destination.as_str(), machine.ssh.len()),
+        ("me@far", 2)
+    );
+    let far = &machine.services["far"];
+    assert_eq!(far.port, Some(8080));
+    assert_eq!(far.follow.cgroup.as_deref(), Some("web.slice"));
+}
+
+#[test]
+fn a_server_that_runs_here_already_is_followed_by_its_pid_file() {
+    let study = Study::new();
+    let plan = study
+        .read(&remote("pid_file = \"/run/far.pid\"", ""))
+        .unwrap();
+    let others: BTreeMap<_, _> = watch(&plan).others;
+    assert_eq!(
+        others["far"].pid_file.as_deref(),
+        Some(Path::new("/run/far.pid"))
+    );
+    // Without, nobody knows which processes are its.
+    let plan = study.read(&remote("", "")).unwrap();
+    assert!(watch(&plan).others.is_empty());
+}
+
+#[test]
+fn what_is_started_can_be_followed_beyond_its_tree() {
+    let study = Study::new();
+    let text = GOOD.replace(
+        "needs   = [\"app\"]",
+        "needs   = [\"app\"]\npid_file = \"web.pid\"\ncgroup = \"\"",
+    );
+    let plan = study.read(&text).unwrap();
+    let resolved = plan
+        .resolve(0, &allocate(&plan.allocations(0).unwrap()))
+        .unwrap();
+    let web = resolved
+        .services
+        .iter()
+        .find(|service| service.spec.name == "web")
+        .unwrap();
+    assert_eq!(web.spec.follow.pid_file, Some(study.path("web.pid")));
+    assert_eq!(web.spec.follow.cgroup, None);
+}
+
+#[test]
+fn mistakes_are_told() {
+    let study = Study::new();
+    for (telemetry, said) in [
+        ("counters = \"all\"", "\"all\""),
+        (
+            "remote = \"-oProxyCommand=x\"",
+            "nothing that ssh can reach",
+        ),
+        ("remote = \"a b\"", "nothing that ssh can reach"),
+        ("ssh = [\"-v\"]", "names no remote machine"),
+        ("host = \"a\"", "\"host\""),
+    ] {
+        let mistakes = study.mistakes(&remote("", &format!("[telemetry]\n{telemetry}\n")));
+        assert!(
+            mistakes.iter().any(|text| text.contains(said)),
+            "{telemetry}: {mistakes:?}"
+        );
+    }
+    let mistakes = study.mistakes(&remote("cgroup = \"a/../../b\"", ""));
+    assert!(
+        mistakes.iter().any(|text| text.contains("leads out")),
+        "{mistakes:?}"
+    );
+}

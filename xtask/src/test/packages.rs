@@ -382,6 +382,8 @@ mod tests {
             "haproxy",
             "caddy",
             "nghttp2-server",
+            "openssh-server",
+            "openssh-client",
             "chromium",
         ];
         assert_eq!(names(&selection, Manager::Apt), expected);

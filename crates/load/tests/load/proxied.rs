@@ -192,3 +192,32 @@ fn a_request_held_while_others_connect_is_told_of_all_the_same() {
         told.iter().map(|line| line.split(' ').nth(2)).collect();
     assert_eq!(distinct.len(), 300);
 }
+
+#[test]
+fn a_request_that_goes_out_again_is_told_of_anew() {
+    let told = Told::default();
+    let noted = told.clone();
+    // It closes after each third answer and doesn't say so.
+    let server = Raw::new(move |mut stream| {
+        noted.lock().unwrap().push(read_line(&mut stream));
+        for _ in 0..3 {
+            match read_head(&mut stream) {
+                Some(head) if head.starts_with(b"GET ") => stream.write_all(OK).unwrap(),
+                _ => return,
+            }
+        }
+    });
+    let words = "-n 60 -c 2 --proxy-protocol v1 --proxy-source 10.9.0.0/24";
+    let record = load(&server.url(), words);
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 60)]);
+    drop(server);
+    let told = told.lock().unwrap().clone();
+    assert_eq!(told.len() as u64, record.totals.connections_opened);
+    assert!(told.len() >= 20, "{told:?}");
+    let distinct: std::collections::BTreeSet<_> = told.iter().collect();
+    assert_eq!(distinct.len(), told.len(), "{told:?}");
+    assert!(
+        told.iter()
+            .all(|line| line.starts_with("PROXY TCP4 10.9.0."))
+    );
+}

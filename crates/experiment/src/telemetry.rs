@@ -40,6 +40,8 @@ pub struct TcpCounters {
     pub listen_drops: u64,
     /// Segments sent again.
     pub retransmitted_segments: u64,
+    /// Connections begun from here (`ActiveOpens`).
+    pub connects: u64,
     /// Segments sent, those with data again left out.
     pub segments_sent: u64,
     /// Segments sent with RST.

@@ -106,6 +106,8 @@ metrics! {
     LinkOverheadShare = "link_overhead_share", "protocol overhead on the link", Share, Neither, Difference, Cost;
     /// Connections that the load opened for each request.
     ConnectionsPerRequest = "connections_per_request", "connections opened per request", Count, Neither, Difference, Cost;
+    /// TCP connections that the target opened, to what stands behind it, for each request.
+    UpstreamConnectionsPerRequest = "upstream_connections_per_request", "upstream connections opened per request", Count, Neither, Difference, Cost;
     /// TLS handshakes for each request.
     TlsHandshakesPerRequest = "tls_handshakes_per_request", "TLS handshakes per request", Count, Neither, Difference, Cost;
     /// Share of the TLS handshakes that went on from an earlier session, 0 to 1.

@@ -31,6 +31,7 @@ pub(crate) fn tcp_counters(texts: &NetTexts<'_>) -> TcpCounters {
         listen_overflows: extended("ListenOverflows"),
         listen_drops: extended("ListenDrops"),
         syn_cookies_sent: extended("SyncookiesSent"),
+        connects: snmp("ActiveOpens"),
         segments_sent: snmp("OutSegs"),
         retransmitted_segments: snmp("RetransSegs"),
         resets_sent: snmp("OutRsts"),

@@ -257,6 +257,9 @@ impl Trial<'_> {
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;
         let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
+        if let Some(summary) = &summary {
+            values.extend(values::upstream(&record, summary, &resolved));
+        }
         let crossing = summary
             .as_ref()
             .and_then(|summary| links::crossing(summary, &resolved));

@@ -3,6 +3,8 @@
 use prony_record::Record;
 use prony_stats::{Metric, Values};
 
+use crate::plan::Resolved;
+use crate::service::{Endpoint, PlaceKind};
 use crate::telemetry::{ServiceSummary, Summary};
 
 /// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
@@ -125,9 +127,58 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     values
 }
 
+/// Connections that the target opened, those of the load left out where both live in one network.
+/// Natively everybody's on the machine are among them.
+pub(crate) fn upstream(record: &Record, telemetry: &Summary, resolved: &Resolved) -> Values {
+    let load = &resolved.load;
+    let target = resolved.services.iter();
+    let target = target
+        .map(|service| &service.spec)
+        .find(|spec| spec.name == load.service);
+    let seen = telemetry.services.get(&load.service);
+    let (Some(target), Some(seen)) = (target, seen) else {
+        return Values::new();
+    };
+    let is_one_network = target.place == load.place && target.place != PlaceKind::Namespace;
+    let by_tcp = matches!(load.target_endpoint, Endpoint::Tcp(_));
+    let own = match is_one_network && by_tcp {
+        true => record.totals.connections_opened,
+        false => 0,
+    };
+    let begun = opened_upstream(record, (seen.tcp.connects, telemetry.elapsed_s), own);
+    let begun = begun.map(|each| (Metric::UpstreamConnectionsPerRequest, each));
+    begun.into_iter().collect()
+}
+
+/// Of so many connections begun in so many seconds those that are not the load's `own`, for each
+/// request.
+fn opened_upstream(record: &Record, (begun, over_s): (u64, f64), own: u64) -> Option<f64> {
+    let totals = &record.totals;
+    let ended = totals.ok + totals.failed;
+    if ended == 0 || totals.elapsed_s < LEAST_WATCHED_S || over_s <= 0.0 {
+        return None;
+    }
+    let per_request = |n: u64, over_s: f64| n as f64 / over_s * totals.elapsed_s / ended as f64;
+    let others = per_request(begun, over_s) - per_request(own, totals.elapsed_s);
+    Some(others.max(0.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn upstream_connections_are_not_the_loads_own() {
+        let mut record = Record::default();
+        (record.totals.ok, record.totals.elapsed_s) = (1_000, 2.0);
+        // Two in three requests open one, seen over half of the time.
+        let opened = |begun, own| opened_upstream(&record, (begun, 1.0), own).unwrap();
+        assert!((opened(333, 0) - 0.666).abs() < 1e-9);
+        assert!((opened(833, 1_000) - 0.666).abs() < 1e-9);
+        assert_eq!(opened(499, 1_000), 0.0, "the two windows are not the same");
+        record.totals.elapsed_s = 0.01;
+        assert_eq!(opened_upstream(&record, (5, 0.01), 0), None);
+    }
 
     #[test]
     fn instructions_are_those_of_all_services_or_of_none() {

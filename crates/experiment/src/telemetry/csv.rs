@@ -274,6 +274,7 @@ mod tests {
             listen_overflows: 1,
             listen_drops: 2,
             retransmitted_segments: 3,
+            connects: 98,
             segments_sent: 99,
             resets_sent: 4,
             established_resets: 5,

@@ -295,6 +295,7 @@ fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
         retransmitted_segments: end
             .retransmitted_segments
             .saturating_sub(begin.retransmitted_segments),
+        connects: end.connects.saturating_sub(begin.connects),
         segments_sent: end.segments_sent.saturating_sub(begin.segments_sent),
         resets_sent: end.resets_sent.saturating_sub(begin.resets_sent),
         established_resets: end

@@ -305,6 +305,7 @@ pub fn tcp_counters(text: &str) -> TcpCounters {
             .find(|(_, words)| words.starts_with("data packet") && words.ends_with("retransmitted"))
             .and_then(|(number, _)| number.parse().ok())
             .unwrap_or(0),
+        connects: count("connection request"),
         segments_sent: text
             .lines()
             .filter_map(|line| line.trim_start().split_once(' '))
@@ -530,6 +531,7 @@ lo0       - 10.213.0.2/32 10.213.0.2             200     -     -      20001     
             (17, 9)
         );
         assert_eq!((counters.established, counters.time_wait), (4, 31));
+        assert_eq!(counters.connects, 40);
         assert_eq!(
             (counters.segments_sent, counters.syn_cookies_sent),
             (5012, 5)

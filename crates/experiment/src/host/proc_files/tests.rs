@@ -14,6 +14,7 @@ fn every_counter_comes_from_its_own_column() {
         listen_overflows: 21,
         listen_drops: 22,
         retransmitted_segments: 12,
+        connects: 9,
         segments_sent: 900,
         resets_sent: 13,
         established_resets: 10,

@@ -9,14 +9,17 @@ use crate::plan::Resolved;
 use crate::service::PlaceKind;
 use crate::telemetry::Summary;
 
-/// Traffic of the link that the load loads, bytes a second of Ethernet frames.
+/// Traffic of the link between the load and its target over the measured part, in bytes of Ethernet
+/// frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Crossing {
     /// From the target to the load.
-    answers_per_s: f64,
+    answers: f64,
     /// From the load to the target.
-    requests_per_s: f64,
-    /// What it may carry each way, where that is limited.
+    requests: f64,
+    /// From the first count to the last, which is a moment after the load's end.
+    elapsed_s: f64,
+    /// What the link may carry each way in a second, where that is limited.
     limit_per_s: Option<f64>,
 }
 
@@ -42,10 +45,11 @@ pub(crate) fn crossing(summary: &Summary, resolved: &Resolved) -> Option<Crossin
     if places(link)[0] != load {
         both.reverse();
     }
-    let [requests_per_s, answers_per_s] = both.map(|bytes| bytes as f64 / summary.elapsed_s);
+    let [requests, answers] = both.map(|bytes| bytes as f64);
     Some(Crossing {
-        answers_per_s,
-        requests_per_s,
+        answers,
+        requests,
+        elapsed_s: summary.elapsed_s,
         limit_per_s: link.rate.map(|rate| rate.bits_per_s as f64 / 8.0),
     })
 }
@@ -53,9 +57,9 @@ pub(crate) fn crossing(summary: &Summary, resolved: &Resolved) -> Option<Crossin
 impl Crossing {
     /// The share of its rate that the fuller direction carried; none without a rate.
     pub(crate) fn used_share(self) -> Option<f64> {
-        let fuller = self.answers_per_s.max(self.requests_per_s);
+        let most = self.limit_per_s? * self.elapsed_s;
         // The bucket lets a little more through at once than its rate allows.
-        Some((fuller / self.limit_per_s?).min(1.0))
+        Some((self.answers.max(self.requests) / most).min(1.0))
     }
 
     /// The metrics that it yields.
@@ -65,19 +69,17 @@ impl Crossing {
         if let Some(share) = self.used_share() {
             values.insert(Metric::LinkUsedShare, share);
         }
-        if totals.elapsed_s <= 0.0 {
-            return values;
+        let ended = (totals.ok + totals.failed) as f64;
+        if ended > 0.0 {
+            let both = self.answers + self.requests;
+            values.insert(Metric::LinkBytesPerRequest, both / ended);
         }
-        let ended_per_s = (totals.ok + totals.failed) as f64 / totals.elapsed_s;
-        if ended_per_s > 0.0 {
-            let both_per_s = self.answers_per_s + self.requests_per_s;
-            values.insert(Metric::LinkBytesPerRequest, both_per_s / ended_per_s);
-        }
-        let bodies_per_s = totals.body_bytes_in as f64 / totals.elapsed_s;
-        // What was counted on the link and by the load belongs to nearly, but not exactly, the same
-        // time; without bodies there is no payload to compare with.
-        if bodies_per_s > 0.0 && self.answers_per_s > 0.0 {
-            let overhead = 1.0 - bodies_per_s / self.answers_per_s;
+        // Answers under way at the beginning are whole among the bodies, those under way at the end
+        // not at all; on the link it is the part that was sent meanwhile. Without bodies there is no
+        // payload to compare with.
+        let bodies = totals.body_bytes_in as f64;
+        if bodies > 0.0 && self.answers > 0.0 {
+            let overhead = 1.0 - bodies / self.answers;
             values.insert(Metric::LinkOverheadShare, overhead.clamp(0.0, 1.0));
         }
         values
@@ -91,8 +93,9 @@ mod tests {
     #[test]
     fn shares_of_the_rate_and_of_the_payload() {
         let crossing = Crossing {
-            answers_per_s: 11_000.0,
-            requests_per_s: 500.0,
+            answers: 22_000.0,
+            requests: 1_000.0,
+            elapsed_s: 2.0,
             limit_per_s: Some(12_500.0),
         };
         let mut record = Record::default();
@@ -108,8 +111,9 @@ mod tests {
     #[test]
     fn without_a_rate_or_bodies_there_is_less_to_tell() {
         let crossing = Crossing {
-            answers_per_s: 11_000.0,
-            requests_per_s: 500.0,
+            answers: 22_000.0,
+            requests: 1_000.0,
+            elapsed_s: 2.0,
             limit_per_s: None,
         };
         assert_eq!(crossing.values(&Record::default()), Values::new());

@@ -17,6 +17,14 @@ const ACCELERATED: Topic = Topic {
     source: "OPENSSL_ia32cap(3)",
 };
 
+const NONE: Topic = Topic {
+    id: "crypto-none",
+    expected: "a libcrypto where the server speaks TLS",
+    why: "there is nothing to be slow",
+    change: "nothing",
+    source: "proc_pid_maps(5)",
+};
+
 const UNACCELERATED: Topic = Topic {
     id: "crypto-unaccelerated",
     change: "use a libcrypto that is built with assembly: the distribution's, or one configured \
@@ -92,6 +100,9 @@ pub(in super::super) fn lines(crypto: &Crypto) -> Seen {
             seen.line(text(Level::Error, &UNACCELERATED, said));
         }
         Acceleration::Unknown => {}
+    }
+    if crypto.mapped.is_empty() && crypto.traces.is_empty() && crypto.unknown.is_empty() {
+        seen.line(NONE.line(Level::Ok, "no TLS library is mapped or built in"));
     }
     if crypto.build.assembly == Some(false) {
         seen.line(NO_ASSEMBLY.line(Level::Warning, built_without(crypto)));
@@ -238,6 +249,7 @@ fn bytes_per_s(rate: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Mapped;
     use super::*;
 
     #[test]
@@ -263,6 +275,10 @@ mod tests {
     #[test]
     fn every_state_has_its_line() {
         let mut crypto = Crypto::new();
+        assert_eq!(lines(&crypto).lines[0].id, "crypto-none");
+        crypto
+            .mapped
+            .push(Mapped::of("/lib/libcrypto.so.3", Part::Crypto));
         assert!(lines(&crypto).lines.is_empty());
         crypto.acceleration = Acceleration::NotUsed;
         crypto.build.assembly = Some(false);

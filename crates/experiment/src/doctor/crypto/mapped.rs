@@ -98,6 +98,20 @@ fn part(path: &Path) -> Option<Part> {
     }
 }
 
+#[cfg(test)]
+impl Mapped {
+    /// A library without a process that maps it.
+    pub(super) fn of(path: &str, part: Part) -> Mapped {
+        Mapped {
+            path: path.into(),
+            part,
+            replaced: false,
+            file: ((0, 0), 0),
+            range: (0, 0),
+        }
+    }
+}
+
 impl Mapped {
     /// Opens the very file that is mapped: by its path where that still leads to it, otherwise by
     /// the kernel's link to the mapping.

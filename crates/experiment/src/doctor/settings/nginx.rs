@@ -128,7 +128,7 @@ fn built_with(server: &Server) -> Option<String> {
     if !is_ours(&program, server.same_files) {
         return None;
     }
-    let mut command = Command::new(server.executable.as_ref()?);
+    let mut command = Command::new(format!("/proc/{}/exe", server.pid));
     command.arg("-V").stdin(Stdio::null());
     let said = answer(command, Duration::from_secs(5)).ok()?;
     Some(said.err)

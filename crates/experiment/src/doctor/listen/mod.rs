@@ -1,18 +1,13 @@
 //! A server's listening sockets: how many connections may wait there, how many do, and how many
 //! were turned away.
 
-use std::collections::HashSet;
-use std::fs::File;
-use std::io;
-use std::net::SocketAddr;
+mod diag;
 
-use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
-use netlink_packet_sock_diag::SockDiagMessage;
-use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
-use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
-use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
+use std::collections::HashSet;
+
 use procfs::process::{FDTarget, Process};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use diag::{Listener, in_network_of, listeners_of};
 
 use super::line::{Level, Seen, Topic, thousands};
 use super::process::Server;
@@ -20,8 +15,6 @@ use super::process::Server;
 /// A load of more connections than this at once is not unusual; a shorter queue overflows in a burst
 /// of new connections.
 const LEAST_BACKLOG: u32 = 1024;
-/// One answer of the kernel's is never longer.
-const ANSWER_BYTES: usize = 64 << 10;
 
 const BACKLOG: Topic = Topic {
     id: "listen-backlog",
@@ -86,15 +79,6 @@ impl Turned {
     }
 }
 
-/// One listening socket.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Listener {
-    address: SocketAddr,
-    waiting: u32,
-    backlog: u32,
-    inode: u32,
-}
-
 /// What is to be said of a server's listening sockets; `before` are the counters of a moment ago,
 /// `seconds` how long ago that was.
 pub(super) fn look(server: &Server, before: Option<Turned>, seconds: f64) -> Seen {
@@ -113,15 +97,19 @@ pub(super) fn look(server: &Server, before: Option<Turned>, seconds: f64) -> See
             return seen;
         }
     };
-    let listeners = match listeners_of(server.pid) {
-        Ok(listeners) => listeners,
+    let listed = match listeners_of(server.pid) {
+        Ok(listed) => listed,
         Err(error) => {
             let why = format!("the kernel's list of sockets can't be read: {error}");
             seen.unknown("its listening sockets", why);
             return seen;
         }
     };
-    let own: Vec<Listener> = listeners
+    if let Some(error) = listed.without_unix {
+        seen.unknown("its listening UNIX sockets", error.to_string());
+    }
+    let own: Vec<Listener> = listed
+        .listeners
         .into_iter()
         .filter(|listener| inodes.contains(&u64::from(listener.inode)))
         .collect();
@@ -220,87 +208,6 @@ fn sockets(server: &Server) -> Result<HashSet<u64>, String> {
     }
 }
 
-/// Runs something in a process's network namespace, on a thread that ends with it. In prony's own
-/// namespace no permission is needed.
-fn in_network_of<T: Send>(pid: i32, look: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    let theirs = format!("/proc/{pid}/ns/net");
-    if std::fs::read_link(&theirs)? == std::fs::read_link("/proc/self/ns/net")? {
-        return look();
-    }
-    let namespace = File::open(theirs)?;
-    std::thread::scope(|scope| {
-        let entered = scope.spawn(move || {
-            use std::os::fd::AsFd;
-            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            look()
-        });
-        let failed = || Err(io::Error::other("the thread that looked there ended"));
-        entered.join().unwrap_or_else(|_| failed())
-    })
-}
-
-fn listeners_of(pid: i32) -> io::Result<Vec<Listener>> {
-    in_network_of(pid, || {
-        let mut all = listeners(AF_INET, SocketId::new_v4())?;
-        all.extend(listeners(AF_INET6, SocketId::new_v6())?);
-        Ok(all)
-    })
-}
-
-/// Every listening TCP socket of one family in the thread's network namespace (sock_diag(7)).
-fn listeners(family: u8, socket_id: SocketId) -> io::Result<Vec<Listener>> {
-    let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
-    socket.bind_auto()?;
-    let request = InetRequest {
-        family,
-        protocol: IPPROTO_TCP,
-        extensions: ExtensionFlags::empty(),
-        states: StateFlags::LISTEN,
-        socket_id,
-    };
-    let mut message = NetlinkMessage::from(SockDiagMessage::InetRequest(request));
-    message.header.flags = NLM_F_REQUEST | NLM_F_DUMP;
-    message.finalize();
-    let mut bytes = vec![0; message.buffer_len()];
-    message.serialize(&mut bytes);
-    socket.send(&bytes, 0)?;
-    let mut found = Vec::new();
-    loop {
-        let mut answer = Vec::with_capacity(ANSWER_BYTES);
-        socket.recv(&mut answer, 0)?;
-        if answer.is_empty() || read(&answer, &mut found)? {
-            return Ok(found);
-        }
-    }
-}
-
-/// Reads one answer; whether it was the last.
-fn read(answer: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
-    let mut rest = answer;
-    while !rest.is_empty() {
-        let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest);
-        let message = message.map_err(|error| io::Error::other(error.to_string()))?;
-        match message.payload {
-            NetlinkPayload::Done(_) => return Ok(true),
-            NetlinkPayload::Error(error) => return Err(error.to_io()),
-            NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(socket)) => {
-                let id = &socket.header.socket_id;
-                found.push(Listener {
-                    address: SocketAddr::new(id.source_address, id.source_port),
-                    waiting: socket.header.recv_queue,
-                    backlog: socket.header.send_queue,
-                    inode: socket.header.inode,
-                });
-            }
-            _ => {}
-        }
-        // Messages begin at multiples of four.
-        let length = (message.header.length as usize).next_multiple_of(4).max(4);
-        rest = rest.get(length..).unwrap_or_default();
-    }
-    Ok(false)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,19 +216,31 @@ mod tests {
     #[test]
     fn a_listener_is_found_with_its_backlog() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = listener.local_addr().unwrap().to_string();
         let own = i32::try_from(std::process::id()).unwrap();
-        let all = listeners_of(own).unwrap();
-        let found = all.iter().find(|l| l.address.port() == port).unwrap();
+        let all = listeners_of(own).unwrap().listeners;
+        let found = all.iter().find(|l| l.address == address).unwrap();
         // What Rust's library asks for.
         assert_eq!((found.backlog, found.waiting), (128, 0));
         let server = Server::of(own).unwrap();
         assert!(sockets(&server).unwrap().contains(&u64::from(found.inode)));
     }
 
+    #[test]
+    fn a_unix_listener_is_found_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let own = i32::try_from(std::process::id()).unwrap();
+        let all = listeners_of(own).unwrap().listeners;
+        let address = format!("unix:{}", path.display());
+        let found = all.iter().find(|l| l.address == address).unwrap();
+        assert!(found.backlog >= 128, "{found:?}");
+    }
+
     fn listener(waiting: u32, backlog: u32) -> Listener {
         Listener {
-            address: "127.0.0.1:80".parse().unwrap(),
+            address: "127.0.0.1:80".to_owned(),
             waiting,
             backlog,
             inode: 1,

@@ -1,0 +1,84 @@
+//! What is said to have moved: rarely by chance, whatever the number of metrics, and surely where
+//! something did. Seeded, so that a run always gives the same figures.
+
+mod simulation;
+
+use prony_stats::{
+    Bearing, Design, Evaluation, LevelTable, Metric, Scale, Trials, Values, evaluate_with,
+};
+use simulation::{Draws, Setting};
+
+const EXPERIMENTS: u32 = 1_000;
+const BLOCKS: u32 = 6;
+
+fn explaining() -> Vec<Metric> {
+    let all = Metric::ALL.iter().copied();
+    all.filter(|metric| metric.bearing() != Bearing::Result)
+        .collect()
+}
+
+/// An experiment in which the second variant has `factor` times as much of one metric.
+fn run(draws: &mut Draws, table: &mut LevelTable, raised: Metric, factor: f64) -> Evaluation {
+    let mut design: Design = Setting::new(&[1.0, 1.0], 0.02, (BLOCKS, BLOCKS)).design();
+    // No margin hides a false alarm.
+    design.margin = 1e-9;
+    let mut trials = Trials::new();
+    for block in 1..=BLOCKS {
+        for variant in 0..2 {
+            let value = |metric: Metric| {
+                let truth = if variant == 1 && metric == raised {
+                    factor
+                } else {
+                    1.0
+                };
+                match metric.scale() {
+                    Scale::Ratio => truth * (0.02 * draws.normal()).exp(),
+                    Scale::Difference => (0.5 * truth + 0.02 * draws.normal()).clamp(0.0, 1.0),
+                }
+            };
+            let metrics = explaining();
+            let values: Vec<f64> = metrics.iter().copied().map(value).collect();
+            trials.add(
+                block,
+                variant,
+                metrics.into_iter().zip(values).collect::<Values>(),
+            );
+        }
+    }
+    evaluate_with(table, &design, &trials, &[]).unwrap()
+}
+
+#[test]
+fn that_anything_moved_where_nothing_did_is_said_in_one_of_twenty() {
+    let (mut draws, mut table) = (Draws::seeded(71), LevelTable::new());
+    let (mut any, mut alone) = (0, 0);
+    for _ in 0..EXPERIMENTS {
+        let evaluation = run(&mut draws, &mut table, Metric::RatePerS, 1.0);
+        assert_eq!(evaluation.movements.len(), explaining().len());
+        any += u32::from(evaluation.movements.iter().any(|m| m.moved));
+        alone += u32::from(evaluation.movements.iter().any(|m| m.least > 0.0));
+    }
+    // 5% and three standard errors of the simulation.
+    assert!(any <= 71, "{any} of {EXPERIMENTS}");
+    assert!(alone > 400, "{alone}: intervals alone would not be enough");
+}
+
+#[test]
+fn what_moved_is_seen_with_its_sign_and_its_least_change() {
+    let (mut draws, mut table) = (Draws::seeded(72), LevelTable::new());
+    let raised = Metric::ServerCpuSystemUsPerRequest;
+    let mut seen = 0;
+    let mut covered = 0;
+    for _ in 0..EXPERIMENTS {
+        let evaluation = run(&mut draws, &mut table, raised, 1.31);
+        let movement = evaluation.movements.iter().find(|m| m.metric == raised);
+        let movement = movement.unwrap();
+        seen += u32::from(movement.moved && movement.is_more() && !movement.same);
+        covered += u32::from(movement.least <= 1.31_f64.ln());
+    }
+    assert!(seen >= 990, "{seen}");
+    assert!(
+        (950..=990).contains(&covered),
+        "{covered}: half of 5% above"
+    );
+}

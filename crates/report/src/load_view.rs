@@ -280,11 +280,13 @@ fn sources(used: &SourceUse) -> String {
         used.order
     );
     if used.used > 0 {
-        text += &format!(
-            "; from each {}, {}",
-            of_each(used.connections, "connection", "connections"),
-            of_each(used.ok, "request ok", "requests ok")
-        );
+        text += "; from each ";
+        // Those of the warm-up may have been kept.
+        if used.connections.most > 0 {
+            text += &of_each(used.connections, "connection", "connections");
+            text += ", ";
+        }
+        text += &of_each(used.ok, "request ok", "requests ok");
         if used.failed.most > 0 {
             text += &format!(", {}", of_each(used.failed, "failed", "failed"));
         }
@@ -370,6 +372,9 @@ mod tests {
             "12,000 of 12,000 used, round-robin; from each 1 connection, 4 to 9 requests ok \
              (median 6)"
         );
+        used.connections = spread(0, 0, 0);
+        let text = sources(&used);
+        assert!(text.contains("; from each 4 to 9 requests ok"), "{text}");
         used.failed = spread(0, 0, 2);
         used.kind = "told".to_owned();
         let text = sources(&used);

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use prony_experiment::place::{sort_settings, topology::Topology};
+use prony_experiment::place::sort_settings;
+use prony_experiment::place::topology::{Block, Topology};
 use prony_experiment::plan::{Plan, PlanError, ResolvedService};
 use prony_experiment::runner::{Settings, forecast};
 use prony_experiment::schedule;
@@ -113,7 +114,10 @@ pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanEr
         let words = resolved.load.words().join(" ");
         let place = in_place(resolved.load.place, &resolved.topology);
         let place = place.map_or(String::new(), |place| format!(" ({place})"));
-        text += &format!("    load: prony load {} {words}{place}\n", resolved.load.url);
+        text += &format!(
+            "    load: prony load {} {words}{place}\n",
+            resolved.load.url
+        );
     }
     Ok(text)
 }
@@ -125,14 +129,24 @@ fn networks(topology: &Topology) -> Vec<String> {
         // Who may not ask the kernel has been told so before this.
         let sorted = sort_settings(&place.settings).unwrap_or_default();
         let mut parts = vec!["a network of its own".to_owned()];
-        parts.extend(place.sources.iter().map(|block| format!("source addresses {block}")));
-        parts.extend(sorted.own.iter().map(|(name, value)| format!("{name} = {value}")));
+        let addresses: u64 = place.sources.iter().map(Block::size).sum();
+        if addresses > 0 {
+            parts.push(format!("{} source addresses", number::count(addresses)));
+        }
+        parts.extend(
+            sorted
+                .own
+                .iter()
+                .map(|(name, value)| format!("{name} = {value}")),
+        );
         let left_out = sorted.not_applicable.iter();
         parts.extend(left_out.map(|(name, why)| format!("without {name} ({why})")));
         lines.push(format!("place {}: {}", place.name, parts.join("; ")));
     }
     for link in &topology.links {
-        let [a, b] = link.ends.map(|end| format!("{} ({})", topology.name(end.place), end.address));
+        let [a, b] = link
+            .ends
+            .map(|end| format!("{} ({})", topology.name(end.place), end.address));
         let rate = match link.rate {
             Some(rate) => format!("{rate} each way, {} ms of queue", rate.latency.as_millis()),
             None => "no limit".to_owned(),

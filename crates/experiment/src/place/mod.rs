@@ -69,6 +69,17 @@ pub struct Sorted {
     pub not_applicable: BTreeMap<String, String>,
 }
 
+/// Whether links between named places can have rates on this machine.
+///
+/// # Errors
+/// What is missing, and what would mend it.
+pub fn check_rates() -> Result<(), String> {
+    #[cfg(target_os = "linux")]
+    return namespace::check_rates();
+    #[cfg(not(target_os = "linux"))]
+    Err(NOT_BUILT.to_owned())
+}
+
 /// Sorts settings by asking the kernel, which takes root.
 ///
 /// # Errors

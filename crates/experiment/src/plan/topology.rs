@@ -43,6 +43,8 @@ pub(crate) struct Layout {
     pub(crate) load: PlaceKind,
     /// The lines of the places and, for each, of its settings.
     lines: Vec<(usize, usize)>,
+    /// The line of the first link that has a rate.
+    rate_line: Option<usize>,
     /// The cores that each place gives to whom it holds, as the plan writes them.
     cores: Vec<Option<Cores>>,
 }
@@ -150,6 +152,13 @@ impl Layout {
                 refuse_setting(name, setting, reason, *settings_line, reader);
             }
         }
+        if let Some(line) = self.rate_line
+            && machine.os == std::env::consts::OS
+            && let Err(lacking) = place::check_rates()
+        {
+            let what = format!("links can't have rates here: {lacking}");
+            reader.refuse(Fault::Machine, line, what);
+        }
     }
 }
 
@@ -209,6 +218,7 @@ pub(crate) fn layout(
         topology: Topology::default(),
         load: PlaceKind::Native,
         lines: Vec::new(),
+        rate_line: None,
         cores: Vec::new(),
     };
     for section in places {
@@ -244,6 +254,8 @@ pub(crate) fn layout(
     for section in links {
         let rendered = context.table(&section.table, reader);
         if let Some(link) = read_link(section, &rendered, &names, reader) {
+            let line = link.rate.map(|_| section.table.line_of("rate"));
+            layout.rate_line = layout.rate_line.or(line);
             add_link(link, section, &mut layout.topology, reader);
         }
     }

@@ -251,19 +251,22 @@ pub(crate) fn check_network() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("must be root to make network namespaces (run prony with sudo)".to_owned());
     }
-    let missing = ["ip", "tc"]
-        .into_iter()
-        .find(|name| program::find(name, Path::new("/"), None).is_err());
-    if let Some(missing) = missing {
-        return Err(format!(
-            "the command `{missing}` is missing (install the package iproute2: `apt-get install iproute2`)"
-        ));
+    if program::find("ip", Path::new("/"), None).is_err() {
+        return Err("the command `ip` is missing (install the package iproute2: `apt-get install iproute2`)".to_owned());
     }
     visit::visit_new(|| ()).map_err(|error| {
         format!(
             "the kernel refuses a network namespace ({error}; in a container: run it privileged)"
         )
     })
+}
+
+/// Whether links can have rates.
+pub(crate) fn check_rates() -> Result<(), String> {
+    match program::find("tc", Path::new("/"), None) {
+        Ok(_) => Ok(()),
+        Err(_) => Err("the command `tc` is missing (install the package iproute2, on Fedora iproute-tc: `apt-get install iproute2`)".to_owned()),
+    }
 }
 
 /// Makes every namespace once, in a forked process that ends at once.

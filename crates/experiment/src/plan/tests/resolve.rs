@@ -536,7 +536,9 @@ fn every_study_is_a_plan() {
         // Not this machine: it need not have the servers of every study.
         let plan = Plan::from_str(&text, &file, Machine::this());
         let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
-        assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+        // Whether there are cores for everybody is the machine's affair.
+        let of_cores = |note: &String| note.contains("share core");
+        assert!(plan.notes.iter().all(of_cores), "{:?}", plan.notes);
         assert!(!plan.question.is_empty() && file.with_file_name("README.md").is_file());
         plans += 1;
     }

@@ -4,7 +4,7 @@
 const COMMANDS: &[&str] = &["agent", "fleet", "hey", "wrk", "ab", "siege"];
 
 /// Options.
-const OPTIONS: &[&str] = &["--proxy", "--follow", "--pdf"];
+const OPTIONS: &[&str] = &["--proxy", "--follow", "--pdf", "--url"];
 
 /// Values of options that have others.
 const VALUES: &[(&str, &str)] = &[("--http", "3")];

@@ -83,7 +83,7 @@ fn ask(socket: i32, interface: &str, command: u32) -> Option<bool> {
         return None;
     }
     for (place, byte) in request.ifr_name.iter_mut().zip(name) {
-        *place = byte.cast_signed();
+        *place = *byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request and the value that it points to outlive the call, and these commands write

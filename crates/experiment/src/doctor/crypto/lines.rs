@@ -17,6 +17,14 @@ const ACCELERATED: Topic = Topic {
     source: "OPENSSL_ia32cap(3)",
 };
 
+const SPEED: Topic = Topic {
+    id: "crypto-speed",
+    expected: "1.5 cycles a byte or fewer with the processor's instructions; without them it is 8 \
+        or more",
+    change: "nothing, if it is fast",
+    ..ACCELERATED
+};
+
 const NONE: Topic = Topic {
     id: "crypto-none",
     expected: "a libcrypto where the server speaks TLS",
@@ -99,7 +107,18 @@ pub(in super::super) fn lines(crypto: &Crypto) -> Seen {
             let said = unaccelerated(crypto).unwrap_or_default();
             seen.line(text(Level::Error, &UNACCELERATED, said));
         }
-        Acceleration::Unknown => {}
+        Acceleration::Unknown => {
+            let rate = crypto.speed("aes-128-gcm").and_then(|speed| speed.on);
+            seen.lines.extend(rate.map(|rate| {
+                let said = format!(
+                    "{}: AES-128-GCM at {}{}",
+                    named(crypto),
+                    bytes_per_s(rate),
+                    cycles(crypto)
+                );
+                SPEED.line(Level::Note, said)
+            }));
+        }
     }
     if crypto.mapped.is_empty() && crypto.traces.is_empty() && crypto.unknown.is_empty() {
         seen.line(NONE.line(Level::Ok, "no TLS library is mapped or built in"));
@@ -177,12 +196,21 @@ fn rates(crypto: &Crypto) -> String {
         speed.and_then(of).map_or("unknown".to_owned(), bytes_per_s)
     };
     format!(
-        "AES-128-GCM at {}, {:.1} times the {} that it reaches with the processor's instructions \
+        "AES-128-GCM at {}{}, {:.1} times the {} that it reaches with the processor's instructions \
          masked",
         rate(|speed| speed.on),
+        cycles(crypto),
         crypto.ratio.unwrap_or_default(),
         rate(|speed| speed.masked),
     )
+}
+
+/// ` (0.5 cycles a byte)`, where the processor tells its frequency.
+fn cycles(crypto: &Crypto) -> String {
+    let cycles = crypto.cycles_per_byte;
+    cycles.map_or(String::new(), |cycles| {
+        format!(" ({cycles:.1} cycles a byte)")
+    })
 }
 
 /// Where the mask was seen.

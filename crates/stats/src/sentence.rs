@@ -46,7 +46,8 @@ pub(crate) fn description(description: &Description, name: &str, against: &str) 
     }
 }
 
-/// "system CPU per request was 1.31 × (1.27 to 1.36) that of unix".
+/// "system CPU per request: 1.31 × that of unix (1.27 to 1.36)"; "connections opened per request: 0.98
+/// more than unix (0.97 to 0.99)".
 pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String {
     let noun = metric.noun();
     let Some(value) = effect.ratio.or(effect.difference) else {
@@ -73,11 +74,23 @@ pub(crate) fn movement(metric: Metric, effect: &Effect, against: &str) -> String
             .all(|end| *end == none || (end - none).abs() >= step)
     };
     let decimals = (fitting..6).find(|&decimals| tells(decimals)).unwrap_or(6);
-    let range = format!("{:.decimals$} to {:.decimals$}", ends.0, ends.1);
-    match effect.ratio {
-        Some(_) => format!("{noun}: {value:.decimals$} × that of {against} ({range})"),
-        None => format!("{noun}: {value:+.decimals$} against {against} ({range})"),
+    if effect.ratio.is_some() {
+        let (low, high) = ends;
+        return format!(
+            "{noun}: {value:.decimals$} × that of {against} ({low:.decimals$} to {high:.decimals$})"
+        );
     }
+    // The sign is said in a word where the whole interval has one.
+    let (word, sign) = match value < 0.0 {
+        true => ("less", -1.0),
+        false => ("more", 1.0),
+    };
+    let (near, far) = match value < 0.0 {
+        true => (-ends.1, -ends.0),
+        false => ends,
+    };
+    let by = value * sign;
+    format!("{noun}: {by:.decimals$} {word} than {against} ({near:.decimals$} to {far:.decimals$})")
 }
 
 fn decided(comparison: &Comparison) -> String {
@@ -325,4 +338,53 @@ fn decimals(mid: f64, ends: Option<(f64, f64)>) -> usize {
     (fitting..3)
         .find(|&decimals| near >= 0.5 * 0.1_f64.powi(decimals as i32))
         .unwrap_or(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_movement_has_the_digits_that_it_deserves() {
+        let said = |metric, value: f64, low: f64, high: f64| {
+            let of = |value: f64| match metric {
+                Metric::ConnectionsPerRequest => value,
+                _ => value.ln(),
+            };
+            let interval = crate::Interval {
+                low: of(low),
+                high: of(high),
+            };
+            let effect = Effect::on(metric.scale(), Some(of(value)), Some(interval));
+            let text = movement(metric, &effect, "unix");
+            text.split_once(": ").unwrap().1.to_owned()
+        };
+        let cpu = Metric::ServerCpuUsPerRequest;
+        let connections = Metric::ConnectionsPerRequest;
+        for (metric, (value, low, high), text) in [
+            (
+                cpu,
+                (1.31, 1.27, 1.36),
+                "1.31 × that of unix (1.27 to 1.36)",
+            ),
+            (
+                cpu,
+                (1.004, 1.001, 1.007),
+                "1.004 × that of unix (1.001 to 1.007)",
+            ),
+            (cpu, (123.0, 90.0, 170.0), "123 × that of unix (90 to 170)"),
+            (
+                connections,
+                (0.98, 0.97, 0.99),
+                "0.980 more than unix (0.970 to 0.990)",
+            ),
+            (
+                connections,
+                (-0.5, -0.6, -0.4),
+                "0.500 less than unix (0.400 to 0.600)",
+            ),
+        ] {
+            assert_eq!(said(metric, value, low, high), text);
+        }
+    }
 }

@@ -195,7 +195,7 @@ fn noise_is_called_noise_in_one_line() {
     let mut trials = Trials::new();
     for block in 1..=BLOCKS {
         for variant in [TCP, UNIX] {
-            let wild = if (block + variant as u32) % 2 == 0 {
+            let wild = if (block + variant as u32).is_multiple_of(2) {
                 3.0
             } else {
                 1.0

@@ -68,13 +68,8 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
         ("prony ab", &["ab"]),
         ("prony siege", &["siege"]),
         ("--pdf", &["report", "x", "--pdf", "y"]),
-        (
-            "--streams",
-            &["load", "--streams", "2", "http://localhost/"],
-        ),
         ("--proxy", &["load", "--proxy", "h:1", "http://localhost/"]),
         ("--follow", &["load", "--follow", "1", "http://localhost/"]),
-        ("--http 2", &["load", "--http", "2", "http://localhost/"]),
         ("--http 3", &["compare", "--http=3", "a", "b"]),
     ];
     let mut help = String::new();
@@ -89,10 +84,12 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
             format!("prony: {name} is not built yet; --help lists what is there in this version\n")
         );
         let word = name.trim_start_matches("prony ");
-        let mentioned = help.lines().any(|line| line.trim_start().starts_with(word));
+        let mentioned = help
+            .lines()
+            .any(|line| line.split_whitespace().next() == Some(word));
         assert!(!mentioned, "{name} is in a help");
     }
-    assert!(!help.contains("possible values: 1.0, 1.1, 2"));
+    assert!(!help.contains("1.1, 2, 3"));
 }
 
 #[test]

@@ -213,6 +213,12 @@ impl Multiplexed {
         }
     }
 
+    /// The peer's settings have come, so that it is known to speak HTTP/2.
+    #[inline]
+    pub(crate) fn is_established(&self) -> bool {
+        self.http.is_established()
+    }
+
     /// How many requests are under way.
     pub(crate) fn active(&self) -> u32 {
         self.http.active()

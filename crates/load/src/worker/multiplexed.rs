@@ -131,6 +131,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         self.heard(index, now);
+        self.note_negotiated(index);
         self.end_streams(index, now);
         match progress {
             Progress::Streams => self.went_on(index, now),
@@ -149,6 +150,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             | Progress::Secured
             | Progress::Answered { .. }
             | Progress::Unasked => {}
+        }
+    }
+
+    /// What was agreed on is known as soon as the peer speaks HTTP/2, even if no request succeeds.
+    #[inline]
+    pub(super) fn note_negotiated(&mut self, index: u32) {
+        if self.negotiated.is_some() {
+            return;
+        }
+        let connection = &self.slots[index as usize].connection;
+        if connection.multiplexed().is_some_and(|it| it.is_established()) {
+            self.negotiated = Some(connection.negotiated());
         }
     }
 
@@ -178,9 +191,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Ending::Answered(outcome) => {
                 let slot = &mut self.slots[index as usize];
                 slot.served = slot.served.saturating_add(1);
-                if self.negotiated.is_none() {
-                    self.negotiated = Some(slot.connection.negotiated());
-                }
                 let sent = place.pending.as_ref().and_then(|it| it.sent);
                 self.note_usual(now.since(sent.unwrap_or(now)));
                 self.record(seat, outcome, now);

@@ -147,6 +147,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// A connection can be used.
     fn opened(&mut self, index: u32, now: Nanos) {
+        self.note_negotiated(index);
         if let Some(multiplexed) = self.slots[index as usize].connection.multiplexed() {
             if multiplexed.is_going_away() {
                 // It was said with the end of the handshake: another one would hear it, too.

@@ -179,6 +179,7 @@ fn a_server_may_allow_nothing_from_the_first() {
         let server = Secured::new(move |_| config.clone(), two).with_early(limit(0));
         let outcomes = load("-c 1 --streams 8 -n 10 --timeout 100ms", server);
         assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
+        assert_eq!(outcomes.record.negotiated.http.as_deref(), Some("2"));
         assert_eq!(outcomes.connects(), 1);
         assert_eq!(outcomes.record.totals.elapsed_s, 1.0);
     }
@@ -200,6 +201,8 @@ fn a_server_may_go_away_from_the_first() {
             let outcomes = load(&format!("{words} --timeout 100ms"), server);
             let totals = &outcomes.record.totals;
             assert_eq!((totals.started, totals.failed), (20, 20), "{words}");
+            let negotiated = &outcomes.record.negotiated;
+            assert_eq!(negotiated.http.as_deref(), Some("2"), "{words}");
             assert!(outcomes.connects() <= 60, "{words} {}", outcomes.connects());
         }
     }

@@ -3,6 +3,7 @@
 use prony_record::{Finding, Outcome, Record, Severity};
 
 use crate::ports;
+use crate::protocols::StreamsLimit;
 
 /// A worker that is busy for less than this share of the time has reserves.
 const BUSY: f64 = 0.85;
@@ -109,17 +110,24 @@ fn generator_saturated(record: &Record) -> Option<Finding> {
 }
 
 /// The peer, and not the flag, said how many requests a connection carries.
-pub(crate) fn streams_limited(record: &Record, limit: u32) -> Finding {
+pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
     let wanted = record.load.streams;
-    let (held, mend) = match record.negotiated.http.as_deref() {
-        Some("2") | None => (
+    let (held, mend) = match limit {
+        StreamsLimit::Settings(0) => (
+            "The server allows no stream on a connection, if only for a while \
+             (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
+                .to_owned(),
+            "Raise the server's limit.".to_owned(),
+        ),
+        StreamsLimit::Settings(limit) => (
             format!(
-                "The server allows {limit} streams at once on a connection \
-                 (SETTINGS_MAX_CONCURRENT_STREAMS)"
+                "The server allows {limit} stream{} at once on a connection \
+                 (SETTINGS_MAX_CONCURRENT_STREAMS)",
+                if limit == 1 { "" } else { "s" }
             ),
             format!("Raise the server's limit, use more connections, or ask for {limit}."),
         ),
-        Some(_) => (
+        StreamsLimit::Http1 => (
             "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
             "Have the server speak HTTP/2 (--http 2 insists on it), or use more connections."
                 .to_owned(),
@@ -531,6 +539,24 @@ mod tests {
         (record.totals.ok, record.totals.failed) = (9_000, 1_000);
         let found = found(&record);
         assert!(found.iter().all(|(id, _)| id == "errors"), "{found:?}");
+    }
+
+    #[test]
+    fn what_limited_the_streams_is_told_whatever_other_connections_agreed_on() {
+        let mut record = quiet();
+        record.load.streams = 4;
+        record.negotiated.http = Some("2".to_owned());
+        for (limit, told) in [
+            (StreamsLimit::Settings(0), "allows no stream on"),
+            (StreamsLimit::Settings(1), "allows 1 stream at once"),
+            (StreamsLimit::Settings(3), "or ask for 3."),
+            (StreamsLimit::Http1, "agreed on HTTP/1.1"),
+        ] {
+            let text = streams_limited(&record, limit).text;
+            assert!(text.contains(told), "{text}");
+            assert!(!text.contains("ask for 0"), "{text}");
+        }
+        assert!(StreamsLimit::Settings(9) < StreamsLimit::Http1);
     }
 
     #[test]

@@ -31,6 +31,15 @@ impl Http {
     }
 }
 
+/// What let a connection carry fewer requests at once than were wanted; the lowest counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StreamsLimit {
+    /// The peer's SETTINGS_MAX_CONCURRENT_STREAMS.
+    Settings(u32),
+    /// It speaks HTTP/1, which carries one.
+    Http1,
+}
+
 /// What may be spoken on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Protocols {

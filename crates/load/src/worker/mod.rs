@@ -29,6 +29,7 @@ use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
 use crate::pacing::{End, Schedule, Share};
 use crate::progress::{Control, Counter};
+use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;
 use crate::seat::Seat;
 use crate::sequence::Sequence;
@@ -63,8 +64,8 @@ pub(crate) struct Worked {
     pub(crate) unasked: u64,
     /// What came from each source.
     pub(crate) sources: SourceCounts,
-    /// The lowest number of streams that a peer allowed, where more were wanted.
-    pub(crate) streams_limit: Option<u32>,
+    /// What a peer allowed, where more streams were wanted.
+    pub(crate) streams_limit: Option<StreamsLimit>,
 }
 
 /// Where the next start time comes from.
@@ -121,7 +122,7 @@ pub(crate) struct Worker<'run, S> {
     buffers: Buffers,
     unasked: u64,
     sources: SourceCounts,
-    streams_limit: Option<u32>,
+    streams_limit: Option<StreamsLimit>,
     /// How long answers usually take on an HTTP/2 connection.
     usual: Nanos,
     end: Nanos,

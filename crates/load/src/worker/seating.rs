@@ -6,6 +6,7 @@ use prony_protocol::h2::StartError;
 use prony_record::Nanos;
 
 use super::Worker;
+use crate::protocols::StreamsLimit;
 use crate::slot::{Early, Slot, State};
 use crate::socket::Sockets;
 
@@ -20,8 +21,8 @@ enum Room {
     Elsewhere,
     /// Room on its connection, once the peer allows any request at all.
     Shut,
-    /// The peer allows no more than so many requests on its connection.
-    Full(u32),
+    /// The peer allows no more requests on its connection than are under way.
+    Full(StreamsLimit),
     /// Much was said on it that isn't sent yet.
     Choked,
     /// Nothing at the moment: its connection is being made or taken down.
@@ -148,7 +149,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             match room(&self.slots[index as usize], target) {
                 Room::Ready | Room::Vacant => return Some(seat),
                 Room::Shut => {
-                    self.note_limit(0);
+                    self.note_limit(StreamsLimit::Settings(0));
                     return Some(seat);
                 }
                 Room::Full(limit) => {
@@ -174,7 +175,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 Room::Vacant => Some(1),
                 Room::Elsewhere => Some(2),
                 Room::Shut => {
-                    limit = Some(0);
+                    limit = Some(StreamsLimit::Settings(0));
                     Some(3)
                 }
                 Room::Full(most) => {
@@ -209,7 +210,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    fn note_limit(&mut self, limit: u32) {
+    fn note_limit(&mut self, limit: StreamsLimit) {
         let before = self.streams_limit.unwrap_or(limit);
         self.streams_limit = Some(before.min(limit));
     }
@@ -295,13 +296,14 @@ fn room(slot: &Slot, target: u32) -> Room {
         State::Open if slot.waiting > 0 || slot.is_suspect || slot.send_failed => Room::Unready,
         State::Open => match slot.connection.multiplexed() {
             None if slot.under_way == 0 => Room::Ready,
-            None => Room::Full(1),
+            None => Room::Full(StreamsLimit::Http1),
             Some(multiplexed) => match multiplexed.can_start() {
                 Ok(()) => Room::Ready,
                 // One waits for that, and may time out: else a load might wait for ever.
                 Err(StartError::PeerLimit) if slot.under_way == 0 => Room::Shut,
                 Err(StartError::PeerLimit) => {
-                    Room::Full(multiplexed.peer_limit().unwrap_or(u32::MAX))
+                    let limit = multiplexed.peer_limit().unwrap_or(u32::MAX);
+                    Room::Full(StreamsLimit::Settings(limit))
                 }
                 Err(StartError::Unsent) => Room::Choked,
                 Err(_) => Room::Unready,

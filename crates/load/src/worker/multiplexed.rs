@@ -160,7 +160,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         let connection = &self.slots[index as usize].connection;
-        if connection.multiplexed().is_some_and(|it| it.is_established()) {
+        if connection
+            .multiplexed()
+            .is_some_and(|it| it.is_established())
+        {
             self.negotiated = Some(connection.negotiated());
         }
     }

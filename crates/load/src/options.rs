@@ -43,6 +43,17 @@ pub enum HttpFlag {
     Http2,
 }
 
+impl HttpFlag {
+    /// As it is typed.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            HttpFlag::Http10 => "1.0",
+            HttpFlag::Http11 => "1.1",
+            HttpFlag::Http2 => "2",
+        }
+    }
+}
+
 /// `--tls-min` and `--tls-max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {

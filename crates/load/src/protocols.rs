@@ -65,7 +65,12 @@ impl Protocols {
         };
         let wrong = match streams {
             1 => None,
-            _ if !is_possible => Some("needs HTTP/2; add --http 2".to_owned()),
+            _ if !is_possible => Some(match options.http {
+                Some(typed) => format!("needs HTTP/2, and --http {} rules it out", typed.name()),
+                None => {
+                    "needs HTTP/2, which http:// URLs are loaded by with --http 2 only".to_owned()
+                }
+            }),
             _ if options.no_keepalive => Some(
                 "contradicts --no-keepalive, by which a connection carries one request".to_owned(),
             ),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::expect::Expectations;
-use crate::options::{ArrivalsFlag, HttpFlag, LoadOptions, Order, TlsVersion};
+use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
 use crate::protocols::Protocols;
 use crate::request::{Request, Target, requests};
@@ -243,10 +243,9 @@ impl LoadSpec {
             rate_per_s: rate,
             arrivals,
             http: match (options.http, &self.tls) {
-                (Some(HttpFlag::Http10), _) => "1.0",
-                (Some(HttpFlag::Http2), _) => "2",
+                (Some(typed), _) => typed.name(),
                 (None, Some(_)) => "auto",
-                (Some(HttpFlag::Http11), _) | (None, None) => "1.1",
+                (None, None) => "1.1",
             }
             .to_owned(),
             keepalive: self.keepalive,

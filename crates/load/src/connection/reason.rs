@@ -35,9 +35,18 @@ impl Reason {
     /// What TLS says, with the mend where there is one.
     pub(crate) fn of_tls(error: &rustls::Error) -> Reason {
         use rustls::AlertDescription::NoApplicationProtocol;
+        use rustls::CertificateError;
         use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage, PeerMisbehaved};
         use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
         let mend = match error {
+            // webpki's own error, which has no name here; `openssl req -x509` makes such certificates.
+            InvalidCertificate(CertificateError::Other(other))
+                if other.to_string() == "CaUsedAsEndEntity" =>
+            {
+                let text = "the server's certificate is that of an authority (CA:TRUE), which none may \
+                            show as its own; accept it with --insecure, or make one with CA:FALSE";
+                return Reason::Text(text.to_owned());
+            }
             InvalidCertificate(_) => {
                 "; name the authority that signed the certificate with --ca, or accept any with \
                  --insecure, as for one that signed itself"
@@ -45,7 +54,8 @@ impl Reason {
             InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
             AlertReceived(NoApplicationProtocol)
             | PeerMisbehaved(SelectedUnofferedApplicationProtocol) => {
-                "; the server speaks none of the HTTP versions offered: see --http"
+                "; the server speaks none of the HTTP versions offered; without --http both 2 and \
+                 1.1 are"
             }
             _ => "",
         };
@@ -56,8 +66,20 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Http1(violation) => violation.fmt(f),
-            Reason::Http2(violation) => violation.fmt(f),
+            Reason::Http1(violation) => {
+                let mend = match violation {
+                    h1::Violation::Http2 => "; ask for that with --http 2",
+                    _ => "",
+                };
+                write!(f, "{violation}{mend}")
+            }
+            Reason::Http2(violation) => {
+                let mend = match violation {
+                    h2::Violation::Http1 => "; leave --http 2 out, or does the port want https?",
+                    _ => "",
+                };
+                write!(f, "{violation}{mend}")
+            }
             Reason::Stream(violation) => violation.fmt(f),
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")

@@ -119,6 +119,29 @@ fn only_a_trusted_certificate_will_do() {
 }
 
 #[test]
+fn a_certificate_of_an_authority_that_a_server_shows_is_told_in_words() {
+    let config = self_signed_as(IsCa::Ca(BasicConstraints::Unconstrained));
+    let raw = Raw::new(move |mut stream| {
+        let mut connection = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = rustls::Stream::new(&mut connection, &mut stream);
+        let _ = std::io::Read::read(&mut tls, &mut [0; 4096]);
+        until_gone(&mut stream);
+    });
+    let other = Served::secured();
+    let trusted = other.ca();
+    let record = load_with(
+        &raw.tls_url(),
+        &["-n", "2", "-c", "1", "--ca", text(&trusted)],
+    );
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
+    let told = errors(&record);
+    assert!(
+        told.contains("CA:TRUE") && told.contains("--insecure"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_record_says_all_that_was_asked_of_tls() {
     let served = Served::secured();
     for (flags, told) in [
@@ -340,7 +363,12 @@ fn a_handshake_that_never_ends_is_a_tls_outcome() {
 }
 
 fn self_signed() -> Arc<ServerConfig> {
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    self_signed_as(IsCa::NoCa)
+}
+
+fn self_signed_as(is_ca: IsCa) -> Arc<ServerConfig> {
+    let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    params.is_ca = is_ca;
     let key = KeyPair::generate().unwrap();
     let certificate = params.self_signed(&key).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -53,6 +53,7 @@ pub(crate) struct Target {
 
 /// Bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
 const ONE_SEGMENT: usize = 536;
+
 /// What is to be requested, before it is written out.
 struct Wanted {
     url: Url,

@@ -173,7 +173,11 @@ impl fmt::Display for Violation {
                 return write!(f, "more than {limit} frames in a row without any effect");
             }
             Violation::TooManyUnread { limit_bytes } => {
-                return write!(f, "over {limit_bytes} bytes of acknowledgements not read");
+                return write!(
+                    f,
+                    "SETTINGS or PING by the thousand, their acknowledgements not read (over \
+                     {limit_bytes} bytes of them wait)"
+                );
             }
         })
     }

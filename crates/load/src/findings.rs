@@ -193,14 +193,28 @@ fn schedule_missed(record: &Record, saturated: bool) -> Option<Finding> {
         "schedule-missed",
         Severity::Warning,
         format!(
-            "{} of {due} requests that were due found no free connection until the load ended; they \
-             count as \"at least\" so long. {culprit} with {} requests a second over {} \
-             connections.",
+            "{} of {due} requests that were due found no free {} until the load ended; they \
+             count as \"at least\" so long. {culprit} with {} requests a second over {}.",
             totals.unstarted,
+            if record.load.streams > 1 {
+                "stream"
+            } else {
+                "connection"
+            },
             record.load.rate_per_s.unwrap_or_default(),
-            record.load.connections
+            places(record)
         ),
     ))
+}
+
+/// Where requests may be under way, in words.
+fn places(record: &Record) -> String {
+    let many = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let connections = many(record.load.connections, "connection");
+    match record.load.streams {
+        0 | 1 => connections,
+        streams => format!("{connections} of {}", many(streams, "stream")),
+    }
 }
 
 fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding> {
@@ -302,13 +316,19 @@ fn connections_not_reused(record: &Record) -> Option<Finding> {
     if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
         return None;
     }
+    let who = match record.load.urls {
+        0 | 1 => "the server closes them",
+        _ => {
+            "the server closes them, or where the list names several servers they make way for \
+             connections to another,"
+        }
+    };
     Some(Finding::new(
         "connections-not-reused",
         Severity::Note,
         format!(
-            "Keep-alive was asked for, but {} connections were opened for {} requests: the server \
-             closes them after {:.1} requests on average, and the figures contain the cost of \
-             connecting.",
+            "Keep-alive was asked for, but {} connections were opened for {} requests: {who} after \
+             {:.1} requests on average, and the figures contain the cost of connecting.",
             totals.connections_opened,
             totals.started,
             totals.started as f64 / totals.connections_opened as f64
@@ -467,6 +487,11 @@ mod tests {
             "{}",
             findings[0].text
         );
+        assert!(findings[0].text.contains("over 10 connections."));
+        (record.load.connections, record.load.streams) = (1, 4);
+        let text = &of(&record, &[], 0)[0].text;
+        assert!(text.contains("no free stream until"), "{text}");
+        assert!(text.contains("over 1 connection of 4 streams."), "{text}");
     }
 
     #[test]
@@ -533,6 +558,9 @@ mod tests {
             found(&record),
             one("connections-not-reused", Severity::Note)
         );
+        record.load.urls = 2;
+        let text = &of(&record, &[], 0)[0].text;
+        assert!(text.contains("several servers"), "{text}");
         record.load.keepalive = false;
         assert_eq!(found(&record), [], "nobody asked for reuse");
         record.load.keepalive = true;

@@ -96,6 +96,7 @@ Examples:
   prony load http://localhost:8080/                            50 connections for 10 s
   prony load -c 10 -n 1000 http://localhost:8080/              1,000 requests, then stop
   prony load -r 2000 --arrivals poisson http://localhost/      open loop, random arrivals
+  prony load -c 16 --streams 32 https://localhost:8443/        HTTP/2, where the server agrees
   prony load --unix /run/app.sock http://localhost/health
   prony load --json - http://localhost/ | jq .rate.ok_per_s
   prony load --fail-if 'p99>50ms' --fail-if 'failed>0.1%' http://localhost/

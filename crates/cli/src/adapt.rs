@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use prony_experiment::plan::{Fault, Levels, Machine, Plan, PlanErrors};
+use prony_experiment::plan::{Fault, Levels, Machine, Plan, PlanError, PlanErrors};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -19,6 +19,53 @@ pub(crate) struct Adapted {
     pub(crate) text: String,
     /// What was left out, and why; a sentence each.
     pub(crate) left_out: Vec<String>,
+}
+
+/// Why a plan can't be run here, whatever is left out of it.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// Something that was typed is wrong, or the plan is.
+    Wrong(Failure),
+    /// Every set-up, or the baseline, needs what this machine lacks; in a sentence.
+    Lacks(String),
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Unfit {
+        Unfit::Wrong(failure)
+    }
+}
+
+impl From<Unfit> for Failure {
+    fn from(unfit: Unfit) -> Failure {
+        match unfit {
+            Unfit::Wrong(failure) => failure,
+            Unfit::Lacks(why) => Failure::wrong(why),
+        }
+    }
+}
+
+/// What the machine lacks; other mistakes are mistakes.
+fn unfit(errors: &PlanErrors) -> Unfit {
+    let lacks = errors.iter().all(|error| error.fault == Fault::Machine);
+    match lacks {
+        true => {
+            // Several places, or services, lack the same.
+            let more = match errors.iter().count() - 1 {
+                0 => String::new(),
+                more => format!(", and {more} more like that"),
+            };
+            Unfit::Lacks(told(errors.first()) + &more)
+        }
+        false => Unfit::Wrong(wrong_plan(errors)),
+    }
+}
+
+/// A mistake without the place in the plan, which is the study's.
+fn told(error: &PlanError) -> String {
+    let mend = error.mend.as_ref();
+    let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
+    format!("{}{mend}", error.what)
 }
 
 /// Where the parts that can change stand in a plan's text.
@@ -71,7 +118,7 @@ fn is_word(text: &str) -> bool {
 
 /// Leaves out the set-ups that this machine has no cores, places or privileges for. A program that
 /// isn't installed is no such thing: it can be, and is refused with all others that are missing.
-pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result<Adapted, Failure> {
+pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result<Adapted, Unfit> {
     let mut adapted = Adapted {
         text: text.to_owned(),
         left_out: Vec::new(),
@@ -81,13 +128,13 @@ pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result
     // Not every mistake is told at once, and each round leaves fewer variants.
     while let Err(errors) = plan.check_machine() {
         let Some((kept, why)) = what_is_left(&plan, &errors) else {
-            return Err(wrong_plan(&errors));
+            return Err(unfit(&errors));
         };
         let narrowed = narrowed(&adapted.text, &plan, &kept);
         // Without a baseline, or with nothing to compare it with, what was told first counts.
         match narrowed.and_then(|text| Some((read(&text).ok()?, text))) {
             Some((fewer, text)) => (plan, adapted.text) = (fewer, text),
-            None => return Err(wrong_plan(&errors)),
+            None => return Err(unfit(&errors)),
         }
         adapted.left_out.extend(why);
     }
@@ -112,13 +159,8 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<Levels>, Vec<St
         .filter(|variant| !affected(&variant.id));
     let kept: Vec<Levels> = kept.map(|variant| variant.levels.clone()).collect();
     let why = errors.iter().map(|error| {
-        let mend = error.mend.as_ref();
-        let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
-        format!(
-            "left out on this machine: {}: {}{mend}",
-            error.variants.join(", "),
-            error.what
-        )
+        let variants = error.variants.join(", ");
+        format!("left out on this machine: {variants}: {}", told(error))
     });
     (kept.len() > 1).then(|| (kept, why.collect()))
 }

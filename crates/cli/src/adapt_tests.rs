@@ -30,7 +30,7 @@ fn machine(cores: usize) -> Machine {
 fn adapted(text: &str, cores: usize) -> (Adapted, Plan) {
     let origin = Path::new("plan.toml");
     let adapted = to_machine(text, origin, &machine(cores));
-    let adapted = adapted.unwrap_or_else(|failure| panic!("{failure}"));
+    let adapted = adapted.unwrap_or_else(|unfit| panic!("{unfit:?}"));
     let plan = Plan::from_str(&adapted.text, origin, machine(cores));
     let plan = plan.unwrap_or_else(|errors| panic!("{errors}\n{}", adapted.text));
     plan.check_machine()
@@ -92,13 +92,15 @@ fn part_of_a_product_becomes_a_list() {
 fn what_all_variants_need_is_refused() {
     let origin = Path::new("plan.toml");
     let text = PLAN.replace("\"{{ cores.list }}\"", "\"7\"");
-    assert!(to_machine(&text, origin, &machine(2)).is_err());
-    let text = PLAN.replace("\"nice\"]", "\"no-such-program\"]");
-    let refused = to_machine(&text, origin, &machine(5))
-        .err()
-        .map(|f| f.to_string());
+    let refused = to_machine(&text, origin, &machine(2));
     assert!(
-        refused.unwrap().contains("no-such-program"),
+        matches!(&refused, Err(Unfit::Lacks(why)) if why.contains("core 7")),
+        "it is the machine that lacks it"
+    );
+    let text = PLAN.replace("\"nice\"]", "\"no-such-program\"]");
+    let refused = to_machine(&text, origin, &machine(5));
+    assert!(
+        matches!(&refused, Err(Unfit::Wrong(why)) if why.to_string().contains("no-such-program")),
         "it can be installed"
     );
     // The baseline's own level.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::SystemTime;
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{Plan, PlanErrors};
+use prony_experiment::plan::{Fault, Plan, PlanErrors};
 use prony_experiment::runner::{
     Event, Finished, FolderError, Interrupt, RunnerError, Settings, TrialError, forecast,
     run as run_blocks,
@@ -66,9 +66,26 @@ pub(crate) fn stored_plan(dir: &Path) -> Result<Plan, Failure> {
     Plan::read(&path).map_err(|errors| wrong_plan(&errors))
 }
 
-/// Every mistake of a plan on a line of its own.
+/// Every mistake of a plan on a line of its own, and one line for all packages that are missing.
 pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let missing = errors
+        .iter()
+        .filter(|error| error.fault == Fault::NotInstalled);
+    let mut packages: Vec<&str> = missing
+        .filter_map(|error| {
+            let package = error.mend.as_deref()?.strip_prefix("apt install ")?;
+            package.split(';').next()
+        })
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    if packages.len() > 1 {
+        lines.push(format!(
+            "all that is missing: apt install {}",
+            packages.join(" ")
+        ));
+    }
     Failure::wrong(lines.join("\nprony: "))
 }
 

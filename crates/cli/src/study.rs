@@ -7,6 +7,7 @@ use include_dir::{Dir, DirEntry, include_dir};
 use prony_experiment::plan::{Machine, Plan};
 use prony_experiment::runner::FolderError;
 
+use crate::adapt::Unfit;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
 use crate::{adapt, experiment, terminal};
@@ -16,6 +17,9 @@ static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
 
 /// The folder within an experiment's that a study's files are written to. The runner knows it, too.
 const FOLDER: &str = "study";
+
+/// The plan of what can be run of a study where all of it can't, for studies that have one.
+const REDUCED: &str = "without-root.toml";
 
 /// Lists, shows or runs studies.
 pub(crate) fn run(typed: &StudyArgs) -> Result<Ending, Failure> {
@@ -88,11 +92,23 @@ fn unpacked(study: &Dir<'_>, into: &Path, levels: &[String]) -> Result<Plan, Fai
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
     let path = into.join("plan.toml");
-    let mut text = text(study, "plan.toml").to_owned();
-    for level in levels {
-        text = adapt::with_level(&text, level)?;
-    }
-    let adapted = adapt::to_machine(&text, &path, &Machine::this())?;
+    let adapted = |name: &str| {
+        let mut text = text(study, name).to_owned();
+        for level in levels {
+            text = adapt::with_level(&text, level)?;
+        }
+        adapt::to_machine(&text, &path, &Machine::this())
+    };
+    let adapted = match adapted("plan.toml") {
+        Err(Unfit::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {
+            let mut reduced = adapted(REDUCED).map_err(Failure::from)?;
+            let first = format!("this machine can't do the whole study: {why}");
+            let then = format!("what runs is {REDUCED}; the README says what that leaves out");
+            reduced.left_out.splice(0..0, [first, then]);
+            reduced
+        }
+        adapted => adapted.map_err(Failure::from)?,
+    };
     fs::write(&path, adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
     let mut plan = Plan::read(&path).map_err(|errors| experiment::wrong_plan(&errors))?;
     plan.notes.splice(0..0, adapted.left_out);

@@ -8,4 +8,5 @@ mod loads;
 mod mistakes;
 mod running;
 mod statuses;
+mod studies;
 mod terminals;

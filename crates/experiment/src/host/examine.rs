@@ -1,32 +1,41 @@
-//! What a look at the programs of running services tells: the cryptography that they have mapped.
+//! What a look at the program of a running service tells: the cryptography that it has mapped.
 
-use prony_record::{Finding, Severity};
+use std::collections::BTreeMap;
 
-/// One finding about all services that encrypt without the processor's instructions; `services` are
-/// their names and process trees, the first process of each first.
-pub(super) fn crypto(services: &[(String, Vec<i32>)]) -> Option<Finding> {
-    let found = services.iter().filter_map(|(name, tree)| {
-        let pid = tree.iter().copied().find(|pid| maps_crypto(*pid))?;
-        Some((name, of_process(pid)?))
-    });
-    let texts: Vec<(Severity, String, String)> = found
-        .map(|(name, finding)| {
-            let text = format!("Service \"{name}\": {}.", finding.text);
-            (finding.severity, finding.id, text)
-        })
-        .collect();
-    let severity = texts.iter().map(|(severity, ..)| *severity).max()?;
-    let id = texts[0].1.clone();
-    let texts: Vec<String> = texts.into_iter().map(|(.., text)| text).collect();
-    Some(Finding::new(&id, severity, texts.join(" ")))
+use prony_record::Finding;
+
+use crate::service::ServiceSpec;
+
+/// What was found of each program, with the library and the environment that it ran with: measuring
+/// takes seconds, and the same is found the next time.
+#[derive(Debug, Default)]
+pub(super) struct Examined(BTreeMap<String, Option<Finding>>);
+
+impl Examined {
+    /// What is to be said of the service's cryptography; `tree` are its processes, its first one
+    /// first.
+    pub(super) fn crypto(&mut self, spec: &ServiceSpec, tree: &[i32]) -> Option<Finding> {
+        // Some services have it not in their first process.
+        let (pid, programs) = tree
+            .iter()
+            .find_map(|&pid| Some((pid, programs_with_crypto(pid)?)))?;
+        let key = format!("{programs} {:?}", spec.env);
+        let found = self.0.entry(key).or_insert_with(|| of_process(pid));
+        let finding = found.clone()?;
+        let text = format!("Service \"{}\": {}.", spec.name, finding.text);
+        Some(Finding::new(&finding.id, finding.severity, text))
+    }
 }
 
-/// Whether the process has a libcrypto mapped: some services have none, and some none in their first
-/// process.
+/// The files of a process that has a libcrypto mapped: its program and the library.
 #[cfg(target_os = "linux")]
-fn maps_crypto(pid: i32) -> bool {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
-    maps.is_ok_and(|maps| maps.contains("libcrypto"))
+fn programs_with_crypto(pid: i32) -> Option<String> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+    let library = maps.lines().find(|line| line.contains("libcrypto"))?;
+    // Behind the address, which differs each time: the device, the file's number, the path.
+    let library: Vec<&str> = library.split_whitespace().skip(3).collect();
+    let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    Some(format!("{} {}", program.display(), library.join(" ")))
 }
 
 #[cfg(target_os = "linux")]
@@ -36,8 +45,8 @@ fn of_process(pid: i32) -> Option<Finding> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn maps_crypto(_: i32) -> bool {
-    false
+fn programs_with_crypto(_: i32) -> Option<String> {
+    None
 }
 
 #[cfg(not(target_os = "linux"))]

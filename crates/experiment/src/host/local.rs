@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use prony_record::Finding;
 
+use super::examine::Examined;
 use super::launch::{self, Running, Way};
 use super::process::Table;
 use super::state::{self, Made, RunState};
 use super::system::hardware::Group;
 use super::system::{self, Reader, Watched};
 use super::watching::Watching;
-use super::{Exited, Host, HostError, Stopped, examine, port};
+use super::{Exited, Host, HostError, Stopped, port};
 use crate::environment::Environment;
 use crate::place::topology::Topology;
 use crate::place::{self, Door, Room, Site};
@@ -51,6 +52,7 @@ pub struct LocalHost {
     patience: Duration,
     reader: Reader,
     watching: Watching,
+    examined: Examined,
     /// The cores that prony itself could use when the host was made: a service without cores of its
     /// own must not inherit those to which a thread of the load was bound meanwhile.
     any_core: Vec<usize>,
@@ -97,6 +99,7 @@ impl LocalHost {
             patience: PATIENCE,
             reader: Reader::new(),
             watching: Watching::default(),
+            examined: Examined::default(),
             any_core: system::allowed_cores(),
             checked: BTreeSet::new(),
             run: None,
@@ -458,9 +461,9 @@ impl Host for LocalHost {
         self.take_down(self.patience)
     }
 
-    fn examine_crypto(&mut self) -> Option<Finding> {
-        let trees: Vec<_> = self.trees().into_iter().collect();
-        examine::crypto(&trees)
+    fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding> {
+        let tree = self.trees().remove(&spec.name)?;
+        self.examined.crypto(spec, &tree)
     }
 
     fn environment(&mut self) -> Environment {

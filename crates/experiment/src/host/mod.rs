@@ -110,9 +110,9 @@ pub trait Host: Send {
     /// What could not be watched since this was asked last.
     fn unwatched(&mut self) -> Vec<Finding>;
 
-    /// What is to be said of the cryptography of the services that run, measured as they have it
-    /// mapped; it takes seconds of a core. What can't be told is no finding.
-    fn examine_crypto(&mut self) -> Option<Finding>;
+    /// What is to be said of the cryptography of a service that runs, measured as it has it mapped;
+    /// it takes seconds of a core the first time. What can't be told is no finding.
+    fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding>;
 
     /// Sends the stop signal, waits a bounded time, then kills the whole process tree. A service
     /// that does not run is no error.

@@ -251,7 +251,10 @@ impl Trial<'_> {
         findings.extend(self.host.unwatched());
         // Once for each variant: it stays what it is, and takes seconds.
         if place.block == 1 && resolved.load.scheme == Scheme::Https {
-            findings.extend(self.host.examine_crypto());
+            let mut services = resolved.services.iter();
+            let target = services.find(|service| service.spec.name == resolved.load.service);
+            let own = target.filter(|target| target.remote.is_none());
+            findings.extend(own.and_then(|own| self.host.examine_crypto(&own.spec)));
         }
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);

@@ -1,0 +1,287 @@
+//! The ready-made studies: what each says before it begins, and each run for real with tiny trials.
+//!
+//! They need the servers that they start, and root for named places, which `cargo xtask test` sees to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use prony_record::Record;
+
+use crate::running::Room;
+
+/// A copy of a study with other lengths, outside of the tree.
+fn short(room: &Room, name: &str, plan: &str, changes: &[(&str, &str)]) -> PathBuf {
+    let study = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    let folder = room.path(name);
+    std::fs::create_dir(&folder).unwrap();
+    for entry in std::fs::read_dir(study.join(name)).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
+    }
+    let path = folder.join(plan);
+    let mut text = std::fs::read_to_string(&path).unwrap();
+    for (length, short) in changes {
+        assert!(text.contains(length), "{name} has no {length} any more");
+        text = text.replace(length, short);
+    }
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Runs one block of a plan, and gives its verdict and the records of its trials by variant.
+fn run(room: &Room, plan: &Path) -> (serde_json::Value, Vec<(String, Record)>) {
+    let plan = plan.to_str().unwrap();
+    let said = room.run(&["compare", plan, "--blocks", "1", "--out", "out"]);
+    let said = said.expect(0);
+    let out = room.path("out");
+    let text = |path: &Path| std::fs::read_to_string(path).unwrap();
+    let verdict: serde_json::Value =
+        serde_json::from_str(&text(&out.join("verdict.json"))).unwrap();
+    crate::running::check_schema("prony.verdict-1.schema.json", &verdict);
+    let variants = verdict["order"][0].as_array().unwrap().iter();
+    let records: Vec<(String, Record)> = variants
+        .map(|id| {
+            let id = id.as_str().unwrap().to_owned();
+            let trial = out.join("trials").join(format!("1-{id}"));
+            let record = Record::from_json(&text(&trial.join("record.json"))).unwrap();
+            assert!(
+                record.totals.ok > 20,
+                "{id}: {:?}\n{}",
+                record.totals,
+                said.err
+            );
+            assert_eq!(record.totals.failed, 0, "{id}: {:?}", record.outcomes);
+            (id, record)
+        })
+        .collect();
+    let errors = verdict["findings"].as_array().unwrap().iter();
+    let errors: Vec<_> = errors.filter(|f| f["severity"] == "error").collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    (verdict, records)
+}
+
+fn processor_has_aes() -> bool {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut flags = text.lines().filter(|line| line.starts_with("flags"));
+    flags.any(|line| line.split_whitespace().any(|flag| flag == "aes"))
+}
+
+#[test]
+fn a_masked_libcrypto_is_found_and_drawn_beside_the_system_s() {
+    let room = Room::new();
+    let changes = [
+        ("requests     = 3000", "requests = 60"),
+        ("connections  = 300", "connections = 20"),
+    ];
+    let plan = short(&room, "openssl-build", "plan.toml", &changes);
+    let (verdict, records) = run(&room, &plan);
+    assert_eq!(records.len(), 2);
+    for (id, record) in &records {
+        assert_eq!(record.totals.ok, 60, "{id}");
+        assert_eq!(record.totals.body_bytes_in, 60 * 2_860_007, "{id}");
+        assert_eq!(record.totals.connections_opened, 60, "{id}");
+        let agreed = record.negotiated.cipher.as_deref();
+        assert!(
+            agreed.is_some_and(|cipher| cipher.contains("AES_256_GCM")),
+            "{id}: {agreed:?}"
+        );
+    }
+    assert!(verdict["variants"][1]["metrics"]["total_time_us"]["median"].is_number());
+    let findings = verdict["findings"].as_array().unwrap().iter();
+    let found: Vec<&str> = findings
+        .filter(|finding| finding["id"] == "crypto-unaccelerated")
+        .filter_map(|finding| finding["text"].as_str())
+        .collect();
+    if processor_has_aes() {
+        let [one] = found[..] else {
+            panic!("{found:?}")
+        };
+        assert!(one.starts_with("masked, block 1: Service \"web\""), "{one}");
+    } else {
+        assert_eq!(found, [""; 0], "there is nothing to mask");
+    }
+    let page = std::fs::read_to_string(room.path("out/report.html")).unwrap();
+    assert!(page.contains("Until all requests were done"));
+}
+
+#[test]
+fn apache_sees_thousands_of_addresses_and_settings_stay_in_its_network() {
+    let somaxconn = || std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let before = somaxconn();
+    let room = Room::new();
+    let changes = [
+        ("warmup   = \"4s\"", "warmup = \"500ms\""),
+        ("duration = \"10s\"", "duration = \"1s\""),
+    ];
+    let plan = short(&room, "apache-clients", "plan.toml", &changes);
+    let (_, records) = run(&room, &plan);
+    assert_eq!(records.len(), 4);
+    for (id, record) in &records {
+        let opened = record.totals.connections_opened as f64 / record.totals.ok as f64;
+        match id.ends_with("-off") {
+            true => assert!(opened > 0.9, "{id}: {opened}"),
+            false => assert!(opened < 0.2, "{id}: {opened}"),
+        }
+        // What the load says of its sources, the server's log has seen.
+        let sources = record.sources.as_ref().unwrap();
+        assert_eq!(sources.given, 12_000, "{id}");
+        let log = room.path(&format!("out/trials/1-{id}/web.log"));
+        let log = std::fs::read_to_string(log).unwrap();
+        let seen: BTreeSet<&str> = log
+            .lines()
+            .filter(|line| line.starts_with("10.12."))
+            .collect();
+        assert!(
+            seen.len() as u64 >= sources.used,
+            "{id}: {} of {}",
+            seen.len(),
+            sources.used
+        );
+        assert!(seen.len() > 100, "{id}");
+    }
+    assert_eq!(somaxconn(), before);
+    let environment = room.path("out/environment.json");
+    let environment = std::fs::read_to_string(environment).unwrap();
+    assert!(environment.contains("tcp_synack_retries") && environment.contains("fs.file-max"));
+}
+
+#[test]
+fn without_root_apache_s_clients_come_from_the_loopback() {
+    let room = Room::new();
+    let changes = [
+        ("warmup   = \"4s\"", "warmup = \"300ms\""),
+        ("duration = \"10s\"", "duration = \"700ms\""),
+    ];
+    let plan = short(&room, "apache-clients", "without-root.toml", &changes);
+    let (_, records) = run(&room, &plan);
+    assert_eq!(records.len(), 2);
+    for (id, record) in &records {
+        let sources = record.sources.as_ref().unwrap();
+        assert!(
+            sources.used > 100 && sources.given == 12_000,
+            "{id}: {sources:?}"
+        );
+    }
+}
+
+#[test]
+fn a_balancer_runs_on_its_cores_and_beside_none() {
+    let room = Room::new();
+    let changes = [
+        ("warmup   = \"1s\"", "warmup = \"200ms\""),
+        ("duration = \"5s\"", "duration = \"500ms\""),
+    ];
+    let plan = short(&room, "lb-cores", "plan.toml", &changes);
+    let (_, records) = run(&room, &plan);
+    for size in ["1K", "10K", "100K"] {
+        for cores in ["direct", "1"] {
+            let id = format!("{size}-{cores}");
+            let (_, record) = records.iter().find(|(known, _)| *known == id).unwrap();
+            let bytes = record.totals.body_bytes_in / record.totals.ok;
+            assert_eq!(size, format!("{}K", bytes / 1024), "{id}");
+            // Those of requests that had begun before the measured part count there.
+            let opened = record.totals.connections_opened + 192;
+            assert!(opened >= record.totals.ok, "{id}");
+        }
+    }
+}
+
+#[test]
+fn both_fronts_run_and_the_line_s_share_and_overhead_are_told() {
+    let room = Room::new();
+    let changes = [
+        ("warmup   = \"2s\"", "warmup = \"200ms\""),
+        ("duration = \"8s\"", "duration = \"600ms\""),
+    ];
+    let plan = short(&room, "lb-topology", "plan.toml", &changes);
+    let (verdict, records) = run(&room, &plan);
+    assert_eq!(records.len(), 8);
+    for (id, record) in &records {
+        let version = if id.contains("HTTP_2") { "2" } else { "1.1" };
+        assert_eq!(record.negotiated.http.as_deref(), Some(version), "{id}");
+    }
+    for variant in verdict["variants"].as_array().unwrap() {
+        let share = &variant["metrics"]["link_used_share"]["median"];
+        assert!(
+            share
+                .as_f64()
+                .is_some_and(|share| share > 0.0 && share <= 1.0),
+            "{variant}"
+        );
+        assert!(
+            variant["metrics"]["link_overhead_share"]["median"].is_number(),
+            "{variant}"
+        );
+    }
+}
+
+#[test]
+fn each_study_says_what_it_will_do() {
+    let room = Room::new();
+    let parts: [(&str, &[&str]); 4] = [
+        (
+            "openssl-build",
+            &[
+                "2 variants",
+                "measures 3,000 requests",
+                "/aud1.m4a",
+                "--no-keepalive",
+            ],
+        ),
+        (
+            "apache-clients",
+            &[
+                "4 variants",
+                "tcp_synack_retries = 3",
+                "without fs.file-max",
+            ],
+        ),
+        (
+            "lb-cores",
+            &[
+                "each once in each of 3 to 5 blocks",
+                "100K-direct",
+                "--connections=192",
+            ],
+        ),
+        (
+            "lb-topology",
+            &["8 variants", "500 Mbit/s", "haproxy -db -f", "--streams=6"],
+        ),
+    ];
+    for (name, parts) in parts {
+        let said = room.run(&["study", "run", name, "--dry-run"]).expect(0);
+        for part in parts {
+            assert!(said.out.contains(part), "{name} {part}: {}", said.out);
+        }
+    }
+    let level = "crypto={ name = \"third\", lib = \"/\" }";
+    let said = room.run(&[
+        "study",
+        "run",
+        "openssl-build",
+        "--dry-run",
+        "--level",
+        level,
+    ]);
+    let said = said.expect(0);
+    assert!(
+        said.out.contains("3 variants") && said.out.contains("\n  third\n"),
+        "{}",
+        said.out
+    );
+    let typo = room.run(&[
+        "study",
+        "run",
+        "openssl-build",
+        "--dry-run",
+        "--level",
+        "cripto=x",
+    ]);
+    assert!(
+        typo.expect(2)
+            .err
+            .contains("no factor \"cripto\"; there are: crypto")
+    );
+    assert_eq!(room.names(), Vec::<String>::new());
+}

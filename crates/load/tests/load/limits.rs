@@ -138,7 +138,8 @@ fn a_timeout_shorter_than_the_answer_is_kept() {
     let served = Served::clear();
     let record = served.load(Via::Tcp, "/delay/10s", "-n 4 -c 2 --timeout 50ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 4)]);
-    assert!(record.response_time_us.min >= 50_000.0);
+    // Values are kept within 0.1%.
+    assert!(record.response_time_us.min >= 49_950.0);
     assert_eq!(record.totals.censored, 4);
 }
 

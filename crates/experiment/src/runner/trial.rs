@@ -249,13 +249,7 @@ impl Trial<'_> {
         let (record, samples) = self.measure(&spec, &resolved.load, door)?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.host.unwatched());
-        // Once for each variant: it stays what it is, and takes seconds.
-        if place.block == 1 && resolved.load.scheme == Scheme::Https {
-            let mut services = resolved.services.iter();
-            let target = services.find(|service| service.spec.name == resolved.load.service);
-            let own = target.filter(|target| target.remote.is_none());
-            findings.extend(own.and_then(|own| self.host.examine_crypto(&own.spec)));
-        }
+        findings.extend(self.examine(&resolved, place));
         findings.extend(self.stop(&resolved)?);
         let summary = telemetry::summary(&samples);
         write_telemetry(&samples, &dir)?;
@@ -285,6 +279,20 @@ impl Trial<'_> {
             findings,
             record: Some(record),
         }))
+    }
+
+    /// What is to be said of the target's cryptography, once for each variant: it stays what it is,
+    /// and measuring it takes seconds.
+    fn examine(&mut self, resolved: &Resolved, place: Place) -> Option<Finding> {
+        if place.block > 1 || resolved.load.scheme != Scheme::Https {
+            return None;
+        }
+        let mut services = resolved.services.iter();
+        let target = services.find(|service| service.spec.name == resolved.load.service)?;
+        match target.remote {
+            Some(_) => None,
+            None => self.host.examine_crypto(&target.spec),
+        }
     }
 
     /// Services that did not outlive their load.

@@ -29,7 +29,8 @@ pub(crate) fn how(record: &Record) -> String {
         "connection",
         "connections",
     ));
-    if load.streams > 1 {
+    let http = record.negotiated.http.as_deref().unwrap_or(&load.http);
+    if load.streams > 1 && !http.starts_with('1') {
         parts.push(format!(
             "{} streams each",
             number::count(load.streams.into())
@@ -41,8 +42,10 @@ pub(crate) fn how(record: &Record) -> String {
     if !load.keepalive {
         parts.push("a connection per request".to_owned());
     }
-    let http = record.negotiated.http.as_ref().unwrap_or(&load.http);
-    parts.push(format!("HTTP/{http}"));
+    parts.push(match http {
+        "auto" => "HTTP by ALPN".to_owned(),
+        version => format!("HTTP/{version}"),
+    });
     if let Some(tls) = &record.negotiated.tls {
         let cipher = record.negotiated.cipher.as_deref().unwrap_or("");
         parts.push(format!("{tls} {cipher}").trim_end().to_owned());

@@ -57,6 +57,7 @@ pub const STARTER: &str = include_str!("starter.toml");
 const KEYS: &[&str] = &[
     "name",
     "question",
+    "notes",
     "baseline",
     "margin",
     "metrics",
@@ -100,8 +101,8 @@ pub struct Plan {
     pub factors: Vec<Factor>,
     /// The set-ups, at least two, in the order in which results show them.
     pub variants: Vec<Variant>,
-    /// What an author should know and no mistake is made of: variants that are the same set-up,
-    /// cores that load and servers share.
+    /// What should be known before it runs and no mistake is made of: what the plan itself says,
+    /// variants that are the same set-up, cores that load and servers share.
     pub notes: Vec<String>,
     origin: PathBuf,
     text: String,
@@ -153,6 +154,8 @@ impl Plan {
         let plan = node::parse(text, origin, &mut mistakes).and_then(|table| {
             let mut plan = read_plan(text, &table, origin, machine, &mut mistakes)?;
             survey::survey(&mut plan, table.get("metrics"), &mut mistakes);
+            let own = survey::own_notes(&plan, table.get("notes"), &mut mistakes);
+            plan.notes.splice(0..0, own);
             Some(plan)
         });
         mistakes.into_result()?;

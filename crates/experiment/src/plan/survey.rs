@@ -52,6 +52,22 @@ pub(crate) fn survey(plan: &mut Plan, metrics: Option<&Node>, mistakes: &mut Mis
     plan.notes = notes(&all);
 }
 
+/// What the plan itself has to say of itself on this machine: `notes`, of which the empty ones don't
+/// apply.
+pub(crate) fn own_notes(plan: &Plan, notes: Option<&Node>, mistakes: &mut Mistakes) -> Vec<String> {
+    let mut reader = Reader {
+        file: &plan.origin,
+        mistakes,
+    };
+    let rendered = notes.and_then(|node| variant::of_machine(plan).node(node, &mut reader));
+    let texts = rendered.and_then(|node| reader.texts(&node, "notes"));
+    let texts = texts.unwrap_or_default();
+    texts
+        .into_iter()
+        .filter(|text| !text.trim().is_empty())
+        .collect()
+}
+
 /// Renders every variant and looks for what each needs of the machine.
 pub(crate) fn on_machine(plan: &Plan, mistakes: &mut Mistakes) {
     render_all(plan, true, mistakes);

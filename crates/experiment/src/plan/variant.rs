@@ -228,12 +228,18 @@ fn has_all(given: Option<&Allocated>, shape: &Shape) -> bool {
     })
 }
 
-/// A context that knows the machine and the variant's levels and nothing else. A factor or service
-/// that a plan calls `machine` takes that one's place.
-fn levels(plan: &Plan, variant: &Variant) -> Context {
+/// A context that knows the machine and nothing else.
+pub(crate) fn of_machine(plan: &Plan) -> Context {
     let mut context = Context::new();
     let (keys, offered) = plan.machine.offer();
     context.set_level(MACHINE, Some(keys), offered);
+    context
+}
+
+/// A context that knows the machine and the variant's levels and nothing else. A factor or service
+/// that a plan calls `machine` takes that one's place.
+fn levels(plan: &Plan, variant: &Variant) -> Context {
+    let mut context = of_machine(plan);
     let varied = plan.factors.iter().filter_map(|factor| {
         let name = variant.levels.get(&factor.name)?;
         Some((factor, factor.level(name)?))

@@ -246,7 +246,12 @@ fn each_study_says_what_it_will_do() {
         ),
         (
             "lb-topology",
-            &["8 variants", "bit/s each way", "haproxy -db -f", "--streams=6"],
+            &[
+                "8 variants",
+                "bit/s each way",
+                "haproxy -db -f",
+                "--streams=6",
+            ],
         ),
     ];
     for (name, parts) in parts {

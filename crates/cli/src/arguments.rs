@@ -55,6 +55,18 @@ pub(crate) enum Command {
     Origin(OriginArgs),
     /// Say why a running server, or this machine as a generator, might be slow
     Doctor(DoctorArgs),
+    /// Load with hey's arguments, and print what hey prints
+    #[command(disable_help_flag = true)]
+    Hey(ToolArgs),
+    /// Load with wrk's arguments and Lua scripts, and print what wrk prints
+    #[command(disable_help_flag = true)]
+    Wrk(ToolArgs),
+    /// Load with ab's arguments, and print what ab prints
+    #[command(disable_help_flag = true)]
+    Ab(ToolArgs),
+    /// Load with siege's arguments, and print what siege prints
+    #[command(disable_help_flag = true)]
+    Siege(ToolArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
     /// Print the manual page of prony, or of one of its commands
@@ -299,6 +311,18 @@ pub(crate) struct OriginArgs {
     /// 5000 [default: none]
     #[arg(long, value_name = "TIME|ROUNDS", value_parser = origin::parse_work)]
     pub(crate) work: Option<prony_origin::Work>,
+}
+
+/// The arguments of another tool, which reads them itself.
+#[derive(Debug, Args)]
+pub(crate) struct ToolArgs {
+    /// That tool's own arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGS"
+    )]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
 /// `prony completions`.

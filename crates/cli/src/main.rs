@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod ending;
 mod experiment;
+mod frontends;
 mod init;
 mod load;
 mod origin;
@@ -38,6 +39,9 @@ fn main() -> ExitCode {
     if let Some(status) = prony_experiment::doctor::crypto::run_if_asked() {
         return status;
     }
+    if let Some((tool, arguments)) = frontends::typed() {
+        return frontends::run(tool, &arguments);
+    }
     let command = match parsing::parse() {
         Ok(command) => command,
         Err(status) => return status,
@@ -64,5 +68,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),
+        // They never come so far: see `frontends::typed`.
+        Command::Hey(_) | Command::Wrk(_) | Command::Ab(_) | Command::Siege(_) => Ok(Ending::Done),
     }
 }

@@ -22,6 +22,7 @@ pub mod quantity;
 mod reasons;
 mod request;
 mod run;
+pub mod script;
 mod seat;
 mod sequence;
 mod slot;
@@ -40,6 +41,7 @@ pub use options::{
 pub use pacing::{Arrivals, End, Schedule, Share};
 pub use probe::{Answer, probe, probe_until};
 pub use progress::Control;
-pub use run::{RunError, run};
+pub use request::Request;
+pub use run::{Loaded, RunError, run, run_with};
 pub use source::SourceRange;
 pub use spec::{LoadSpec, Model, SpecError};

@@ -271,6 +271,19 @@ pub struct LoadOptions {
     pub public: bool,
 }
 
+impl Default for LoadOptions {
+    /// As if nothing was typed, and nothing set in the environment but `PRONY_PUBLIC`.
+    fn default() -> LoadOptions {
+        use clap::Parser;
+        #[derive(Parser)]
+        struct Typed {
+            #[command(flatten)]
+            load: LoadOptions,
+        }
+        Typed::parse_from(["prony"]).load
+    }
+}
+
 #[cfg(test)]
 impl LoadOptions {
     /// As if these words were typed.

@@ -18,7 +18,7 @@ use crate::urls;
 
 /// One request, written out.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
     /// Its bytes for HTTP/1; none where only HTTP/2 will do.
     pub(crate) bytes: Vec<u8>,
     /// The same for HTTP/2, where that may be spoken...
@@ -37,6 +37,23 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Its URL.
     pub(crate) url: String,
+}
+
+impl Request {
+    /// Its method, such as `GET`.
+    pub fn method(&self) -> &str {
+        &self.method
+    }
+
+    /// Its URL, whole.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What is sent for it over HTTP/1, head and body; empty where only HTTP/2 will do.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Where requests go.

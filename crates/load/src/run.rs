@@ -5,12 +5,13 @@ use std::io;
 use std::sync::mpsc;
 use std::time::{Instant, SystemTime};
 
-use prony_record::{Finding, Record, RecordError, Severity};
+use prony_record::{Finding, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
+use crate::script::Director;
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
@@ -38,12 +39,34 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
+/// A load that has run.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// What was measured, as it is stored.
+    pub record: Record,
+    /// The same, with its distributions whole.
+    pub recorder: Recorder,
+}
+
 /// Runs a load to its end, or until `control` stops it, and gives its record.
 ///
 /// # Errors
 ///
 /// See [`RunError`]; failures of requests are results, not errors.
 pub fn run(spec: &LoadSpec, control: &Control) -> Result<Record, RunError> {
+    run_with(spec, control, None).map(|loaded| loaded.record)
+}
+
+/// [`run`], with a script for each worker and with the distributions as they were recorded.
+///
+/// # Errors
+///
+/// As [`run`], and where a script can't be made.
+pub fn run_with(
+    spec: &LoadSpec,
+    control: &Control,
+    _director: Option<&dyn Director>,
+) -> Result<Loaded, RunError> {
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -157,7 +180,7 @@ pub(crate) fn merge(
     spec: &LoadSpec,
     worked: Vec<Worked>,
     started_at: SystemTime,
-) -> Result<Record, RunError> {
+) -> Result<Loaded, RunError> {
     let mut workers = worked.into_iter();
     let Some(mut whole) = workers.next() else {
         return Err(RunError::Environment("a load needs a worker".to_owned()));
@@ -204,5 +227,8 @@ pub(crate) fn merge(
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
         record.findings.push(note);
     }
-    Ok(record)
+    Ok(Loaded {
+        record,
+        recorder: whole.recorder,
+    })
 }

@@ -330,6 +330,16 @@ impl Recorder {
         &self.times.response_total
     }
 
+    /// Times of connects, over connections opened.
+    pub fn connect_time(&self) -> &Distribution {
+        &self.connect
+    }
+
+    /// Times of TLS handshakes, over connections opened.
+    pub fn tls_time(&self) -> &Distribution {
+        &self.tls
+    }
+
     /// Service times of all slices that have ended.
     pub fn service_time(&self) -> &Distribution {
         &self.times.service_total

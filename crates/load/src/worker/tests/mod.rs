@@ -124,7 +124,7 @@ fn simulate_costly(
     });
     let worked = worked.collect();
     // Merging asserts the identity of accounting.
-    let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap();
+    let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
     Outcomes { record, logs }
 }
 

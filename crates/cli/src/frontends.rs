@@ -1,0 +1,42 @@
+//! `prony hey`, `prony wrk`, `prony ab`, `prony siege`, or a link of such a name: everything after
+//! the name is the tool's own.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use prony_frontends::{Ending, Session, Tool};
+
+use crate::{ending, signals, terminal};
+
+/// The tool whose arguments were typed, and these, if there is one.
+pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
+    let mut words = env::args_os();
+    let tool = |word: &OsString| Tool::by_name(Path::new(word).file_name()?.to_str()?);
+    let called = words.next()?;
+    if let Some(tool) = tool(&called) {
+        return Some((tool, words.collect()));
+    }
+    let command = words.next()?;
+    let tool = Tool::by_name(command.to_str()?)?;
+    Some((tool, words.collect()))
+}
+
+/// Does what the tool does.
+pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
+    let session = Session::default();
+    let stop = session.stop.clone();
+    if let Err(failure) = signals::listen(move |_| stop.ask()) {
+        terminal::say(&format!("{}: {failure}", tool.name()));
+        return failure.into();
+    }
+    match tool.run(arguments, &session) {
+        Ending::Done => ending::Ending::Done.into(),
+        Ending::Failed => ending::Ending::Doubtful.into(),
+        Ending::Wrong => ExitCode::from(2),
+        Ending::Refused => ending::Ending::CutShort.into(),
+        Ending::Interrupted => ending::Ending::Interrupted.into(),
+        Ending::Status(status) => ExitCode::from(status),
+    }
+}

@@ -1,0 +1,1 @@
+//! `prony ab` beside ab.

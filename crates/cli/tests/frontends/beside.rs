@@ -1,0 +1,126 @@
+//! Runs an original and prony's front end, in a folder of their own, against prony's origin server.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+/// What a command came to.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
+        Said {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Said {
+    /// Fails with everything that was said, unless the status is this one.
+    pub(crate) fn expect(self, status: i32) -> Said {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+}
+
+/// prony's origin server, stopped when this is dropped.
+pub(crate) struct Origin {
+    child: Child,
+    /// `127.0.0.1:PORT`
+    pub(crate) address: String,
+}
+
+impl Origin {
+    /// Starts it on a free port, with further arguments of `prony origin`.
+    pub(crate) fn start(arguments: &[&str]) -> Origin {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_prony"))
+            .args(["origin", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let address = line
+            .split(|c: char| c.is_whitespace() || c == '/')
+            .find(|word| word.starts_with("127.0.0.1:"))
+            .unwrap_or_else(|| panic!("no address in {line:?}"))
+            .to_owned();
+        Origin { child, address }
+    }
+
+    /// An URL of it, in clear.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the original tool of this name to its end, in the folder `dir`.
+pub(crate) fn original(tool: &str, arguments: &[&str], dir: &Path) -> Said {
+    let output = command(PathBuf::from(tool), arguments, dir).output();
+    output
+        .unwrap_or_else(|error| {
+            panic!("{tool}: {error}; `cargo xtask test` installs it, or your package manager")
+        })
+        .into()
+}
+
+/// Runs prony's front end of this name to its end, in the folder `dir`.
+pub(crate) fn ours(tool: &str, arguments: &[&str], dir: &Path) -> Said {
+    let all: Vec<&str> = std::iter::once(tool)
+        .chain(arguments.iter().copied())
+        .collect();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+    command(program, &all, dir).output().unwrap().into()
+}
+
+/// A command that has not begun, for tests that need more than its end.
+pub(crate) fn command(program: PathBuf, arguments: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(dir)
+        .env("HOME", dir)
+        .env_remove("PRONY_PUBLIC")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// What a shell script makes of an output: the way that people's own scripts read it.
+pub(crate) fn through(script: &str, output: &str) -> String {
+    use std::io::Write;
+    let mut shell = Command::new("sh")
+        .args(["-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    shell
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(output.as_bytes())
+        .unwrap();
+    let output = shell.wait_with_output().unwrap();
+    assert!(output.status.success(), "{script}: {:?}", output.status);
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}

@@ -1,0 +1,1 @@
+//! `prony hey` beside hey.

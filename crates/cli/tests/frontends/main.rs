@@ -1,0 +1,8 @@
+//! hey, wrk, ab and siege beside `prony hey`, `prony wrk`, `prony ab` and `prony siege`: the same
+//! arguments, the same server, and scripts written for the originals over both outputs.
+
+mod ab;
+mod beside;
+mod hey;
+mod siege;
+mod wrk;

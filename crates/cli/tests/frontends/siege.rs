@@ -1,0 +1,1 @@
+//! `prony siege` beside siege.

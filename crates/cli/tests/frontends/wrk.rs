@@ -1,0 +1,1 @@
+//! `prony wrk` beside wrk.

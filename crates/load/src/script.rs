@@ -1,0 +1,112 @@
+//! What a load may be told to do and to tell, request by request, where its options can't say it: a
+//! request of its own each time, a rest before it, an answer looked into, a line for each request.
+//!
+//! A load without a script pays nothing for this. With one, the worker asks it on its own thread:
+//! what a script does there takes its time from the load.
+
+use std::sync::Arc;
+
+use prony_record::{Exchange, Nanos, Outcome};
+
+use crate::request::Request;
+
+/// Makes the scripts of a load, one for each worker.
+pub trait Director: Sync {
+    /// The script of one worker, made on that worker's thread before the load begins.
+    ///
+    /// # Errors
+    ///
+    /// Why there is none; the load is not begun then.
+    fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String>;
+
+    /// What the scripts want to be shown.
+    fn sees(&self) -> Sees;
+}
+
+/// The virtual users of one worker: each is a place for one request at a time, so that there are as
+/// many in the whole load as connections (with HTTP/2, times streams).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Users {
+    /// The worker's number, from 0.
+    pub worker: u32,
+    /// Its first user's number; the numbers of all workers' users are 0 and up without gaps.
+    pub first: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
+/// What a script is shown; nothing else is kept for it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sees {
+    /// Each request's end: [`Script::ended`] is called.
+    pub ends: bool,
+    /// Whole answers: [`Script::answered`] is called, with the header fields...
+    pub heads: bool,
+    /// ...and with the body, up to so many bytes of it.
+    pub body_bytes: usize,
+}
+
+/// One worker's script. Users are named by their number in the whole load.
+pub trait Script {
+    /// What a user that is free does next.
+    fn next(&mut self, _user: u32, _now: Nanos) -> Step {
+        Step::Listed
+    }
+
+    /// A whole answer came, expected or not; [`Script::ended`] follows.
+    fn answered(&mut self, _user: u32, _answer: &Answer<'_>) {}
+
+    /// A request ended, in whatever way, its redirects included.
+    fn ended(&mut self, _user: u32, _end: &End<'_>) {}
+
+    /// The load is over, and every request has ended.
+    fn finish(self: Box<Self>) {}
+}
+
+/// What a user does.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// The request that comes next in the load's own list.
+    Listed,
+    /// This one.
+    Request(Arc<Request>),
+    /// Nothing for so long; then it is asked again.
+    Rest(Nanos),
+    /// Nothing any more. A load ends when all its users have left.
+    Leave,
+}
+
+/// A whole answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Answer<'a> {
+    /// What was requested.
+    pub request: &'a Request,
+    /// The final status.
+    pub status: u16,
+    /// The status line and header fields as text, a line each, ended by CRLF; with HTTP/2 made from
+    /// its fields. Empty where heads are not seen.
+    pub head: &'a [u8],
+    /// The body, or as much of it as is seen.
+    pub body: &'a [u8],
+    /// The body's whole length in bytes.
+    pub length: u64,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub struct End<'a> {
+    /// What was requested.
+    pub request: &'a Request,
+    /// Its times, its status and its bytes.
+    pub exchange: &'a Exchange,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Why it failed, in words, where there is more to say than the outcome.
+    pub reason: Option<&'a str>,
+    /// What connecting took, if a connection was made for this request.
+    pub connect: Option<Nanos>,
+    /// What the TLS handshake of that connection took.
+    pub tls: Option<Nanos>,
+    /// It belongs to the measured part.
+    pub is_measured: bool,
+}

@@ -45,6 +45,9 @@ impl Connection {
         };
         if header.has(flag::END_HEADERS) {
             let fields = self.decoder.decode(fragment).map_err(Violation::Hpack)?;
+            if let Some(texts) = &mut self.texts {
+                texts.read(fragment);
+            }
             return self.section(header.stream, ends, fields);
         }
         self.block.clear();
@@ -82,6 +85,9 @@ impl Connection {
         let ends = gathering.ends;
         self.gathering = None;
         let fields = self.decoder.decode(&self.block).map_err(Violation::Hpack)?;
+        if let Some(texts) = &mut self.texts {
+            texts.read(&self.block);
+        }
         self.section(header.stream, ends, fields)
     }
 

@@ -11,7 +11,7 @@ use outbox::Outbox;
 use reading::Reading;
 
 use super::flow::{INITIAL_WINDOW_BYTES, ReceiveWindow, SendWindow};
-use super::hpack::Decoder;
+use super::hpack::{Decoder, Texts};
 use super::settings::PeerSettings;
 use super::streams::Streams;
 use super::{
@@ -31,6 +31,8 @@ pub struct Connection {
     send_window: SendWindow,
     receive_window: ReceiveWindow,
     decoder: Decoder,
+    /// The same blocks as text, where that is wanted.
+    texts: Option<Box<Texts>>,
     reading: Reading,
     /// The beginning of a frame, or of its header, that came in parts.
     kept: Vec<u8>,
@@ -80,6 +82,7 @@ impl Connection {
             send_window: SendWindow::new(INITIAL_WINDOW_BYTES),
             receive_window: ReceiveWindow::new(settings.connection_window_bytes),
             decoder: Decoder::new(limits::HEADER_LIST_BYTES),
+            texts: None,
             reading: Reading::Header,
             kept: Vec::new(),
             block: Vec::new(),
@@ -106,6 +109,9 @@ impl Connection {
         self.send_window = SendWindow::new(INITIAL_WINDOW_BYTES);
         self.receive_window = ReceiveWindow::new(self.settings.connection_window_bytes);
         self.decoder.restart();
+        if let Some(texts) = &mut self.texts {
+            texts.restart();
+        }
         self.reading = Reading::Header;
         self.kept.clear();
         self.block.clear();
@@ -205,6 +211,19 @@ impl Connection {
             self.shut_down = true;
             frame::write_goaway(self.outbox.own(), ErrorCode::NO_ERROR);
         }
+    }
+
+    /// From now on, which must be before the first bytes from the peer are read, the fields of heads
+    /// are kept as text for [`fields`](Connection::fields).
+    pub fn keep_fields(&mut self) {
+        self.texts.get_or_insert_with(|| Box::new(Texts::new()));
+    }
+
+    /// After [`Event::Head`](super::Event::Head), and until more is read: its fields as text, a line
+    /// each, ended by CRLF, below a status line such as `HTTP/2 200`. Empty where they are not kept.
+    #[must_use]
+    pub fn fields(&self) -> &[u8] {
+        self.texts.as_ref().map_or(&[], |texts| texts.lines())
     }
 
     /// How many requests are under way.

@@ -7,7 +7,8 @@
 //!   that the same bytes are right on every connection at every time.
 //! - The *decoder* reads everything and keeps what matters: the status, the length and whatever is
 //!   wrong. Of an entry of the dynamic table it keeps the size and the meaning, never the text, so
-//!   that a table costs the same whatever a peer puts into it.
+//!   that a table costs the same whatever a peer puts into it. Who wants to see heads as text has
+//!   `texts` read each block once more.
 //! - Answers to the same request are mostly the same bytes: a block like one before is recognised
 //!   by comparing it, see `memo`.
 
@@ -19,11 +20,13 @@ mod integer;
 mod memo;
 mod static_table;
 mod table;
+mod texts;
 
 pub use decoder::{Decoder, HpackError};
 pub(crate) use encoder::encode_field;
 pub use fields::{FieldFault, Fields};
 pub use huffman::HuffmanError;
+pub(crate) use texts::Texts;
 
 /// The size of the dynamic table until SETTINGS_HEADER_TABLE_SIZE says otherwise, in bytes (RFC
 /// 9113 §6.5.2).

@@ -1,0 +1,185 @@
+//! The texts of fields, for the few who want to see a head: beside the decoder, which keeps meanings.
+
+use std::collections::VecDeque;
+
+use super::{DEFAULT_TABLE_BYTES, FIELD_OVERHEAD_BYTES, huffman, integer, static_table};
+
+/// The last block's fields as text, and a dynamic table (RFC 7541 §2.3.2) that holds texts.
+///
+/// It reads each block that the [`Decoder`](super::Decoder) has taken, after it, and so finds nothing
+/// in it that is wrong; the decoder's limits are its own.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    /// Names and values, the newest first.
+    entries: VecDeque<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+    most_bytes: usize,
+    /// The last block, a line a field.
+    lines: Vec<u8>,
+}
+
+impl Texts {
+    pub(crate) fn new() -> Texts {
+        Texts {
+            entries: VecDeque::new(),
+            bytes: 0,
+            most_bytes: DEFAULT_TABLE_BYTES as usize,
+            lines: Vec::new(),
+        }
+    }
+
+    /// Forgets all, as on a new connection.
+    pub(crate) fn restart(&mut self) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.most_bytes = DEFAULT_TABLE_BYTES as usize;
+        self.lines.clear();
+    }
+
+    /// The last block's fields: `name: value` and CRLF for each, a head's status as the status line
+    /// `HTTP/2 200` before them.
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Reads a block that the decoder has taken.
+    pub(crate) fn read(&mut self, block: &[u8]) {
+        self.lines.clear();
+        let mut rest = block;
+        // It ends early only where the decoder would have ended the connection.
+        while !rest.is_empty() && self.field(&mut rest).is_some() {}
+    }
+
+    /// One field, or a change of the table's size (RFC 7541 §6).
+    fn field(&mut self, rest: &mut &[u8]) -> Option<()> {
+        let (name, value) = match *rest.first()? {
+            0x80.. => self.entry(integer::decode(7, rest).ok()?)?,
+            0x40.. => {
+                let (name, value) = self.literal(6, rest)?;
+                self.insert(name.clone(), value.clone());
+                (name, value)
+            }
+            0x20.. => {
+                self.most_bytes = integer::decode(5, rest).ok()? as usize;
+                self.evict(self.most_bytes);
+                return Some(());
+            }
+            _ => self.literal(4, rest)?,
+        };
+        let parts: [&[u8]; 4] = match &name[..] {
+            b":status" => [b"HTTP/2 ", &value, b"\r\n", b""],
+            name => [name, b": ", &value, b"\r\n"],
+        };
+        for part in parts {
+            self.lines.extend_from_slice(part);
+        }
+        Some(())
+    }
+
+    fn literal(&self, bits: u32, rest: &mut &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
+        let name = match integer::decode(bits, rest).ok()? {
+            0 => string(rest)?,
+            index => self.entry(index)?.0,
+        };
+        Some((name, string(rest)?))
+    }
+
+    fn entry(&self, index: u32) -> Option<(Vec<u8>, Vec<u8>)> {
+        let at = (index as usize).checked_sub(1)?;
+        match static_table::TEXTS.get(at) {
+            Some((name, value)) => Some((name.as_bytes().to_vec(), value.as_bytes().to_vec())),
+            None => self.entries.get(at - static_table::ENTRIES).cloned(),
+        }
+    }
+
+    /// RFC 7541 §4.4.
+    fn insert(&mut self, name: Vec<u8>, value: Vec<u8>) {
+        let bytes = counted(&name, &value);
+        self.evict(self.most_bytes.saturating_sub(bytes));
+        if bytes <= self.most_bytes {
+            self.bytes += bytes;
+            self.entries.push_front((name, value));
+        }
+    }
+
+    fn evict(&mut self, most_bytes: usize) {
+        while self.bytes > most_bytes
+            && let Some((name, value)) = self.entries.pop_back()
+        {
+            self.bytes -= counted(&name, &value);
+        }
+    }
+}
+
+/// What an entry counts (RFC 7541 §4.1).
+fn counted(name: &[u8], value: &[u8]) -> usize {
+    name.len() + value.len() + FIELD_OVERHEAD_BYTES as usize
+}
+
+/// Takes a string from the front (RFC 7541 §5.2).
+fn string(rest: &mut &[u8]) -> Option<Vec<u8>> {
+    let is_coded = rest.first()? & 0x80 != 0;
+    let bytes = integer::decode(7, rest).ok()? as usize;
+    let (bytes, behind) = rest.split_at_checked(bytes)?;
+    *rest = behind;
+    if !is_coded {
+        return Some(bytes.to_vec());
+    }
+    let mut text = Vec::new();
+    huffman::decode(bytes, &mut text).ok()?;
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 7541 §C.6, with a table of 256 bytes, out of which entries fall.
+    #[test]
+    fn the_examples_of_the_rfc_in_words() {
+        let blocks: [&[u8]; 3] = [
+            b"\x3f\xe1\x01\x48\x82\x64\x02\x58\x85\xae\xc3\x77\x1a\x4b\x61\x96\xd0\x7a\xbe\x94\x10\
+              \x54\xd4\x44\xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\x82\xa6\x2d\x1b\xff\x6e\x91\x9d\x29\
+              \xad\x17\x18\x63\xc7\x8f\x0b\x97\xc8\xe9\xae\x82\xae\x43\xd3",
+            b"\x48\x83\x64\x0e\xff\xc1\xc0\xbf",
+            b"\x88\xc1\x61\x96\xd0\x7a\xbe\x94\x10\x54\xd4\x44\xa8\x20\x05\x95\x04\x0b\x81\x66\xe0\
+              \x84\xa6\x2d\x1b\xff\xc0\x5a\x83\x9b\xd9\xab\x77\xad\x94\xe7\x82\x1d\xd7\xf2\xe6\xc7\
+              \xb3\x35\xdf\xdf\xcd\x5b\x39\x60\xd5\xaf\x27\x08\x7f\x36\x72\xc1\xab\x27\x0f\xb5\x29\
+              \x1f\x95\x87\x31\x60\x65\xc0\x03\xed\x4e\xe5\xb1\x06\x3d\x50\x07",
+        ];
+        let common = "cache-control: private\r\ndate: Mon, 21 Oct 2013 20:13:21 GMT\r\n\
+                      location: https://www.example.com\r\n";
+        let mut texts = Texts::new();
+        for (block, lines) in blocks.into_iter().zip([
+            format!("HTTP/2 302\r\n{common}"),
+            format!("HTTP/2 307\r\n{common}"),
+            "HTTP/2 200\r\ncache-control: private\r\ndate: Mon, 21 Oct 2013 20:13:22 GMT\r\n\
+             location: https://www.example.com\r\ncontent-encoding: gzip\r\n\
+             set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\r\n"
+                .to_owned(),
+        ]) {
+            texts.read(block);
+            assert_eq!(String::from_utf8_lossy(texts.lines()), lines);
+        }
+        assert_eq!(texts.bytes, 215);
+        texts.restart();
+        texts.read(b"\x88");
+        assert_eq!(
+            (texts.lines(), texts.entries.len()),
+            (&b"HTTP/2 200\r\n"[..], 0)
+        );
+    }
+
+    #[test]
+    fn what_no_decoder_takes_is_left() {
+        for block in [
+            &b"\xbe\x88"[..],
+            b"\x40\x05a",
+            b"\xff\xff\xff\xff\xff\xff\x0f",
+        ] {
+            let mut texts = Texts::new();
+            texts.read(block);
+            assert_eq!(texts.lines(), b"");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a record must not be, as typed after `--fail-if`: `p99>50ms`, `failed>0.1%`, `rate<1000`.
+//!
+//! A condition is a metric, a comparison (`>`, `>=`, `<`, `<=`) and a value:
+//!
+//! | metric | value | meaning |
+//! |---|---|---|
+//! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
+//! | `service.pN` and so on | a time | service time |
+//! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
+//! | `rate` | a number: `1000`, `20k` | successes a second |
+//! | `started`, `ok`, `failed`, or the name of an outcome such as `timeout` | a count, or a share: `10`, `0.1%` | requests; the share is of those that ended |
+//! | `unfinished`, `unstarted` | a count or a share | requests; the share is of all that were due |
+//! | `retried` | a count or a share | requests sent once more; the share is of those started |
+//! | `busy` | a share | the generator's busiest worker |
+//!
+//! A percentile that is only known as a lower bound is compared as it is printed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::Record;
+
+mod measure;
+
+pub use measure::{Amount, Kind, MEASURES, Measure, Sign};
+
+/// A condition on a record: see the [module](self).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    typed: String,
+    measure: Measure,
+    sign: Sign,
+    limit: Amount,
+}
+
+/// What a condition makes of a record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// Whether it holds.
+    pub holds: bool,
+    /// What was seen, as a clause: `p99 is 61.3 ms`.
+    pub text: String,
+}
+
+impl Condition {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    ///
+    /// In a sentence: what can't be read, and what would be.
+    pub fn parse(typed: &str) -> Result<Condition, String> {
+        let compact: String = typed.chars().filter(|c| !c.is_whitespace()).collect();
+        let unreadable = || {
+            format!(
+                "\"{typed}\" is no condition; write a metric, a comparison (>, >=, <, <=) and a \
+                 value, such as p99>50ms, failed>0.1% or rate<1000"
+            )
+        };
+        let at = compact.find(['<', '>']).ok_or_else(unreadable)?;
+        let (name, rest) = compact.split_at(at);
+        let (sign, value) = Sign::split(rest).ok_or_else(unreadable)?;
+        if name.is_empty() || value.is_empty() {
+            return Err(unreadable());
+        }
+        let measure = Measure::parse(name).map_err(|error| format!("\"{typed}\": {error}"))?;
+        let limit = measure
+            .kind()
+            .amount(value)
+            .map_err(|expected| format!("\"{typed}\": {expected}"))?;
+        Ok(Condition {
+            typed: compact,
+            measure,
+            sign,
+            limit,
+        })
+    }
+
+    /// Whether the condition holds of a record, and then how: a clause such as `p99 is 61.3 ms`.
+    ///
+    /// A percentile of no requests at all holds nothing.
+    pub fn holds(&self, record: &Record) -> Option<String> {
+        let judged = self.judge(record)?;
+        judged.holds.then_some(judged.text)
+    }
+
+    /// What the condition makes of a record; none where there is nothing to judge, such as a
+    /// percentile of no requests.
+    pub fn judge(&self, record: &Record) -> Option<Judged> {
+        let (seen, said) = match (self.measure.count(record), self.limit) {
+            (Some((_, 0)), Amount::Share(_)) => return None,
+            (Some((count, whole)), Amount::Share(_)) => {
+                let share = count as f64 / whole as f64;
+                let said = format!("{} ({count} of {whole})", Amount::Share(share));
+                (share, said)
+            }
+            (Some((count, _)), _) => (count as f64, count.to_string()),
+            (None, _) => {
+                let amount = self.measure.amount(record)?;
+                let said = match amount {
+                    Amount::Number(_) => format!("{amount} a second"),
+                    _ => amount.to_string(),
+                };
+                (amount.value(), said)
+            }
+        };
+        Some(Judged {
+            holds: self.sign.holds(seen, self.limit.value()),
+            text: format!("{} is {said}", self.name()),
+        })
+    }
+
+    /// The metric's name, as it was typed.
+    fn name(&self) -> &str {
+        let end = self.typed.find(['<', '>']).unwrap_or(self.typed.len());
+        &self.typed[..end]
+    }
+}
+
+impl FromStr for Condition {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Condition, String> {
+        Condition::parse(typed)
+    }
+}
+
+/// As it was typed, without spaces.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.typed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! What conditions hold of which records, and what is no condition.
+
+use super::*;
+use crate::{Distribution, Nanos, Outcome};
+
+/// 10,000 requests of 1 to 100 ms, of which 10 timed out and 40 were reset.
+fn record() -> Record {
+    let mut times = Distribution::new();
+    for step in 0..9_950u64 {
+        times.record(Nanos(1_000_000 + step * 99_000_000 / 9_950));
+    }
+    let mut record = Record {
+        response_time_us: times.summary(),
+        ..Record::default()
+    };
+    record.histograms = [("response_time".to_owned(), times.encode().unwrap())].into();
+    record.service_time_us.p99 = 3_000.0;
+    record.service_time_us.max = 4_000.0;
+    record.totals.started = 10_002;
+    record.totals.ok = 9_950;
+    record.totals.failed = 50;
+    record.totals.unfinished = 2;
+    record.totals.unstarted = 498;
+    record.totals.retried = 5;
+    record.outcomes = [
+        (Outcome::Ok, 9_950),
+        (Outcome::Reset, 40),
+        (Outcome::Timeout, 10),
+    ]
+    .into();
+    record.rate.ok_per_s = 995.0;
+    record.generator.busy_share = 0.42;
+    record
+}
+
+#[test]
+fn conditions_that_hold_say_what_was_seen() {
+    for (typed, said) in [
+        ("p99>50ms", "p99 is 99"),
+        ("p99 >= 50ms", "p99 is 99"),
+        ("p50>1ms", "p50 is 50."),
+        ("p95>94.9ms", "p95 is 95"),
+        ("p99.9>99ms", "p99.9 is 99.9"),
+        ("p99_9>99ms", "p99_9 is 99.9"),
+        ("p99.99>99ms", "p99.99 is 1"),
+        ("response.p99>50ms", "response.p99 is 99"),
+        ("max>0.05s", "max is 100 ms"),
+        ("min<2ms", "min is 999"),
+        ("mean<=51ms", "mean is 50."),
+        ("service.p99>2500us", "service.p99 is 3 ms"),
+        ("failed>0.1%", "failed is 0.5% (50 of 10000)"),
+        ("failed>=50", "failed is 50"),
+        ("failed>10", "failed is 50"),
+        ("timeout>9", "timeout is 10"),
+        ("reset>0.3%", "reset is 0.4% (40 of 10000)"),
+        ("ok<99.9%", "ok is 99.5% (9950 of 10000)"),
+        ("unstarted>0", "unstarted is 498"),
+        ("unstarted>4%", "unstarted is 4.743% (498 of 10500)"),
+        ("unfinished<=2", "unfinished is 2"),
+        ("retried>4", "retried is 5"),
+        ("started>10000", "started is 10002"),
+        ("rate<1000", "rate is 995 a second"),
+        ("rate<1k", "rate is 995 a second"),
+        ("busy>40%", "busy is 42%"),
+    ] {
+        let condition = Condition::parse(typed).unwrap();
+        let held = condition
+            .holds(&record())
+            .unwrap_or_else(|| panic!("{typed}"));
+        assert!(held.starts_with(said), "{typed}: {held}");
+    }
+}
+
+#[test]
+fn conditions_that_do_not_hold_say_nothing() {
+    for typed in [
+        "p99>100ms",
+        "p95>96ms",
+        "max>2s",
+        "failed>50",
+        "failed>0.5%",
+        "tls>0",
+        "dns>0%",
+        "rate<995",
+        "rate>20k",
+        "unfinished<2",
+        "retried>1%",
+        "busy>=43%",
+        "tls.p99>1us",
+    ] {
+        let condition = Condition::parse(typed).unwrap();
+        assert_eq!(condition.holds(&record()), None, "{typed}");
+        assert_eq!(condition.to_string(), typed);
+    }
+}
+
+#[test]
+fn nothing_measured_holds_no_time_and_no_share() {
+    let nothing = Record::default();
+    for typed in ["p99<1s", "p95<1s", "max>=0s", "failed>=0%", "ok<100%"] {
+        assert_eq!(
+            Condition::parse(typed).unwrap().holds(&nothing),
+            None,
+            "{typed}"
+        );
+    }
+    assert!(
+        Condition::parse("rate<1")
+            .unwrap()
+            .holds(&nothing)
+            .is_some()
+    );
+    assert!(Condition::parse("ok<1").unwrap().holds(&nothing).is_some());
+}
+
+#[test]
+fn what_can_not_be_read_is_told_with_what_can() {
+    for (typed, told) in [
+        ("", "is no condition"),
+        ("p99", "is no condition"),
+        ("p99=50ms", "is no condition"),
+        (">50ms", "is no condition"),
+        ("p99>", "is no condition"),
+        ("p99>50", "is not a time with its unit"),
+        ("p99>50%", "is not a time with its unit"),
+        ("p99>-5ms", "is not a time"),
+        ("p99>NaNms", "is not a time"),
+        ("p99>>5ms", "is not a time"),
+        ("p101>5ms", "there is no metric \"p101\""),
+        ("p>5ms", "there is no metric"),
+        ("p-1>5ms", "there is no metric"),
+        ("p1e1>5ms", "there is no metric"),
+        ("p99>5 minutes", "is not a time"),
+        ("latency>5ms", "there is no metric \"latency\""),
+        ("serve.p99>5ms", "there is no metric"),
+        ("connect.p95>5ms", "are kept, not \"connect.p95\""),
+        ("failed>some", "neither a count nor a share"),
+        ("failed>1ms", "neither a count nor a share"),
+        ("rate>10%", "is not a rate"),
+        ("busy>1", "is not a share"),
+        ("é>1", "there is no metric"),
+    ] {
+        let error = Condition::parse(typed).unwrap_err();
+        assert!(error.contains(told), "{typed}: {error}");
+        assert!(error.contains(&format!("\"{typed}\"")), "{error}");
+    }
+}

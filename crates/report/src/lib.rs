@@ -9,6 +9,7 @@ mod chart;
 pub mod csv;
 pub mod doctor_view;
 mod experiment;
+mod figures;
 pub mod folder;
 pub mod html;
 mod load_view;

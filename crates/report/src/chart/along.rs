@@ -37,13 +37,7 @@ const LEFT: f64 = 52.0;
 const HEAD: f64 = 24.0;
 const ROW: f64 = 18.0;
 
-fn draw(
-    canvas: &mut Canvas<'_>,
-    room: Room,
-    unit: &str,
-    number: &str,
-    panels: &[LinePanel],
-) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, unit: &str, number: &str, panels: &[LinePanel]) -> f64 {
     let columns = match (room, panels.len()) {
         (Room::Narrow, _) | (_, 0 | 1) => 1,
         (_, 2 | 4) => 2,
@@ -74,7 +68,7 @@ fn draw(
 }
 
 /// The lines' names below the panel's title; gives the lower end of the last.
-fn names(canvas: &mut Canvas<'_>, panel: &LinePanel, (left, right): (f64, f64), top: f64) -> f64 {
+fn names(canvas: &mut Canvas, panel: &LinePanel, (left, right): (f64, f64), top: f64) -> f64 {
     let mut y = top;
     for line in panel.lines.iter().filter(|line| !line.name.is_empty()) {
         let style = Text::AXIS.bold().color(line.color);
@@ -87,7 +81,7 @@ fn names(canvas: &mut Canvas<'_>, panel: &LinePanel, (left, right): (f64, f64), 
 }
 
 fn draw_panel(
-    canvas: &mut Canvas<'_>,
+    canvas: &mut Canvas,
     panel: &LinePanel,
     (left, right): (f64, f64),
     (top, bottom): (f64, f64),

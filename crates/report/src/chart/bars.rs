@@ -68,7 +68,7 @@ fn sum(bar: &Bar) -> f64 {
     bar.parts.iter().map(|(_, value)| value).sum()
 }
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar], measure: Measure) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 {
     let name = Text::LABEL.bold();
     let longest = bars.iter().map(|bar| name.width_of(&bar.name));
     let (left, right, row) = if room.is_narrow() {
@@ -126,7 +126,7 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, bars: &[Bar], measure: Measure) -> 
     bottom + 42.0
 }
 
-fn draw_bar(canvas: &mut Canvas<'_>, bar: &Bar, (axis, step): (&Axis, f64), top: f64, height: f64) {
+fn draw_bar(canvas: &mut Canvas, bar: &Bar, (axis, step): (&Axis, f64), top: f64, height: f64) {
     let mut start = 0.0;
     for (&(word, length), opacity) in bar.parts.iter().zip(OPACITIES) {
         if !length.is_finite() || length <= 0.0 {

@@ -1,24 +1,15 @@
-//! A thin layer over the SVG back end of `plotters`: pixels with fractions, and our few styles.
+//! A surface that keeps what is drawn on it as shapes: pixels with fractions, and our few styles.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint as _, Ranged};
 use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::{DrawingBackend, RGBAColor, SVGBackend};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{
-    Color as _, FontFamily, FontStyle, IntoTextStyle, RGBColor, ShapeStyle, TextStyle,
-};
 
 use super::palette::{self, Color};
 
-/// The back end draws at whole positions; ten of them make a pixel.
-const FINE: f64 = 10.0;
-
 /// Where a text stands at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Start,
     Middle,
     End,
@@ -26,11 +17,12 @@ pub(super) enum Side {
 
 /// How a text looks.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Text {
-    size: f64,
-    bold: bool,
-    color: Color,
-    side: Side,
+pub(crate) struct Text {
+    /// In pixels.
+    pub(crate) size: f64,
+    pub(crate) bold: bool,
+    pub(crate) color: Color,
+    pub(crate) side: Side,
 }
 
 impl Text {
@@ -86,136 +78,86 @@ impl Text {
     }
 }
 
-/// A surface on which shapes are put in pixels.
-pub(super) struct Canvas<'a> {
-    svg: SVGBackend<'a>,
-}
-
-fn rgba(color: Color, opacity: f64) -> RGBAColor {
-    let [_, r, g, b] = color.light.to_be_bytes();
-    RGBColor(r, g, b).mix(opacity)
-}
-
-fn fine(value: f64) -> i32 {
-    (value * FINE).round() as i32
-}
-
-fn at((x, y): (f64, f64)) -> (i32, i32) {
-    (fine(x), fine(y))
-}
-
-/// Drawing to a string in memory has no way to fail.
-fn drawn<E>(_: Result<(), E>) {}
-
-impl<'a> Canvas<'a> {
-    /// A canvas that writes the elements of a drawing to `out`; [`finish`] puts them into a frame.
-    pub(super) fn new(out: &'a mut String) -> Canvas<'a> {
-        Canvas {
-            svg: SVGBackend::with_string(out, (1, 1)),
-        }
-    }
-
+/// Something drawn, in pixels from the upper left corner. Drawing order is their order.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Shape {
     /// A text whose middle line is at the position's height.
-    pub(super) fn text(&mut self, position: (f64, f64), text: &str, style: Text) {
-        let h_pos = match style.side {
-            Side::Start => HPos::Left,
-            Side::Middle => HPos::Center,
-            Side::End => HPos::Right,
-        };
-        let weight = if style.bold {
-            FontStyle::Bold
-        } else {
-            FontStyle::Normal
-        };
-        // The back end divides sizes by 1.24, and wants controls and markup to be gone already.
-        let color = rgba(style.color, 1.0);
-        let font: TextStyle<'_> = (
-            FontFamily::SansSerif,
-            style.size * FINE * 1.24,
-            weight,
-            &color,
-        )
-            .into_text_style(&(1, 1))
-            .pos(Pos::new(h_pos, VPos::Center));
-        drawn(
-            self.svg
-                .draw_text(&crate::table::plain(text), &font, at(position)),
-        );
+    Text {
+        at: (f64, f64),
+        text: String,
+        style: Text,
+    },
+    /// A line through all points.
+    Path {
+        points: Vec<(f64, f64)>,
+        color: Color,
+        width: f64,
+        opacity: f64,
+    },
+    /// A filled rectangle between two corners.
+    Rect {
+        from: (f64, f64),
+        to: (f64, f64),
+        color: Color,
+        opacity: f64,
+    },
+    /// A filled disc.
+    Dot {
+        center: (f64, f64),
+        radius: f64,
+        color: Color,
+        opacity: f64,
+    },
+}
+
+/// A surface on which shapes are put in pixels.
+#[derive(Debug, Default)]
+pub(super) struct Canvas {
+    pub(super) shapes: Vec<Shape>,
+}
+
+impl Canvas {
+    /// A text whose middle line is at the position's height.
+    pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: Text) {
+        // Controls and what turns the writing direction must not reach a renderer.
+        let text = crate::table::plain(text);
+        self.shapes.push(Shape::Text { at, text, style });
     }
 
     /// A straight line.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Color, width: f64) {
-        let style = stroke(rgba(color, 1.0), width);
-        drawn(self.svg.draw_line(at(from), at(to), &style));
+        self.path(&[from, to], color, width, 1.0);
     }
 
     /// A line through all points.
     pub(super) fn path(&mut self, points: &[(f64, f64)], color: Color, width: f64, opacity: f64) {
-        let style = stroke(rgba(color, opacity), width);
-        drawn(
-            self.svg
-                .draw_path(points.iter().map(|&point| at(point)), &style),
-        );
+        self.shapes.push(Shape::Path {
+            points: points.to_vec(),
+            color,
+            width,
+            opacity,
+        });
     }
 
     /// A filled rectangle between two corners.
     pub(super) fn rect(&mut self, from: (f64, f64), to: (f64, f64), color: Color, opacity: f64) {
-        drawn(
-            self.svg
-                .draw_rect(at(from), at(to), &rgba(color, opacity), true),
-        );
+        self.shapes.push(Shape::Rect {
+            from,
+            to,
+            color,
+            opacity,
+        });
     }
 
     /// A filled disc.
     pub(super) fn dot(&mut self, center: (f64, f64), radius: f64, color: Color, opacity: f64) {
-        let radius = fine(radius).unsigned_abs();
-        drawn(
-            self.svg
-                .draw_circle(at(center), radius, &rgba(color, opacity), true),
-        );
+        self.shapes.push(Shape::Dot {
+            center,
+            radius,
+            color,
+            opacity,
+        });
     }
-}
-
-fn stroke(color: RGBAColor, width: f64) -> ShapeStyle {
-    ShapeStyle {
-        color,
-        filled: false,
-        stroke_width: fine(width).unsigned_abs(),
-    }
-}
-
-/// The elements of a drawing in a frame of `width` by `height` pixels that scales down, not up.
-pub(super) fn finish(body: &str, label: &str, class: &str, width: f64, height: f64) -> String {
-    // The back end opens and closes a frame of its own, of fixed size and without a label.
-    let inner = body
-        .split_once('>')
-        .map_or(body, |(_, rest)| rest)
-        .trim_end()
-        .trim_end_matches("</svg>");
-    let mut escaped = String::new();
-    for c in crate::table::plain(label).chars() {
-        match c {
-            '<' => escaped.push_str("&lt;"),
-            '&' => escaped.push_str("&amp;"),
-            '"' => escaped.push_str("&quot;"),
-            c => escaped.push(c),
-        }
-    }
-    let mut out = String::new();
-    // Writing to a string can't fail.
-    let _ = writeln!(
-        out,
-        "<svg class=\"{class}\" role=\"img\" aria-label=\"{escaped}\" viewBox=\"0 0 {} {}\" \
-         style=\"max-width:{width}px\">",
-        fine(width),
-        fine(height)
-    );
-    // One line for each element, without the breaks that the back end puts into texts.
-    out + inner
-        .replace(">\n", ">")
-        .replace("\n</text>", "</text>")
-        .trim()
-        + "</svg>"
 }
 
 /// An axis: values to pixels, and where to put its marks.

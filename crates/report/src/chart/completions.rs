@@ -51,7 +51,7 @@ const LEFT: f64 = 52.0;
 const ROW: f64 = 20.0;
 const HEIGHT: f64 = 220.0;
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, runs: &[Run], every_s: f64) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, runs: &[Run], every_s: f64) -> f64 {
     let right = room.width() - 10.0;
     let points = || runs.iter().flat_map(|run| run.lines.iter().flatten());
     let most = |values: &mut dyn Iterator<Item = f64>| {
@@ -108,7 +108,7 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, runs: &[Run], every_s: f64) -> f64 
 
 /// The variants' names in their colours, from the left and in as many rows as that takes; gives the
 /// lower end of the last.
-fn names(canvas: &mut Canvas<'_>, room: Room, runs: &[Run]) -> f64 {
+fn names(canvas: &mut Canvas, room: Room, runs: &[Run]) -> f64 {
     let style = Text::LABEL.bold();
     let (mut x, mut y) = (0.0, ROW / 2.0);
     for run in runs {

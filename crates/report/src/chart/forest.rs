@@ -31,7 +31,7 @@ pub(crate) fn forest(label: String, rows: &[ForestRow], margin: f64) -> Chart {
     chart(label, |canvas, room| draw(canvas, room, rows, margin))
 }
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, rows: &[ForestRow], margin: f64) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64 {
     let (left, right, row_height) = if room.is_narrow() {
         (0.0, room.width(), 58.0)
     } else {
@@ -92,7 +92,7 @@ fn names_width(rows: &[ForestRow]) -> f64 {
 }
 
 fn draw_row(
-    canvas: &mut Canvas<'_>,
+    canvas: &mut Canvas,
     room: Room,
     row: &ForestRow,
     (left, right): (f64, f64),

@@ -13,6 +13,7 @@ mod forest;
 pub(crate) mod palette;
 mod panels;
 mod strips;
+mod svg;
 
 pub(crate) use along::{Line, LinePanel, along};
 pub(crate) use bars::{Bar, Measure, cpu_bars};
@@ -22,16 +23,30 @@ pub(crate) use panels::{Panel, over_time};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 
 use canvas::Canvas;
+pub(crate) use canvas::Shape;
 
-/// Both drawings of one chart, as markup.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+/// Both drawings of one chart, as markup, and the wider one as shapes.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Chart {
     /// What a reader who can't see it is told.
     pub(crate) label: String,
+    /// For paper, and for files.
+    #[serde(skip)]
+    pub(crate) drawing: Drawing,
     /// For pages of 720 pixels and more.
     pub(crate) wide: String,
     /// For phones.
     pub(crate) narrow: String,
+}
+
+/// A drawing as shapes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Drawing {
+    /// In pixels.
+    pub(crate) width: f64,
+    /// In pixels.
+    pub(crate) height: f64,
+    pub(crate) shapes: Vec<Shape>,
 }
 
 /// How much room a drawing has.
@@ -63,18 +78,25 @@ impl Room {
 }
 
 /// Draws for both rooms. `draw` paints and says how high the drawing became.
-fn chart(label: String, draw: impl Fn(&mut Canvas<'_>, Room) -> f64) -> Chart {
+fn chart(label: String, draw: impl Fn(&mut Canvas, Room) -> f64) -> Chart {
     let in_room = |room: Room| {
-        let mut body = String::new();
-        let height = {
-            let mut canvas = Canvas::new(&mut body);
-            draw(&mut canvas, room)
-        };
-        canvas::finish(&body, &label, room.class(), room.width(), height)
+        let mut canvas = Canvas::default();
+        let height = draw(&mut canvas, room);
+        Drawing {
+            width: room.width(),
+            height,
+            shapes: canvas.shapes,
+        }
     };
+    let markup = |room: Room, drawing: &Drawing| {
+        let size = (drawing.width, drawing.height);
+        svg::in_page(&drawing.shapes, &label, room.class(), size)
+    };
+    let drawing = in_room(Room::Wide);
     Chart {
-        wide: in_room(Room::Wide),
-        narrow: in_room(Room::Narrow),
+        wide: markup(Room::Wide, &drawing),
+        narrow: markup(Room::Narrow, &in_room(Room::Narrow)),
+        drawing,
         label,
     }
 }

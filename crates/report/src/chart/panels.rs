@@ -27,7 +27,7 @@ const LEFT: f64 = 52.0;
 const GAP: f64 = 22.0;
 const TITLE: f64 = 26.0;
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, panels: &[Panel]) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
     let columns = match (room, panels.len()) {
         (Room::Narrow, _) | (_, 0 | 1) => 1,
         (_, 2 | 4) => 2,
@@ -88,7 +88,7 @@ struct Frame {
 }
 
 fn draw_panel(
-    canvas: &mut Canvas<'_>,
+    canvas: &mut Canvas,
     panel: &Panel,
     frame: &Frame,
     (left, right): (f64, f64),

@@ -35,7 +35,7 @@ const ROW: f64 = 26.0;
 const HEAD: f64 = 24.0;
 const FOOT: f64 = 26.0;
 
-fn draw(canvas: &mut Canvas<'_>, room: Room, groups: &[StripGroup]) -> f64 {
+fn draw(canvas: &mut Canvas, room: Room, groups: &[StripGroup]) -> f64 {
     let name = Text::LABEL.bold();
     let names = groups.first().map_or(&[][..], |group| &group.strips);
     let longest = names.iter().map(|strip| name.width_of(&strip.name));
@@ -70,7 +70,7 @@ fn draw(canvas: &mut Canvas<'_>, room: Room, groups: &[StripGroup]) -> f64 {
     bottom + 4.0
 }
 
-fn draw_group(canvas: &mut Canvas<'_>, group: &StripGroup, (left, right): (f64, f64), top: f64) {
+fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64), top: f64) {
     let all = || group.strips.iter().flat_map(|s| s.values_us.iter());
     let highest = all()
         .map(|(us, _)| *us)

@@ -2,13 +2,13 @@
 
 use minijinja::context;
 use prony_record::Severity;
-use prony_stats::{Effect, Metric, Verdict, VerdictDocument};
+use prony_stats::{Metric, Verdict, VerdictDocument};
 use serde::Serialize;
 
-use super::{completions, environment, load::rates, scaling, why};
-use crate::chart::{self, Chart, ForestRow, Panel, Strip, StripGroup, palette};
+use super::{environment, scaling, why};
+use crate::chart::{Chart, palette};
 use crate::verdict_view::{self as view, Standing};
-use crate::{Experiment, load_view, number};
+use crate::{Experiment, figures, load_view, number};
 
 /// So many sentences leave room for the trust on the first screen, and for the table soon after;
 /// more of them come below the charts.
@@ -22,7 +22,7 @@ pub fn report(experiment: &Experiment) -> String {
     let mut findings = verdict.findings.clone();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let family = view::family(verdict);
-    let groups = latency_groups(experiment);
+    let groups = figures::latency_groups(experiment);
     let any_bound = groups
         .iter()
         .flat_map(|group| &group.strips)
@@ -43,13 +43,13 @@ pub fn report(experiment: &Experiment) -> String {
         effects => view::effects(verdict),
         scaling => scaling::of(verdict),
         scaling_note => view::scaling::EXPLAINED,
-        until_done => completions::until_done(experiment),
-        over_time => over_time(experiment),
-        latency => latency_chart(&groups),
+        until_done => figures::until_done(experiment),
+        over_time => figures::over_time(experiment),
+        latency => figures::latency(&groups),
         caveat => first.and_then(load_view::closed_loop_caveat),
         why => why::whys(verdict),
         why_caveat => view::CAVEAT,
-        cpu => why::cpu_chart(verdict),
+        cpu => figures::cpu(verdict),
         cpu_table => view::cpu_table(verdict),
         metrics => view::metrics_table(verdict),
         outcomes => view::outcomes_table(experiment),
@@ -169,138 +169,12 @@ fn result(verdict: &VerdictDocument, metric: Metric) -> ResultView {
     let standings = view::standings(verdict, metric);
     ResultView {
         title: capitalised(metric.noun()),
-        chart: forest(verdict, metric, &standings),
+        chart: figures::forest(verdict, metric, &standings),
         caption: "The band holds what the plan counts as no difference. An interval wholly inside \
                   it is equivalent; one that leaves out 100% may be faster or slower."
             .to_owned(),
         standings,
     }
-}
-
-fn forest(verdict: &VerdictDocument, metric: Metric, standings: &[Standing]) -> Option<Chart> {
-    let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
-    // One reference is a landmark; many would only repeat that they are 100%.
-    let references = standings.iter().filter(|s| s.is_reference).count();
-    let rows: Vec<ForestRow> = standings
-        .iter()
-        .filter(|standing| references == 1 || !standing.is_reference)
-        .map(|standing| {
-            let compared = view::effect_of(verdict, standing.variant, metric);
-            let (ratio, interval) = compared.map_or((None, None), |(effect, _)| ratios(effect));
-            ForestRow {
-                name: verdict.variants[standing.variant].name.clone(),
-                color: palette::variant(standing.variant),
-                ratio,
-                interval,
-                verdict: if standing.is_reference {
-                    "the reference".to_owned()
-                } else {
-                    standing.verdict.to_owned()
-                },
-            }
-        })
-        .collect();
-    // Shares that may be zero are compared by difference and have no place on this axis.
-    rows.iter().any(|row| row.ratio.is_some()).then(|| {
-        let spoken: Vec<String> = standings
-            .iter()
-            .map(|s| {
-                let name = &verdict.variants[s.variant].name;
-                format!("{name} {} {}", s.relative, s.interval)
-                    .trim_end()
-                    .to_owned()
-            })
-            .collect();
-        let label = format!(
-            "Ratios to the reference, {}, with 95% intervals: {}.",
-            metric.noun(),
-            spoken.join("; ")
-        );
-        chart::forest(label, &rows, verdict.margin)
-    })
-}
-
-fn over_time(experiment: &Experiment) -> Option<Chart> {
-    let verdict = &experiment.verdict;
-    let panels: Vec<Panel> = verdict
-        .variants
-        .iter()
-        .enumerate()
-        .map(|(place, variant)| {
-            let trials = experiment.trials_of(place);
-            let lengths = trials.iter().map(|trial| trial.record.totals.elapsed_s);
-            Panel {
-                name: variant.name.clone(),
-                color: palette::variant(place),
-                length_s: lengths.fold(0.0, f64::max),
-                lines: trials
-                    .iter()
-                    .map(|trial| rates(&trial.record.series))
-                    .collect(),
-            }
-        })
-        .collect();
-    panels.iter().any(|panel| !panel.lines.is_empty()).then(|| {
-        let spoken: Vec<String> = panels
-            .iter()
-            .map(|p| format!("{}: {} trials", p.name, p.lines.len()))
-            .collect();
-        let label = format!(
-            "Line charts of successes a second over time, one for each variant: {}.",
-            spoken.join("; ")
-        );
-        chart::over_time(label, &panels)
-    })
-}
-
-fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
-    let variants = &experiment.verdict.variants;
-    type Pick = fn(&prony_record::Summary) -> f64;
-    let percentiles: [(&str, &str, Pick); 4] = [
-        ("p50", "p50", |s| s.p50),
-        ("p90", "p90", |s| s.p90),
-        ("p99", "p99", |s| s.p99),
-        ("p99.9", "p99_9", |s| s.p99_9),
-    ];
-    let strip = |place: usize, key: &str, pick: Pick| Strip {
-        name: variants[place].name.clone(),
-        color: palette::variant(place),
-        values_us: experiment
-            .trials_of(place)
-            .iter()
-            .map(|trial| {
-                let times = &trial.record.response_time_us;
-                (pick(times), times.at_least.iter().any(|name| name == key))
-            })
-            .collect(),
-    };
-    percentiles
-        .into_iter()
-        .map(|(title, key, pick)| StripGroup {
-            title: title.to_owned(),
-            strips: (0..variants.len())
-                .map(|place| strip(place, key, pick))
-                .collect(),
-        })
-        .collect()
-}
-
-fn latency_chart(groups: &[StripGroup]) -> Option<Chart> {
-    let strips = || groups.iter().flat_map(|group| &group.strips);
-    strips().any(|strip| !strip.values_us.is_empty()).then(|| {
-        let spoken: Vec<String> = groups
-            .iter()
-            .map(|group| {
-                let ranges = group.strips.iter().map(chart::range_in_words);
-                format!("{} {}", group.title, ranges.collect::<Vec<_>>().join(", "))
-            })
-            .collect();
-        let label = format!(
-            "Response times, a dot for each trial: {}.",
-            spoken.join("; ")
-        );
-        chart::strips(label, groups)
-    })
 }
 
 /// The method in a few sentences.

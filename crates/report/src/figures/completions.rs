@@ -7,7 +7,7 @@ use crate::chart::{self, Chart, MOST_RUNS, Run, palette};
 
 /// Completions until all requests were done; none where the load ends by the clock, or where there
 /// are more variants than one picture can hold.
-pub(super) fn until_done(experiment: &Experiment) -> Option<Chart> {
+pub(crate) fn until_done(experiment: &Experiment) -> Option<Chart> {
     let variants = &experiment.verdict.variants;
     let counted = |trial: &crate::Trial| trial.record.load.requests.is_some();
     if variants.len() > MOST_RUNS || !experiment.trials.iter().all(counted) {

@@ -1,0 +1,143 @@
+//! Rates and response times of all trials.
+
+use prony_record::{Record, Slice};
+
+use crate::chart::{self, Chart, Panel, Strip, StripGroup, palette};
+use crate::{Experiment, load_view};
+
+/// Successes a second over time, a panel for each variant; none where no trial left a series.
+pub(crate) fn over_time(experiment: &Experiment) -> Option<Chart> {
+    let verdict = &experiment.verdict;
+    let panels: Vec<Panel> = verdict
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(place, variant)| {
+            let trials = experiment.trials_of(place);
+            let lengths = trials.iter().map(|trial| trial.record.totals.elapsed_s);
+            Panel {
+                name: variant.name.clone(),
+                color: palette::variant(place),
+                length_s: lengths.fold(0.0, f64::max),
+                lines: trials
+                    .iter()
+                    .map(|trial| rates(&trial.record.series))
+                    .collect(),
+            }
+        })
+        .collect();
+    panels.iter().any(|panel| !panel.lines.is_empty()).then(|| {
+        let spoken: Vec<String> = panels
+            .iter()
+            .map(|p| format!("{}: {} trials", p.name, p.lines.len()))
+            .collect();
+        let label = format!(
+            "Line charts of successes a second over time, one for each variant: {}.",
+            spoken.join("; ")
+        );
+        chart::over_time(label, &panels)
+    })
+}
+
+/// The percentiles of every trial by variant.
+pub(crate) fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
+    let variants = &experiment.verdict.variants;
+    type Pick = fn(&prony_record::Summary) -> f64;
+    let percentiles: [(&str, &str, Pick); 4] = [
+        ("p50", "p50", |s| s.p50),
+        ("p90", "p90", |s| s.p90),
+        ("p99", "p99", |s| s.p99),
+        ("p99.9", "p99_9", |s| s.p99_9),
+    ];
+    let strip = |place: usize, key: &str, pick: Pick| Strip {
+        name: variants[place].name.clone(),
+        color: palette::variant(place),
+        values_us: experiment
+            .trials_of(place)
+            .iter()
+            .map(|trial| {
+                let times = &trial.record.response_time_us;
+                (pick(times), times.at_least.iter().any(|name| name == key))
+            })
+            .collect(),
+    };
+    percentiles
+        .into_iter()
+        .map(|(title, key, pick)| StripGroup {
+            title: title.to_owned(),
+            strips: (0..variants.len())
+                .map(|place| strip(place, key, pick))
+                .collect(),
+        })
+        .collect()
+}
+
+/// The percentiles as dots; none without trials.
+pub(crate) fn latency(groups: &[StripGroup]) -> Option<Chart> {
+    let strips = || groups.iter().flat_map(|group| &group.strips);
+    strips().any(|strip| !strip.values_us.is_empty()).then(|| {
+        let spoken: Vec<String> = groups
+            .iter()
+            .map(|group| {
+                let ranges = group.strips.iter().map(chart::range_in_words);
+                format!("{} {}", group.title, ranges.collect::<Vec<_>>().join(", "))
+            })
+            .collect();
+        let label = format!(
+            "Response times, a dot for each trial: {}.",
+            spoken.join("; ")
+        );
+        chart::strips(label, groups)
+    })
+}
+
+/// Successes a second of one load; none where it left no series.
+pub(crate) fn of_load(record: &Record) -> Option<Chart> {
+    (!record.series.is_empty()).then(|| {
+        let headline = load_view::headline(record);
+        let label = format!("Line chart of successes a second over time: {headline}.");
+        let panel = Panel {
+            name: "all connections".to_owned(),
+            color: palette::variant(0),
+            length_s: record.totals.elapsed_s,
+            lines: vec![rates(&record.series)],
+        };
+        chart::over_time(label, &[panel])
+    })
+}
+
+/// Successes a second in each slice, at the slice's middle. A last slice that is much shorter than
+/// the others is left out: its few requests say nothing.
+fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
+    let mut previous_s = 0.0;
+    let longest = series.first().map_or(0.0, |slice| slice.t_s);
+    let mut points = Vec::with_capacity(series.len());
+    for slice in series {
+        let length_s = slice.t_s - previous_s;
+        if length_s > longest / 2.0 {
+            points.push((previous_s + length_s / 2.0, slice.ok as f64 / length_s));
+        }
+        previous_s = slice.t_s;
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stub_at_the_end_is_no_dip() {
+        let slice = |t_s, ok| Slice {
+            t_s,
+            ok,
+            failed: 0,
+            bytes_in: 0,
+            p50_us: 0.0,
+            p99_us: 0.0,
+        };
+        let points = rates(&[slice(0.5, 100), slice(1.0, 110), slice(1.01, 1)]);
+        assert_eq!(points, [(0.25, 200.0), (0.75, 220.0)]);
+        assert!(rates(&[]).is_empty());
+    }
+}

@@ -40,7 +40,7 @@ pub use options::{
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
 pub use probe::{Answer, probe, probe_until};
-pub use progress::Control;
+pub use progress::{Control, Effort};
 pub use request::Request;
 pub use run::{Loaded, RunError, run, run_with};
 pub use source::SourceRange;

@@ -2,6 +2,7 @@
 
 use prony_record::Nanos;
 
+use crate::progress;
 use crate::socket::system;
 
 /// CPU and waiting of the calling thread, and how long answers waited for it.
@@ -151,6 +152,19 @@ impl Meter {
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(Used::so_far());
+        }
+    }
+
+    /// What others may see of it before the end.
+    pub(crate) fn so_far(&self, now: Nanos) -> progress::Effort {
+        let effort = self.effort(now);
+        let elapsed = now.since(self.from);
+        let part = |share: f64| Nanos((elapsed.0 as f64 * share) as u64);
+        progress::Effort {
+            elapsed,
+            busy: part(effort.busy_share),
+            starved: part(effort.starved_share),
+            cpu: effort.cpu.0 + effort.cpu.1,
         }
     }
 

@@ -1,39 +1,111 @@
-//! What may be seen and said while a load runs: a few counters out, a stop in.
+//! What may be seen and said while a load runs: counts and times out, a stop in.
+//!
+//! Counts of requests that ended are always there. Who wants more says so before the load begins
+//! ([`Control::watch`]); then each worker, when one of its half seconds has ended, lays down what was
+//! recorded in it, under a lock that it takes only if nobody else has it, and sees to the next one. It
+//! neither waits for whoever looks nor does anything for a single request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use prony_record::Recorder;
+use prony_record::{Delta, Nanos, Recorder};
+
+use crate::meter::Meter;
 
 /// The handle on a running load that other threads hold.
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
     counters: Vec<Counter>,
+    gathered: Mutex<Gathered>,
 }
 
-/// One worker's counts so far, warm-up included.
+/// What whoever looks has picked up from the workers.
+#[derive(Debug, Default)]
+struct Gathered {
+    so_far: Delta,
+    untaken: Delta,
+    /// Picked up from, empty between two times.
+    scratch: Box<Delta>,
+}
+
+/// What a worker was busy with, since the measured part began.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Effort {
+    /// The time since then.
+    pub elapsed: Nanos,
+    /// In which it was at work, as [`prony_record::Generator::busy_share`] has it.
+    pub busy: Nanos,
+    /// In which it wanted a core and had none.
+    pub starved: Nanos,
+    /// The CPU time that it used, in user mode and in the kernel.
+    pub cpu: Nanos,
+}
+
+/// One worker's counts so far, warm-up included, and what it lays down for others.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     ended: AtomicU64,
     failed: AtomicU64,
+    mail: OnceLock<Mutex<Mail>>,
+}
+
+/// Where one worker lays down what was recorded.
+#[derive(Debug, Default)]
+struct Mail {
+    delta: Box<Delta>,
+    /// The end of the last slice in it, or in what was picked up before.
+    until: Nanos,
+    effort: Effort,
 }
 
 impl Counter {
-    /// Once a turn of the worker's loop: two stores, nobody else writes them.
-    pub(crate) fn publish(&self, recorder: &Recorder) {
+    /// The load begins.
+    pub(crate) fn begin(&self, recorder: &mut Recorder) {
+        if self.mail.get().is_some() {
+            recorder.watch();
+        }
+    }
+
+    /// Once a turn of the worker's loop: two stores, nobody else writes them. Nothing will end before
+    /// the moment `passed` any more.
+    pub(crate) fn publish(&self, recorder: &mut Recorder, passed: Nanos, meter: &Meter) {
         self.ended.store(recorder.ended_count(), Ordering::Relaxed);
         self.failed
-            .store(recorder.outcomes().failed(), Ordering::Relaxed);
+            .store(recorder.failed_count(), Ordering::Relaxed);
+        if let Some(mail) = self.mail.get() {
+            recorder.passed(passed);
+            if recorder.has_news() {
+                // Who picks up is done in a moment; what is not laid down now is at the next turn.
+                if let Ok(mut mail) = mail.try_lock() {
+                    mail.put(recorder, || meter.so_far(passed));
+                }
+            }
+        }
+    }
+
+    /// The load is over, and nothing more will come.
+    pub(crate) fn finish(&self, recorder: &mut Recorder, effort: Effort) {
+        if let Some(mail) = self.mail.get() {
+            lock(mail).put(recorder, || effort);
+        }
+    }
+}
+
+impl Mail {
+    fn put(&mut self, recorder: &mut Recorder, effort: impl FnOnce() -> Effort) {
+        recorder.hand_over(&mut self.delta);
+        self.until = self.delta.span.map_or(self.until, |(_, end)| end);
+        self.effort = effort();
     }
 }
 
 impl Control {
     /// A handle for a load of up to `threads` workers.
     pub fn new(threads: u32) -> Control {
-        let counters = (0..threads).map(|_| Counter::default()).collect();
         Control {
-            stopped: AtomicBool::new(false),
-            counters,
+            counters: (0..threads).map(|_| Counter::default()).collect(),
+            ..Control::default()
         }
     }
 
@@ -57,7 +129,72 @@ impl Control {
             })
     }
 
+    /// Requests that each worker has ended so far, warm-up included.
+    pub fn ended_by_worker(&self) -> impl Iterator<Item = u64> + '_ {
+        let counters = self.counters.iter();
+        counters.map(|counter| counter.ended.load(Ordering::Relaxed))
+    }
+
+    /// Asks for what [`Control::take`], [`Control::so_far`] and [`Control::efforts`] give; to be called
+    /// before the load begins.
+    pub fn watch(&self) {
+        for counter in &self.counters {
+            counter.mail.get_or_init(Mutex::default);
+        }
+    }
+
+    /// What was recorded since the last call: whole half seconds of each worker, and the last, shorter
+    /// one of the load. All that a load's calls give, the last made after its end, adds up to what its
+    /// recorder holds. It is for one caller; any number may ask for [`Control::so_far`].
+    pub fn take(&self) -> Delta {
+        std::mem::take(&mut self.gather().untaken)
+    }
+
+    /// All that was recorded so far, but for the time series.
+    pub fn so_far(&self) -> Delta {
+        self.gather().so_far.clone()
+    }
+
+    /// The moment, since the load's start, up to which every worker has laid down what it recorded;
+    /// zero until the first half second of the measured part is over.
+    pub fn complete_until(&self) -> Nanos {
+        let mails = self.mails().map(|mail| mail.until);
+        mails.min().unwrap_or_default()
+    }
+
+    /// What each worker was busy with.
+    pub fn efforts(&self) -> Vec<Effort> {
+        self.mails().map(|mail| mail.effort).collect()
+    }
+
+    fn mails(&self) -> impl Iterator<Item = MutexGuard<'_, Mail>> {
+        let mails = self.counters.iter().filter_map(|it| it.mail.get());
+        mails.map(lock)
+    }
+
+    /// Picks up what lies there.
+    fn gather(&self) -> MutexGuard<'_, Gathered> {
+        let mut gathered = lock(&self.gathered);
+        let into = &mut *gathered;
+        for mail in self.counters.iter().filter_map(|it| it.mail.get()) {
+            // Merging takes longer than a worker may find this locked.
+            std::mem::swap(&mut lock(mail).delta, &mut into.scratch);
+            if into.scratch.span.is_some() {
+                into.untaken.merge(&into.scratch);
+                into.scratch.drop_series();
+                into.so_far.merge(&into.scratch);
+                into.scratch.clear();
+            }
+        }
+        gathered
+    }
+
     pub(crate) fn counter(&self, worker: usize) -> Option<&Counter> {
         self.counters.get(worker)
     }
+}
+
+/// A panic elsewhere leaves at worst a half second in neither place.
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -203,7 +203,7 @@ pub(crate) fn merge(
     let due = whole.recorder.started_count() + unstarted;
     let offered = spec.info.rate_per_s.map(|_| due);
     let span = (spec.warmup.min(whole.ended), whole.ended);
-    let mut record = Record::build(spec.info.clone(), &whole.recorder, span, offered);
+    let mut record = Record::build(spec.info.clone(), whole.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;

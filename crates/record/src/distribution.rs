@@ -26,6 +26,13 @@ impl Default for Distribution {
     }
 }
 
+/// The same times in every bucket.
+impl PartialEq for Distribution {
+    fn eq(&self, other: &Self) -> bool {
+        self.known == other.known && self.bounds() == other.bounds()
+    }
+}
+
 fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
         .expect("bounds and digits are constants within the library's limits")
@@ -56,7 +63,7 @@ impl Distribution {
     /// Adds all that another distribution holds.
     pub fn merge(&mut self, other: &Distribution) {
         add(&mut self.known, &other.known);
-        if let Some(theirs) = &other.censored {
+        if let Some(theirs) = other.bounds() {
             add(
                 self.censored
                     .get_or_insert_with(|| Box::new(empty_histogram())),
@@ -67,8 +74,14 @@ impl Distribution {
 
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
-        self.known.reset();
-        self.censored = None;
+        let all = [Some(&mut self.known), self.censored.as_deref_mut()];
+        let used = all.into_iter().flatten().filter(|it| !it.is_empty());
+        used.for_each(Histogram::reset);
+    }
+
+    /// The lower bounds, if there are any.
+    fn bounds(&self) -> Option<&Histogram<u64>> {
+        self.censored.as_deref().filter(|bounds| !bounds.is_empty())
     }
 
     /// How many times were added, of both kinds.
@@ -78,9 +91,7 @@ impl Distribution {
 
     /// How many of them are lower bounds.
     pub fn censored(&self) -> u64 {
-        self.censored
-            .as_ref()
-            .map_or(0, |histogram| histogram.len())
+        self.bounds().map_or(0, Histogram::len)
     }
 
     /// Standard deviation over mean, lower bounds left out; zero where there was nothing.
@@ -110,7 +121,7 @@ impl Distribution {
     /// The value at `quantile` (0 to 1), with lower bounds counted as if they were whole, and
     /// whether the true value may be higher.
     pub fn quantile(&self, quantile: f64) -> (Nanos, bool) {
-        let Some(censored) = &self.censored else {
+        let Some(censored) = self.bounds() else {
             return (Nanos(self.known.value_at_quantile(quantile)), false);
         };
         let mut all = self.known.clone();
@@ -135,7 +146,7 @@ impl Distribution {
         // A request that was cut off soon after it began is not the shortest there was.
         let mut min = self.known.min();
         let mut shortest_is_bound = false;
-        if let Some(censored) = &self.censored {
+        if let Some(censored) = self.bounds() {
             shortest_is_bound = self.known.is_empty();
             if shortest_is_bound {
                 min = censored.min();
@@ -178,7 +189,7 @@ impl Distribution {
             return None;
         }
         let mut all = self.known.clone();
-        if let Some(censored) = &self.censored {
+        if let Some(censored) = self.bounds() {
             add(&mut all, censored);
         }
         let mut bytes = Vec::new();
@@ -293,6 +304,18 @@ mod tests {
         assert_eq!(merged.summary(), whole.summary());
         assert_eq!(merged.encode(), whole.encode());
         assert_eq!((merged.count(), merged.censored()), (8, 3));
+        assert_eq!(merged, whole);
+    }
+
+    #[test]
+    fn what_was_cleared_is_as_new() {
+        let mut cleared = of(&[10, 2_000], &[400]);
+        assert_ne!(cleared, Distribution::new());
+        cleared.clear();
+        assert_eq!(cleared, Distribution::new());
+        assert_eq!(cleared.quantile(0.5), Distribution::new().quantile(0.5));
+        cleared.merge(&of(&[7], &[]));
+        assert_eq!(cleared, of(&[7], &[]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Distribution, Finding, Nanos, Outcome, Recorder, SLICE, Slice, SourceUse, StartGaps, Summary,
+    Delta, Distribution, Finding, Nanos, Outcome, SLICE, Slice, SourceUse, StartGaps, Summary,
 };
 
 /// The schema's name, the first field of every record.
@@ -225,16 +225,16 @@ pub struct Negotiated {
 }
 
 impl Record {
-    /// The record of a load whose workers are merged into `recorder`.
+    /// The record of all that a load's workers recorded, or have recorded so far.
     ///
     /// `begin` and `end` bound the measured part. Rates over no time at all are zero.
     pub fn build(
         load: LoadInfo,
-        recorder: &Recorder,
+        all: &Delta,
         (begin, end): (Nanos, Nanos),
         offered: Option<u64>,
     ) -> Record {
-        let outcomes = recorder.outcomes();
+        let outcomes = &all.outcomes;
         let elapsed = end.since(begin);
         let per_s = |n: u64| {
             if elapsed.0 == 0 {
@@ -244,24 +244,24 @@ impl Record {
             }
         };
         let totals = Totals {
-            started: recorder.started_count(),
+            started: all.started.saturating_sub(all.unmeasured),
             ok: outcomes.get(Outcome::Ok),
             failed: outcomes.failed(),
             unfinished: outcomes.get(Outcome::Unfinished),
             unstarted: outcomes.get(Outcome::Unstarted),
-            censored: recorder.response_time().censored(),
-            retried: recorder.retried,
-            bytes_in: recorder.bytes_in,
-            body_bytes_in: recorder.body_bytes_in,
-            bytes_out: recorder.bytes_out,
-            connections_opened: recorder.connections_opened,
-            tls_handshakes: recorder.tls.count(),
-            tls_resumed: recorder.tls_resumed,
+            censored: all.response_time.censored(),
+            retried: all.retried,
+            bytes_in: all.bytes_in,
+            body_bytes_in: all.body_bytes_in,
+            bytes_out: all.bytes_out,
+            connections_opened: all.connections_opened,
+            tls_handshakes: all.tls_time.count(),
+            tls_resumed: all.tls_resumed,
             elapsed_s: elapsed.as_secs_f64(),
         };
         let histograms = [
-            ("response_time", recorder.response_time()),
-            ("service_time", recorder.service_time()),
+            ("response_time", &all.response_time),
+            ("service_time", &all.service_time),
         ];
         Record {
             schema: RECORD_SCHEMA.to_owned(),
@@ -277,16 +277,16 @@ impl Record {
             },
             totals,
             outcomes: outcomes.happened().collect(),
-            status: recorder.statuses().collect(),
-            response_time_us: recorder.response_time().summary(),
-            service_time_us: recorder.service_time().summary(),
-            connect_time_us: recorder.connect.summary(),
-            tls_time_us: recorder.tls.summary(),
-            first_byte_us: recorder.first_byte().summary(),
-            series: series(recorder, elapsed),
+            status: all.statuses.iter().collect(),
+            response_time_us: all.response_time.summary(),
+            service_time_us: all.service_time.summary(),
+            connect_time_us: all.connect_time.summary(),
+            tls_time_us: all.tls_time.summary(),
+            first_byte_us: all.first_byte.summary(),
+            series: series(all, elapsed),
             generator: Generator {
-                late_us: recorder.starts.late.summary(),
-                start_gaps: recorder.starts.gaps(),
+                late_us: all.starts.late.summary(),
+                start_gaps: all.starts.gaps(),
                 ..Generator::default()
             },
             sources: None,
@@ -321,11 +321,11 @@ impl Record {
     }
 }
 
-fn series(recorder: &Recorder, elapsed: Nanos) -> Vec<Slice> {
+fn series(all: &Delta, elapsed: Nanos) -> Vec<Slice> {
     let mut scratch = Distribution::new();
     let ends = (1u64..).map(|n| Nanos(SLICE.0 * n).min(elapsed));
     let mut slices: Vec<Slice> = ends
-        .zip(&recorder.slices)
+        .zip(all.series.iter())
         .map(|(end, counts)| counts.finish(end, &mut scratch))
         .collect();
     // A load that ends on a slice's boundary leaves an empty slice of no length behind it.

@@ -7,6 +7,7 @@
 //! what it saw.
 
 pub mod condition;
+mod delta;
 mod distribution;
 mod document;
 mod finding;
@@ -19,6 +20,7 @@ mod tally;
 mod units;
 
 pub use condition::Condition;
+pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Totals,

@@ -6,9 +6,8 @@
 //! count ends a closed loop, too, those belong that were due after the warm-up: exactly so many.
 
 use crate::series::SliceCounts;
-use crate::starts::Starts;
 use crate::tally::Tally;
-use crate::{Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
+use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
 /// Which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,62 +69,21 @@ pub struct Handshake {
 #[derive(Debug, Clone)]
 pub struct Recorder {
     measured: Measured,
-    started: u64,
-    unmeasured: u64,
-    /// Successes and failures.
-    measured_ends: u64,
-    outcomes: OutcomeCounts,
-    statuses: Box<[u64; STATUSES]>,
-    pub(crate) retried: u64,
-    pub(crate) connections_opened: u64,
-    pub(crate) bytes_in: u64,
-    pub(crate) body_bytes_in: u64,
-    pub(crate) bytes_out: u64,
-    times: Times,
-    pub(crate) connect: Distribution,
-    pub(crate) tls: Distribution,
-    pub(crate) tls_resumed: u64,
-    pub(crate) starts: Starts,
-    slice_end: Nanos,
-    slice: SliceCounts,
-    pub(crate) slices: Vec<SliceCounts>,
-}
-
-/// One place for each three-digit status.
-const STATUSES: usize = 1000;
-
-/// Response, service and first-byte times. On most requests of a closed loop the three are one
-/// value, which is then recorded once and shared out when a slice ends.
-#[derive(Debug, Clone, Default)]
-struct Times {
-    /// This slice: response = service = first byte.
+    /// This slice's.
+    slice: Delta,
+    /// On most requests of a closed loop response, service and first-byte time are one value, which is
+    /// then recorded once and shared out when a slice ends.
     same: Tally,
-    /// This slice: response time where it differs.
-    response: Distribution,
-    /// The whole load.
-    response_total: Distribution,
-    service_total: Distribution,
-    first_byte_total: Distribution,
-}
-
-impl Times {
-    fn end_slice(&mut self, slice: &mut SliceCounts) {
-        let mut times = [
-            &mut self.response,
-            &mut self.service_total,
-            &mut self.first_byte_total,
-        ];
-        self.same.take(|time, count| {
-            for times in &mut times {
-                times.record_many(time, count);
-            }
-        });
-        if self.response.count() > 0 {
-            slice.keep_times(&self.response);
-            self.response_total.merge(&self.response);
-            self.response.clear();
-        }
-    }
+    slice_end: Nanos,
+    slices_ended: usize,
+    /// All slices that have ended.
+    total: Delta,
+    /// Those that nobody has taken yet, if somebody wants them.
+    untaken: Option<Box<Delta>>,
+    /// Requests that succeeded or failed, in or before the measured part.
+    ended: u64,
+    /// Failures of the measured part.
+    failed: u64,
 }
 
 impl Recorder {
@@ -133,31 +91,26 @@ impl Recorder {
     pub fn new(measured: Measured) -> Recorder {
         Recorder {
             measured,
-            started: 0,
-            unmeasured: 0,
-            measured_ends: 0,
-            outcomes: OutcomeCounts::default(),
-            statuses: Box::new([0; STATUSES]),
-            retried: 0,
-            connections_opened: 0,
-            bytes_in: 0,
-            body_bytes_in: 0,
-            bytes_out: 0,
-            times: Times::default(),
-            connect: Distribution::new(),
-            tls: Distribution::new(),
-            tls_resumed: 0,
-            starts: Starts::default(),
+            slice: Delta::default(),
+            same: Tally::default(),
             slice_end: measured.start() + SLICE,
-            slice: SliceCounts::default(),
-            slices: Vec::new(),
+            slices_ended: 0,
+            total: Delta::default(),
+            untaken: None,
+            ended: 0,
+            failed: 0,
         }
+    }
+
+    /// From now on each slice that ends is kept for [`Recorder::hand_over`], too.
+    pub fn watch(&mut self) {
+        self.untaken = Some(Box::default());
     }
 
     /// A request's connect or send began.
     #[inline]
     pub fn started(&mut self) {
-        self.started += 1;
+        self.slice.started += 1;
     }
 
     /// Open loop: a request that was due at `intended` was started at `actual`, in the order of the
@@ -167,7 +120,7 @@ impl Recorder {
     pub fn started_by_schedule(&mut self, intended: Nanos, free_since: Nanos, actual: Nanos) {
         if intended >= self.measured.start() {
             let late = actual.since(intended.max(free_since));
-            self.starts.record(intended, actual, late);
+            self.slice.starts.record(intended, actual, late);
         }
     }
 
@@ -182,11 +135,11 @@ impl Recorder {
         if now < self.measured.start() {
             return false;
         }
-        self.connections_opened += 1;
-        self.connect.record(connect);
+        self.slice.connections_opened += 1;
+        self.slice.connect_time.record(connect);
         if let Some(tls) = tls {
-            self.tls.record(tls.took);
-            self.tls_resumed += u64::from(tls.resumed);
+            self.slice.tls_time.record(tls.took);
+            self.slice.tls_resumed += u64::from(tls.resumed);
         }
         true
     }
@@ -194,7 +147,7 @@ impl Recorder {
     /// A request that a reused connection lost is being sent once more.
     pub fn retried(&mut self, now: Nanos) {
         if now >= self.measured.start() {
-            self.retried += 1;
+            self.slice.retried += 1;
         }
     }
 
@@ -202,37 +155,32 @@ impl Recorder {
     /// are told apart from unstarted ones by `outcome`.
     #[inline]
     pub fn ended(&mut self, exchange: &Exchange, outcome: Outcome) -> bool {
-        while exchange.ended >= self.slice_end {
-            self.end_slice();
-        }
+        self.passed(exchange.ended);
+        self.ended += u64::from(outcome == Outcome::Ok || outcome.is_failure());
         if !self.measured.includes(exchange) {
-            self.unmeasured += u64::from(outcome != Outcome::Unstarted);
+            self.slice.unmeasured += u64::from(outcome != Outcome::Unstarted);
             return false;
         }
-        self.outcomes.add(outcome);
-        self.bytes_in += exchange.bytes_in;
-        self.body_bytes_in += exchange.body_bytes_in;
-        self.bytes_out += exchange.bytes_out;
-        self.slice.bytes_in += exchange.bytes_in;
+        let slice = &mut self.slice;
+        slice.outcomes.add(outcome);
+        slice.bytes_in += exchange.bytes_in;
+        slice.body_bytes_in += exchange.body_bytes_in;
+        slice.bytes_out += exchange.bytes_out;
         if let Some(status) = exchange.status {
-            self.statuses[usize::from(status) % STATUSES] += 1;
+            slice.statuses.add(status);
         }
         if outcome == Outcome::Ok {
-            self.measured_ends += 1;
-            self.slice.ok += 1;
             self.success(exchange);
         } else {
-            self.measured_ends += u64::from(outcome.is_failure());
-            self.slice.failed += u64::from(outcome.is_failure());
+            self.failed += u64::from(outcome.is_failure());
             if outcome.is_censored() {
-                let times = &mut self.times;
-                times
-                    .response_total
+                slice
+                    .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
                 // What never began may be served at once: its wait bounds no service time.
                 if outcome != Outcome::Unstarted {
-                    times
-                        .service_total
+                    slice
+                        .service_time
                         .record_at_least(exchange.ended.since(exchange.sent));
                 }
             }
@@ -248,106 +196,139 @@ impl Recorder {
             .first_byte
             .map_or(service, |at| at.since(exchange.sent));
         if response == service && service == first_byte {
-            self.times.same.record(response);
+            self.same.record(response);
         } else {
-            self.times.response.record(response);
-            self.times.service_total.record(service);
-            self.times.first_byte_total.record(first_byte);
+            self.slice.response_time.record(response);
+            self.slice.service_time.record(service);
+            self.slice.first_byte.record(first_byte);
         }
     }
 
-    fn end_slice(&mut self) {
-        let mut slice = std::mem::take(&mut self.slice);
-        self.times.end_slice(&mut slice);
-        self.slices.push(slice);
+    /// Nothing will end before `moment` any more: the slices before it are closed. A request's end
+    /// says so, too; whoever waits for slices may not want to wait for that.
+    #[inline]
+    pub fn passed(&mut self, moment: Nanos) {
+        while moment >= self.slice_end {
+            self.end_slice(self.slice_end);
+        }
+    }
+
+    fn end_slice(&mut self, end: Nanos) {
+        let slice = &mut self.slice;
+        self.same.take(|time, count| {
+            slice.response_time.record_many(time, count);
+            slice.service_time.record_many(time, count);
+            slice.first_byte.record_many(time, count);
+        });
+        let begin = Nanos(self.slice_end.0 - SLICE.0);
+        slice.span = Some((begin.min(end), end));
+        let mut counts = SliceCounts {
+            ok: slice.outcomes.get(Outcome::Ok),
+            failed: slice.outcomes.failed(),
+            bytes_in: slice.bytes_in,
+            times: Vec::new(),
+        };
+        counts.keep_times(&slice.response_time);
+        slice.series.begin(self.slices_ended, counts);
+        self.total.merge(slice);
+        if let Some(untaken) = &mut self.untaken {
+            untaken.merge(slice);
+        }
+        slice.clear();
+        self.slices_ended += 1;
         self.slice_end = self.slice_end + SLICE;
     }
 
     /// Ends the load at `end`: the last, possibly shorter, slice is closed. Nothing may be recorded
     /// afterwards.
     pub fn finish(&mut self, end: Nanos) {
-        while end >= self.slice_end {
-            self.end_slice();
-        }
-        self.end_slice();
+        self.passed(end);
+        self.end_slice(end);
     }
 
     /// Adds what another worker of the same load recorded; both must be finished.
     pub fn merge(&mut self, other: &Recorder) {
-        self.started += other.started;
-        self.unmeasured += other.unmeasured;
-        self.measured_ends += other.measured_ends;
-        self.outcomes.merge(&other.outcomes);
-        for (mine, theirs) in self.statuses.iter_mut().zip(other.statuses.iter()) {
-            *mine += theirs;
+        self.total.merge(&other.total);
+        self.ended += other.ended;
+        self.failed += other.failed;
+    }
+
+    /// Whether slices have ended that [`Recorder::hand_over`] would hand over.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.untaken
+            .as_ref()
+            .is_some_and(|untaken| untaken.span.is_some())
+    }
+
+    /// Adds to `into` what the slices hold that have ended since the last time. `into` should be empty,
+    /// as it then costs nothing.
+    pub fn hand_over(&mut self, into: &mut Box<Delta>) {
+        let Some(untaken) = &mut self.untaken else {
+            return;
+        };
+        if into.span.is_none() {
+            std::mem::swap(into, untaken);
+        } else {
+            into.merge(untaken);
         }
-        self.retried += other.retried;
-        self.connections_opened += other.connections_opened;
-        self.bytes_in += other.bytes_in;
-        self.body_bytes_in += other.body_bytes_in;
-        self.bytes_out += other.bytes_out;
-        self.times.response_total.merge(&other.times.response_total);
-        self.times.service_total.merge(&other.times.service_total);
-        self.times
-            .first_byte_total
-            .merge(&other.times.first_byte_total);
-        self.connect.merge(&other.connect);
-        self.tls.merge(&other.tls);
-        self.tls_resumed += other.tls_resumed;
-        self.starts.merge(&other.starts);
-        let longest = self.slices.len().max(other.slices.len());
-        self.slices.resize_with(longest, SliceCounts::default);
-        for (mine, theirs) in self.slices.iter_mut().zip(&other.slices) {
-            mine.merge(theirs);
-        }
+        untaken.clear();
+    }
+
+    /// All that was recorded in slices that have ended; of a finished load, all.
+    pub fn total(&self) -> &Delta {
+        &self.total
     }
 
     /// Requests of the measured part whose connect or send began. Counted at their starts, not as
     /// a sum of their ends, so that the identity in [`crate::Totals::check`] can fail.
     pub fn started_count(&self) -> u64 {
-        self.started - self.unmeasured
+        self.total.started - self.total.unmeasured
     }
 
-    /// How the requests of the measured part ended.
+    /// How the requests of the measured part ended, in slices that have ended.
     pub fn outcomes(&self) -> &OutcomeCounts {
-        &self.outcomes
+        &self.total.outcomes
+    }
+
+    /// Requests of the measured part that failed so far: for a progress line.
+    pub fn failed_count(&self) -> u64 {
+        self.failed
     }
 
     /// Requests that ended so far, in or before the measured part: for a progress line.
     pub fn ended_count(&self) -> u64 {
-        self.unmeasured + self.measured_ends
+        self.ended
     }
 
-    /// Each status that came, and how often.
+    /// Each status that came, and how often, in slices that have ended.
     pub fn statuses(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
-        (0u16..)
-            .zip(self.statuses.iter().copied())
-            .filter(|&(_, n)| n > 0)
+        self.total.statuses.iter()
     }
 
     /// Response times of all slices that have ended.
     pub fn response_time(&self) -> &Distribution {
-        &self.times.response_total
+        &self.total.response_time
     }
 
     /// Times of connects, over connections opened.
     pub fn connect_time(&self) -> &Distribution {
-        &self.connect
+        &self.total.connect_time
     }
 
     /// Times of TLS handshakes, over connections opened.
     pub fn tls_time(&self) -> &Distribution {
-        &self.tls
+        &self.total.tls_time
     }
 
     /// Service times of all slices that have ended.
     pub fn service_time(&self) -> &Distribution {
-        &self.times.service_total
+        &self.total.service_time
     }
 
     /// Times to the first byte of all slices that have ended.
     pub fn first_byte(&self) -> &Distribution {
-        &self.times.first_byte_total
+        &self.total.first_byte
     }
 }
 
@@ -452,12 +433,103 @@ mod tests {
             whole.service_time().summary()
         );
         let ok = |r: &Recorder| {
-            r.slices
+            r.total
+                .series
                 .iter()
                 .map(|s| (s.ok, s.failed))
                 .collect::<Vec<_>>()
         };
         assert_eq!(ok(&merged), ok(&whole));
         assert_eq!(ok(&whole), [(1, 0), (0, 2), (1, 0)]);
+    }
+
+    /// Requests of every kind, one each few milliseconds, with nothing for a while in between.
+    fn mixed(measured: Measured, seed: u64, each: &mut dyn FnMut(&mut Recorder, u64)) -> Recorder {
+        let mut recorder = Recorder::new(measured);
+        recorder.watch();
+        let mut random = seed;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % below
+        };
+        let mut now = 0;
+        for n in 0..400 {
+            now += next(12) + 1500 * u64::from(n == 200);
+            let outcome = Outcome::ALL[next(40) as usize % Outcome::ALL.len()];
+            let outcome = [outcome, Outcome::Ok][usize::from(next(3) > 0)];
+            let due = now.saturating_sub(next(300));
+            let mut request = exchange(due, due + next(2) * 5, now);
+            request.status = [None, Some(200), Some(503)][next(3) as usize];
+            request.first_byte = Some(Nanos::from_millis(now - next(2).min(now)));
+            if outcome != Outcome::Unstarted {
+                recorder.started();
+                recorder.started_by_schedule(request.intended, request.intended, request.sent);
+            }
+            let tls = Handshake {
+                took: Nanos(next(9_000)),
+                resumed: next(2) == 0,
+            };
+            let at = Nanos::from_millis(now);
+            recorder.connection_opened(at, Nanos(next(7_000)), Some(tls).filter(|_| next(2) > 0));
+            recorder.retried(at);
+            recorder.ended(&request, outcome);
+            each(&mut recorder, now);
+        }
+        recorder.finish(Nanos::from_millis(now + 120));
+        recorder
+    }
+
+    #[test]
+    fn what_was_handed_over_adds_up_to_the_whole_to_the_last_bucket() {
+        for warm_up in [0, 700] {
+            let mut sum = Box::<Delta>::default();
+            let mut whole = Box::<Delta>::default();
+            for worker in 0..3u64 {
+                let mut pieces = 0;
+                let mut into = Box::<Delta>::default();
+                let measured = match worker {
+                    0 => Measured::EndedFrom(Nanos::from_millis(warm_up)),
+                    _ => Measured::DueFrom(Nanos::from_millis(warm_up)),
+                };
+                let mut each = |recorder: &mut Recorder, now: u64| {
+                    // Once as soon as there is something, once rarely.
+                    if recorder.has_news() && now % (1 + worker * 7) == 0 {
+                        recorder.hand_over(&mut into);
+                        pieces += 1;
+                        if worker < 2 {
+                            sum.merge(&into);
+                            into.clear();
+                        }
+                    }
+                };
+                let mut recorder = mixed(measured, worker + 7, &mut each);
+                recorder.hand_over(&mut into);
+                assert!(!recorder.has_news() && pieces > 1, "{pieces}");
+                sum.merge(&into);
+                whole.merge(recorder.total());
+            }
+            assert_eq!(sum, whole);
+            assert_eq!(sum.in_flight(), 0);
+            let record = |all: &Delta| {
+                let span = all.span.unwrap();
+                let record = crate::Record::build(crate::LoadInfo::default(), all, span, Some(9));
+                record.totals.check().unwrap();
+                record.to_json()
+            };
+            assert_eq!(record(&sum), record(&whole));
+        }
+    }
+
+    #[test]
+    fn being_watched_changes_nothing() {
+        let from = Measured::EndedFrom(Nanos::from_millis(300));
+        let unlooked = mixed(from, 3, &mut |_, _| {});
+        let looked = mixed(from, 3, &mut |recorder, now| {
+            recorder.passed(Nanos::from_millis(now));
+            recorder.hand_over(&mut Box::default());
+        });
+        assert_eq!(looked.total(), unlooked.total());
     }
 }

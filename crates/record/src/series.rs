@@ -25,13 +25,65 @@ pub struct Slice {
     pub p99_us: f64,
 }
 
-/// A slice while it is being counted: mergeable, unlike percentiles.
-#[derive(Debug, Clone, Default)]
+/// Successive slices while they are being counted: mergeable, unlike percentiles.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Series {
+    /// The number of the first, from 0 where the measured part begins.
+    first: usize,
+    slices: Vec<SliceCounts>,
+}
+
+impl Series {
+    /// A slice by itself.
+    pub(crate) fn begin(&mut self, number: usize, slice: SliceCounts) {
+        self.first = number;
+        self.slices.clear();
+        self.slices.push(slice);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.slices.clear();
+    }
+
+    pub(crate) fn merge(&mut self, other: &Series) {
+        if self.slices.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        if other.slices.is_empty() {
+            return;
+        }
+        let missing = self.first.saturating_sub(other.first);
+        self.slices
+            .splice(0..0, (0..missing).map(|_| SliceCounts::default()));
+        self.first -= missing;
+        let offset = other.first - self.first;
+        let length = self.slices.len().max(offset + other.slices.len());
+        self.slices.resize_with(length, SliceCounts::default);
+        for (mine, theirs) in self.slices[offset..].iter_mut().zip(&other.slices) {
+            mine.merge(theirs);
+        }
+    }
+
+    /// Each slice with its number.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (usize, &SliceCounts)> {
+        (self.first..).zip(&self.slices)
+    }
+
+    /// All slices from the start of the measured part on.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &SliceCounts> {
+        static NONE: SliceCounts = SliceCounts::NONE;
+        std::iter::repeat_n(&NONE, self.first).chain(&self.slices)
+    }
+}
+
+/// A slice while it is being counted.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct SliceCounts {
     pub(crate) ok: u64,
     pub(crate) failed: u64,
     pub(crate) bytes_in: u64,
-    /// Coarse buckets of the response times that ended in the slice, value and count.
+    /// Coarse buckets of the response times that ended in the slice, value and count, by value.
     pub(crate) times: Vec<(Nanos, u64)>,
 }
 
@@ -46,6 +98,13 @@ fn coarse(time: Nanos) -> Nanos {
 }
 
 impl SliceCounts {
+    const NONE: SliceCounts = SliceCounts {
+        ok: 0,
+        failed: 0,
+        bytes_in: 0,
+        times: Vec::new(),
+    };
+
     /// Takes over the response times that ended in this slice.
     pub(crate) fn keep_times(&mut self, times: &Distribution) {
         for (time, count) in times.buckets() {
@@ -61,7 +120,7 @@ impl SliceCounts {
         self.ok += other.ok;
         self.failed += other.failed;
         self.bytes_in += other.bytes_in;
-        self.times.extend_from_slice(&other.times);
+        self.times = sum(&self.times, &other.times);
     }
 
     pub(crate) fn finish(&self, end: Nanos, scratch: &mut Distribution) -> Slice {
@@ -78,5 +137,54 @@ impl SliceCounts {
             p50_us: summary.p50,
             p99_us: summary.p99,
         }
+    }
+}
+
+/// Two lists of values and counts, each by value, as one.
+fn sum(one: &[(Nanos, u64)], other: &[(Nanos, u64)]) -> Vec<(Nanos, u64)> {
+    let mut all: Vec<(Nanos, u64)> = one.iter().chain(other).copied().collect();
+    all.sort_unstable();
+    all.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        kept.1 += if same { next.1 } else { 0 };
+        same
+    });
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(first: usize, ok: &[u64]) -> Series {
+        let slice = |&ok: &u64| SliceCounts {
+            ok,
+            times: vec![(Nanos(ok), ok)],
+            ..SliceCounts::NONE
+        };
+        Series {
+            first,
+            slices: ok.iter().map(slice).collect(),
+        }
+    }
+
+    fn ok(series: &Series) -> Vec<u64> {
+        series.iter().map(|slice| slice.ok).collect()
+    }
+
+    #[test]
+    fn series_merge_where_they_lie() {
+        let mut all = series(2, &[5, 6]);
+        all.merge(&series(4, &[7]));
+        assert_eq!(ok(&all), [0, 0, 5, 6, 7]);
+        all.merge(&series(0, &[1]));
+        assert_eq!(ok(&all), [1, 0, 5, 6, 7]);
+        all.merge(&series(2, &[5]));
+        assert_eq!(ok(&all), [1, 0, 10, 6, 7]);
+        assert_eq!(all.slices[2].times, [(Nanos(5), 10)]);
+        all.merge(&Series::default());
+        let mut none = Series::default();
+        none.merge(&all);
+        assert_eq!(none, all);
     }
 }

@@ -15,6 +15,15 @@ pub(crate) struct Starts {
     last: Option<(Nanos, Nanos)>,
 }
 
+/// The same times; where the next gap counts from is no matter.
+impl PartialEq for Starts {
+    fn eq(&self, other: &Self) -> bool {
+        self.late == other.late
+            && self.intended_gaps == other.intended_gaps
+            && self.actual_gaps == other.actual_gaps
+    }
+}
+
 impl Starts {
     /// The next start was due at `intended` and made at `actual`, later by `late` than the generator
     /// could have made it.
@@ -26,6 +35,13 @@ impl Starts {
             self.actual_gaps.record(actual.since(actual_before));
         }
         self.last = Some((intended, actual));
+    }
+
+    /// Forgets all but the last start, from which the next gap counts.
+    pub(crate) fn clear(&mut self) {
+        self.late.clear();
+        self.intended_gaps.clear();
+        self.actual_gaps.clear();
     }
 
     pub(crate) fn merge(&mut self, other: &Starts) {

@@ -130,7 +130,7 @@ fn real_record() -> Record {
         io: "poll".to_owned(),
         ..LoadInfo::default()
     };
-    let mut record = Record::build(load, &recorder, (Nanos::ZERO, end), Some(19));
+    let mut record = Record::build(load, recorder.total(), (Nanos::ZERO, end), Some(19));
     record.started_at = "2026-01-01T00:00:00Z".to_owned();
     record
 }

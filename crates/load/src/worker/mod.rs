@@ -182,9 +182,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     ///
     /// Where the system's waiting fails.
     pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<Worked> {
+        counter.begin(&mut self.recorder);
         let ended = self.run_to_end(control, counter)?;
-        counter.publish(&self.recorder);
-        Ok(self.finish(ended))
+        counter.publish(&mut self.recorder, ended, &self.meter);
+        let effort = self.meter.so_far(ended);
+        let mut worked = self.finish(ended);
+        counter.finish(&mut worked.recorder, effort);
+        Ok(worked)
     }
 
     /// Gives the moment at which the load ended.
@@ -193,7 +197,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let mut looked = now;
         loop {
             self.meter.begin_if_due(now);
-            counter.publish(&self.recorder);
+            counter.publish(&mut self.recorder, looked, &self.meter);
             if now >= self.end || control.is_stopped() {
                 return Ok(now.min(self.end));
             }

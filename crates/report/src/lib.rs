@@ -15,6 +15,7 @@ pub mod html;
 mod load_view;
 pub mod markdown;
 pub mod number;
+mod report_view;
 pub mod table;
 pub mod text;
 mod timeline;

@@ -4,7 +4,6 @@
 //! All text passes through the template engine's escaping, or that of the charts; a policy in the
 //! page forbids it to load or run anything.
 
-mod environment;
 mod experiment;
 mod load;
 mod scaling;

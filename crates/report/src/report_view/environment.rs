@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A document as paths and texts: `machine › sysctls › net.core.somaxconn`, `4096`.
-pub(super) fn flattened(value: &Value) -> Vec<(String, String)> {
+pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     let mut out = Vec::new();
     flatten(value, "", &mut out);
     out

@@ -120,7 +120,7 @@ impl Delta {
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
     }
 
-    fn counts_mut(&mut self) -> [&mut u64; 8] {
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 8] {
         [
             &mut self.started,
             &mut self.unmeasured,
@@ -134,7 +134,7 @@ impl Delta {
     }
 
     /// In the order of [`Delta::counts_mut`].
-    fn counts(&self) -> [u64; 8] {
+    pub(crate) fn counts(&self) -> [u64; 8] {
         [
             self.started,
             self.unmeasured,
@@ -144,6 +144,26 @@ impl Delta {
             self.bytes_out,
             self.connections_opened,
             self.tls_resumed,
+        ]
+    }
+
+    /// Every distribution there is, those of the starts among them.
+    pub(crate) fn all_times(&self) -> impl Iterator<Item = &Distribution> {
+        self.times().into_iter().chain(self.starts.times())
+    }
+
+    /// In the order of [`Delta::all_times`].
+    pub(crate) fn all_times_mut(&mut self) -> [&mut Distribution; 8] {
+        let [late, intended_gaps, actual_gaps] = self.starts.times_mut();
+        [
+            &mut self.response_time,
+            &mut self.service_time,
+            &mut self.first_byte,
+            &mut self.connect_time,
+            &mut self.tls_time,
+            late,
+            intended_gaps,
+            actual_gaps,
         ]
     }
 
@@ -195,7 +215,12 @@ impl Default for Statuses {
 impl Statuses {
     #[inline]
     pub(crate) fn add(&mut self, status: u16) {
-        self.0[usize::from(status) % STATUSES] += 1;
+        self.add_many(status, 1);
+    }
+
+    pub(crate) fn add_many(&mut self, status: u16, n: u64) {
+        let count = &mut self.0[usize::from(status) % STATUSES];
+        *count = count.saturating_add(n);
     }
 
     fn merge(&mut self, other: &Statuses) {

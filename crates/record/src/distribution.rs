@@ -113,6 +113,24 @@ impl Distribution {
         })
     }
 
+    /// The same for the lower bounds.
+    pub(crate) fn buckets_at_least(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let bounds = self.bounds().into_iter();
+        bounds.flat_map(Histogram::iter_recorded).map(|bucket| {
+            (
+                Nanos(bucket.value_iterated_to()),
+                bucket.count_since_last_iteration(),
+            )
+        })
+    }
+
+    /// Adds `count` lower bounds of the value that a bucket stands for.
+    pub(crate) fn record_many_at_least(&mut self, time: Nanos, count: u64) {
+        self.censored
+            .get_or_insert_with(|| Box::new(empty_histogram()))
+            .saturating_record_n(time.0, count);
+    }
+
     /// Adds `count` times of the value that a bucket stands for.
     pub fn record_many(&mut self, time: Nanos, count: u64) {
         self.known.saturating_record_n(time.0, count);

@@ -12,6 +12,7 @@ mod distribution;
 mod document;
 mod finding;
 mod outcome;
+mod packed;
 mod recorder;
 mod series;
 mod sources;
@@ -27,6 +28,7 @@ pub use document::{
 };
 pub use finding::{Finding, Severity};
 pub use outcome::{Outcome, OutcomeCounts, Party};
+pub use packed::Packed;
 pub use recorder::{Exchange, Handshake, Measured, Recorder};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceTotals, SourceUse, Spread};

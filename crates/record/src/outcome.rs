@@ -95,7 +95,8 @@ impl OutcomeCounts {
 
     /// Counts `n` more requests.
     pub fn add_many(&mut self, outcome: Outcome, n: u64) {
-        self.0[outcome as usize] += n;
+        let count = &mut self.0[outcome as usize];
+        *count = count.saturating_add(n);
     }
 
     /// How many ended so.

@@ -481,10 +481,17 @@ mod tests {
         recorder
     }
 
+    /// Packed, and through a text.
+    fn send(delta: &Delta) -> crate::Packed {
+        let text = serde_json::to_string(&crate::Packed::of(delta)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     #[test]
     fn what_was_handed_over_adds_up_to_the_whole_to_the_last_bucket() {
         for warm_up in [0, 700] {
             let mut sum = Box::<Delta>::default();
+            let mut unpacked = Box::<Delta>::default();
             let mut whole = Box::<Delta>::default();
             for worker in 0..3u64 {
                 let mut pieces = 0;
@@ -500,6 +507,7 @@ mod tests {
                         pieces += 1;
                         if worker < 2 {
                             sum.merge(&into);
+                            send(&into).add_to(&mut unpacked);
                             into.clear();
                         }
                     }
@@ -508,9 +516,11 @@ mod tests {
                 recorder.hand_over(&mut into);
                 assert!(!recorder.has_news() && pieces > 1, "{pieces}");
                 sum.merge(&into);
+                send(&into).add_to(&mut unpacked);
                 whole.merge(recorder.total());
             }
             assert_eq!(sum, whole);
+            assert_eq!(unpacked, whole);
             assert_eq!(sum.in_flight(), 0);
             let record = |all: &Delta| {
                 let span = all.span.unwrap();

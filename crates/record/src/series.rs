@@ -34,6 +34,11 @@ pub(crate) struct Series {
 }
 
 impl Series {
+    /// Slices from number `first` on.
+    pub(crate) fn of(first: usize, slices: Vec<SliceCounts>) -> Series {
+        Series { first, slices }
+    }
+
     /// A slice by itself.
     pub(crate) fn begin(&mut self, number: usize, slice: SliceCounts) {
         self.first = number;
@@ -117,9 +122,9 @@ impl SliceCounts {
     }
 
     pub(crate) fn merge(&mut self, other: &SliceCounts) {
-        self.ok += other.ok;
-        self.failed += other.failed;
-        self.bytes_in += other.bytes_in;
+        self.ok = self.ok.saturating_add(other.ok);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.bytes_in = self.bytes_in.saturating_add(other.bytes_in);
         self.times = sum(&self.times, &other.times);
     }
 
@@ -146,7 +151,7 @@ fn sum(one: &[(Nanos, u64)], other: &[(Nanos, u64)]) -> Vec<(Nanos, u64)> {
     all.sort_unstable();
     all.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
-        kept.1 += if same { next.1 } else { 0 };
+        kept.1 = kept.1.saturating_add(if same { next.1 } else { 0 });
         same
     });
     all

@@ -44,6 +44,20 @@ impl Starts {
         self.actual_gaps.clear();
     }
 
+    /// How late, and the gaps, intended and actual.
+    pub(crate) fn times(&self) -> [&Distribution; 3] {
+        [&self.late, &self.intended_gaps, &self.actual_gaps]
+    }
+
+    /// In the order of [`Starts::times`].
+    pub(crate) fn times_mut(&mut self) -> [&mut Distribution; 3] {
+        [
+            &mut self.late,
+            &mut self.intended_gaps,
+            &mut self.actual_gaps,
+        ]
+    }
+
     pub(crate) fn merge(&mut self, other: &Starts) {
         self.late.merge(&other.late);
         self.intended_gaps.merge(&other.intended_gaps);

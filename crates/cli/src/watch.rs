@@ -80,11 +80,12 @@ impl<'a> Watch<'a> {
             Event::Starting { service } => {
                 self.lock().phase = Phase::Starting((*service).to_owned());
             }
-            Event::Loading { planned } => {
+            Event::Loading { planned, .. } => {
                 self.lock().phase = Phase::Loading {
                     until: Instant::now() + *planned,
                 };
             }
+            Event::Loaded | Event::BlockEnded { .. } => {}
             Event::TrialEnded { id, result } => {
                 self.lock().phase = Phase::Idle;
                 self.progress.line(&ended(self.name(id), result));

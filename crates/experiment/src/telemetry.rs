@@ -15,7 +15,7 @@ use std::time::Duration;
 use crate::place::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
-pub use sampling::collect;
+pub use sampling::{Latest, collect};
 pub(crate) use sampling::keep_off;
 pub use summary::{HostSummary, ServiceSummary, Summary, summary};
 pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};

@@ -1,10 +1,14 @@
 //! What an experiment tells while it runs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use prony_stats::VerdictDocument;
+use prony_load::Control;
+use prony_record::LoadInfo;
+use prony_stats::{Glance, VerdictDocument};
 
 use super::TrialResult;
+use crate::telemetry::Latest;
 
 /// Something that happened. Texts for people are the listener's business.
 #[derive(Debug)]
@@ -30,17 +34,32 @@ pub enum Event<'a> {
         /// The service.
         service: &'a str,
     },
-    /// The load runs, for so long.
+    /// The load begins.
     Loading {
         /// Warm-up and measurement.
         planned: Duration,
+        /// What it is.
+        info: &'a LoadInfo,
+        /// A handle on it, for whoever watches.
+        control: &'a Arc<Control>,
+        /// What its services use meanwhile.
+        latest: &'a Arc<Latest>,
     },
+    /// The load is over; its services are looked at and stopped.
+    Loaded,
     /// The trial ended and is stored.
     TrialEnded {
         /// The variant.
         id: &'a str,
         /// What it gave.
         result: &'a TrialResult,
+    },
+    /// A block is complete.
+    BlockEnded {
+        /// Which, from 1.
+        block: u32,
+        /// What the blocks so far look like; verdicts come with [`Event::Looked`].
+        glances: &'a [Glance],
     },
     /// Verdicts were sought.
     Looked {

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use prony_load::Control;
 use prony_stats::{
     About, Design, Evaluation, Factor, LevelTable, Look, Trials as Observations, VerdictDocument,
-    evaluate_with,
+    evaluate_with, glance,
 };
 
 use crate::host::Host;
@@ -382,6 +382,12 @@ impl Experiment<'_> {
             (self.on)(Event::TrialEnded { id, result });
         }
         self.stored.block_ended();
+        // A design that contradicts itself was refused before anything ran.
+        let glances = glance(&self.design, &self.observations()).unwrap_or_default();
+        (self.on)(Event::BlockEnded {
+            block,
+            glances: &glances,
+        });
         Ok(true)
     }
 
@@ -412,11 +418,16 @@ impl Experiment<'_> {
         Some(TrialError::NothingSucceeded(why.unwrap_or_default()))
     }
 
-    fn evaluate(&mut self) -> Result<Evaluation, RunnerError> {
+    fn observations(&self) -> Observations {
         let mut observations = Observations::new();
         for result in self.stored.results() {
             observations.add(result.block, result.variant, result.values.clone());
         }
+        observations
+    }
+
+    fn evaluate(&mut self) -> Result<Evaluation, RunnerError> {
+        let observations = self.observations();
         evaluate_with(&mut self.table, &self.design, &observations, &self.looks)
             .map_err(RunnerError::Design)
     }

@@ -21,7 +21,7 @@ use crate::host::{Host, HostError};
 use crate::place::Door;
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
 use crate::service::Allocated;
-use crate::telemetry::{self, Sample, Summary};
+use crate::telemetry::{self, Latest, Sample, Summary};
 use crate::why::{self, Capacity};
 
 /// Samples that a trial gets at least, whatever its length.
@@ -245,8 +245,17 @@ impl Trial<'_> {
             return Ok(None);
         }
         let planned = spec.planned().map_or(Duration::ZERO, Duration::from);
-        (self.on)(Event::Loading { planned });
-        let (record, samples) = self.measure(&spec, &resolved.load, door)?;
+        let control = Arc::new(Control::new(spec.info().threads));
+        let latest = Arc::new(Latest::default());
+        (self.on)(Event::Loading {
+            planned,
+            info: spec.info(),
+            control: &control,
+            latest: &latest,
+        });
+        let measured = self.measure(&spec, &resolved.load, door, (control, &latest));
+        (self.on)(Event::Loaded);
+        let (record, samples) = measured?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.host.unwatched());
         findings.extend(self.examine(&resolved, place));
@@ -390,8 +399,8 @@ impl Trial<'_> {
         spec: &LoadSpec,
         load: &ResolvedLoad,
         door: Option<&Door>,
+        (control, latest): (Arc<Control>, &Latest),
     ) -> Result<(Record, Vec<Sample>), TrialError> {
-        let control = Arc::new(Control::new(spec.info().threads));
         self.interrupt.watch(Some(control.clone()));
         let warmup = Duration::from_secs_f64(spec.info().warmup_s);
         let measured = spec
@@ -413,7 +422,7 @@ impl Trial<'_> {
                 if !sleep_until(Instant::now() + warmup, done) {
                     return Vec::new();
                 }
-                telemetry::collect(host, interval, done, &avoid)
+                telemetry::collect(host, interval, done, &avoid, latest)
             });
             let record = within(door, || run_load(spec, &control));
             done.store(true, Ordering::Release);

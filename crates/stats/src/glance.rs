@@ -1,0 +1,100 @@
+//! What the blocks so far look like, for whoever watches an experiment run.
+
+use crate::comparison::Effect;
+use crate::design::{Design, DesignError};
+use crate::estimate::{self, Estimate};
+use crate::metric::Metric;
+use crate::pairing;
+use crate::trials::Trials;
+
+/// One comparison of the family between two looks. It is nothing to decide by: looked at after every
+/// block, one interval in twenty does not bound the chance to be misled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Glance {
+    /// What sentences call the variant.
+    pub name: String,
+    /// What they call its baseline.
+    pub against_name: String,
+    /// What is compared.
+    pub metric: Metric,
+    /// The estimate from the blocks in which both have a value, and its own 95% interval, as if this
+    /// were the only look; absent with too few blocks.
+    pub effect: Effect,
+}
+
+/// Every comparison of the family, in the order of [`crate::Evaluation::comparisons`]. It spends no
+/// error rate, and so gives no verdicts.
+///
+/// # Errors
+/// When the design contradicts itself.
+pub fn glance(design: &Design, trials: &Trials) -> Result<Vec<Glance>, DesignError> {
+    let blocks = trials.complete(design.variants.len());
+    let mut glances = Vec::new();
+    for pair in design.pairs()? {
+        for &metric in &design.family {
+            let values = pairing::present(&blocks, pair, metric);
+            let mean = (!values.is_empty()).then(|| estimate::mean(&values));
+            let interval = Estimate::from_blocks(&values).map(|it| it.interval(design.alpha));
+            glances.push(Glance {
+                name: design.name_of(pair.variant),
+                against_name: design.name_of(pair.against),
+                metric,
+                effect: Effect::on(metric.scale(), mean, interval),
+            });
+        }
+    }
+    Ok(glances)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trials::Values;
+    use crate::{Factor, Levels};
+
+    fn design() -> Design {
+        let level = |name: &str| Levels::from([("socket".to_owned(), name.to_owned())]);
+        Design {
+            factors: vec![Factor {
+                name: "socket".to_owned(),
+                levels: vec!["tcp".to_owned(), "unix".to_owned()],
+            }],
+            variants: vec![level("tcp"), level("unix")],
+            baseline: level("unix"),
+            margin: 0.02,
+            family: vec![Metric::RatePerS],
+            blocks_min: 5,
+            blocks_max: 12,
+            alpha: 0.05,
+        }
+    }
+
+    fn rate(per_s: f64) -> Values {
+        [(Metric::RatePerS, per_s)].into_iter().collect()
+    }
+
+    #[test]
+    fn intervals_come_with_the_blocks_and_tighten() {
+        let mut trials = Trials::new();
+        let mut widths = Vec::new();
+        for block in 1..=8u32 {
+            let noise = if block % 2 == 0 { 1.01 } else { 0.99 };
+            trials.add(block, 0, rate(800.0 * noise));
+            // Half a block is none.
+            let half = glance(&design(), &trials).unwrap();
+            assert_eq!(half[0].effect.ratio.is_none(), block == 1);
+            trials.add(block, 1, rate(1000.0));
+            let seen = glance(&design(), &trials).unwrap();
+            let [one] = &seen[..] else {
+                panic!("{seen:?}");
+            };
+            assert_eq!((&*one.name, &*one.against_name), ("tcp", "unix"));
+            assert!((one.effect.ratio.unwrap() - 0.8).abs() < 0.01);
+            widths.extend(one.effect.high.zip(one.effect.low).map(|(h, l)| h - l));
+        }
+        assert!(
+            widths.len() > 3 && widths.last() < widths.first(),
+            "{widths:?}"
+        );
+    }
+}

@@ -33,6 +33,7 @@ mod target;
 mod tls;
 mod urls;
 mod worker;
+mod writer;
 
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
@@ -45,3 +46,4 @@ pub use request::Request;
 pub use run::{Loaded, RunError, run, run_with};
 pub use source::SourceRange;
 pub use spec::{LoadSpec, Model, SpecError};
+pub use writer::Writer;

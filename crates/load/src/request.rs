@@ -1,7 +1,6 @@
 //! What is requested: URLs, methods and bodies as typed or listed, written out once for each HTTP
 //! that may be spoken.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use prony_protocol::h1::{self, Expects, Version};
@@ -15,6 +14,7 @@ use crate::source::Sources;
 use crate::spec::SpecError;
 use crate::target::{Resolve, Resolver, Url};
 use crate::urls;
+use crate::writer::Indices;
 
 /// One request, written out.
 #[derive(Debug, Clone)]
@@ -54,6 +54,32 @@ impl Request {
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+
+    /// What a method says about the answer's body.
+    pub(crate) fn expects(method: &str) -> Expects {
+        match method {
+            "HEAD" => Expects::NoBody,
+            _ => Expects::Body,
+        }
+    }
+
+    /// A request of which nothing is written yet.
+    pub(crate) fn unwritten(method: &str, url: &Url, target: u32) -> Request {
+        Request {
+            bytes: Vec::new(),
+            frames: None,
+            bytes_in_frames: 0,
+            expects: Request::expects(method),
+            idempotent: matches!(
+                method,
+                "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"
+            ),
+            target,
+            name: format!("{method} {}", url.text()),
+            method: method.to_owned(),
+            url: url.text(),
+        }
+    }
 }
 
 /// Where requests go.
@@ -72,12 +98,23 @@ pub(crate) struct Target {
 const ONE_SEGMENT: usize = 536;
 
 /// What is to be requested, before it is written out.
-struct Wanted {
-    url: Url,
-    method: String,
-    body: Vec<u8>,
+pub(crate) struct Wanted {
+    pub(crate) url: Url,
+    pub(crate) method: String,
+    pub(crate) body: Vec<u8>,
     /// What to put before a message about it: a file and line, or nothing.
-    place: String,
+    pub(crate) place: String,
+}
+
+/// What a load is to request, written out.
+pub(crate) struct Requests {
+    pub(crate) requests: Vec<Request>,
+    /// Where they go...
+    pub(crate) targets: Vec<Target>,
+    /// ...and which of them goes where.
+    pub(crate) indices: Indices,
+    /// The load's own URL, or the first in the list.
+    pub(crate) base: Url,
 }
 
 /// Every request of a load, written out, and where they go.
@@ -89,20 +126,16 @@ pub(crate) fn requests(
     url: Option<&str>,
     options: &LoadOptions,
     sources: &Sources,
-) -> Result<(Vec<Request>, Vec<Target>), SpecError> {
-    let fixed = options
-        .resolve
-        .iter()
-        .map(|typed| Resolve::parse(typed))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(SpecError::Arguments)?;
+) -> Result<Requests, SpecError> {
+    let fixed = Resolve::all(&options.resolve)?;
     let resolver = Resolver {
         fixed: &fixed,
         sources,
         public: options.public,
     };
     let headers = headers(options)?;
-    let mut indices: HashMap<(String, u16, bool), u32> = HashMap::new();
+    let mut indices = Indices::new();
+    let mut base = None;
     let mut targets: Vec<Target> = Vec::new();
     let mut requests = Vec::new();
     for wanted in wanted(url, options)? {
@@ -119,8 +152,19 @@ pub(crate) fn requests(
         let request = written(&wanted, target, &headers, options)?;
         targets[target as usize].sends_in_a_row |= request.bytes.len() > ONE_SEGMENT;
         requests.push(request);
+        base.get_or_insert(wanted.url);
     }
-    Ok((requests, targets))
+    match base {
+        Some(base) => Ok(Requests {
+            requests,
+            targets,
+            indices,
+            base,
+        }),
+        None => Err(SpecError::Arguments(
+            "there is nothing to request".to_owned(),
+        )),
+    }
 }
 
 fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecError> {
@@ -165,7 +209,12 @@ fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecE
         .collect()
 }
 
-fn target(url: &Url, options: &LoadOptions, resolver: &Resolver) -> Result<Target, SpecError> {
+/// Where requests for an URL go.
+pub(crate) fn target(
+    url: &Url,
+    options: &LoadOptions,
+    resolver: &Resolver,
+) -> Result<Target, SpecError> {
     let peer = match &options.unix {
         Some(path) => unix_peer(path)?,
         None => resolver.peer(url)?,
@@ -212,7 +261,8 @@ fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
         .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
 }
 
-fn written(
+/// A request, written out.
+pub(crate) fn written(
     wanted: &Wanted,
     target: u32,
     headers: &[(String, String)],
@@ -259,18 +309,6 @@ fn written(
         bytes,
         frames,
         bytes_in_frames,
-        expects: if method == "HEAD" {
-            Expects::NoBody
-        } else {
-            Expects::Body
-        },
-        idempotent: matches!(
-            method,
-            "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"
-        ),
-        target,
-        name: format!("{method} {}", wanted.url.text()),
-        method: method.to_owned(),
-        url: wanted.url.text(),
+        ..Request::unwritten(method, &wanted.url, target)
     })
 }

@@ -11,13 +11,13 @@ use crate::findings;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::reasons::Reasons;
-use crate::script::Director;
+use crate::script::{Director, Users};
 #[cfg(target_os = "linux")]
 use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
 use crate::spec::LoadSpec;
 use crate::tls;
-use crate::worker::{Worked, Worker};
+use crate::worker::{Scripted, Worked, Worker};
 
 /// Why a load gave no record.
 #[derive(Debug)]
@@ -26,12 +26,14 @@ pub enum RunError {
     Environment(String),
     /// The books don't balance.
     Accounting(RecordError),
+    /// A script can't be made.
+    Script(String),
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Environment(text) => f.write_str(text),
+            RunError::Environment(text) | RunError::Script(text) => f.write_str(text),
             RunError::Accounting(error) => error.fmt(f),
         }
     }
@@ -65,7 +67,7 @@ pub fn run(spec: &LoadSpec, control: &Control) -> Result<Record, RunError> {
 pub fn run_with(
     spec: &LoadSpec,
     control: &Control,
-    _director: Option<&dyn Director>,
+    director: Option<&dyn Director>,
 ) -> Result<Loaded, RunError> {
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
@@ -77,7 +79,7 @@ pub fn run_with(
             let thread = std::thread::Builder::new()
                 .name(format!("load-{worker}"))
                 .spawn_scoped(scope, move || {
-                    one_worker(spec, worker, control, &gate, ready)
+                    one_worker(spec, director, worker, control, &gate, ready)
                 })
                 .map_err(|error| RunError::Environment(format!("starting a thread: {error}")))?;
             workers.push((go, thread));
@@ -109,6 +111,7 @@ pub fn run_with(
 /// from which all workers count. Nothing comes back if the gate was closed instead.
 fn one_worker(
     spec: &LoadSpec,
+    director: Option<&dyn Director>,
     worker: u64,
     control: &Control,
     gate: &mpsc::Receiver<Instant>,
@@ -125,7 +128,16 @@ fn one_worker(
         tls::seed_random_numbers();
     }
     let slots = spec.slots_with_twins(share) as usize;
-    let start = Start { share, gate, ready };
+    let scripted = match director {
+        Some(director) => Some(script(spec, director, share)?),
+        None => None,
+    };
+    let start = Start {
+        share,
+        scripted,
+        gate,
+        ready,
+    };
     match spec.backend {
         #[cfg(target_os = "linux")]
         Backend::Uring => {
@@ -139,16 +151,33 @@ fn one_worker(
     }
 }
 
-/// What a thread needs to begin together with the others.
-struct Start<'a> {
+/// The script of a worker's users.
+fn script<'d>(
+    spec: &LoadSpec,
+    director: &'d dyn Director,
     share: Share,
+) -> Result<Scripted<'d>, RunError> {
+    let streams = spec.protocols.streams;
+    let users = Users {
+        worker: share.worker as u32,
+        first: share.parts_before(u64::from(spec.connections)) as u32 * streams,
+        count: spec.slots(share) * streams,
+    };
+    let script = director.script(users).map_err(RunError::Script)?;
+    Ok(Scripted::new(script, director.sees(), users.first))
+}
+
+/// What a thread needs to begin together with the others.
+struct Start<'run, 'a> {
+    share: Share,
+    scripted: Option<Scripted<'run>>,
     gate: &'a mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
 }
 
-impl Start<'_> {
+impl<'run> Start<'run, '_> {
     /// See [`one_worker`].
-    fn run<'run, S: Sockets<'run>>(
+    fn run<S: Sockets<'run>>(
         self,
         spec: &'run LoadSpec,
         control: &Control,
@@ -169,6 +198,7 @@ impl Start<'_> {
             .counter(self.share.worker as usize)
             .unwrap_or(&unwatched);
         Worker::new(spec, self.share, sockets)
+            .with_script(self.scripted)
             .run(control, counter)
             .map(Some)
             .map_err(waiting)

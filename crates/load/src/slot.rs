@@ -56,11 +56,15 @@ pub(crate) struct Slot {
     pub(crate) waiting: u32,
     /// ...and those that it carries.
     pub(crate) under_way: u32,
+    /// Requests that go to another target, and wait until nothing else is on this connection.
+    pub(crate) diverted: u32,
     /// Seats without a request that can't have one now.
     pub(crate) parked: u32,
     /// The seat whose request opened the connection, and with HTTP/1 the one whose request is under
     /// way.
     pub(crate) seat: u32,
+    /// The request of `seat` went along with the connect.
+    pub(crate) is_along: bool,
     /// A send is under way.
     pub(crate) sending: bool,
     /// A send has failed; the answer, or the reason, is still to be received.
@@ -98,8 +102,10 @@ impl Slot {
             served: 0,
             waiting: 0,
             under_way: 0,
+            diverted: 0,
             parked: 0,
             seat: 0,
+            is_along: false,
             sending: false,
             send_failed: false,
             is_listed: false,

@@ -9,9 +9,10 @@ use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
 use crate::protocols::Protocols;
-use crate::request::{Request, Target, requests};
+use crate::request::{Request, Requests, Target, requests};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
+use crate::writer::Writer;
 use crate::{ports, tls};
 
 /// Why a load can't be run.
@@ -65,6 +66,7 @@ pub enum Model {
 pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
+    pub(crate) writer: Writer,
     pub(crate) tls: Option<Arc<tls::Settings>>,
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
@@ -104,7 +106,12 @@ impl LoadSpec {
     /// See [`SpecError`]; the text names the flag.
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
         let mut sources = Sources::new(options)?;
-        let (requests, targets) = requests(url, options, &sources)?;
+        let Requests {
+            requests,
+            targets,
+            indices,
+            base,
+        } = requests(url, options, &sources)?;
         let protocols = Protocols::resolve(options, &targets)?;
         sources.check(&targets)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
@@ -123,11 +130,8 @@ impl LoadSpec {
             (duration, _) => duration,
         };
         let uses_tls = targets.iter().any(|target| target.tls.is_some());
-        let tls = if uses_tls {
-            Some(Arc::new(tls::Settings::resolve(options)?))
-        } else {
-            None
-        };
+        let writer = Writer::new(options, base, sources.clone(), &targets, indices)?;
+        let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let nanos = |time: std::time::Duration| Nanos::from(time);
         let slots = connections.div_ceil(threads);
         let (backend, fallback) =
@@ -135,6 +139,7 @@ impl LoadSpec {
         let mut spec = LoadSpec {
             requests,
             targets,
+            writer,
             tls,
             sources,
             forecast: scarce.into_iter().collect(),
@@ -162,6 +167,11 @@ impl LoadSpec {
         };
         spec.info = spec.describe(url, options);
         Ok(spec)
+    }
+
+    /// Writes further requests for this load, before or while it runs.
+    pub fn writer(&self) -> Writer {
+        self.writer.clone()
     }
 
     /// What was asked for, as the record will say it.

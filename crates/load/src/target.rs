@@ -143,6 +143,15 @@ pub(crate) struct Resolve {
 }
 
 impl Resolve {
+    /// # Errors
+    ///
+    /// Names the first that is wrong.
+    pub(crate) fn all(typed: &[String]) -> Result<Vec<Resolve>, SpecError> {
+        let all = typed.iter().map(|typed| Resolve::parse(typed));
+        all.collect::<Result<Vec<_>, _>>()
+            .map_err(SpecError::Arguments)
+    }
+
     pub(crate) fn parse(typed: &str) -> Result<Resolve, String> {
         let mut parts = typed.splitn(3, ':');
         let (host, port, address) = (parts.next(), parts.next(), parts.next());

@@ -2,6 +2,7 @@
 
 mod multiplexed;
 mod reason;
+mod seen;
 
 use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
 use prony_record::{Nanos, Negotiated, Outcome};
@@ -10,10 +11,12 @@ use rustls::pki_types::ServerName;
 use crate::expect::{Body, Expectations};
 use crate::protocols::Protocols;
 use crate::request::Request;
+use crate::script::Sees;
 use crate::tls::{self, Tls};
 
 pub(crate) use multiplexed::{Ended, Ending, Multiplexed, Received};
 pub(crate) use reason::Reason;
+pub(crate) use seen::Seen;
 
 /// Bytes of a request that are encrypted at a time.
 const PIECE: usize = 64 * 1024;
@@ -75,6 +78,8 @@ pub(crate) struct Connection {
     is_multiplexed: bool,
     /// HTTP/2, once it was spoken.
     multiplexed: Option<Box<Multiplexed>>,
+    /// What is kept of answers, if anything.
+    seen: Option<Box<Seen>>,
 }
 
 impl Connection {
@@ -91,6 +96,21 @@ impl Connection {
             encrypted: NOTHING_LEFT,
             is_multiplexed: false,
             multiplexed: None,
+            seen: None,
+        }
+    }
+
+    /// From now on so much is kept of answers, for [`Connection::seen`].
+    pub(crate) fn see(&mut self, sees: Sees) {
+        self.seen = Seen::new(sees).map(Box::new);
+    }
+
+    /// What is kept of the answer that came last; with HTTP/2 of that with this tag. None where
+    /// nothing is kept.
+    pub(crate) fn seen(&self, tag: u32) -> Option<&Seen> {
+        match self.multiplexed() {
+            Some(multiplexed) => multiplexed.seen(tag),
+            None => self.seen.as_deref(),
         }
     }
 
@@ -139,7 +159,11 @@ impl Connection {
         match &mut self.multiplexed {
             Some(multiplexed) => multiplexed.restart(),
             None => {
-                self.multiplexed = Some(Box::new(Multiplexed::new(self.protocols.streams)));
+                let mut multiplexed = Multiplexed::new(self.protocols.streams);
+                if let Some(seen) = &self.seen {
+                    multiplexed.see(seen.sees());
+                }
+                self.multiplexed = Some(Box::new(multiplexed));
             }
         }
     }
@@ -173,6 +197,9 @@ impl Connection {
     pub(crate) fn begin(&mut self, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
         self.body.start(expected);
+        if let Some(seen) = &mut self.seen {
+            seen.start();
+        }
         self.active = true;
         self.status = None;
         self.bytes_in = 0;
@@ -370,18 +397,29 @@ impl Connection {
         }
         self.bytes_in += bytes.len() as u64;
         loop {
+            let before = bytes;
             match self.parser.next(&mut bytes) {
-                Ok(Event::NeedMore) => return Progress::Waiting,
-                Ok(Event::Interim(_)) => {}
+                Ok(Event::NeedMore) => {
+                    if self.status.is_none() {
+                        self.see_head(before);
+                    }
+                    return Progress::Waiting;
+                }
+                Ok(Event::Interim(_)) => {
+                    if let Some(seen) = &mut self.seen {
+                        seen.start();
+                    }
+                }
                 Ok(Event::Head(head)) => {
+                    self.see_head(&before[..before.len() - bytes.len()]);
                     self.status = Some(head.status);
                     self.version = Some(head.version);
                     if let Some(body) = self.parser.rest(&mut bytes) {
-                        self.body.add(body);
+                        self.add_body(body);
                         return self.answered(head.reusable, expected);
                     }
                 }
-                Ok(Event::Body(piece)) => self.body.add(piece),
+                Ok(Event::Body(piece)) => self.add_body(piece),
                 Ok(Event::End { reusable }) if bytes.is_empty() => {
                     return self.answered(reusable, expected);
                 }
@@ -390,6 +428,21 @@ impl Connection {
                 }
                 Err(violation) => return broken(violation),
             }
+        }
+    }
+
+    #[inline]
+    fn see_head(&mut self, piece: &[u8]) {
+        if let Some(seen) = &mut self.seen {
+            seen.add_head(piece);
+        }
+    }
+
+    #[inline]
+    fn add_body(&mut self, piece: &[u8]) {
+        self.body.add(piece);
+        if let Some(seen) = &mut self.seen {
+            seen.add_body(piece);
         }
     }
 

@@ -6,7 +6,9 @@ use prony_protocol::h2::{
 };
 use prony_record::{Nanos, Outcome};
 
+use super::Seen;
 use crate::expect::{Body, Expectations};
+use crate::script::Sees;
 
 /// How a stream ended, other than by this side's will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ struct Answer {
     first_byte: Option<Nanos>,
     bytes_in: u64,
     body: Body,
+    /// What is kept of it, if anything.
+    seen: Option<Box<Seen>>,
 }
 
 /// What was measured of an answer.
@@ -76,6 +80,21 @@ impl Multiplexed {
             has_new_settings: false,
             farewell: None,
         }
+    }
+
+    /// From now on so much is kept of answers.
+    pub(crate) fn see(&mut self, sees: Sees) {
+        if sees.heads {
+            self.http.keep_fields();
+        }
+        for answer in &mut self.answers {
+            answer.seen = Seen::new(sees).map(Box::new);
+        }
+    }
+
+    /// What is kept of the answer in the place `tag`.
+    pub(crate) fn seen(&self, tag: u32) -> Option<&Seen> {
+        self.answers[tag as usize].seen.as_deref()
     }
 
     /// Begins the next connection.
@@ -120,6 +139,9 @@ impl Multiplexed {
         answer.first_byte = None;
         answer.bytes_in = 0;
         answer.body.start(expected);
+        if let Some(seen) = &mut answer.seen {
+            seen.start();
+        }
         Ok(())
     }
 
@@ -167,8 +189,20 @@ impl Multiplexed {
                 Event::Interim { tag, .. } => {
                     self.claim(tag, now);
                 }
-                Event::Head { tag, status } => self.claim(tag, now).status = Some(status),
-                Event::Body { tag, bytes } => self.claim(tag, now).body.add(bytes),
+                Event::Head { tag, status } => {
+                    let answer = self.claim(tag, now);
+                    answer.status = Some(status);
+                    if let Some(seen) = &mut self.answers[tag as usize].seen {
+                        seen.add_head(self.http.fields());
+                    }
+                }
+                Event::Body { tag, bytes } => {
+                    let answer = self.claim(tag, now);
+                    answer.body.add(bytes);
+                    if let Some(seen) = &mut answer.seen {
+                        seen.add_body(bytes);
+                    }
+                }
                 Event::End { tag } => {
                     let answer = self.claim(tag, now);
                     answer.stream = None;

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use prony_record::{Exchange, Nanos, Outcome};
 
+use super::scripted::Ended;
 use super::{Alarm, Pace, Worked, Worker};
 use crate::connection::{Reason, Received};
 use crate::slot::State;
@@ -53,10 +54,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let index = place.slot;
         let slot = &self.slots[index as usize];
         let is_under_way = place.pending.as_ref().is_some_and(|it| it.is_under_way);
+        let is_diverted = place.pending.as_ref().is_some_and(|it| it.is_diverted);
         let is_unmade = matches!(slot.state, State::Connecting | State::Securing);
         if is_under_way && slot.connection.is_multiplexed() {
             self.stream_timed_out(seat, now);
-        } else if is_under_way || (is_unmade && slot.waiting == 1) {
+        } else if is_under_way || (is_unmade && slot.waiting == 1 && !is_diverted) {
             self.fail(index, Outcome::Timeout, None, now);
         } else {
             // Others still want the connection, or it is made and only the room on it is missing.
@@ -88,8 +90,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
+    /// Writes down how the seat's request ended, without a reason.
+    #[inline]
+    pub(super) fn record(&mut self, seat: u32, outcome: Outcome, now: Nanos) {
+        self.write_down(seat, outcome, None, now);
+    }
+
     /// Writes down how the seat's request ended; tells whether it is one of those measured.
-    pub(super) fn record(&mut self, seat: u32, outcome: Outcome, now: Nanos) -> bool {
+    #[inline]
+    fn write_down(
+        &mut self,
+        seat: u32,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        now: Nanos,
+    ) -> bool {
         let place = &mut self.seats[seat as usize];
         let Some(pending) = place.pending.take() else {
             return false;
@@ -103,7 +118,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 slot.connection.received(place.tag)
             }
             false => {
-                slot.waiting -= 1;
+                match pending.is_diverted {
+                    true => slot.diverted -= 1,
+                    false => slot.waiting -= 1,
+                }
                 Received::default()
             }
         };
@@ -118,9 +136,21 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             bytes_out: pending.bytes_out,
         };
         let index = place.slot;
+        let own = place.own.take();
         let is_measured = self.recorder.ended(&exchange, outcome);
         if is_measured {
             self.count_request(index, outcome);
+        }
+        if let Some(scripted) = &mut self.script {
+            let listed = || &self.spec.requests[pending.request as usize];
+            let ended = Ended {
+                request: own.as_deref().unwrap_or_else(listed),
+                exchange: &exchange,
+                outcome,
+                reason,
+                is_measured,
+            };
+            scripted.ended(seat, &ended);
         }
         is_measured
     }
@@ -133,7 +163,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
-        if self.record(seat, outcome, now) {
+        if self.write_down(seat, outcome, reason.as_ref(), now) {
             self.reasons.add(outcome, reason);
         }
     }
@@ -163,6 +193,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             }
         }
         self.recorder.finish(ended);
+        if let Some(scripted) = self.script.take() {
+            scripted.finish();
+        }
         Worked {
             effort: self.meter.effort(ended),
             recorder: self.recorder,

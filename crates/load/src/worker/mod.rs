@@ -7,10 +7,12 @@
 //!    └──────────────────────────────────────────────────────────────┘
 //! ```
 
+mod diverting;
 mod ending;
 mod multiplexed;
 mod opening;
 mod reacting;
+mod scripted;
 mod seating;
 mod starting;
 mod telling;
@@ -20,10 +22,12 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
+use std::sync::Arc;
 
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use self::opening::Opening;
+pub(crate) use self::scripted::Scripted;
 use crate::connection::Buffers;
 use crate::deadlines::Deadlines;
 use crate::meter::{Effort, Meter, Turn};
@@ -31,6 +35,7 @@ use crate::pacing::{End, Schedule, Share};
 use crate::progress::{Control, Counter};
 use crate::protocols::StreamsLimit;
 use crate::reasons::Reasons;
+use crate::request::Target;
 use crate::seat::Seat;
 use crate::sequence::Sequence;
 use crate::slot::Slot;
@@ -87,6 +92,8 @@ enum Alarm {
 
 pub(crate) struct Worker<'run, S> {
     spec: &'run LoadSpec,
+    /// The spec's, and those that came up since.
+    targets: Vec<Arc<Target>>,
     sockets: S,
     /// Those that the load begins with, and then their twins, if they have any.
     slots: Vec<Slot>,
@@ -107,6 +114,10 @@ pub(crate) struct Worker<'run, S> {
     listed: Vec<u32>,
     /// Not all of many connections have been made yet.
     opening: Option<Opening>,
+    /// Who says what users do, where the load's list doesn't.
+    script: Option<Box<Scripted<'run>>>,
+    /// Seats whose request is diverted.
+    diverted: Vec<u32>,
     pace: Pace,
     sequence: Sequence,
     in_flight: u32,
@@ -142,6 +153,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (pace, measured) = pace(spec, share, end);
         Worker {
             spec,
+            targets: spec.targets.iter().cloned().map(Arc::new).collect(),
             sockets,
             slots: (0..places).map(|_| Slot::new()).collect(),
             seats: (0..seats)
@@ -155,6 +167,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             unstuck: Nanos::ZERO,
             listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
+            script: None,
+            diverted: Vec::new(),
             pace,
             sequence: Sequence::new(spec, share),
             in_flight: 0,
@@ -206,6 +220,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.run_timers(looked);
             if self.opening.is_some() {
                 self.mind_opening(now);
+            }
+            if self.script.is_some() {
+                self.wake_users(now);
+            }
+            if !self.diverted.is_empty() {
+                self.mind_diverted(now);
             }
             if self.start_due(now, MOST_STARTS) > 0 {
                 now = self.sockets.now();
@@ -275,7 +295,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Pace::Closed { left } => *left == 0,
             Pace::Open(schedule) => schedule.peek().is_none() && self.spec.limit.is_some(),
         };
-        no_more && self.in_flight == 0
+        (no_more || self.is_deserted()) && self.in_flight == 0
     }
 
     fn wait(&mut self, now: Nanos) -> io::Result<()> {
@@ -298,10 +318,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .alarms
             .peek()
             .map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        let rest = self.script.as_ref().map_or(Nanos::MAX, |it| it.wake_at());
         let held = self.opening.as_ref();
         let held_until = held.map_or(Nanos::MAX, |opening| opening.wake_at(now));
         due.min(alarm)
             .min(held_until)
+            .min(rest)
             .min(self.request_deadlines.next())
             .min(self.connect_deadlines.next())
             .min(self.drain_deadlines.next())

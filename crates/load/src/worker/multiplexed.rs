@@ -15,6 +15,8 @@ const FEWEST_FOR_A_LOT: u32 = 16;
 const SHARE_FOR_A_LOT: u64 = 20;
 /// ...but not longer than this, and not at all where that is shorter than this.
 const TIME_FOR_A_LOT: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
+/// What a request that was written by hand can't do.
+const ONLY_HTTP1: &str = "the request was written for HTTP/1, and the connection speaks HTTP/2";
 /// Over how many answers the usual time is taken.
 const ANSWERS_IN_MEAN: i64 = 64;
 
@@ -50,8 +52,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         else {
             return;
         };
-        let request = &self.spec.requests[pending.request as usize];
+        let request = match &place.own {
+            Some(own) => own,
+            None => &self.spec.requests[pending.request as usize],
+        };
         let Some(frames) = &request.frames else {
+            let reason = Reason::Text(ONLY_HTTP1.to_owned());
+            self.refuse(seat, reason, now);
             return;
         };
         match multiplexed.start(place.tag, frames, &self.spec.expect) {
@@ -64,15 +71,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.list(index);
             }
             Err(error @ StartError::FieldsTooLong { .. }) => {
-                // It would fail again at once, and for ever.
-                let reason = Reason::NotStarted(error);
-                self.record_failure(seat, Outcome::Protocol, Some(reason), now);
-                self.park(seat);
-                self.set_alarm(index, now + FIRST_BACKOFF, Alarm::RestOver);
+                self.refuse(seat, Reason::NotStarted(error), now);
             }
             // It goes on waiting.
             Err(_) => {}
         }
+    }
+
+    /// A request can't be made on this connection. The seat rests, as the next one would fail again at
+    /// once, and so for ever.
+    fn refuse(&mut self, seat: u32, reason: Reason, now: Nanos) {
+        let index = self.seats[seat as usize].slot;
+        self.record_failure(seat, Outcome::Protocol, Some(reason), now);
+        self.park(seat);
+        self.set_alarm(index, now + FIRST_BACKOFF, Alarm::RestOver);
     }
 
     /// A slot's HTTP/2 has something to say.
@@ -101,12 +113,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         let (seats, requests) = (&self.seats, &self.spec.requests);
-        let body_of = |tag: u32| match &seats[(first + tag) as usize].pending {
-            Some(pending) => {
-                let frames = requests[pending.request as usize].frames.as_ref();
-                frames.map_or(&[][..], |frames| frames.body())
-            }
-            None => &[],
+        let body_of = |tag: u32| {
+            let request = seats[(first + tag) as usize].request(requests);
+            let frames = request.and_then(|request| request.frames.as_ref());
+            frames.map_or(&[][..], |frames| frames.body())
         };
         let mut out = std::mem::take(&mut slot.spare);
         slot.connection
@@ -196,6 +206,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 slot.served = slot.served.saturating_add(1);
                 let sent = place.pending.as_ref().and_then(|it| it.sent);
                 self.note_usual(now.since(sent.unwrap_or(now)));
+                self.show(seat);
                 self.record(seat, outcome, now);
             }
             // The peer did nothing with it: that is safe to repeat, whatever its method.

@@ -102,19 +102,20 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.connect_deadlines.clear(index);
         self.tell(index);
         let slot = &mut self.slots[index as usize];
-        let target = &self.spec.targets[slot.target as usize];
+        let target = &self.targets[slot.target as usize];
         slot.backoff = Nanos::ZERO;
         let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
             slot.connection.open(self.spec.protocols);
             slot.state = State::Open;
             let connect = now.since(slot.connect_began);
-            let is_alone = slot.connection.is_multiplexed() || !slot.spare.is_empty();
             if self.recorder.connection_opened(now, connect, None) {
                 self.count_connection(index);
             }
             let slot = &mut self.slots[index as usize];
-            if slot.early == Early::No && !is_alone {
-                // The request went along with the connect.
+            if let Some(scripted) = &mut self.script {
+                scripted.opened(slot.seat, Some(connect), None);
+            }
+            if slot.is_along {
                 slot.sending = first == Sending::UnderWay;
                 let seat = slot.seat;
                 self.begin_request(seat, now);
@@ -125,6 +126,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         slot.tls_began = now;
         slot.state = State::Securing;
+        if let Some(scripted) = &mut self.script {
+            scripted.opened(slot.seat, Some(now.since(slot.connect_began)), None);
+        }
         match slot.connection.open_tls(client, name, self.spec.protocols) {
             Ok(()) => self.send_ciphertext(index),
             Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
@@ -139,6 +143,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             took: now.since(slot.tls_began),
             resumed: slot.connection.is_resumed(),
         };
+        if let Some(scripted) = &mut self.script {
+            scripted.opened(slot.seat, None, Some(tls));
+        }
         if self.recorder.connection_opened(now, connect, Some(tls)) {
             self.count_connection(index);
         }
@@ -215,6 +222,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.served = slot.served.saturating_add(1);
         let sent_all = !slot.sending && !slot.send_failed;
         let seat = slot.seat;
+        self.show(seat);
         self.record(seat, outcome, now);
         if reusable && sent_all && self.spec.keepalive {
             self.set_free(seat, now);
@@ -270,7 +278,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return false;
         };
         let reused = self.slots[place.slot as usize].served > 0;
-        reused && !pending.retried && self.spec.requests[pending.request as usize].idempotent
+        let request = place.request(&self.spec.requests);
+        reused && !pending.retried && request.is_some_and(|it| it.idempotent)
     }
 
     /// A request that was under way waits for a connection once more.

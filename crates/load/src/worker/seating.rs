@@ -7,6 +7,7 @@ use prony_record::Nanos;
 
 use super::Worker;
 use crate::protocols::StreamsLimit;
+use crate::seat::Pending;
 use crate::slot::{Early, Slot, State};
 use crate::socket::Sockets;
 
@@ -52,7 +53,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Whether a seat is on this slot with a request that waits for its connection.
     pub(super) fn is_waiting(&self, seat: u32, index: u32) -> bool {
         let seat = &self.seats[seat as usize];
-        seat.slot == index && seat.pending.as_ref().is_some_and(|it| !it.is_under_way)
+        let waits = |it: &Pending| !it.is_under_way && !it.is_diverted;
+        seat.slot == index && seat.pending.as_ref().is_some_and(waits)
     }
 
     /// The slot that takes over when the peer wants no further requests on a connection.
@@ -107,10 +109,14 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let place = &mut self.seats[seat as usize];
             place.slot = twin;
             let (waiting, parked) = (u32::from(waits), u32::from(place.is_parked));
+            let diverted = place.pending.as_ref().is_some_and(|it| it.is_diverted);
+            let diverted = u32::from(diverted);
             self.slots[index as usize].waiting -= waiting;
             self.slots[index as usize].parked -= parked;
+            self.slots[index as usize].diverted -= diverted;
             self.slots[twin as usize].waiting += waiting;
             self.slots[twin as usize].parked += parked;
+            self.slots[twin as usize].diverted += diverted;
         }
         match self.slots[twin as usize].state {
             State::Vacant => self.vacated(twin, now),
@@ -140,13 +146,25 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// have a request are parked; of several targets each keeps its connections.
     pub(super) fn take_seat(&mut self, request: u32) -> Option<u32> {
         let target = self.spec.requests[request as usize].target;
-        if self.spec.targets.len() > 1 {
+        if self.targets.len() > 1 {
             return self.take_best_seat(target);
         }
+        self.take_first_seat(Some(target))
+    }
+
+    /// The first free seat that can have a request to the target of its own connection, or to any
+    /// where it has none.
+    pub(super) fn take_seat_as_it_is(&mut self) -> Option<u32> {
+        self.take_first_seat(None)
+    }
+
+    #[inline]
+    fn take_first_seat(&mut self, target: Option<u32>) -> Option<u32> {
         while let Some(seat) = self.free.pop_front() {
             let index = self.next_slot(seat);
             self.seats[seat as usize].slot = index;
-            match room(&self.slots[index as usize], target) {
+            let slot = &self.slots[index as usize];
+            match room(slot, target.unwrap_or(slot.target)) {
                 Room::Ready | Room::Vacant => return Some(seat),
                 Room::Shut => {
                     self.note_limit(StreamsLimit::Settings(0));
@@ -288,6 +306,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 fn room(slot: &Slot, target: u32) -> Room {
     match slot.state {
         _ if slot.early == Early::Held => Room::Unready,
+        _ if slot.diverted > 0 => Room::Unready,
         State::Vacant => Room::Vacant,
         State::Open if slot.target != target => match slot.waiting + slot.under_way {
             0 => Room::Elsewhere,

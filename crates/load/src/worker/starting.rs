@@ -3,7 +3,6 @@
 use prony_record::Nanos;
 
 use super::{Pace, Worker};
-use crate::request::Request;
 use crate::seat::Pending;
 use crate::slot::{Early, State};
 use crate::socket::{Close, Outgoing, Route, Sending, Sockets};
@@ -32,11 +31,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     _ => return started,
                 },
             };
-            let request = self.sequence.peek();
-            let Some(seat) = self.take_seat(request) else {
+            let Some((seat, request)) = self.take_next(now) else {
                 return started;
             };
-            self.sequence.advance();
             let intended = due.unwrap_or(self.free_since(seat, now));
             match &mut self.pace {
                 Pace::Open(schedule) => schedule.advance(),
@@ -51,6 +48,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.start(seat, request, intended, now);
         }
         most
+    }
+
+    /// The next request of the load's list, and the seat that takes it; or what a script says.
+    #[inline]
+    fn take_next(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        if self.script.is_some() {
+            return self.ask_users(now);
+        }
+        let request = self.sequence.peek();
+        let seat = self.take_seat(request)?;
+        self.sequence.advance();
+        Some((seat, request))
     }
 
     /// Since when a seat has been free, and not only for requests to other targets. One whose slot
@@ -90,6 +99,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             first_byte: None,
             retried: false,
             is_under_way: false,
+            is_diverted: false,
             bytes_out: 0,
         });
         self.in_flight += 1;
@@ -101,12 +111,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(timeout) = self.spec.timeout {
             self.request_deadlines.set(seat, now + timeout);
         }
-        let target = self.spec.requests[request as usize].target;
+        if let Some(scripted) = &mut self.script {
+            scripted.begins(seat);
+        }
+        let place = &self.seats[seat as usize];
+        let target = place.request(&self.spec.requests).map_or(0, |it| it.target);
         let slot = &mut self.slots[index as usize];
         slot.waiting += 1;
         slot.early = Early::No;
         if slot.state == State::Open && slot.target == target {
             self.send_request(seat, now);
+        } else if slot.waiting + slot.under_way > 1 {
+            self.divert(seat);
         } else {
             // A connection to another target: aborted, as otherwise its port stays in TIME_WAIT.
             self.close(index, Close::Abort);
@@ -144,21 +160,23 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.is_suspect = false;
         slot.heard = Nanos::ZERO;
         slot.spare.clear();
-        let target = &self.spec.targets[slot.target as usize];
+        let target = &self.targets[slot.target as usize];
         // In clear the request goes along with the connect, if it isn't held until all connections
         // are made; TLS, HTTP/2 and the PROXY protocol have something to say first.
         let is_told = self.spec.sources.proxy().is_some();
         let is_plain = target.tls.is_none() && !self.spec.protocols.is_two_known() && !is_told;
-        let first = match &self.seats[slot.seat as usize].pending {
-            Some(pending) if is_plain && slot.early == Early::No => {
+        let place = &self.seats[slot.seat as usize];
+        let first = match &place.pending {
+            Some(pending) if is_plain && slot.early == Early::No && place.own.is_none() => {
                 Some(&self.spec.requests[pending.request as usize].bytes[..])
             }
             _ => None,
         };
+        slot.is_along = first.is_some();
         let route = Route {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
-            sends_in_a_row: target.sends_in_a_row || is_told,
+            sends_in_a_row: target.sends_in_a_row || is_told || self.script.is_some(),
             is_kept: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route, first);
@@ -172,26 +190,42 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.start_stream(seat, now);
             return;
         }
-        let Some(request) = self.begin_request(seat, now) else {
-            return;
-        };
+        self.begin_request(seat, now);
         let slot = &mut self.slots[index as usize];
         if slot.connection.is_tls() {
             self.send_ciphertext(index);
-        } else if !slot.spare.is_empty() {
-            self.send_told(index, &request.bytes);
+            return;
+        }
+        let place = &self.seats[seat as usize];
+        let listed = match (&place.own, &place.pending) {
+            (Some(own), _) => {
+                let mut out = std::mem::take(&mut slot.spare);
+                out.extend_from_slice(&own.bytes);
+                self.send_owned(index, out);
+                return;
+            }
+            (None, Some(pending)) => &self.spec.requests[pending.request as usize].bytes,
+            (None, None) => return,
+        };
+        if !slot.spare.is_empty() {
+            self.send_told(index, listed);
         } else {
             let key = slot.key(index);
-            let sending = self.sockets.send(key, Outgoing::Shared(&request.bytes));
+            let sending = self.sockets.send(key, Outgoing::Shared(listed));
             slot.sending = sending == Sending::UnderWay;
         }
     }
 
     /// Notes that the seat's request goes out now, by HTTP/1.
-    pub(super) fn begin_request(&mut self, seat: u32, now: Nanos) -> Option<&'run Request> {
+    pub(super) fn begin_request(&mut self, seat: u32, now: Nanos) {
         let place = &mut self.seats[seat as usize];
-        let pending = place.pending.as_mut()?;
-        let request = &self.spec.requests[pending.request as usize];
+        let Some(pending) = place.pending.as_mut() else {
+            return;
+        };
+        let request = match &place.own {
+            Some(own) => own,
+            None => &self.spec.requests[pending.request as usize],
+        };
         pending.sent.get_or_insert(now);
         pending.bytes_out += request.bytes.len() as u64;
         pending.is_under_way = true;
@@ -200,7 +234,6 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.under_way += 1;
         slot.seat = seat;
         slot.connection.begin(request, &self.spec.expect);
-        Some(request)
     }
 
     /// Sends what TLS has to say, and then the next piece of the request.
@@ -209,10 +242,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if slot.sending || slot.send_failed || !slot.connection.is_tls() {
             return;
         }
-        let request: &[u8] = match &self.seats[slot.seat as usize].pending {
-            Some(pending) => &self.spec.requests[pending.request as usize].bytes,
-            None => &[],
-        };
+        let request = self.seats[slot.seat as usize].request(&self.spec.requests);
+        let request = request.map_or(&[][..], |request| &request.bytes);
         let mut out = std::mem::take(&mut slot.spare);
         slot.connection.take_out(request, &mut out);
         self.send_owned(index, out);

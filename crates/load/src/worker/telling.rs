@@ -27,7 +27,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// The place among the sources counted of that which a slot's connection has.
     fn place(&self, index: u32) -> Option<u64> {
         let target = self.slots[index as usize].target;
-        let peer = &self.spec.targets[target as usize].peer;
+        let peer = &self.targets[target as usize].peer;
         self.spec.sources.place(peer, self.turn(index))
     }
 
@@ -57,7 +57,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         };
         let turn = self.turn(index);
         let slot = &mut self.slots[index as usize];
-        let target = &self.spec.targets[slot.target as usize];
+        let target = &self.targets[slot.target as usize];
         let local = match proxy.tells_others() {
             true => None,
             false => self.sockets.local_address(slot.key(index)),
@@ -77,7 +77,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// what that left, if anything.
     pub(super) fn send_rest(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
-        let pending = self.seats[slot.seat as usize].pending.as_ref();
+        let place = &self.seats[slot.seat as usize];
+        // One of a script's own was sent whole.
+        let pending = place.pending.as_ref().filter(|_| place.own.is_none());
         let Some(pending) = pending.filter(|pending| pending.is_under_way) else {
             return;
         };

@@ -6,6 +6,7 @@ use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use super::scripts::{Counts, Restless};
 use super::*;
 use crate::options::Order;
 use crate::socket::simulated::Taken;
@@ -251,6 +252,60 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         );
     }
     assert!(retried > 0);
+}
+
+/// The same with a script, whose requests go to several targets.
+fn one_scripted_case(seed: u64) -> Counts {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let connections = random.random_range(1..8u64);
+    let end = match random.random_bool(0.5) {
+        true => format!("-n {}", random.random_range(1..150)),
+        false => format!("-d {}ms", random.random_range(1..3000)),
+    };
+    let open = ["", "-r 500", "-r 2000 --warmup 100ms"][random.random_range(0..3)];
+    let closed = ["", "--no-keepalive"][random.random_range(0..2)];
+    let spec = spec(&format!(
+        "-c {connections} {end} {open} {closed} --timeout 500ms"
+    ));
+    let writer = spec.writer();
+    let requests = ["/own", "http://127.0.0.2:1/other", "http://127.0.0.3:1/"]
+        .into_iter()
+        .flat_map(|url| [("GET", url), ("POST", url)])
+        .map(|(method, url)| writer.request(method, url, &[], b"").unwrap());
+    let counts = Rc::new(RefCell::new(Counts::default()));
+    let script = Restless {
+        requests: requests.collect(),
+        counts: counts.clone(),
+        random: seed,
+        left: random.random_range(0..=connections as u32),
+    };
+    let server = Box::new(Fickle {
+        random: ChaCha8Rng::seed_from_u64(seed),
+        badness: [0, 3, 30, 80][random.random_range(0..4)],
+    });
+    let sees = Sees {
+        ends: true,
+        heads: true,
+        body_bytes: 2,
+    };
+    let outcomes = simulate_script(&spec, server, script, sees);
+    let counts = counts.take();
+    assert!(counts.is_finished);
+    assert_eq!(counts.begun, counts.ended);
+    let mut measured = outcomes.record.outcomes;
+    measured.remove(&Outcome::Unstarted);
+    assert_eq!(counts.measured, measured);
+    counts
+}
+
+#[test]
+fn each_request_of_a_script_ends_once_whatever_servers_do() {
+    let mut ended = 0;
+    for seed in 0..CASES / 3 {
+        let counts = std::panic::catch_unwind(|| one_scripted_case(seed));
+        ended += counts.unwrap_or_else(|_| panic!("seed {seed}")).ended;
+    }
+    assert!(ended > CASES);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod counts;
 mod latency;
 mod opening;
 mod pacing;
+mod scripts;
 mod sound;
 mod streams;
 
@@ -15,11 +16,12 @@ use std::time::SystemTime;
 
 use prony_record::{Nanos, Outcome, Record};
 
-use super::Worker;
+use super::{Scripted as WithScript, Worker};
 use crate::options::LoadOptions;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::run::merge;
+use crate::script::{Script, Sees};
 use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
 use crate::spec::LoadSpec;
 
@@ -125,6 +127,26 @@ fn simulate_costly(
     let worked = worked.collect();
     // Merging asserts the identity of accounting.
     let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
+    Outcomes { record, logs }
+}
+
+/// Runs a load of one worker by a script.
+fn simulate_script<'s>(
+    spec: &'s LoadSpec,
+    server: Box<dyn Server>,
+    script: impl Script + 's,
+    sees: Sees,
+) -> Outcomes {
+    let share = Share { worker: 0, of: 1 };
+    let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
+    let logs = vec![sockets.log()];
+    let worked = Worker::new(spec, share, sockets)
+        .with_script(Some(WithScript::new(Box::new(script), sees, 0)))
+        .run(&Control::new(1), &Counter::default())
+        .unwrap();
+    let record = merge(spec, vec![worked], SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .record;
     Outcomes { record, logs }
 }
 

@@ -26,8 +26,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             listed[*seat as usize] += 1;
         }
         for (number, (seat, listed)) in self.seats.iter().zip(listed).enumerate() {
-            let states = listed + u32::from(seat.pending.is_some()) + u32::from(seat.is_parked);
-            assert_eq!(states, 1, "seat {number} is free, pending or parked");
+            let others = [seat.pending.is_some(), seat.is_parked, seat.is_away];
+            let states = listed + others.into_iter().map(u32::from).sum::<u32>();
+            assert_eq!(states, 1, "seat {number} is free, pending, parked or away");
+            assert!(seat.own.is_none() || seat.pending.is_some());
         }
         let pending = self.seats.iter().filter(|seat| seat.pending.is_some());
         assert_eq!(pending.count() as u32, self.in_flight);
@@ -35,7 +37,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn assert_slot_counted(&self, index: u32) {
         let slot = &self.slots[index as usize];
-        let (mut waiting, mut under_way, mut parked) = (0, 0, 0);
+        let (mut waiting, mut under_way, mut parked, mut diverted) = (0, 0, 0, 0);
         for seat in self.seats_of(index) {
             if !self.is_on(seat, index) {
                 continue;
@@ -43,12 +45,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let seat = &self.seats[seat as usize];
             match &seat.pending {
                 Some(pending) if pending.is_under_way => under_way += 1,
+                Some(pending) if pending.is_diverted => diverted += 1,
                 Some(_) => waiting += 1,
                 None => parked += u32::from(seat.is_parked),
             }
         }
-        let counted = (slot.waiting, slot.under_way, slot.parked);
-        assert_eq!(counted, (waiting, under_way, parked), "slot {index}");
+        let counted = (slot.waiting, slot.under_way, slot.parked, slot.diverted);
+        assert_eq!(
+            counted,
+            (waiting, under_way, parked, diverted),
+            "slot {index}"
+        );
         if slot.state == State::Open
             && let Some(multiplexed) = slot.connection.multiplexed()
         {

@@ -1,0 +1,190 @@
+//! Requests that are made while the load runs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use prony_protocol::h1::Expects;
+
+use crate::options::LoadOptions;
+use crate::request::{Request, Target, Wanted, target, written};
+use crate::source::Sources;
+use crate::spec::SpecError;
+use crate::target::{Resolve, Resolver, Url};
+use crate::tls;
+
+/// By host, port and whether there is TLS.
+pub(crate) type Indices = HashMap<(String, u16, bool), u32>;
+
+/// Writes requests for a load out, before and while it runs; see
+/// [`LoadSpec::writer`](crate::LoadSpec::writer). Clones write for the same load.
+#[derive(Clone)]
+pub struct Writer(Arc<Inner>);
+
+struct Inner {
+    options: LoadOptions,
+    /// The load's own URL, or the first in its list.
+    base: Url,
+    fixed: Vec<Resolve>,
+    sources: Sources,
+    known: Mutex<Known>,
+    tls: OnceLock<Result<Arc<tls::Settings>, SpecError>>,
+}
+
+/// Where requests go; it only grows.
+struct Known {
+    targets: Vec<Arc<Target>>,
+    indices: Indices,
+}
+
+impl Writer {
+    /// A writer for a load with these requests' targets.
+    pub(crate) fn new(
+        options: &LoadOptions,
+        base: Url,
+        sources: Sources,
+        targets: &[Target],
+        indices: Indices,
+    ) -> Result<Writer, SpecError> {
+        Ok(Writer(Arc::new(Inner {
+            options: options.clone(),
+            base,
+            fixed: Resolve::all(&options.resolve)?,
+            sources,
+            known: Mutex::new(Known {
+                targets: targets.iter().cloned().map(Arc::new).collect(),
+                indices,
+            }),
+            tls: OnceLock::new(),
+        })))
+    }
+
+    /// A request with these headers and no others of the user's: those of the load's options are not
+    /// added. What every request has (Host, User-Agent, Accept, and the length of a body) is, unless
+    /// it is among them.
+    ///
+    /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that is
+    /// new to the load is looked up, which may take the calling thread seconds, once for each.
+    ///
+    /// # Errors
+    ///
+    /// As for a load's own URL: it is none, its host has no address or a public one that `--public`
+    /// doesn't allow, or method, headers and body are not HTTP.
+    pub fn request(
+        &self,
+        method: &str,
+        url: &str,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Arc<Request>, SpecError> {
+        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        self.write(method, url, headers, body)
+    }
+
+    /// The same, of an URL that was taken apart.
+    pub(crate) fn write(
+        &self,
+        method: &str,
+        url: Url,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Arc<Request>, SpecError> {
+        let target = self.target_of(&url)?;
+        let wanted = Wanted {
+            url,
+            method: method.to_owned(),
+            body: body.to_vec(),
+            place: String::new(),
+        };
+        written(&wanted, target, headers, &self.0.options).map(Arc::new)
+    }
+
+    /// A request whose bytes for HTTP/1 are written already, to the target of the load's own URL.
+    /// They are sent as they are, whatever they say; `method` tells whether the answer has a body and
+    /// whether the request may be sent again. Over HTTP/2 it fails as `protocol`.
+    pub fn raw(&self, method: &str, bytes: Vec<u8>) -> Arc<Request> {
+        self.raw_at(method, &self.0.base, 0, bytes)
+    }
+
+    /// The same to the target of another URL, which may be new to the load as in
+    /// [`Writer::request`]. Of its path only results speak.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Writer::request`], as far as the URL goes.
+    pub fn raw_to(
+        &self,
+        url: &str,
+        method: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Arc<Request>, SpecError> {
+        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        let target = self.target_of(&url)?;
+        Ok(self.raw_at(method, &url, target, bytes))
+    }
+
+    fn raw_at(&self, method: &str, url: &Url, target: u32, bytes: Vec<u8>) -> Arc<Request> {
+        Arc::new(Request {
+            bytes,
+            expects: match method {
+                "CONNECT" => Expects::Connect,
+                _ => Request::expects(method),
+            },
+            ..Request::unwritten(method, url, target)
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing that panics is done while it is held.
+        self.0
+            .known
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The number of an URL's target.
+    fn target_of(&self, url: &Url) -> Result<u32, SpecError> {
+        let base = &self.0.base;
+        if (url.tls, url.port) == (base.tls, base.port) && url.host == base.host {
+            return Ok(0);
+        }
+        let address = (url.host.clone(), url.port, url.tls);
+        if let Some(&index) = self.known().indices.get(&address) {
+            return Ok(index);
+        }
+        // Looked up while nobody waits for the lock; whoever else is at it may be first.
+        let new = self.new_target(url)?;
+        let mut known = self.known();
+        let next = known.targets.len() as u32;
+        let index = *known.indices.entry(address).or_insert(next);
+        if index == next {
+            known.targets.push(Arc::new(new));
+        }
+        Ok(index)
+    }
+
+    fn new_target(&self, url: &Url) -> Result<Target, SpecError> {
+        let resolver = Resolver {
+            fixed: &self.0.fixed,
+            sources: &self.0.sources,
+            public: self.0.options.public,
+        };
+        let target = target(url, &self.0.options, &resolver)?;
+        if url.tls {
+            self.tls()?;
+        }
+        Ok(target)
+    }
+
+    /// Appends the targets beyond those that `targets` holds already.
+    pub(crate) fn tell_targets(&self, targets: &mut Vec<Arc<Target>>) {
+        let known = self.known();
+        let new = known.targets.get(targets.len()..).unwrap_or_default();
+        targets.extend_from_slice(new);
+    }
+
+    /// What TLS is to be like, where any is spoken.
+    pub(crate) fn tls(&self) -> Result<Arc<tls::Settings>, SpecError> {
+        let settings = || tls::Settings::resolve(&self.0.options).map(Arc::new);
+        self.0.tls.get_or_init(settings).clone()
+    }
+}

@@ -35,13 +35,14 @@ mod urls;
 mod worker;
 mod writer;
 
+pub use meter::Effort;
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
 pub use probe::{Answer, probe, probe_until};
-pub use progress::{Control, Effort};
+pub use progress::Control;
 pub use request::Request;
 pub use run::{Loaded, RunError, run, run_with};
 pub use source::SourceRange;

@@ -2,7 +2,6 @@
 
 use prony_record::Nanos;
 
-use crate::progress;
 use crate::socket::system;
 
 /// CPU and waiting of the calling thread, and how long answers waited for it.
@@ -78,23 +77,27 @@ impl Used {
 
 /// What a worker did in the measured part; shares are of its length, 0 to 1.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Effort {
+pub struct Effort {
+    /// The measured part's length, or what there has been of it.
+    pub elapsed: Nanos,
     /// CPU time, in user mode and in the kernel.
-    pub(crate) cpu: (Nanos, Nanos),
+    pub cpu: (Nanos, Nanos),
     /// It was at work.
-    pub(crate) busy_share: f64,
+    pub busy_share: f64,
     /// It was at work or wanted to be: not asleep.
-    pub(crate) awake_share: f64,
+    pub awake_share: f64,
     /// It wanted a core and had none.
-    pub(crate) starved_share: f64,
+    pub starved_share: f64,
     /// The share of its connections that was at the generator and not at the server, on average.
-    pub(crate) queue_share: f64,
+    pub queue_share: f64,
 }
 
 impl Effort {
     /// All workers together: CPU adds up, and of each share the largest counts.
-    pub(crate) fn merge(self, other: Effort) -> Effort {
+    #[must_use]
+    pub fn merge(self, other: Effort) -> Effort {
         Effort {
+            elapsed: self.elapsed.max(other.elapsed),
             cpu: (self.cpu.0 + other.cpu.0, self.cpu.1 + other.cpu.1),
             busy_share: self.busy_share.max(other.busy_share),
             awake_share: self.awake_share.max(other.awake_share),
@@ -155,19 +158,6 @@ impl Meter {
         }
     }
 
-    /// What others may see of it before the end.
-    pub(crate) fn so_far(&self, now: Nanos) -> progress::Effort {
-        let effort = self.effort(now);
-        let elapsed = now.since(self.from);
-        let part = |share: f64| Nanos((elapsed.0 as f64 * share) as u64);
-        progress::Effort {
-            elapsed,
-            busy: part(effort.busy_share),
-            starved: part(effort.starved_share),
-            cpu: effort.cpu.0 + effort.cpu.1,
-        }
-    }
-
     /// What the worker did until the moment `ended`.
     pub(crate) fn effort(&self, ended: Nanos) -> Effort {
         match self.at_begin {
@@ -198,6 +188,7 @@ impl Meter {
         let queued = self.queued as f64 + awake_in_waits * found;
         let share = |part: f64| (part / all.0 as f64).min(1.0);
         Effort {
+            elapsed: all,
             cpu: (used.user, used.system),
             busy_share: share(outside.max(cpu).0 as f64),
             awake_share: share(outside.max(awake).0 as f64),

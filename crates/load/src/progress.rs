@@ -8,9 +8,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use prony_record::{Delta, Nanos, Recorder};
+use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
 
-use crate::meter::Meter;
+use crate::findings;
+use crate::meter::{Effort, Meter};
 
 /// The handle on a running load that other threads hold.
 #[derive(Debug, Default)]
@@ -27,19 +28,6 @@ struct Gathered {
     untaken: Delta,
     /// Picked up from, empty between two times.
     scratch: Box<Delta>,
-}
-
-/// What a worker was busy with, since the measured part began.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Effort {
-    /// The time since then.
-    pub elapsed: Nanos,
-    /// In which it was at work, as [`prony_record::Generator::busy_share`] has it.
-    pub busy: Nanos,
-    /// In which it wanted a core and had none.
-    pub starved: Nanos,
-    /// The CPU time that it used, in user mode and in the kernel.
-    pub cpu: Nanos,
 }
 
 /// One worker's counts so far, warm-up included, and what it lays down for others.
@@ -78,7 +66,7 @@ impl Counter {
             if recorder.has_news() {
                 // Who picks up is done in a moment; what is not laid down now is at the next turn.
                 if let Ok(mut mail) = mail.try_lock() {
-                    mail.put(recorder, || meter.so_far(passed));
+                    mail.put(recorder, || meter.effort(passed));
                 }
             }
         }
@@ -162,9 +150,26 @@ impl Control {
         mails.min().unwrap_or_default()
     }
 
-    /// What each worker was busy with.
+    /// What each worker did in the measured part so far.
     pub fn efforts(&self) -> Vec<Effort> {
         self.mails().map(|mail| mail.effort).collect()
+    }
+
+    /// What already qualifies the figures of the load, of which `info` is what was asked for. It may
+    /// yet change, and the load's end adds what only that shows.
+    pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
+        let all = self.so_far();
+        let Some(span) = all.span else {
+            return Vec::new();
+        };
+        let mut record = Record::build(info.clone(), &all, span, None);
+        if let Some(effort) = self.efforts().into_iter().reduce(Effort::merge) {
+            record.generator.busy_share = effort.busy_share;
+            record.generator.awake_share = effort.awake_share;
+            record.generator.starved_share = effort.starved_share;
+            record.generator.queue_share = effort.queue_share;
+        }
+        findings::of(&record, &[], 0)
     }
 
     fn mails(&self) -> impl Iterator<Item = MutexGuard<'_, Mail>> {

@@ -199,9 +199,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         counter.begin(&mut self.recorder);
         let ended = self.run_to_end(control, counter)?;
         counter.publish(&mut self.recorder, ended, &self.meter);
-        let effort = self.meter.so_far(ended);
         let mut worked = self.finish(ended);
-        counter.finish(&mut worked.recorder, effort);
+        counter.finish(&mut worked.recorder, worked.effort);
         Ok(worked)
     }
 

@@ -28,7 +28,7 @@ pub use document::{
 };
 pub use finding::{Finding, Severity};
 pub use outcome::{Outcome, OutcomeCounts, Party};
-pub use packed::Packed;
+pub use packed::{Implausible, Packed};
 pub use recorder::{Exchange, Handshake, Measured, Recorder};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceTotals, SourceUse, Spread};

@@ -9,8 +9,8 @@ use crate::{Delta, Nanos, Outcome};
 /// A [`Delta`] in as few numbers as it takes. Packed and added up elsewhere it is the same, to the last
 /// bucket.
 ///
-/// Whatever comes from elsewhere may be nonsense: adding it up can give nonsense, but never a panic, nor
-/// more memory than it takes itself.
+/// Whatever comes from elsewhere may be nonsense: [`Packed::add_to`] takes no numbers that no stretch of
+/// a load can have, and no more memory than there is in what came.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Packed {
     span: Option<(u64, u64)>,
@@ -38,8 +38,23 @@ struct PackedSlice {
     times: Vec<(u64, u64)>,
 }
 
+/// A number in a packed delta can't be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Implausible;
+
+impl std::fmt::Display for Implausible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a count of what was recorded is beyond anything that can have happened")
+    }
+}
+
+impl std::error::Error for Implausible {}
+
 /// Half seconds in a week: no series is longer.
 const MOST_SLICES: usize = 2 * 86_400 * 7;
+/// More requests, or bytes, than any stretch of a load can have: thousands of such deltas can still be
+/// added up.
+const MOST: u64 = 1 << 50;
 
 impl Packed {
     /// All of a delta.
@@ -57,15 +72,46 @@ impl Packed {
         }
     }
 
-    /// Adds it to a delta.
-    pub fn add_to(&self, delta: &mut Delta) {
+    /// Adds it to a delta; nothing of it, where a number in it is beyond anything that can have been
+    /// counted.
+    ///
+    /// # Errors
+    ///
+    /// [`Implausible`].
+    pub fn add_to(&self, delta: &mut Delta) -> Result<(), Implausible> {
+        match self.is_plausible() {
+            true => self.add_all_to(delta),
+            false => return Err(Implausible),
+        }
+        Ok(())
+    }
+
+    fn is_plausible(&self) -> bool {
+        let few = |count: &u64| *count < MOST;
+        let few_of_each = |times: &[(u64, u64)]| times.iter().all(|(_, count)| few(count));
+        let last_slice = self.first_slice as usize + self.slices.len();
+        self.counts.iter().all(few)
+            && self.outcomes.iter().all(|(_, count)| few(count))
+            && self.statuses.iter().all(|(_, count)| few(count))
+            && self
+                .times
+                .iter()
+                .all(|times| few_of_each(&times.known) && few_of_each(&times.at_least))
+            && self.slices.iter().all(|slice| {
+                [slice.ok, slice.failed, slice.bytes_in].iter().all(few)
+                    && few_of_each(&slice.times)
+            })
+            && last_slice <= MOST_SLICES
+    }
+
+    fn add_all_to(&self, delta: &mut Delta) {
         if let Some((begin, end)) = self.span {
             let (begin, end) = (Nanos(begin), Nanos(end));
             let before = delta.span.unwrap_or((begin, end));
             delta.span = Some((before.0.min(begin), before.1.max(end)));
         }
         for (count, more) in delta.counts_mut().into_iter().zip(&self.counts) {
-            *count = count.saturating_add(*more);
+            *count += more;
         }
         for &(outcome, more) in &self.outcomes {
             delta.outcomes.add_many(outcome, more);
@@ -76,11 +122,9 @@ impl Packed {
         for (times, more) in delta.all_times_mut().into_iter().zip(&self.times) {
             more.add_to(times);
         }
-        let first = self.first_slice as usize;
-        if first + self.slices.len() <= MOST_SLICES {
-            let slices = self.slices.iter().map(PackedSlice::unpacked).collect();
-            delta.series.merge(&Series::of(first, slices));
-        }
+        let slices = self.slices.iter().map(PackedSlice::unpacked).collect();
+        let series = Series::of(self.first_slice as usize, slices);
+        delta.series.merge(&series);
     }
 }
 
@@ -131,36 +175,52 @@ impl PackedSlice {
 mod tests {
     use super::*;
 
-    #[test]
-    fn nonsense_is_added_up_without_a_panic() {
-        let slice = PackedSlice {
-            ok: u64::MAX,
-            times: vec![(u64::MAX, u64::MAX), (0, 1), (0, u64::MAX)],
-            ..PackedSlice::default()
+    fn refused(change: impl Fn(&mut Packed)) {
+        let mut packed = Packed {
+            times: vec![Times::default(); 8],
+            slices: vec![PackedSlice::default()],
+            ..Packed::default()
         };
-        let mut nonsense = Packed {
+        let mut delta = Delta::default();
+        packed.add_to(&mut delta).unwrap();
+        change(&mut packed);
+        let before = delta.clone();
+        assert_eq!(packed.add_to(&mut delta), Err(Implausible));
+        assert_eq!(delta, before);
+    }
+
+    #[test]
+    fn numbers_that_cannot_be_are_refused_whole() {
+        refused(|it| it.counts = vec![u64::MAX; 30]);
+        refused(|it| it.outcomes = vec![(Outcome::Ok, u64::MAX)]);
+        refused(|it| it.statuses = vec![(200, 1 << 50)]);
+        refused(|it| it.times[7].known = vec![(1, 1), (2, u64::MAX)]);
+        refused(|it| it.times[0].at_least = vec![(1, u64::MAX)]);
+        refused(|it| it.slices[0].bytes_in = u64::MAX);
+        refused(|it| it.slices[0].times = vec![(0, u64::MAX)]);
+        refused(|it| it.first_slice = u32::MAX);
+    }
+
+    #[test]
+    fn what_is_only_odd_is_added_up_without_a_panic() {
+        let odd = Packed {
             span: Some((u64::MAX, 0)),
-            counts: vec![u64::MAX; 30],
-            outcomes: vec![(Outcome::Ok, u64::MAX), (Outcome::Ok, u64::MAX)],
-            statuses: vec![(u16::MAX, u64::MAX), (999, u64::MAX)],
+            counts: vec![1; 30],
+            statuses: vec![(u16::MAX, 1)],
             times: vec![
                 Times {
-                    known: vec![(u64::MAX, u64::MAX), (0, 7)],
-                    at_least: vec![(u64::MAX, u64::MAX), (0, 7)],
+                    known: vec![(u64::MAX, 3), (0, 7), (0, 7)],
+                    at_least: vec![(u64::MAX, 3)],
                 };
                 30
             ],
-            first_slice: 3,
-            slices: vec![slice; 2],
+            ..Packed::default()
         };
         let mut delta = Delta::default();
-        nonsense.add_to(&mut delta);
-        nonsense.add_to(&mut delta);
-        nonsense.first_slice = u32::MAX;
-        nonsense.add_to(&mut delta);
-        assert_eq!(delta.bytes_in, u64::MAX);
+        odd.add_to(&mut delta).unwrap();
+        odd.add_to(&mut delta).unwrap();
         assert_eq!(delta.length(), Nanos::ZERO);
-        assert_eq!(delta.slices().count(), 2);
+        assert_eq!(delta.response_time.count(), 40);
         assert!(delta.response_time.summary().max > 0.0);
     }
 }

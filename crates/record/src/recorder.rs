@@ -502,12 +502,12 @@ mod tests {
                 };
                 let mut each = |recorder: &mut Recorder, now: u64| {
                     // Once as soon as there is something, once rarely.
-                    if recorder.has_news() && now % (1 + worker * 7) == 0 {
+                    if recorder.has_news() && now.is_multiple_of(1 + worker * 7) {
                         recorder.hand_over(&mut into);
                         pieces += 1;
                         if worker < 2 {
                             sum.merge(&into);
-                            send(&into).add_to(&mut unpacked);
+                            send(&into).add_to(&mut unpacked).unwrap();
                             into.clear();
                         }
                     }
@@ -516,7 +516,7 @@ mod tests {
                 recorder.hand_over(&mut into);
                 assert!(!recorder.has_news() && pieces > 1, "{pieces}");
                 sum.merge(&into);
-                send(&into).add_to(&mut unpacked);
+                send(&into).add_to(&mut unpacked).unwrap();
                 whole.merge(recorder.total());
             }
             assert_eq!(sum, whole);

@@ -1,0 +1,362 @@
+//! What was typed, checked as hey checks it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::flags::{Flag, FlagError, Takes, split};
+
+/// A load in hey's terms.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Arguments {
+    pub(super) url: String,
+    /// Ignored where there is a time.
+    pub(super) requests: u64,
+    pub(super) workers: u64,
+    /// Requests a second for each worker.
+    pub(super) rate: Option<f64>,
+    pub(super) time: Option<Duration>,
+    pub(super) csv: bool,
+    pub(super) method: String,
+    /// By their names as Go spells them; Host is not among them.
+    pub(super) headers: BTreeMap<String, String>,
+    pub(super) host: Option<String>,
+    pub(super) body: Option<String>,
+    /// Goes before `body`.
+    pub(super) body_file: Option<PathBuf>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) proxy: Option<String>,
+    pub(super) h2: bool,
+    pub(super) keepalive: bool,
+    pub(super) redirects: bool,
+    /// Worker threads, where a number was typed.
+    pub(super) cores: Option<u64>,
+    pub(super) timeline: Option<PathBuf>,
+    pub(super) progress: bool,
+    /// What hey would pass over in silence.
+    pub(super) notes: Vec<String>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// The usage is wanted, and nothing else.
+    Help,
+    /// A flag can't be read.
+    Flag(String),
+    /// What was typed makes no load; without words where there is no URL.
+    Load(Option<String>),
+}
+
+impl From<FlagError> for Wrong {
+    fn from(error: FlagError) -> Wrong {
+        match error {
+            FlagError::Help => Wrong::Help,
+            FlagError::Wrong(text) => Wrong::Flag(text),
+        }
+    }
+}
+
+fn load(text: impl Into<String>) -> Wrong {
+    Wrong::Load(Some(text.into()))
+}
+
+/// hey's own name, as servers see it.
+const USER_AGENT: &str = "hey/0.0.1";
+
+fn takes(name: &str) -> Option<Takes> {
+    match name {
+        "n" | "c" | "q" | "z" | "o" | "m" | "H" | "h" | "t" | "A" | "d" | "D" | "T" | "U" | "a"
+        | "x" | "host" | "cpus" | "timeline" | "progress" => Some(Takes::Value),
+        "h2" | "disable-compression" | "disable-keepalive" | "disable-redirects" | "more" => {
+            Some(Takes::Nothing)
+        }
+        _ => None,
+    }
+}
+
+/// The flags' values, before they are looked at together.
+struct Typed {
+    n: i64,
+    c: i64,
+    q: f64,
+    z: Option<Duration>,
+    t: i64,
+    cpus: i64,
+    output: String,
+    method: String,
+    header: Vec<String>,
+    old_header: String,
+    accept: String,
+    content_type: String,
+    user_agent: String,
+    auth: String,
+    host: String,
+    body: String,
+    body_file: String,
+    proxy: String,
+    h2: bool,
+    no_compression: bool,
+    no_keepalive: bool,
+    no_redirects: bool,
+    timeline: String,
+    progress: String,
+}
+
+impl Default for Typed {
+    fn default() -> Typed {
+        let none = String::new;
+        Typed {
+            n: 200,
+            c: 50,
+            q: 0.0,
+            z: None,
+            t: 20,
+            cpus: 0,
+            output: none(),
+            method: "GET".to_owned(),
+            header: Vec::new(),
+            old_header: none(),
+            accept: none(),
+            content_type: "text/html".to_owned(),
+            user_agent: none(),
+            auth: none(),
+            host: none(),
+            body: none(),
+            body_file: none(),
+            proxy: none(),
+            h2: false,
+            no_compression: false,
+            no_keepalive: false,
+            no_redirects: false,
+            timeline: none(),
+            progress: "lines".to_owned(),
+        }
+    }
+}
+
+impl Typed {
+    fn set(&mut self, flag: Flag) -> Result<(), FlagError> {
+        match flag.name.as_str() {
+            "n" => self.n = flag.int()?,
+            "c" => self.c = flag.int()?,
+            "q" => self.q = flag.float()?,
+            "z" => self.z = flag.time()?,
+            "t" => self.t = flag.int()?,
+            "cpus" => self.cpus = flag.int()?,
+            "h2" => self.h2 = flag.switch()?,
+            "disable-compression" => self.no_compression = flag.switch()?,
+            "disable-keepalive" => self.no_keepalive = flag.switch()?,
+            "disable-redirects" => self.no_redirects = flag.switch()?,
+            "more" => {
+                flag.switch()?;
+            }
+            "o" => self.output = flag.value,
+            "m" => self.method = flag.value,
+            "H" => self.header.push(flag.value),
+            "h" => self.old_header = flag.value,
+            "A" => self.accept = flag.value,
+            "T" => self.content_type = flag.value,
+            "U" => self.user_agent = flag.value,
+            "a" => self.auth = flag.value,
+            "host" => self.host = flag.value,
+            "d" => self.body = flag.value,
+            "D" => self.body_file = flag.value,
+            "x" => self.proxy = flag.value,
+            "timeline" => self.timeline = flag.value,
+            "progress" => self.progress = flag.value,
+            name => unreachable!("-{name} is not among those that `takes` lets through"),
+        }
+        Ok(())
+    }
+}
+
+impl Arguments {
+    /// Reads them.
+    ///
+    /// # Errors
+    ///
+    /// See [`Wrong`].
+    pub(super) fn read(arguments: &[OsString]) -> Result<Arguments, Wrong> {
+        let (flags, words) = split(arguments, takes)?;
+        let mut typed = Typed::default();
+        for flag in flags {
+            typed.set(flag)?;
+        }
+        let mut words = words.into_iter();
+        let Some(url) = words.next() else {
+            return Err(Wrong::Load(None));
+        };
+        typed.check_counts()?;
+        let csv = match typed.output.as_str() {
+            "" => false,
+            "csv" => true,
+            other => {
+                return Err(load(format!(
+                    "-o {other}: \"csv\" is the only output beside the summary (hey would take it \
+                     for a template of Go's)"
+                )));
+            }
+        };
+        let progress = match typed.progress.as_str() {
+            "lines" => true,
+            "none" => false,
+            other => return Err(load(format!("-progress {other}: use lines or none"))),
+        };
+        let method = match typed.method.to_uppercase() {
+            none if none.is_empty() => "GET".to_owned(),
+            method => method,
+        };
+        let mut notes = Vec::new();
+        let unread: Vec<String> = words.collect();
+        if !unread.is_empty() {
+            notes.push(format!(
+                "what follows the URL is not read, as in hey: {}",
+                unread.join(" ")
+            ));
+        }
+        let headers = typed.headers(&method, &mut notes)?;
+        let some = |text: String| Some(text).filter(|text| !text.is_empty());
+        let whole = |number: i64| u64::try_from(number).ok().filter(|&number| number > 0);
+        Ok(Arguments {
+            url,
+            requests: typed.n.unsigned_abs(),
+            workers: typed.c.unsigned_abs(),
+            rate: Some(typed.q).filter(|&q| q > 0.0),
+            time: typed.z,
+            csv,
+            method,
+            headers,
+            host: some(typed.host),
+            body: some(typed.body),
+            body_file: some(typed.body_file).map(PathBuf::from),
+            timeout: whole(typed.t).map(Duration::from_secs),
+            proxy: some(typed.proxy)
+                .map(|proxy| proxy_address(&proxy))
+                .transpose()?,
+            h2: typed.h2,
+            keepalive: !typed.no_keepalive,
+            redirects: !typed.no_redirects,
+            cores: whole(typed.cpus),
+            timeline: some(typed.timeline).map(PathBuf::from),
+            progress,
+            notes,
+        })
+    }
+}
+
+impl Typed {
+    fn check_counts(&self) -> Result<(), Wrong> {
+        match self.z {
+            Some(_) if self.c <= 0 => Err(load("-c cannot be smaller than 1.")),
+            Some(_) => Ok(()),
+            None if self.n <= 0 || self.c <= 0 => Err(load("-n and -c cannot be smaller than 1.")),
+            None if self.n < self.c => Err(load("-n cannot be less than -c.")),
+            None => Ok(()),
+        }
+    }
+
+    /// What is sent beside Host, Content-Length and Connection.
+    fn headers(
+        &self,
+        method: &str,
+        notes: &mut Vec<String>,
+    ) -> Result<BTreeMap<String, String>, Wrong> {
+        let unreadable = |input: &str| {
+            load(format!(
+                "could not parse the provided input; input = {input}"
+            ))
+        };
+        if !self.old_header.is_empty() {
+            return Err(load("Flag '-h' is deprecated, please use '-H' instead."));
+        }
+        let mut headers = BTreeMap::new();
+        let mut set = |name: &str, value: &str| headers.insert(name.to_owned(), value.to_owned());
+        set("Content-Type", &self.content_type);
+        for typed in &self.header {
+            let (name, value) = header(typed).ok_or_else(|| unreadable(typed))?;
+            match name.as_str() {
+                "Host" => notes.push(format!("-H \"{typed}\" is not sent, as in hey; use -host")),
+                "Content-Length" | "Transfer-Encoding" | "Trailer" => notes.push(format!(
+                    "-H \"{typed}\" is not sent, as in hey: the body says it"
+                )),
+                _ => {
+                    set(&name, value);
+                }
+            }
+        }
+        if !self.accept.is_empty() {
+            set("Accept", &self.accept);
+        }
+        if !self.auth.is_empty() {
+            if !self.auth.contains(':') {
+                return Err(unreadable(&self.auth));
+            }
+            set(
+                "Authorization",
+                &format!("Basic {}", BASE64.encode(&self.auth)),
+            );
+        }
+        let own = match self.user_agent.as_str() {
+            "" => headers.get("User-Agent").cloned().unwrap_or_default(),
+            typed => typed.to_owned(),
+        };
+        let agent = format!("{own} {USER_AGENT}").trim_start().to_owned();
+        headers.insert("User-Agent".to_owned(), agent);
+        // Go's client asks for compression where nothing speaks against it.
+        let named = |name: &str| headers.contains_key(name);
+        if !self.no_compression && !named("Accept-Encoding") && !named("Range") && method != "HEAD"
+        {
+            headers.insert("Accept-Encoding".to_owned(), "gzip".to_owned());
+        }
+        Ok(headers)
+    }
+}
+
+/// A header as typed: its name as Go spells it, and its value.
+fn header(typed: &str) -> Option<(String, &str)> {
+    let (name, value) = typed.split_once(':')?;
+    let value = value.trim_start();
+    let is_named = !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    (is_named && !value.is_empty()).then(|| (canonical(name), value.trim_end()))
+}
+
+/// `x-my-header` as `X-My-Header`.
+fn canonical(name: &str) -> String {
+    let mut begins = true;
+    name.chars()
+        .map(|c| {
+            let c = if begins {
+                c.to_ascii_uppercase()
+            } else {
+                c.to_ascii_lowercase()
+            };
+            begins = c == '-';
+            c
+        })
+        .collect()
+}
+
+/// A proxy without its scheme: `host:port`, or `user:password@host:port`.
+fn proxy_address(typed: &str) -> Result<String, Wrong> {
+    let address = match typed.split_once("://") {
+        Some(("http", address)) => address,
+        Some((scheme, _)) => {
+            return Err(load(format!(
+                "-x {typed}: {scheme} proxies are not spoken; use host:port or http://host:port"
+            )));
+        }
+        None => typed,
+    };
+    Ok(address.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests;

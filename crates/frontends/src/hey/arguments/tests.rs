@@ -1,0 +1,187 @@
+//! Arguments and what is made of them.
+
+use super::*;
+
+fn read(words: &[&str]) -> Result<Arguments, Wrong> {
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    Arguments::read(&words)
+}
+
+fn reads(words: &str) -> Arguments {
+    read(&words.split_whitespace().collect::<Vec<_>>()).unwrap()
+}
+
+fn refused(words: &[&str]) -> String {
+    match read(words) {
+        Err(Wrong::Load(Some(text)) | Wrong::Flag(text)) => text,
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_heys() {
+    let arguments = reads("http://h/");
+    assert_eq!((arguments.requests, arguments.workers), (200, 50));
+    assert_eq!(arguments.timeout, Some(Duration::from_secs(20)));
+    assert_eq!((arguments.rate, arguments.time), (None, None));
+    assert!(arguments.keepalive && arguments.redirects && arguments.progress);
+    assert!(!arguments.h2 && !arguments.csv);
+    let headers: Vec<_> = arguments
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}"))
+        .collect();
+    assert_eq!(
+        headers,
+        [
+            "Accept-Encoding: gzip",
+            "Content-Type: text/html",
+            "User-Agent: hey/0.0.1"
+        ]
+    );
+}
+
+#[test]
+fn every_flag_lands_in_its_place() {
+    let arguments = reads(
+        "-n 30 -c 3 -q 2.5 -o csv -m post -t 7 -d body -D file -x http://p:3128/ -h2 -host other \
+         -disable-compression -disable-keepalive -disable-redirects -cpus 2 -more \
+         -timeline t.json -progress none http://h/",
+    );
+    let expected = Arguments {
+        url: "http://h/".to_owned(),
+        requests: 30,
+        workers: 3,
+        rate: Some(2.5),
+        time: None,
+        csv: true,
+        method: "POST".to_owned(),
+        headers: arguments.headers.clone(),
+        host: Some("other".to_owned()),
+        body: Some("body".to_owned()),
+        body_file: Some(PathBuf::from("file")),
+        timeout: Some(Duration::from_secs(7)),
+        proxy: Some("p:3128".to_owned()),
+        h2: true,
+        keepalive: false,
+        redirects: false,
+        cores: Some(2),
+        timeline: Some(PathBuf::from("t.json")),
+        progress: false,
+        notes: Vec::new(),
+    };
+    assert_eq!(arguments, expected);
+    assert!(!arguments.headers.contains_key("Accept-Encoding"));
+    assert_eq!(
+        reads("-z 3m http://h/").time,
+        Some(Duration::from_secs(180))
+    );
+    assert_eq!(reads("-t 0 http://h/").timeout, None);
+    assert_eq!(reads("-h2=false http://h/").h2, false);
+}
+
+#[test]
+fn headers_replace_each_other_as_in_go() {
+    let arguments = read(&[
+        "-H",
+        "x-a: 1",
+        "-H",
+        "X-A:2 ",
+        "-H",
+        "Content-Type: application/json",
+        "-H",
+        "User-Agent: me",
+        "-A",
+        "text/x",
+        "-a",
+        "user:secret",
+        "http://h/",
+    ])
+    .unwrap();
+    let header = |name: &str| arguments.headers.get(name).map(String::as_str);
+    assert_eq!(header("X-A"), Some("2"));
+    assert_eq!(header("Content-Type"), Some("application/json"));
+    assert_eq!(header("User-Agent"), Some("me hey/0.0.1"));
+    assert_eq!(header("Accept"), Some("text/x"));
+    assert_eq!(header("Authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
+    let agent = reads("-U browser http://h/").headers["User-Agent"].clone();
+    assert_eq!(agent, "browser hey/0.0.1");
+}
+
+#[test]
+fn compression_is_asked_for_where_go_asks() {
+    let asks = |words: &[&str]| {
+        read(words)
+            .unwrap()
+            .headers
+            .get("Accept-Encoding")
+            .is_some_and(|value| value == "gzip")
+    };
+    assert!(asks(&["http://h/"]));
+    assert!(!asks(&["-m", "head", "http://h/"]));
+    assert!(!asks(&["-H", "Range: bytes=0-1", "http://h/"]));
+    assert!(!asks(&["-H", "accept-encoding: br", "http://h/"]));
+}
+
+#[test]
+fn what_go_passes_over_is_told() {
+    let arguments = read(&[
+        "-H",
+        "Host: a",
+        "-H",
+        "Content-Length: 3",
+        "http://h/",
+        "-n",
+        "9",
+    ]);
+    let arguments = arguments.unwrap();
+    assert_eq!(arguments.requests, 200);
+    assert_eq!(arguments.notes.len(), 3, "{:?}", arguments.notes);
+    assert!(!arguments.headers.contains_key("Host"));
+    assert!(!arguments.headers.contains_key("Content-Length"));
+}
+
+#[test]
+fn what_makes_no_load_is_refused_in_heys_words() {
+    for (words, expected) in [
+        (
+            &["-n", "5", "-c", "9", "U"][..],
+            "-n cannot be less than -c.",
+        ),
+        (&["-n", "0", "U"], "-n and -c cannot be smaller than 1."),
+        (
+            &["-z", "1s", "-c", "0", "U"],
+            "-c cannot be smaller than 1.",
+        ),
+        (
+            &["-z", "-1s", "-n", "0", "U"],
+            "-n and -c cannot be smaller than 1.",
+        ),
+        (
+            &["-H", "X", "U"],
+            "could not parse the provided input; input = X",
+        ),
+        (
+            &["-H", "X Y: 1", "U"],
+            "could not parse the provided input; input = X Y: 1",
+        ),
+        (
+            &["-a", "me", "U"],
+            "could not parse the provided input; input = me",
+        ),
+        (
+            &["-h", "X: 1", "U"],
+            "Flag '-h' is deprecated, please use '-H' instead.",
+        ),
+        (&["-foo", "U"], "flag provided but not defined: -foo"),
+    ] {
+        assert_eq!(refused(words), expected);
+    }
+    assert!(refused(&["-o", "xml", "U"]).starts_with("-o xml: "));
+    assert!(refused(&["-x", "socks5://h:1", "U"]).starts_with("-x socks5://h:1: "));
+    assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
+    assert_eq!(read(&["-n", "5"]), Err(Wrong::Load(None)));
+    assert_eq!(read(&["-help"]), Err(Wrong::Help));
+    // With a time the number of requests is nothing.
+    assert!(read(&["-z", "1s", "-n", "0", "U"]).is_ok());
+}

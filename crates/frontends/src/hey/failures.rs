@@ -1,0 +1,142 @@
+//! Failed requests in the words of Go's HTTP client, which scripts around hey look for.
+
+use std::collections::BTreeMap;
+
+use prony_record::Outcome;
+
+use super::watch::Noted;
+
+/// What was asked for, as far as a failure's text tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) url: &'a str,
+    /// `host:port` of a proxy, where there is one.
+    pub(super) proxy: Option<&'a str>,
+}
+
+/// Each kind of failure and how often it was, in the order of the texts.
+pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64> {
+    let mut told = BTreeMap::new();
+    for ((outcome, reason), count) in &noted.failures {
+        let text = format!(
+            "{} {:?}: {}",
+            capitalised(asked.method),
+            asked.url,
+            words(*outcome, reason.as_deref(), asked)
+        );
+        *told.entry(text).or_default() += count;
+    }
+    told
+}
+
+/// `GET` as `Get`.
+fn capitalised(method: &str) -> String {
+    let (first, rest) = method.split_at_checked(1).unwrap_or((method, ""));
+    first.to_owned() + &rest.to_lowercase()
+}
+
+fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
+    let (via, peer) = match asked.proxy {
+        Some(proxy) => ("proxyconnect tcp: ", proxy.to_owned()),
+        None => ("", authority(asked.url)),
+    };
+    let dial = |what: &str| format!("{via}dial tcp {peer}: {what}");
+    let because = reason.unwrap_or("failed");
+    match outcome {
+        Outcome::Dns => dial("lookup: no such host"),
+        Outcome::ConnectRefused => dial("connect: connection refused"),
+        Outcome::ConnectTimeout => {
+            dial("i/o timeout (Client.Timeout exceeded while awaiting headers)")
+        }
+        Outcome::ConnectUnreachable => dial("connect: no route to host"),
+        Outcome::ConnectFailed => dial(&format!("connect: {because}")),
+        Outcome::NoLocalPort => dial("connect: cannot assign requested address"),
+        Outcome::TooManyFiles => dial("socket: too many open files"),
+        Outcome::Tls => format!("tls: {because}"),
+        Outcome::Reset => format!("read tcp {peer}: read: connection reset by peer"),
+        Outcome::ClosedEarly => "EOF".to_owned(),
+        Outcome::Truncated => "unexpected EOF".to_owned(),
+        Outcome::Protocol => format!("malformed HTTP response: {because}"),
+        Outcome::Timeout => "context deadline exceeded (Client.Timeout exceeded while awaiting \
+                             headers)"
+            .to_owned(),
+        Outcome::Unfinished => "net/http: request canceled".to_owned(),
+        // Answers of every kind are successes here, so that these don't happen; their names say
+        // enough.
+        Outcome::Ok
+        | Outcome::UnexpectedStatus
+        | Outcome::UnexpectedSize
+        | Outcome::UnexpectedBody
+        | Outcome::Unstarted => outcome.name().replace('_', " "),
+    }
+}
+
+/// `host:port` of an URL.
+fn authority(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| {
+        !port.is_empty() && port.chars().all(|digit| digit.is_ascii_digit())
+    });
+    match (has_port, scheme) {
+        (true, _) => host.to_owned(),
+        (false, "https") => format!("{host}:443"),
+        (false, _) => format!("{host}:80"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_as_go_tells_them() {
+        let mut noted = Noted::default();
+        noted.failures.insert((Outcome::ConnectRefused, None), 3);
+        noted.failures.insert((Outcome::ClosedEarly, None), 1);
+        let reason = Some("handshake failure".to_owned());
+        noted.failures.insert((Outcome::Tls, reason), 2);
+        let asked = Asked {
+            method: "GET",
+            url: "http://localhost/path",
+            proxy: None,
+        };
+        let told: Vec<_> = failures(&noted, asked).into_iter().collect();
+        let expected = [
+            ("Get \"http://localhost/path\": EOF", 1),
+            (
+                "Get \"http://localhost/path\": dial tcp localhost:80: connect: connection refused",
+                3,
+            ),
+            ("Get \"http://localhost/path\": tls: handshake failure", 2),
+        ];
+        assert_eq!(told, expected.map(|(text, n)| (text.to_owned(), n)));
+        let proxy = Asked {
+            method: "OPTIONS",
+            proxy: Some("p:3128"),
+            ..asked
+        };
+        let text = failures(&noted, proxy).into_keys().last().unwrap();
+        assert!(text.starts_with("Options \""), "{text}");
+        let refused = words(Outcome::ConnectRefused, None, proxy);
+        assert_eq!(
+            refused,
+            "proxyconnect tcp: dial tcp p:3128: connect: connection refused"
+        );
+    }
+
+    #[test]
+    fn an_urls_address_has_a_port() {
+        for (url, expected) in [
+            ("http://h", "h:80"),
+            ("https://h/x?y=:1", "h:443"),
+            ("http://u:p@h:8080/x", "h:8080"),
+            ("http://[::1]/", "[::1]:80"),
+            ("http://[::1]:81/", "[::1]:81"),
+        ] {
+            assert_eq!(authority(url), expected, "{url}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Arguments as Go's flag package reads them: `-n 5`, `-n=5`, `--n=5`; a switch takes a value only
+//! after `=`; the first word that is no flag ends them.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// What a flag takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// The next word, or what follows `=`.
+    Value,
+    /// Nothing, or `=true` and `=false`.
+    Nothing,
+}
+
+/// Why arguments can't be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum FlagError {
+    /// `-help`: no error, the usage is wanted.
+    Help,
+    /// In Go's words.
+    Wrong(String),
+}
+
+/// One flag as it was typed, with a switch's value as `true` or `false`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Flag {
+    /// Its name, without dashes.
+    pub(super) name: String,
+    /// Its value.
+    pub(super) value: String,
+}
+
+/// Splits arguments into flags and the words after them. `takes` knows the flags by name.
+///
+/// # Errors
+///
+/// At the first flag that is unknown, misspelt or lacks its value.
+pub(super) fn split(
+    arguments: &[OsString],
+    takes: impl Fn(&str) -> Option<Takes>,
+) -> Result<(Vec<Flag>, Vec<String>), FlagError> {
+    let wrong = |text: String| Err(FlagError::Wrong(text));
+    let mut words = Vec::new();
+    for argument in arguments {
+        match argument.to_str() {
+            Some(word) => words.push(word),
+            None => return wrong(format!("{argument:?} is not UTF-8")),
+        }
+    }
+    let mut flags = Vec::new();
+    let mut rest = words.into_iter().peekable();
+    while let Some(&word) = rest.peek() {
+        if word.len() < 2 || !word.starts_with('-') {
+            break;
+        }
+        rest.next();
+        if word == "--" {
+            break;
+        }
+        let bare = word.strip_prefix("--").unwrap_or(&word[1..]);
+        if bare.is_empty() || bare.starts_with(['-', '=']) {
+            return wrong(format!("bad flag syntax: {word}"));
+        }
+        let (name, given) = match bare.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (bare, None),
+        };
+        let value = match (takes(name), given) {
+            (None, _) if name == "help" => return Err(FlagError::Help),
+            (None, _) => return wrong(format!("flag provided but not defined: -{name}")),
+            (Some(Takes::Nothing), None) => "true",
+            (Some(_), Some(value)) => value,
+            (Some(Takes::Value), None) => match rest.next() {
+                Some(value) => value,
+                None => return wrong(format!("flag needs an argument: -{name}")),
+            },
+        };
+        flags.push(Flag {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        });
+    }
+    Ok((flags, rest.map(str::to_owned).collect()))
+}
+
+impl Flag {
+    /// As a whole number, in any of Go's spellings: `10`, `0x1F`, `0b101`, `1_000`.
+    pub(super) fn int(&self) -> Result<i64, FlagError> {
+        integer(&self.value).map_err(|why| self.invalid("value", why))
+    }
+
+    /// As a number.
+    pub(super) fn float(&self) -> Result<f64, FlagError> {
+        let parsed = self.value.parse();
+        parsed.map_err(|_| self.invalid("value", PARSE_ERROR))
+    }
+
+    /// As a switch's value.
+    pub(super) fn switch(&self) -> Result<bool, FlagError> {
+        match self.value.as_str() {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+            _ => Err(self.invalid("boolean value", PARSE_ERROR)),
+        }
+    }
+
+    /// As a length of time such as `1h30m` or `1.5s`; none for zero and below.
+    pub(super) fn time(&self) -> Result<Option<Duration>, FlagError> {
+        let unsigned = self.value.trim_start_matches(['+', '-']);
+        let is_negative = self.value.starts_with('-');
+        match (self.value.len() - unsigned.len() < 2)
+            .then(|| duration(unsigned))
+            .flatten()
+        {
+            Some(time) => Ok(Some(time).filter(|time| !time.is_zero() && !is_negative)),
+            None => Err(self.invalid("value", PARSE_ERROR)),
+        }
+    }
+
+    fn invalid(&self, what: &str, why: &str) -> FlagError {
+        let of = if what == "value" { "flag " } else { "" };
+        FlagError::Wrong(format!(
+            "invalid {what} {:?} for {of}-{}: {why}",
+            self.value, self.name
+        ))
+    }
+}
+
+const PARSE_ERROR: &str = "parse error";
+
+fn integer(typed: &str) -> Result<i64, &'static str> {
+    let unsigned = typed.strip_prefix(['+', '-']).unwrap_or(typed);
+    let sign = if typed.starts_with('-') { "-" } else { "" };
+    let lower = unsigned.to_ascii_lowercase();
+    let (radix, digits) = match lower.get(..2) {
+        Some("0x") => (16, &lower[2..]),
+        Some("0o") => (8, &lower[2..]),
+        Some("0b") => (2, &lower[2..]),
+        _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
+        _ => (10, lower.as_str()),
+    };
+    let is_spaced_well = !digits.ends_with('_')
+        && !digits.contains("__")
+        && !(radix == 10 && digits.starts_with('_'));
+    let digits = digits.replace('_', "");
+    let are_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    if !is_spaced_well || !are_digits {
+        return Err(PARSE_ERROR);
+    }
+    i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| "value out of range")
+}
+
+/// A length of time as Go writes it, its sign left out: numbers with their units in a row, or `0`.
+fn duration(typed: &str) -> Option<Duration> {
+    if typed == "0" {
+        return Some(Duration::ZERO);
+    }
+    let mut seconds = 0.0;
+    let mut rest = typed;
+    while !rest.is_empty() {
+        let ends = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..ends].parse().ok()?;
+        rest = &rest[ends..];
+        let ends = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
+        seconds += number
+            * match &rest[..ends] {
+                "ns" => 1e-9,
+                "us" | "µs" | "μs" => 1e-6,
+                "ms" => 1e-3,
+                "s" => 1.0,
+                "m" => 60.0,
+                "h" => 3600.0,
+                _ => return None,
+            };
+        rest = &rest[ends..];
+    }
+    Some(typed)
+        .filter(|typed| !typed.is_empty())
+        .and_then(|_| Duration::try_from_secs_f64(seconds).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(name: &str) -> Option<Takes> {
+        match name {
+            "n" | "z" => Some(Takes::Value),
+            "h2" => Some(Takes::Nothing),
+            _ => None,
+        }
+    }
+
+    fn typed(words: &str) -> Result<(Vec<Flag>, Vec<String>), FlagError> {
+        let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
+        split(&words, known)
+    }
+
+    fn wrong(words: &str) -> String {
+        match typed(words) {
+            Err(FlagError::Wrong(text)) => text,
+            other => panic!("{words}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_flag_and_its_value_are_two_words_or_one() {
+        for words in ["-n 5 U", "-n=5 U", "--n 5 U", "--n=5 U"] {
+            let (flags, rest) = typed(words).unwrap();
+            assert_eq!(
+                (flags[0].name.as_str(), flags[0].value.as_str()),
+                ("n", "5")
+            );
+            assert_eq!(rest, ["U"]);
+        }
+    }
+
+    #[test]
+    fn a_switch_takes_no_word() {
+        let (flags, rest) = typed("-h2 U").unwrap();
+        assert_eq!((flags[0].switch(), rest.len()), (Ok(true), 1));
+        assert_eq!(typed("-h2=F U").unwrap().0[0].switch(), Ok(false));
+    }
+
+    #[test]
+    fn flags_end_at_the_first_word_that_is_none() {
+        assert_eq!(typed("U -n 5").unwrap(), (vec![], owned(&["U", "-n", "5"])));
+        assert_eq!(typed("-- -n").unwrap(), (vec![], owned(&["-n"])));
+        assert_eq!(typed("- -n").unwrap(), (vec![], owned(&["-", "-n"])));
+    }
+
+    fn owned(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn errors_are_in_gos_words() {
+        assert_eq!(wrong("-foo"), "flag provided but not defined: -foo");
+        assert_eq!(wrong("-n"), "flag needs an argument: -n");
+        assert_eq!(wrong("---n"), "bad flag syntax: ---n");
+        assert_eq!(wrong("-=5"), "bad flag syntax: -=5");
+        assert_eq!(typed("--help"), Err(FlagError::Help));
+    }
+
+    fn flag(name: &str, value: &str) -> Flag {
+        Flag {
+            name: name.to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
+    #[test]
+    fn values_are_read_as_go_reads_them() {
+        let int = |value| flag("n", value).int();
+        for (typed, expected) in [
+            ("10", 10),
+            ("-3", -3),
+            ("+3", 3),
+            ("0x1F", 31),
+            ("0b11", 3),
+            ("010", 8),
+            ("1_000", 1000),
+            ("0", 0),
+        ] {
+            assert_eq!(int(typed), Ok(expected), "{typed}");
+        }
+        for typed in ["", "x", "1.5", "1__0", "_1", "1_", "09", "--1"] {
+            let text = format!("invalid value {typed:?} for flag -n: parse error");
+            assert_eq!(int(typed), Err(FlagError::Wrong(text)));
+        }
+        let far = "invalid value \"99999999999999999999\" for flag -n: value out of range";
+        assert_eq!(
+            int("99999999999999999999"),
+            Err(FlagError::Wrong(far.to_owned()))
+        );
+        let text = "invalid boolean value \"maybe\" for -h2: parse error";
+        assert_eq!(
+            flag("h2", "maybe").switch(),
+            Err(FlagError::Wrong(text.to_owned()))
+        );
+    }
+
+    #[test]
+    fn times_need_a_unit() {
+        let time = |value| flag("z", value).time();
+        let seconds = |s| Ok(Some(Duration::from_secs_f64(s)));
+        assert_eq!(time("10s"), seconds(10.0));
+        assert_eq!(time("1m30s"), seconds(90.0));
+        assert_eq!(time("1.5h"), seconds(5400.0));
+        assert_eq!(time("300ms"), seconds(0.3));
+        assert_eq!(time("-5s"), Ok(None));
+        assert_eq!(time("0"), Ok(None));
+        for typed in ["10", "", "s", "5x", "--5s", "1.2.3s"] {
+            let text = format!("invalid value {typed:?} for flag -z: parse error");
+            assert_eq!(time(typed), Err(FlagError::Wrong(text)));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! hey's terms in the engine's.
+
+use std::time::Duration;
+
+use prony_load::quantity::StatusSet;
+use prony_load::{HttpFlag, LoadOptions};
+use prony_record::Nanos;
+
+use super::arguments::Arguments;
+
+/// A load that ends when its users leave has to end some time all the same: in a thousand years.
+const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
+
+/// Go's client follows so many redirects.
+#[allow(dead_code)]
+const REDIRECTS: u64 = 10;
+
+/// Streams that servers grant a connection at the least (RFC 9113 §6.5.2 advises that many).
+const STREAMS: u64 = 100;
+
+/// How requests at once are spread: over connections, and on each of them over streams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Spread {
+    pub(super) connections: u64,
+    pub(super) streams: u64,
+}
+
+impl Spread {
+    /// A connection for each worker.
+    pub(super) fn connections(workers: u64) -> Spread {
+        Spread {
+            connections: workers,
+            streams: 1,
+        }
+    }
+
+    /// As few connections as HTTP/2 will do with.
+    pub(super) fn streams(workers: u64) -> Spread {
+        let connections = workers.div_ceil(STREAMS);
+        Spread {
+            connections,
+            streams: workers.div_ceil(connections),
+        }
+    }
+}
+
+impl Arguments {
+    /// The total rate, where there is one.
+    pub(super) fn total_rate(&self) -> Option<f64> {
+        self.rate.map(|rate| rate * self.workers as f64)
+    }
+
+    /// When no request is begun any more; those under way are waited for.
+    pub(super) fn until(&self) -> Option<Nanos> {
+        self.time.map(Nanos::from)
+    }
+
+    /// How long an open loop's schedule is, in seconds: a load whose last answer came sooner was not
+    /// faster than its rate.
+    pub(super) fn schedule_s(&self) -> f64 {
+        match (self.end(), self.total_rate()) {
+            ((Some(requests), _), Some(rate)) => requests as f64 / rate,
+            _ => 0.0,
+        }
+    }
+
+    /// The load in the engine's terms.
+    pub(super) fn options(&self, spread: Spread) -> LoadOptions {
+        let mut options = LoadOptions::default();
+        options.connections = spread.connections;
+        options.streams = spread.streams;
+        options.rate = self.total_rate();
+        (options.requests, options.duration) = self.end();
+        options.threads = self.cores.map(|cores| cores.min(spread.connections));
+        options.method = self.method.clone();
+        options.header = self.header_lines();
+        match &self.body_file {
+            Some(file) => options.body_file = Some(file.clone()),
+            None => options.body = self.body.clone(),
+        }
+        options.http = match self.h2 && self.is_tls() {
+            true => None,
+            false => Some(HttpFlag::Http11),
+        };
+        options.no_keepalive = !self.keepalive;
+        options.timeout = self.timeout.unwrap_or_default();
+        // hey's time-out is that of the whole request.
+        options.connect_timeout = self.timeout.unwrap_or(NEVER);
+        options.expect_status = StatusSet::all();
+        options.insecure = true;
+        options.sni = self.host_name().filter(|_| self.is_tls());
+        options
+    }
+
+    /// By number, or by time: then an open loop's schedule holds what is due within it, and a closed
+    /// loop's users leave.
+    fn end(&self) -> (Option<u64>, Option<Duration>) {
+        match (self.time, self.total_rate()) {
+            (None, _) => (Some(self.requests), None),
+            (Some(time), Some(rate)) => {
+                let due = (rate * time.as_secs_f64()).ceil().max(1.0);
+                (Some(due as u64), None)
+            }
+            (Some(_), None) => (None, Some(NEVER)),
+        }
+    }
+
+    fn header_lines(&self) -> Vec<String> {
+        let host = self.host.as_ref().map(|host| ("Host", host.as_str()));
+        let others = self
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()));
+        host.into_iter()
+            .chain(others)
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect()
+    }
+
+    /// Whether the URL is one of https.
+    pub(super) fn is_tls(&self) -> bool {
+        self.url
+            .get(..8)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
+    }
+
+    /// The name in `-host`, its port left out.
+    fn host_name(&self) -> Option<String> {
+        let host = self.host.as_deref()?;
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.chars().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
+        Some(name.trim_matches(['[', ']']).to_owned())
+    }
+}

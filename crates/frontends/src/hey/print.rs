@@ -1,0 +1,219 @@
+//! hey's lines out of what was measured.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use prony_record::{Nanos, Slice};
+
+use super::watch::{Noted, Stage};
+
+/// What the lines are made of.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Results {
+    /// From the load's begin to its last request's end, in seconds.
+    pub(super) total_s: f64,
+    pub(super) noted: Noted,
+    /// Response times of the answered requests, ascending, each with its count.
+    pub(super) times: Vec<(Nanos, u64)>,
+    pub(super) statuses: BTreeMap<u16, u64>,
+    /// Those that were not answered, by the reason.
+    pub(super) failures: BTreeMap<String, u64>,
+}
+
+/// How many bars the histogram has beside that of the fastest request.
+const BARS: usize = 10;
+/// The length of the longest bar.
+const LONGEST_BAR: u64 = 40;
+const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
+
+impl Results {
+    /// Answered or not.
+    fn requests(&self) -> u64 {
+        self.noted.answers + self.failures.values().sum::<u64>()
+    }
+
+    /// The summary.
+    pub(super) fn summary(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string doesn't fail.
+        let _ = self.write_summary(&mut out);
+        out
+    }
+
+    fn write_summary(&self, out: &mut String) -> std::fmt::Result {
+        let noted = &self.noted;
+        writeln!(out, "\nSummary:")?;
+        writeln!(out, "  Total:\t{:.4} secs", self.total_s)?;
+        let (fastest, slowest) = (fastest(&noted.response), noted.response.slowest);
+        writeln!(out, "  Slowest:\t{} secs", seconds(slowest))?;
+        writeln!(out, "  Fastest:\t{} secs", seconds(fastest))?;
+        let mean = mean(&noted.response, noted.answers);
+        writeln!(out, "  Average:\t{mean} secs")?;
+        let rate = self.requests() as f64 / self.total_s;
+        writeln!(out, "  Requests/sec:\t{}", number(rate))?;
+        writeln!(out, "  ")?;
+        if let Some(each) = noted.body_bytes.checked_div(noted.answers)
+            && noted.body_bytes > 0
+        {
+            writeln!(out, "  Total data:\t{} bytes", noted.body_bytes)?;
+            writeln!(out, "  Size/request:\t{each} bytes")?;
+        }
+        writeln!(out, "\nResponse time histogram:")?;
+        self.write_histogram(out)?;
+        writeln!(out, "\n\nLatency distribution:")?;
+        if noted.answers > 0 {
+            for percentage in PERCENTAGES {
+                let time = seconds(self.percentile(percentage));
+                writeln!(out, "  {percentage}% in {time} secs")?;
+            }
+        }
+        writeln!(out, "\nDetails (average, fastest, slowest):")?;
+        // The engine hands a request over whole, and the kernel's part of its sending is in the
+        // wait; names are looked up once, before the load.
+        let none = Stage::default();
+        for (name, stage) in [
+            ("DNS+dialup", &noted.dial),
+            ("DNS-lookup", &none),
+            ("req write", &none),
+            ("resp wait", &noted.wait),
+            ("resp read", &noted.read),
+        ] {
+            self.write_stage(out, name, stage)?;
+        }
+        writeln!(out, "\nStatus code distribution:")?;
+        for (status, count) in &self.statuses {
+            writeln!(out, "  [{status}]\t{count} responses")?;
+        }
+        out.push('\n');
+        out.push_str(&self.failures());
+        writeln!(out, "\n")
+    }
+
+    /// The error distribution; nothing where there were none.
+    pub(super) fn failures(&self) -> String {
+        if self.failures.is_empty() {
+            return String::new();
+        }
+        let lines = self.failures.iter();
+        let lines: Vec<_> = lines.map(|(why, n)| format!("  [{n}]\t{why}")).collect();
+        format!("Error distribution:\n{}", lines.join("\n"))
+    }
+
+    fn write_stage(&self, out: &mut String, name: &str, stage: &Stage) -> std::fmt::Result {
+        writeln!(
+            out,
+            "  {name}:\t{} secs, {} secs, {} secs",
+            mean(stage, self.noted.answers),
+            seconds(fastest(stage)),
+            seconds(stage.slowest)
+        )
+    }
+
+    /// The first bar is that of the fastest request, the others part what lies above it evenly.
+    fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
+        if self.noted.answers == 0 {
+            return Ok(());
+        }
+        let response = &self.noted.response;
+        let (fastest, slowest) = (response.fastest, response.slowest);
+        let step = slowest.since(fastest).0 as f64 / BARS as f64;
+        let mark = |bar: usize| fastest.0 as f64 + step * bar as f64;
+        let mut counts = [0u64; BARS + 1];
+        let mut fastest_left = 1;
+        for &(time, count) in &self.times {
+            // A bucket of the distribution is 0.1% wide, and the fastest is one of the first.
+            let first = if fastest == slowest {
+                count
+            } else {
+                fastest_left
+            };
+            fastest_left -= fastest_left.min(first);
+            counts[0] += first;
+            let time = time.max(fastest).min(slowest);
+            let bar = (1..BARS).find(|&bar| time.0 as f64 <= mark(bar));
+            counts[bar.unwrap_or(BARS)] += count - first;
+        }
+        let most = counts.iter().copied().max().unwrap_or(0).max(1);
+        for (bar, &count) in counts.iter().enumerate() {
+            let length = (count * LONGEST_BAR + most / 2) / most;
+            let mark = if bar == BARS {
+                slowest.0 as f64
+            } else {
+                mark(bar)
+            };
+            let bar = "■".repeat(length as usize);
+            writeln!(out, "  {:.3} [{count}]\t|{bar}", mark / 1e9)?;
+        }
+        Ok(())
+    }
+
+    /// The time that so many percent of the answered requests took at most.
+    fn percentile(&self, percentage: u64) -> Nanos {
+        let rank = (self.noted.answers * percentage).div_ceil(100).max(1);
+        let mut seen = 0;
+        let found = self.times.iter().find(|(_, count)| {
+            seen += count;
+            seen >= rank
+        });
+        let response = &self.noted.response;
+        let time = found.map_or(response.slowest, |&(time, _)| time);
+        time.max(response.fastest).min(response.slowest)
+    }
+
+    /// The lines of `-o csv`.
+    pub(super) fn csv(&self) -> String {
+        let mut out = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,\
+                       status-code,offset\n"
+            .to_owned();
+        for row in &self.noted.rows {
+            // Writing to a string doesn't fail.
+            let _ = writeln!(
+                out,
+                "{},{},0.0000,0.0000,{},{},{},{}",
+                seconds(row.response),
+                seconds(row.dial),
+                seconds(row.wait),
+                seconds(row.read),
+                row.status,
+                seconds(row.offset)
+            );
+        }
+        out
+    }
+}
+
+/// `[seconds, completions since the last]` of each half second, from `[0, 0]` on, as JSON.
+pub(super) fn timeline(series: &[Slice]) -> String {
+    let pairs = series
+        .iter()
+        .map(|slice| (slice.t_s, slice.ok + slice.failed));
+    let pairs: Vec<_> = std::iter::once((0.0, 0))
+        .chain(pairs)
+        .map(|(seconds, completions)| format!("[{seconds:.4}, {completions}]"))
+        .collect();
+    format!("[\n{}\n]\n", pairs.join(",\n"))
+}
+
+/// The least of a stage, nothing where there was none.
+fn fastest(stage: &Stage) -> Nanos {
+    stage.fastest.min(stage.slowest)
+}
+
+fn mean(stage: &Stage, requests: u64) -> String {
+    number(stage.mean_s(requests))
+}
+
+fn seconds(time: Nanos) -> String {
+    number(time.as_secs_f64())
+}
+
+/// As hey prints it, which is `%4.4f`.
+fn number(number: f64) -> String {
+    if number.is_nan() {
+        return " NaN".to_owned();
+    }
+    format!("{number:.4}")
+}
+
+#[cfg(test)]
+mod tests;

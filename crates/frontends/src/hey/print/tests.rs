@@ -1,0 +1,154 @@
+//! The lines, from results that are made up.
+
+use prony_record::{Exchange, Outcome};
+
+use super::*;
+
+/// Ten answers of 10, 20, … 100 ms, the first on a new connection.
+fn noted() -> Noted {
+    let mut noted = Noted::default();
+    for n in 1..=10 {
+        let exchange = Exchange {
+            intended: Nanos::from_millis(1000 * n),
+            sent: Nanos::from_millis(1000 * n + 2),
+            first_byte: Some(Nanos::from_millis(1000 * n + 9 * n)),
+            ended: Nanos::from_millis(1000 * n + 10 * n),
+            status: Some(if n < 10 { 200 } else { 404 }),
+            bytes_in: 100,
+            body_bytes_in: 13,
+            bytes_out: 50,
+        };
+        let dial = Nanos::from_millis(if n == 1 { 4 } else { 0 });
+        noted.answer(&exchange, dial, true);
+    }
+    noted
+}
+
+fn results() -> Results {
+    Results {
+        total_s: 11.5,
+        noted: noted(),
+        times: (1..=10).map(|n| (Nanos::from_millis(10 * n), 1)).collect(),
+        statuses: BTreeMap::from([(200, 9), (404, 1)]),
+        failures: BTreeMap::new(),
+    }
+}
+
+#[test]
+fn the_summary_is_heys_to_the_byte() {
+    assert_eq!(results().summary(), include_str!("summary.txt"));
+}
+
+#[test]
+fn failures_stand_at_the_end() {
+    let mut results = results();
+    results.failures.insert("Get \"U\": EOF".to_owned(), 2);
+    let summary = results.summary();
+    let end = "[404]\t1 responses\n\nError distribution:\n  [2]\tGet \"U\": EOF\n\n";
+    assert!(summary.ends_with(end), "{summary}");
+    // They are requests, too: 12 in 11.5 s.
+    assert!(summary.contains("  Requests/sec:\t1.0435\n"), "{summary}");
+    assert!(summary.contains("  Average:\t0.0550 secs\n"), "{summary}");
+}
+
+#[test]
+fn without_an_answer_there_is_no_average() {
+    let mut noted = Noted::default();
+    noted.failures.insert((Outcome::ClosedEarly, None), 3);
+    let results = Results {
+        total_s: 1.5,
+        noted,
+        failures: BTreeMap::from([("EOF".to_owned(), 3)]),
+        ..Results::default()
+    };
+    let summary = results.summary();
+    for lines in [
+        "  Fastest:\t0.0000 secs\n  Average:\t NaN secs\n  Requests/sec:\t2.0000\n  \n\nResponse",
+        "histogram:\n\n\nLatency distribution:\n\nDetails",
+        "  DNS+dialup:\t NaN secs, 0.0000 secs, 0.0000 secs\n",
+        "Status code distribution:\n\nError distribution:\n  [3]\tEOF\n\n",
+    ] {
+        assert!(summary.contains(lines), "{lines:?} in {summary}");
+    }
+}
+
+#[test]
+fn equal_times_are_all_the_fastest() {
+    let mut noted = Noted::default();
+    let exchange = Exchange {
+        intended: Nanos::ZERO,
+        sent: Nanos::ZERO,
+        first_byte: None,
+        ended: Nanos::from_millis(7),
+        status: Some(200),
+        bytes_in: 0,
+        body_bytes_in: 0,
+        bytes_out: 0,
+    };
+    for _ in 0..3 {
+        noted.answer(&exchange, Nanos::ZERO, false);
+    }
+    let results = Results {
+        total_s: 1.0,
+        noted,
+        // As a distribution keeps it: the bucket's upper end.
+        times: vec![(Nanos(7_003_000), 3)],
+        ..Results::default()
+    };
+    let summary = results.summary();
+    assert!(summary.contains("  0.007 [3]\t|■"), "{summary}");
+    assert_eq!(
+        summary.matches("  0.007 [0]\t|\n").count(),
+        BARS,
+        "{summary}"
+    );
+    assert!(summary.contains("  99% in 0.0070 secs\n"), "{summary}");
+    assert!(!summary.contains("Total data"), "{summary}");
+}
+
+#[test]
+fn the_histogram_holds_every_answer() {
+    let mut results = results();
+    // The fastest shares its bucket with four others.
+    results.times[0].1 = 5;
+    results.noted.answers = 14;
+    let summary = results.summary();
+    let lines = summary.lines().filter(|line| line.contains("]\t|"));
+    let count = |line: &str| line[line.find('[')? + 1..line.find(']')?].parse().ok();
+    let counts: Vec<u64> = lines.filter_map(count).collect();
+    assert_eq!(counts[..2], [1, 4]);
+    assert_eq!(counts.iter().sum::<u64>(), 14);
+}
+
+#[test]
+fn csv_has_a_line_for_each_answer() {
+    let csv = results().csv();
+    let lines: Vec<_> = csv.lines().collect();
+    assert_eq!(
+        lines[0],
+        "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,offset"
+    );
+    assert_eq!(
+        lines[1],
+        "0.0100,0.0040,0.0000,0.0000,0.0070,0.0010,200,1.0000"
+    );
+    assert_eq!(
+        lines[10],
+        "0.1000,0.0000,0.0000,0.0000,0.0880,0.0100,404,10.0000"
+    );
+    assert_eq!(lines.len(), 11);
+}
+
+#[test]
+fn the_timeline_begins_at_nothing() {
+    let slice = |t_s, ok, failed| Slice {
+        t_s,
+        ok,
+        failed,
+        bytes_in: 0,
+        p50_us: 0.0,
+        p99_us: 0.0,
+    };
+    let pairs = timeline(&[slice(0.5, 51, 0), slice(0.765, 100, 2)]);
+    assert_eq!(pairs, "[\n[0.0000, 0],\n[0.5000, 51],\n[0.7650, 102]\n]\n");
+}

@@ -1,5 +1,6 @@
 //! What was recorded in one stretch of a load: everything of it that adds up.
 
+use std::fmt;
 use std::ops::AddAssign;
 
 use crate::series::Series;
@@ -203,8 +204,14 @@ pub struct SliceTotals {
 }
 
 /// How often each status came.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Statuses(Box<[u64; STATUSES]>);
+
+impl fmt::Debug for Statuses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
 
 impl Default for Statuses {
     fn default() -> Self {

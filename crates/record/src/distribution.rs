@@ -1,5 +1,7 @@
 //! A distribution of times, in which some are known only to be "at least" so long.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use hdrhistogram::Histogram;
@@ -14,7 +16,7 @@ pub(crate) const LONGEST_NS: u64 = 36_000_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// An HDR histogram of nanoseconds beside one of the values that are lower bounds.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Distribution {
     known: Histogram<u64>,
     censored: Option<Box<Histogram<u64>>>,
@@ -23,6 +25,15 @@ pub struct Distribution {
 impl Default for Distribution {
     fn default() -> Self {
         Distribution::new()
+    }
+}
+
+/// Not its buckets, of which there are tens of thousands.
+impl fmt::Debug for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Distribution");
+        shown.field("count", &self.count());
+        shown.field("summary", &self.summary()).finish()
     }
 }
 
@@ -92,6 +103,13 @@ impl Distribution {
     /// How many of them are lower bounds.
     pub fn censored(&self) -> u64 {
         self.bounds().map_or(0, Histogram::len)
+    }
+
+    /// How many times are at least so long, lower bounds by what was seen of them.
+    pub fn count_from(&self, time: Nanos) -> u64 {
+        let both = [Some(&self.known), self.bounds()];
+        let from = |times: &Histogram<u64>| times.count_between(time.0, LONGEST_NS);
+        both.into_iter().flatten().map(from).sum()
     }
 
     /// Standard deviation over mean, lower bounds left out; zero where there was nothing.
@@ -323,6 +341,14 @@ mod tests {
         assert_eq!(merged.encode(), whole.encode());
         assert_eq!((merged.count(), merged.censored()), (8, 3));
         assert_eq!(merged, whole);
+    }
+
+    #[test]
+    fn long_times_are_counted_with_lower_bounds_among_them() {
+        let times = of(&[10, 2_000, 3_000], &[400, 2_500]);
+        assert_eq!(times.count_from(Nanos(0)), 5);
+        assert_eq!(times.count_from(Nanos(2_000)), 3);
+        assert_eq!(times.count_from(Nanos(9_000)), 0);
     }
 
     #[test]

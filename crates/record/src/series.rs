@@ -47,6 +47,7 @@ impl Series {
     }
 
     pub(crate) fn clear(&mut self) {
+        self.first = 0;
         self.slices.clear();
     }
 

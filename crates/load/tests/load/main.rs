@@ -17,5 +17,7 @@ mod hostile;
 mod limits;
 mod proxied;
 mod requests;
+mod scripts;
 mod sources;
 mod tls;
+mod watched;

@@ -34,7 +34,11 @@ mod limits;
 mod proxied;
 #[path = "../load/requests.rs"]
 mod requests;
+#[path = "../load/scripts.rs"]
+mod scripts;
 #[path = "../load/sources.rs"]
 mod sources;
 #[path = "../load/tls.rs"]
 mod tls;
+#[path = "../load/watched.rs"]
+mod watched;

@@ -117,6 +117,12 @@ pub(crate) fn mean(values: &[f64]) -> f64 {
 /// How far out `|t|` lies that is passed with chance `miss`, for `freedom` ≥ 1 degrees of freedom.
 /// Infinite for a `miss` of zero, zero for one of 1 and above.
 pub fn critical(miss: f64, freedom: u32) -> f64 {
+    critical_between(miss, f64::from(freedom))
+}
+
+/// [`critical`] for degrees of freedom between whole numbers, as two samples of different noise
+/// have them.
+pub(crate) fn critical_between(miss: f64, freedom: f64) -> f64 {
     if miss <= 0.0 {
         return f64::INFINITY;
     }
@@ -131,9 +137,14 @@ pub fn critical(miss: f64, freedom: u32) -> f64 {
 
 /// Chance that t lies above `t` ≥ 0.
 pub(crate) fn upper_tail(t: f64, freedom: u32) -> f64 {
+    upper_tail_between(t, f64::from(freedom))
+}
+
+/// [`upper_tail`] for degrees of freedom between whole numbers.
+pub(crate) fn upper_tail_between(t: f64, freedom: f64) -> f64 {
     student(freedom).map_or(1.0, |student| student.sf(t))
 }
 
-fn student(freedom: u32) -> Option<StudentsT> {
-    StudentsT::new(0.0, 1.0, f64::from(freedom)).ok()
+fn student(freedom: f64) -> Option<StudentsT> {
+    StudentsT::new(0.0, 1.0, freedom).ok()
 }

@@ -5,6 +5,9 @@
 //! summaries, when to look again) and the document `verdict.json`
 //! ([`VerdictDocument`]).
 //!
+//! Two experiments that were made apart are set against one another in [`runs`]; what a result must
+//! not be, as conditions with three answers, is [`gate`].
+//!
 //! Blocks are the only source of uncertainty: nothing here knows the requests inside a trial. It
 //! reads no file, no clock and no randomness; the same input gives the same output. What each
 //! number is, and what it is worth, stands in `docs/measurement.md`.
@@ -16,11 +19,13 @@ mod effects;
 mod estimate;
 mod evaluate;
 mod forecast;
+pub mod gate;
 mod glance;
 mod looks;
 mod metric;
 mod movement;
 mod pairing;
+pub mod runs;
 mod scaling;
 mod sentence;
 mod summary;

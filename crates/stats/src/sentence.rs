@@ -173,7 +173,7 @@ fn undecided(comparison: &Comparison, design: &Design, sharing: usize) -> String
 }
 
 /// "tcp is 3.1% slower than unix", for any metric.
-fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> String {
+pub(crate) fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> String {
     let amount = change.amount();
     let more = if change.mid < 0.0 { "less" } else { "more" };
     let higher = if change.mid < 0.0 { "lower" } else { "higher" };
@@ -212,7 +212,7 @@ fn statement(metric: Metric, name: &str, against: &str, change: &Change) -> Stri
 }
 
 /// "1 block", "8 blocks".
-fn counted(number: u32, noun: &str) -> String {
+pub(crate) fn counted(number: u32, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }

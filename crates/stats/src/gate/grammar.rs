@@ -1,0 +1,573 @@
+//! From what was typed to a gate, or to the place where it can't be read.
+
+use std::fmt;
+
+use prony_record::condition::Sign;
+
+use super::quantity::{self, Quantity};
+use super::{Gate, Limit, Reference, Rule};
+use crate::comparison::Verdict;
+use crate::design::Levels;
+use crate::metric::{Metric, Scale};
+use crate::runs::{Run, RunVariant};
+
+/// What gates may name.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Known {
+    /// The variants that gates are about.
+    pub variants: Vec<RunVariant>,
+    /// The levels that the baseline fixes; empty for loads.
+    pub baseline: Levels,
+    /// What the stored run is called, where there is one.
+    pub stored: Option<String>,
+}
+
+impl Known {
+    fn counterpart(&self, variant: usize) -> Option<usize> {
+        // The rule is one: a run without trials has the same variants.
+        let run = Run {
+            variants: self.variants.clone(),
+            baseline: self.baseline.clone(),
+            ..Run::default()
+        };
+        run.counterpart(variant)
+    }
+
+    /// The names, for whoever typed another one.
+    fn names(&self) -> String {
+        let names: Vec<String> = self
+            .variants
+            .iter()
+            .filter(|variant| !variant.name.is_empty())
+            .map(|variant| quoted(&variant.name))
+            .collect();
+        if names.is_empty() {
+            return "a load has no variants; leave \"of …\" out".to_owned();
+        }
+        let level = self
+            .variants
+            .first()
+            .and_then(|variant| variant.levels.first());
+        let level = level.map_or(String::new(), |(factor, level)| {
+            format!("; {factor}={level} means all that have this level")
+        });
+        format!("the variants are {}{level}", names.join(", "))
+    }
+}
+
+/// A name as it can be typed.
+fn quoted(name: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':');
+    match !name.is_empty() && name.chars().all(plain) {
+        true => name.to_owned(),
+        false => format!("\"{name}\""),
+    }
+}
+
+/// What can't be read, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GateError {
+    typed: String,
+    /// In bytes.
+    from: usize,
+    to: usize,
+    /// What is wrong there, and what is known.
+    pub what: String,
+}
+
+/// The sentence, then the text with the place marked below it.
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let before = self.typed[..self.from].chars().count();
+        let length = self.typed[self.from..self.to].chars().count().max(1);
+        write!(
+            f,
+            "{}\n  {}\n  {}{}",
+            self.what,
+            self.typed,
+            " ".repeat(before),
+            "^".repeat(length)
+        )
+    }
+}
+
+impl std::error::Error for GateError {}
+
+pub(super) fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
+    let mut reader = Reader {
+        typed,
+        at: 0,
+        known,
+    };
+    reader.space();
+    let start = reader.at;
+    let word = reader.word();
+    if word.is_empty() {
+        return Err(reader.wrong(
+            start..reader.typed.len(),
+            "a metric, a sign and a limit are needed, such as 'p99 of new > baseline + 5%', \
+             'failed > 0.1%' or 'verdict is slower'",
+        ));
+    }
+    let (subjects, rule) = match word {
+        "verdict" => reader.verdict()?,
+        name => {
+            let quantity = Quantity::parse(name)
+                .map_err(|error| reader.wrong(start..start + name.len(), &error))?;
+            reader.figure(quantity)?
+        }
+    };
+    Ok(Gate {
+        typed: typed.trim().to_owned(),
+        subjects,
+        rule,
+    })
+}
+
+/// A subject, and where it was typed.
+struct Subject {
+    variants: Vec<usize>,
+    from: usize,
+    to: usize,
+    /// Whether it was typed at all.
+    is_named: bool,
+}
+
+struct Reader<'a> {
+    typed: &'a str,
+    at: usize,
+    known: &'a Known,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.typed[self.at..]
+    }
+
+    fn space(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// Letters, digits, points and underscores.
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+        let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// Takes this word if it is the next one.
+    fn takes(&mut self, wanted: &str) -> bool {
+        self.space();
+        let before = self.at;
+        if self.word() == wanted {
+            self.space();
+            return true;
+        }
+        self.at = before;
+        false
+    }
+
+    fn wrong(&self, place: std::ops::Range<usize>, what: &str) -> GateError {
+        GateError {
+            typed: self.typed.to_owned(),
+            from: place.start,
+            to: place.end,
+            what: what.to_owned(),
+        }
+    }
+
+    /// What stands from here to the next space.
+    fn here(&self) -> std::ops::Range<usize> {
+        let rest = self.rest();
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        self.at..self.at + end
+    }
+
+    /// After `verdict`.
+    fn verdict(&mut self) -> Result<(Vec<usize>, Rule), GateError> {
+        let mut metric = None;
+        if self.takes("on") {
+            let start = self.at;
+            let name = self.word();
+            metric = quantity::metric(name);
+            if metric.is_none() {
+                let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
+                let what = format!(
+                    "there is no metric \"{name}\"; verdicts are on rate, p50, p99 or the plan's \
+                     metrics: {}",
+                    names.join(", ")
+                );
+                return Err(self.wrong(start..self.at.max(start + name.len()), &what));
+            }
+        }
+        let subject = self.of()?;
+        if !self.takes("is") {
+            return Err(self.wrong(
+                self.here(),
+                "\"is\" is missing, as in 'verdict of new is slower'",
+            ));
+        }
+        let is = !self.takes("not");
+        let mut wanted = Vec::new();
+        loop {
+            let start = self.at;
+            let word = self.word();
+            wanted.push(match word {
+                "faster" => Verdict::Faster,
+                "slower" => Verdict::Slower,
+                "equivalent" => Verdict::Equivalent,
+                "undecided" => Verdict::Undecided,
+                "withheld" => Verdict::Withheld,
+                _ => {
+                    let what = format!(
+                        "\"{word}\" is no verdict; they are faster, slower, equivalent, undecided \
+                         and withheld"
+                    );
+                    return Err(self.wrong(start..self.at, &what));
+                }
+            });
+            if !self.takes("or") {
+                break;
+            }
+        }
+        self.end()?;
+        Ok((subject.variants, Rule::Verdict { metric, wanted, is }))
+    }
+
+    /// After the name of a quantity.
+    fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, Rule), GateError> {
+        let subject = self.of()?;
+        self.space();
+        let Some((sign, rest)) = Sign::split(self.rest()) else {
+            let what = "a sign is needed here: >, >=, < or <=";
+            return Err(self.wrong(self.here(), what));
+        };
+        self.at = self.typed.len() - rest.len();
+        self.space();
+        let limit = self.limit(&quantity, &subject)?;
+        let subjects = self.concerned(subject, limit)?;
+        let rule = Rule::Figure {
+            quantity,
+            sign,
+            limit,
+        };
+        Ok((subjects, rule))
+    }
+
+    /// `of …`, or every variant.
+    fn of(&mut self) -> Result<Subject, GateError> {
+        if !self.takes("of") {
+            return Ok(Subject {
+                variants: (0..self.known.variants.len()).collect(),
+                from: self.at,
+                to: self.at,
+                is_named: false,
+            });
+        }
+        let from = self.at;
+        let variants = self.subject()?;
+        Ok(Subject {
+            variants,
+            from,
+            to: self.at,
+            is_named: true,
+        })
+    }
+
+    fn subject(&mut self) -> Result<Vec<usize>, GateError> {
+        let start = self.at;
+        if let Some(variants) = self.name()? {
+            return Ok(variants);
+        }
+        let all = 0..self.known.variants.len();
+        let word = self.word();
+        match word {
+            "any" => return Ok(all.collect()),
+            "new" if self.known.stored.is_some() => return Ok(all.collect()),
+            "baseline" if !self.known.baseline.is_empty() => {
+                let own = |&variant: &usize| self.known.counterpart(variant) == Some(variant);
+                return Ok(all.filter(own).collect());
+            }
+            _ => {}
+        }
+        self.at = start;
+        if let Some(variants) = self.levels()? {
+            return Ok(variants);
+        }
+        let place = self.here();
+        let name = &self.typed[place.clone()];
+        let what = format!("there is no variant \"{name}\"; {}", self.known.names());
+        Err(self.wrong(place, &what))
+    }
+
+    /// A variant by its name: in quotes, or the longest name that stands here.
+    fn name(&mut self) -> Result<Option<Vec<usize>>, GateError> {
+        let rest = self.rest();
+        let start = self.at;
+        let variants = self.known.variants.iter();
+        if let Some(inner) = rest.strip_prefix('"') {
+            let Some(end) = inner.find('"') else {
+                return Err(self.wrong(start..self.typed.len(), "the closing quote is missing"));
+            };
+            let name = &inner[..end];
+            let places: Vec<usize> = variants
+                .enumerate()
+                .filter(|(_, variant)| variant.name == name)
+                .map(|(place, _)| place)
+                .collect();
+            self.at += end + 2;
+            if places.is_empty() {
+                let what = format!("there is no variant \"{name}\"; {}", self.known.names());
+                return Err(self.wrong(start..self.at, &what));
+            }
+            return Ok(Some(places));
+        }
+        let longest = variants
+            .enumerate()
+            .filter(|(_, variant)| stands(rest, &variant.name))
+            .max_by_key(|(_, variant)| variant.name.len());
+        Ok(longest.map(|(place, variant)| {
+            self.at += variant.name.len();
+            vec![place]
+        }))
+    }
+
+    /// `socket=tcp`, or several with commas between.
+    fn levels(&mut self) -> Result<Option<Vec<usize>>, GateError> {
+        let known = self.known;
+        let mut kept: Vec<usize> = (0..known.variants.len()).collect();
+        let mut any = false;
+        loop {
+            let start = self.at;
+            let rest = self.rest();
+            let factors = known.variants.first().into_iter();
+            let mut factors = factors.flat_map(|variant| variant.levels.keys());
+            let Some(factor) = factors.find(|factor| {
+                let after = rest.strip_prefix(factor.as_str());
+                after.is_some_and(|after| after.trim_start().starts_with('='))
+            }) else {
+                return match any {
+                    true => Err(self.wrong(self.here(), "a factor's name and a level are needed")),
+                    false => Ok(None),
+                };
+            };
+            self.at += rest.find('=').unwrap_or(0) + 1;
+            self.space();
+            let rest = self.rest();
+            let levels = known.variants.iter();
+            let mut levels: Vec<&str> = levels
+                .filter_map(|variant| variant.levels.get(factor).map(String::as_str))
+                .collect();
+            levels.dedup();
+            let longest = levels
+                .iter()
+                .filter(|level| stands(rest, level))
+                .max_by_key(|level| level.len());
+            let Some(level) = longest else {
+                let what = format!(
+                    "factor \"{factor}\" has no such level; it has {}",
+                    levels.join(", ")
+                );
+                return Err(self.wrong(start..self.here().end, &what));
+            };
+            self.at += level.len();
+            kept.retain(|&place| {
+                known.variants[place].levels.get(factor).map(String::as_str) == Some(*level)
+            });
+            any = true;
+            let after = self.rest().trim_start();
+            if !after.starts_with(',') {
+                break;
+            }
+            self.at = self.typed.len() - after.len() + 1;
+            self.space();
+        }
+        Ok(Some(kept))
+    }
+
+    fn limit(&mut self, quantity: &Quantity, subject: &Subject) -> Result<Limit, GateError> {
+        let start = self.at;
+        let text = self.rest().trim_end();
+        if text.is_empty() {
+            return Err(self.wrong(start..self.typed.len(), "a limit is needed here"));
+        }
+        let compact: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        let fixed = match quantity.value(&compact) {
+            Ok((value, is_share)) => return Ok(Limit::Fixed { value, is_share }),
+            Err(error) => error,
+        };
+        let factor = self.factor(start)?;
+        let Some(to) = self.reference(subject)? else {
+            let end = start + text.len();
+            // Whoever typed a digit meant a value.
+            let what = match text.starts_with(|c: char| c.is_ascii_digit()) {
+                true => fixed,
+                false => format!(
+                    "{fixed}, nor anything to compare with: baseline{}; {}",
+                    match &self.known.stored {
+                        Some(label) => format!(", stored ({label})"),
+                        None => String::new(),
+                    },
+                    self.known.names()
+                ),
+            };
+            return Err(self.wrong(start..end, &what));
+        };
+        let (factor, shift) = self.shift(quantity, factor)?;
+        self.end()?;
+        Ok(Limit::Relative { to, factor, shift })
+    }
+
+    /// `0.95 `, `0.95 * `, `95% of ` before a reference.
+    fn factor(&mut self, start: usize) -> Result<f64, GateError> {
+        let rest = self.rest();
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
+        if end == 0 {
+            return Ok(1.0);
+        }
+        let number = rest[..end]
+            .parse::<f64>()
+            .ok()
+            .filter(|number| *number > 0.0);
+        let Some(mut factor) = number else {
+            return Err(self.wrong(start..start + end, "a factor must be above 0"));
+        };
+        self.at += end;
+        if self.rest().starts_with('%') {
+            self.at += 1;
+            factor /= 100.0;
+            self.takes("of");
+        }
+        self.space();
+        if let Some(rest) = self.rest().strip_prefix(['*', '×']) {
+            self.at = self.typed.len() - rest.len();
+            self.space();
+        }
+        Ok(factor)
+    }
+
+    fn reference(&mut self, subject: &Subject) -> Result<Option<Reference>, GateError> {
+        let start = self.at;
+        let by_name = self.name()?;
+        if let Some(&[place]) = by_name.as_deref() {
+            if subject.is_named && subject.variants == [place] {
+                return Err(self.wrong(start..self.at, "that is the variant itself"));
+            }
+            return Ok(Some(Reference::Variant(place)));
+        }
+        let word = self.word();
+        let stored = self.known.stored.as_deref();
+        match word {
+            "baseline" if !self.known.baseline.is_empty() => return Ok(Some(Reference::Baseline)),
+            // Loads have no baseline of their own: it is what they are held against.
+            "baseline" | "stored" if stored.is_some() => return Ok(Some(Reference::Stored)),
+            "baseline" => {
+                let what = "a load alone has no baseline (name another with --against)";
+                return Err(self.wrong(start..self.at, what));
+            }
+            "stored" => {
+                let what = "nothing is stored to compare with (add --against DIR)";
+                return Err(self.wrong(start..self.at, what));
+            }
+            word if stored == Some(word) && !word.is_empty() => {
+                return Ok(Some(Reference::Stored));
+            }
+            _ => {}
+        }
+        self.at = start;
+        Ok(match self.levels()?.as_deref() {
+            Some(&[place]) => Some(Reference::Variant(place)),
+            Some(_) => {
+                let what = "several variants have this level; name one to compare with";
+                return Err(self.wrong(start..self.at, what));
+            }
+            None => None,
+        })
+    }
+
+    /// ` + 5%`, ` - 3ms` after a reference: the factor with a percentage in it, and the rest.
+    fn shift(&mut self, quantity: &Quantity, factor: f64) -> Result<(f64, f64), GateError> {
+        self.space();
+        let rest = self.rest();
+        let sign = match rest.chars().next() {
+            Some('+') => 1.0,
+            Some('-' | '−') => -1.0,
+            _ => return Ok((factor, 0.0)),
+        };
+        let mark = rest.chars().next().map_or(0, char::len_utf8);
+        self.at += mark;
+        self.space();
+        let place = self.at..self.typed.trim_end().len();
+        let text: String = self.rest().chars().filter(|c| !c.is_whitespace()).collect();
+        self.at = self.typed.len();
+        // Of what may be zero a percentage says little: there it is percentage points.
+        if quantity.scale() == Scale::Ratio
+            && let Some(percent) = text.strip_suffix('%')
+        {
+            let percent = percent
+                .parse::<f64>()
+                .ok()
+                .filter(|p| *p >= 0.0 && p.is_finite());
+            let grown = percent.map(|percent| factor * (1.0 + sign * percent / 100.0));
+            return match grown.filter(|grown| *grown > 0.0) {
+                Some(grown) => Ok((grown, 0.0)),
+                None => Err(self.wrong(place, "a percentage is needed here, and less than all")),
+            };
+        }
+        match quantity.value(&text) {
+            Ok((value, _)) => Ok((factor, sign * value)),
+            Err(error) => Err(self.wrong(place, &error)),
+        }
+    }
+
+    /// The variants that a limit can concern: none is compared with itself, or with a baseline that
+    /// it doesn't have.
+    fn concerned(&self, subject: Subject, limit: Limit) -> Result<Vec<usize>, GateError> {
+        let Limit::Relative { to, .. } = limit else {
+            return Ok(subject.variants);
+        };
+        let has_other = |variant: usize| match to {
+            Reference::Stored => true,
+            Reference::Variant(other) => variant != other,
+            Reference::Baseline => self
+                .known
+                .counterpart(variant)
+                .is_some_and(|against| against != variant),
+        };
+        let kept: Vec<usize> = subject
+            .variants
+            .into_iter()
+            .filter(|&v| has_other(v))
+            .collect();
+        match kept.is_empty() {
+            true => {
+                let what = "there is nothing else to compare this with; it is its own baseline, or \
+                            has none";
+                Err(self.wrong(subject.from..subject.to, what))
+            }
+            false => Ok(kept),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), GateError> {
+        self.space();
+        match self.rest().is_empty() {
+            true => Ok(()),
+            false => Err(self.wrong(self.at..self.typed.len(), "nothing more is expected here")),
+        }
+    }
+}
+
+/// Whether `rest` begins with `name`, and not with a longer word.
+fn stands(rest: &str, name: &str) -> bool {
+    let Some(after) = rest.strip_prefix(name) else {
+        return false;
+    };
+    let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '=');
+    !name.is_empty() && !after.starts_with(is_part)
+}

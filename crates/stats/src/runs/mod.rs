@@ -1,0 +1,433 @@
+//! Two runs of the same variants against one another: another day, another build, another machine.
+//!
+//! Enters: two [`Run`]s, each with one number for each metric, block and variant. Leaves: for each
+//! variant that both have, how the new one compares with the old one. No block belongs to both, so
+//! nothing can be paired: two samples on the scale in which blocks are averaged, Welch's t, and
+//! Holm's steps over the family. What drifts between the runs is in no interval.
+
+mod document;
+mod sentence;
+mod welch;
+
+use crate::comparison::{Effect, Verdict};
+use crate::design::{LEAST_BLOCKS, Levels};
+use crate::estimate::{Interval, mean};
+use crate::evaluate::equivalence;
+use crate::gate::Ruling;
+use crate::metric::{Direction, Metric, Scale};
+use crate::trials::Values;
+
+pub use document::{
+    Between, Difference, DifferencePart, RUNS_SCHEMA, Relative, RunAbout, RunFinding, RunsAbout,
+    RunsDocument,
+};
+pub(crate) use welch::Gap;
+
+/// Chance that an interval misses, and that any verdict of the family is a false alarm.
+const MISS: f64 = 0.05;
+
+/// One run: an experiment, or loads that were made alike.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Run {
+    /// Its variants.
+    pub variants: Vec<RunVariant>,
+    /// The levels that its baseline fixes; empty for loads.
+    pub baseline: Levels,
+    /// What it counts as no difference, as a share.
+    pub margin: f64,
+    /// The metrics that it was judged on.
+    pub family: Vec<Metric>,
+    /// The trials of its complete blocks.
+    pub trials: Vec<Observed>,
+    /// What the run itself could not carry a verdict on.
+    pub doubts: Vec<Doubt>,
+}
+
+/// One variant of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunVariant {
+    /// What sentences call it.
+    pub name: String,
+    /// Its levels; empty for a load.
+    pub levels: Levels,
+}
+
+/// What one trial measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// Its block.
+    pub block: u32,
+    /// Its variant's place.
+    pub variant: usize,
+    /// By metric.
+    pub values: Values,
+}
+
+/// A metric on which a run's own verdict was withheld.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Doubt {
+    /// The variant's place.
+    pub variant: usize,
+    /// The metric.
+    pub metric: Metric,
+    /// Why, as the end of a sentence.
+    pub reason: String,
+}
+
+impl Run {
+    /// The variant's place in [`Run::variants`] to which `variant` is compared within this run.
+    pub(crate) fn counterpart(&self, variant: usize) -> Option<usize> {
+        let mut wanted = self.variants.get(variant)?.levels.clone();
+        if self.baseline.is_empty() {
+            return None;
+        }
+        for (factor, level) in &self.baseline {
+            wanted.insert(factor.clone(), level.clone());
+        }
+        self.variants
+            .iter()
+            .position(|other| other.levels == wanted)
+    }
+
+    /// The same variant in another run: the one of the same levels, or of the same name. Where both
+    /// have but one it is that one, whatever it is called.
+    pub(crate) fn same_in(&self, variant: usize, other: &Run) -> Option<usize> {
+        let wanted = self.variants.get(variant)?;
+        let mut others = other.variants.iter();
+        let by_levels = others
+            .position(|one| !wanted.levels.is_empty() && one.levels == wanted.levels)
+            .or_else(|| {
+                other
+                    .variants
+                    .iter()
+                    .position(|one| one.name == wanted.name)
+            });
+        let only = (self.variants.len() == 1 && other.variants.len() == 1).then_some(0);
+        by_levels.or(only)
+    }
+
+    /// A metric of a variant in each of its trials, on the averaging scale, by block; none where it
+    /// was not measured or can't be compared.
+    fn averaged(&self, variant: usize, metric: Metric) -> Vec<(u32, Option<f64>)> {
+        let mut trials: Vec<&Observed> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.variant == variant)
+            .collect();
+        trials.sort_by_key(|trial| trial.block);
+        trials
+            .into_iter()
+            .map(|trial| {
+                let value = trial.values.get(&metric).copied();
+                let value = value.filter(|&value| metric.admits(value));
+                let averaged = value.map(|value| match metric.scale() {
+                    Scale::Ratio => value.ln(),
+                    Scale::Difference => value,
+                });
+                (trial.block, averaged)
+            })
+            .collect()
+    }
+
+    fn doubt(&self, variant: usize, metric: Metric) -> Option<&str> {
+        let mut doubts = self.doubts.iter();
+        doubts
+            .find(|doubt| doubt.variant == variant && doubt.metric == metric)
+            .map(|doubt| doubt.reason.as_str())
+    }
+}
+
+/// Compares `new` with `old`. `margin` takes the place of the new one's.
+pub fn compare(about: RunsAbout, old: &Run, new: &Run, margin: Option<f64>) -> RunsDocument {
+    let margin = margin.unwrap_or(new.margin);
+    let pairs: Vec<(usize, usize)> = (0..new.variants.len())
+        .filter_map(|variant| Some((new.same_in(variant, old)?, variant)))
+        .collect();
+    let sides = Sides {
+        old,
+        new,
+        about: &about,
+        margin,
+    };
+    let family = family(old, new);
+    let mut judged: Vec<Judged> = pairs
+        .iter()
+        .flat_map(|&pair| family.iter().map(move |&metric| (pair, metric)))
+        .map(|(pair, metric)| sides.measure(pair, metric))
+        .collect();
+    holm(&mut judged);
+    let comparisons: Vec<Between> = judged.iter().map(|one| sides.verdict(one)).collect();
+    let others = Metric::ALL.iter().filter(|metric| !family.contains(metric));
+    let others: Vec<Metric> = others.copied().collect();
+    let described = pairs
+        .iter()
+        .flat_map(|&pair| others.iter().map(move |&metric| (pair, metric)))
+        .filter_map(|(pair, metric)| sides.description(&sides.measure(pair, metric)))
+        .collect();
+    let relative = pairs
+        .iter()
+        .flat_map(|&pair| family.iter().map(move |&metric| (pair, metric)))
+        .filter_map(|(pair, metric)| sides.relative(pair, metric))
+        .collect();
+    let names = |run: &Run, has: &dyn Fn(usize) -> bool| -> Vec<String> {
+        let places = (0..run.variants.len()).filter(|&place| !has(place));
+        places
+            .map(|place| run.variants[place].name.clone())
+            .collect()
+    };
+    RunsDocument {
+        schema: RUNS_SCHEMA.to_owned(),
+        margin,
+        only_old: names(old, &|place| pairs.iter().any(|pair| pair.0 == place)),
+        only_new: names(new, &|place| pairs.iter().any(|pair| pair.1 == place)),
+        comparisons,
+        described,
+        relative,
+        gates: Vec::new(),
+        old: about.old,
+        new: about.new,
+        differences: about.differences,
+        findings: about.findings,
+    }
+}
+
+/// What both runs are judged on: what either was, where more or less of it is better.
+fn family(old: &Run, new: &Run) -> Vec<Metric> {
+    let mut family: Vec<Metric> = Vec::new();
+    for &metric in new.family.iter().chain(&old.family) {
+        if !family.contains(&metric) && metric.direction() != Direction::Neither {
+            family.push(metric);
+        }
+    }
+    family
+}
+
+/// One variant on one metric, measured in both.
+struct Judged {
+    pair: (usize, usize),
+    metric: Metric,
+    old: Vec<(u32, Option<f64>)>,
+    new: Vec<(u32, Option<f64>)>,
+    gap: Option<Gap>,
+    rejected: bool,
+}
+
+impl Judged {
+    fn means(&self) -> (Option<f64>, Option<f64>) {
+        let of = |values: &[(u32, Option<f64>)]| {
+            let values: Vec<f64> = values.iter().filter_map(|(_, value)| *value).collect();
+            (!values.is_empty()).then(|| mean(&values))
+        };
+        (of(&self.old), of(&self.new))
+    }
+
+    fn effect(&self) -> Effect {
+        let mean = match self.means() {
+            (Some(old), Some(new)) => Some(new - old),
+            _ => None,
+        };
+        Effect::on(self.metric.scale(), mean, self.interval())
+    }
+
+    fn interval(&self) -> Option<Interval> {
+        self.gap.map(|gap| gap.interval(MISS))
+    }
+}
+
+/// Holm's steps over all that have a p-value; those without one (too few blocks) count too, as
+/// nobody knew beforehand.
+fn holm(judged: &mut [Judged]) {
+    let mut open = judged.len();
+    let mut order: Vec<usize> = (0..judged.len()).collect();
+    let p = |one: &Judged| one.gap.map_or(1.0, |gap| gap.p_value());
+    order.sort_by(|&a, &b| p(&judged[a]).total_cmp(&p(&judged[b])));
+    for place in order {
+        if p(&judged[place]) > MISS / open as f64 {
+            return;
+        }
+        judged[place].rejected = judged[place].gap.is_some();
+        open -= 1;
+    }
+}
+
+/// The two runs and what they are called.
+struct Sides<'a> {
+    old: &'a Run,
+    new: &'a Run,
+    about: &'a RunsAbout,
+    margin: f64,
+}
+
+impl Sides<'_> {
+    fn measure(&self, pair: (usize, usize), metric: Metric) -> Judged {
+        let (old, new) = (
+            self.old.averaged(pair.0, metric),
+            self.new.averaged(pair.1, metric),
+        );
+        // A trial that gave nothing is no reason to leave out just that one.
+        let whole = |values: &[(u32, Option<f64>)]| -> Option<Vec<f64>> {
+            values.iter().map(|(_, value)| *value).collect()
+        };
+        let gap = whole(&old)
+            .zip(whole(&new))
+            .and_then(|(old, new)| Gap::between(&old, &new));
+        Judged {
+            pair,
+            metric,
+            old,
+            new,
+            gap,
+            rejected: false,
+        }
+    }
+
+    fn between(&self, one: &Judged) -> Between {
+        let back = |value: Option<f64>| {
+            value.map(|value| match one.metric.scale() {
+                Scale::Ratio => value.exp(),
+                Scale::Difference => value,
+            })
+        };
+        let counted = |values: &[(u32, Option<f64>)]| {
+            let counted = values.iter().filter(|(_, value)| value.is_some()).count();
+            u32::try_from(counted).unwrap_or(u32::MAX)
+        };
+        let (old, new) = one.means();
+        let variant = &self.new.variants[one.pair.1];
+        Between {
+            levels: variant.levels.clone(),
+            name: variant.name.clone(),
+            metric: one.metric,
+            effect: one.effect(),
+            old: back(old),
+            new: back(new),
+            old_trials: counted(&one.old),
+            new_trials: counted(&one.new),
+            verdict: None,
+            regression: None,
+            text: String::new(),
+        }
+    }
+
+    fn verdict(&self, one: &Judged) -> Between {
+        let mut between = self.between(one);
+        if let Some(reason) = self.withheld(one) {
+            between.verdict = Some(Verdict::Withheld);
+            between.regression = Some(Ruling::Unclear);
+            between.text = sentence::withheld(&between, self.about, &reason);
+            return between;
+        }
+        let margin = equivalence(one.metric, self.margin);
+        let verdict = match (one.interval(), one.gap) {
+            (Some(interval), _) if interval.within(&margin) => Verdict::Equivalent,
+            (Some(_), Some(gap)) if one.rejected => {
+                match (gap.mean > 0.0, one.metric.direction()) {
+                    (true, Direction::Higher) | (false, Direction::Lower) => Verdict::Faster,
+                    _ => Verdict::Slower,
+                }
+            }
+            _ => Verdict::Undecided,
+        };
+        between.verdict = Some(verdict);
+        between.regression = one
+            .interval()
+            .map(|interval| regression(one, interval, margin));
+        between.text = sentence::verdict(&between, verdict, self.about, self.margin);
+        between
+    }
+
+    /// Why there can be no verdict; the end of a sentence.
+    fn withheld(&self, one: &Judged) -> Option<String> {
+        let sides = [
+            (self.old, one.pair.0, &one.old, &self.about.old),
+            (self.new, one.pair.1, &one.new, &self.about.new),
+        ];
+        for (run, variant, _, about) in sides {
+            if let Some(reason) = run.doubt(variant, one.metric) {
+                return Some(format!("in {}, {reason}", about.label));
+            }
+        }
+        for (_, _, values, about) in sides {
+            let lacking: Vec<String> = values
+                .iter()
+                .filter(|(_, value)| value.is_none())
+                .map(|(block, _)| block.to_string())
+                .collect();
+            if !lacking.is_empty() {
+                return Some(format!(
+                    "{} has no {} in {} {} (zero, or not measured)",
+                    about.label,
+                    one.metric.noun(),
+                    about.unit,
+                    lacking.join(", ")
+                ));
+            }
+        }
+        let few = |values: &[(u32, Option<f64>)]| values.len() < LEAST_BLOCKS as usize;
+        (few(&one.old) || few(&one.new))
+            .then(|| sentence::too_few(self.about, one.old.len(), one.new.len()))
+    }
+
+    fn description(&self, one: &Judged) -> Option<Between> {
+        let mut between = self.between(one);
+        between.effect.ratio.or(between.effect.difference)?;
+        between.text = sentence::description(&between, self.about);
+        Some(between)
+    }
+
+    /// How far a variant is from its baseline, now against then.
+    fn relative(&self, pair: (usize, usize), metric: Metric) -> Option<Relative> {
+        let of = |run: &Run, variant: usize| -> Option<(usize, Vec<f64>)> {
+            let against = run.counterpart(variant)?;
+            let (values, base) = (run.averaged(variant, metric), run.averaged(against, metric));
+            let within: Vec<f64> = values
+                .iter()
+                .filter_map(|(block, value)| {
+                    let (_, base) = base.iter().find(|(other, _)| other == block)?;
+                    Some((*value)? - (*base)?)
+                })
+                .collect();
+            (against != variant && within.len() == values.len()).then_some((against, within))
+        };
+        let (old_against, old) = of(self.old, pair.0)?;
+        let (against, new) = of(self.new, pair.1)?;
+        if self.new.same_in(against, self.old) != Some(old_against) {
+            return None;
+        }
+        let interval = Gap::between(&old, &new)?.interval(MISS);
+        let (then, now) = (mean(&old), mean(&new));
+        let back = |value: f64| match metric.scale() {
+            Scale::Ratio => value.exp(),
+            Scale::Difference => value,
+        };
+        let (variant, against) = (&self.new.variants[pair.1], &self.new.variants[against]);
+        let mut relative = Relative {
+            levels: variant.levels.clone(),
+            against: against.levels.clone(),
+            name: variant.name.clone(),
+            against_name: against.name.clone(),
+            metric,
+            old: back(then),
+            new: back(now),
+            effect: Effect::on(metric.scale(), Some(now - then), Some(interval)),
+            text: String::new(),
+        };
+        relative.text = sentence::relative(&relative, self.about);
+        Some(relative)
+    }
+}
+
+/// Whether the new one is worse by more than the margin. Established only where equality is
+/// rejected too, at the family's error rate: however many variants and metrics there are, a false
+/// alarm comes at most once in twenty runs.
+fn regression(one: &Judged, interval: Interval, margin: Interval) -> Ruling {
+    let (surely, ruled_out) = match one.metric.direction() {
+        Direction::Higher => (interval.high < margin.low, interval.low >= margin.low),
+        _ => (interval.low > margin.high, interval.high <= margin.high),
+    };
+    match (surely && one.rejected, ruled_out) {
+        (true, _) => Ruling::Failed,
+        (_, true) => Ruling::Passed,
+        _ => Ruling::Unclear,
+    }
+}

@@ -1,0 +1,153 @@
+//! Two runs against one another, as sentences.
+
+use super::{Between, Relative, RunsAbout};
+use crate::comparison::Verdict;
+use crate::design::LEAST_BLOCKS;
+use crate::metric::{Metric, Scale};
+use crate::sentence::{Change, counted, statement};
+
+/// A variant as it is in one of the runs: `tcp in B`.
+fn within(name: &str, label: &str) -> String {
+    match name.is_empty() {
+        true => label.to_owned(),
+        false => format!("{name} in {label}"),
+    }
+}
+
+/// `95% interval 2.2% to 4.0%, 8 and 6 blocks`.
+fn basis(between: &Between, about: &RunsAbout, range: Option<String>) -> String {
+    let (old, new) = (between.old_trials, between.new_trials);
+    let unit = &about.new.unit;
+    let counts = match (old, new) {
+        (1, 1) => format!("1 {unit} each"),
+        (old, new) if old == new => format!("{old} {unit}s each"),
+        (old, new) => format!("{old} and {}", counted(new, unit)),
+    };
+    match range {
+        Some(range) => format!("95% interval {range}, {counts}"),
+        None => counts,
+    }
+}
+
+/// `p99 response time of tcp in B against A`.
+fn subject(between: &Between, about: &RunsAbout) -> String {
+    format!(
+        "{} against {}",
+        within(&between.name, &about.new.label),
+        about.old.label
+    )
+}
+
+pub(super) fn verdict(
+    between: &Between,
+    verdict: Verdict,
+    about: &RunsAbout,
+    margin: f64,
+) -> String {
+    let Some(change) = Change::of(between.metric, &between.effect) else {
+        return String::new();
+    };
+    let (new, old) = (
+        within(&between.name, &about.new.label),
+        within(&between.name, &about.old.label),
+    );
+    let noun = between.metric.noun();
+    match verdict {
+        Verdict::Faster | Verdict::Slower => {
+            let word = match (between.metric, verdict) {
+                (Metric::RatePerS, _) => "",
+                (_, Verdict::Faster) => "better; ",
+                _ => "worse; ",
+            };
+            format!(
+                "{} ({word}{})",
+                statement(between.metric, &new, &old, &change),
+                basis(between, about, change.range())
+            )
+        }
+        Verdict::Equivalent => {
+            let margin = (margin * 1e6).round() / 1e4;
+            let unit = match between.metric.scale() {
+                Scale::Ratio => "%",
+                Scale::Difference => " percentage points",
+            };
+            format!(
+                "{new} and {old} are equivalent within ±{margin}{unit} ({noun} {}, {})",
+                change.signed(),
+                basis(between, about, change.signed_range())
+            )
+        }
+        Verdict::Undecided | Verdict::Withheld => format!(
+            "{new} and {old} can't be told apart: {noun} {} ({}); more or longer {}s would narrow it",
+            change.signed(),
+            basis(between, about, change.signed_range()),
+            about.new.unit
+        ),
+    }
+}
+
+pub(super) fn withheld(between: &Between, about: &RunsAbout, reason: &str) -> String {
+    let subject = subject(between, about);
+    let noun = between.metric.noun();
+    match Change::of(between.metric, &between.effect) {
+        Some(change) => format!(
+            "{subject}: {noun} {} ({}), verdict withheld: {reason}",
+            change.signed(),
+            basis(between, about, change.signed_range())
+        ),
+        None => format!("{subject}: {noun}, verdict withheld: {reason}"),
+    }
+}
+
+/// Why so few can carry no verdict.
+pub(super) fn too_few(about: &RunsAbout, old: usize, new: usize) -> String {
+    let unit = &about.new.unit;
+    match (old, new) {
+        (1, 1) => format!(
+            "one {unit} a side says nothing of how much {unit}s vary; {LEAST_BLOCKS} a side carry \
+             an interval"
+        ),
+        _ => format!(
+            "an interval needs {LEAST_BLOCKS} {unit}s a side, and there are {old} in {} and {new} \
+             in {}",
+            about.old.label, about.new.label
+        ),
+    }
+}
+
+pub(super) fn description(between: &Between, about: &RunsAbout) -> String {
+    let Some(change) = Change::of(between.metric, &between.effect) else {
+        return String::new();
+    };
+    format!(
+        "{}: {} {} ({})",
+        subject(between, about),
+        between.metric.noun(),
+        change.signed(),
+        basis(between, about, change.signed_range())
+    )
+}
+
+/// `tcp against unix: request rate 96.9% of it in A, 95.1% in B; changed by -1.9% (95% interval …)`.
+pub(super) fn relative(relative: &Relative, about: &RunsAbout) -> String {
+    let Some(change) = Change::of(relative.metric, &relative.effect) else {
+        return String::new();
+    };
+    let shown = |value: f64| match relative.metric.scale() {
+        Scale::Ratio => format!("{:.1}%", 100.0 * value),
+        Scale::Difference => format!("{:+.2} points", 100.0 * value),
+    };
+    let range = change.signed_range();
+    format!(
+        "{} against {}: {} {} in {}, {} in {}; that is {}{}",
+        relative.name,
+        relative.against_name,
+        relative.metric.noun(),
+        shown(relative.old),
+        about.old.label,
+        shown(relative.new),
+        about.new.label,
+        change.signed(),
+        range.map_or(String::new(), |range| format!(" (95% interval {range})"))
+    )
+}

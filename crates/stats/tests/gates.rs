@@ -1,0 +1,362 @@
+//! What gates can be read, where others can't, and what becomes of them.
+
+use prony_record::Record;
+use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
+use prony_stats::runs::{Doubt, Observed, Run, RunVariant};
+use prony_stats::{Comparison, Design, Factor, Levels, Metric, Trials, Values, Verdict, evaluate};
+
+fn levels(pairs: &[(&str, &str)]) -> Levels {
+    let owned = pairs
+        .iter()
+        .map(|(f, l)| ((*f).to_owned(), (*l).to_owned()));
+    owned.collect()
+}
+
+fn variant(name: &str, pairs: &[(&str, &str)]) -> RunVariant {
+    RunVariant {
+        name: name.to_owned(),
+        levels: levels(pairs),
+    }
+}
+
+/// Two places and two sockets; `native, unix` is the baseline.
+fn crossed() -> Known {
+    let cells = [
+        ("native", "tcp"),
+        ("native", "unix"),
+        ("jail", "tcp"),
+        ("jail", "unix"),
+    ];
+    Known {
+        variants: cells
+            .iter()
+            .map(|(place, socket)| {
+                let name = format!("{place}, {socket}");
+                variant(&name, &[("place", place), ("socket", socket)])
+            })
+            .collect(),
+        baseline: levels(&[("place", "native"), ("socket", "unix")]),
+        stored: None,
+    }
+}
+
+fn new_and_old() -> Known {
+    Known {
+        variants: vec![
+            variant("new", &[("server", "new")]),
+            variant("old", &[("server", "old")]),
+        ],
+        baseline: levels(&[("server", "old")]),
+        stored: None,
+    }
+}
+
+#[test]
+fn what_can_be_read_is() {
+    let known = new_and_old();
+    for typed in [
+        "p99 of new > baseline + 5%",
+        "p99 of new>baseline+5%",
+        "rate of server=new < 0.95 baseline",
+        "rate of server = new < 95% of baseline",
+        "rate of new < 0.95*old",
+        "rate of \"new\" <= \"old\" - 3%",
+        "p99 of new > 50ms",
+        "p99>50ms",
+        "p99.9 of any > 1.5 s",
+        "failed > 0.1%",
+        "failed of new > baseline + 0.1%",
+        "timeout > 3",
+        "service.p99 > baseline + 2ms",
+        "cpu of new > 1.1 baseline",
+        "memory > 100MiB",
+        "server_cpu_user_percent > 80%",
+        "busy > 90%",
+        "verdict is slower",
+        "verdict of new is slower or withheld",
+        "verdict on p99 of new is not faster",
+        "  rate  <  20k  ",
+    ] {
+        if let Err(error) = Gate::parse(typed, &known) {
+            panic!("{error}");
+        }
+    }
+    let crossed = crossed();
+    for typed in [
+        "rate of native, tcp < 0.9 baseline",
+        "rate of \"native, tcp\" < 0.9 baseline",
+        "rate of socket=tcp,place=jail < native, unix",
+        "rate of socket=tcp, place=jail < place=native, socket=tcp",
+    ] {
+        if let Err(error) = Gate::parse(typed, &crossed) {
+            panic!("{error}");
+        }
+    }
+}
+
+#[test]
+fn what_can_not_be_read_is_pointed_at_with_what_is_known() {
+    let known = new_and_old();
+    for (typed, marked, told) in [
+        ("", "", "a metric, a sign and a limit"),
+        (
+            "p99 of nwe > baseline + 5%",
+            "nwe",
+            "the variants are new, old; server=new",
+        ),
+        ("latency of new > 5ms", "latency", "the metrics are p50"),
+        ("p99 of new", "", "a sign is needed"),
+        ("p99 new > 5ms", "new", "a sign is needed"),
+        ("p99 of new >", "", "a limit is needed"),
+        ("p99 of new > 50", "50", "is not a time with its unit"),
+        (
+            "p99 of new > 50 apples",
+            "50 apples",
+            "is not a time with its unit",
+        ),
+        (
+            "p99 of new > base",
+            "base",
+            "anything to compare with: baseline; the variants",
+        ),
+        ("p99 of new > stored", "stored", "--against"),
+        ("p99 of new > new + 5%", "new", "the variant itself"),
+        ("p99 of old > baseline + 5%", "old", "its own baseline"),
+        (
+            "p99 of new > baseline + 5 apples",
+            "5 apples",
+            "is not a time",
+        ),
+        (
+            "p99 of new > baseline + ten%",
+            "ten%",
+            "a percentage is needed",
+        ),
+        ("p99 of new > baseline 5%", "5%", "nothing more is expected"),
+        ("p99 of server=nwe > 5ms", "server=nwe", "it has new, old"),
+        ("p99 of \"new > 5ms", "\"new > 5ms", "closing quote"),
+        ("rate < 0 baseline", "0", "a factor must be above 0"),
+        ("verdict of new slower", "slower", "\"is\" is missing"),
+        ("verdict is bad", "bad", "no verdict"),
+        ("verdict on speed is slower", "speed", "there is no metric"),
+        ("verdict is slower please", "please", "nothing more"),
+        ("p99 > é", "é", "is not a time"),
+    ] {
+        let error = Gate::parse(typed, &known).expect_err(typed).to_string();
+        assert!(error.contains(told), "{typed}: {error}");
+        let lines: Vec<&str> = error.lines().collect();
+        let [.., text, marks] = lines.as_slice() else {
+            panic!("{error}");
+        };
+        let is_marked = |place: &usize| marks.chars().nth(*place) == Some('^');
+        let under: String = text
+            .chars()
+            .enumerate()
+            .filter(|(place, _)| is_marked(place))
+            .map(|(_, c)| c)
+            .collect();
+        assert_eq!(under, marked, "{error}");
+    }
+}
+
+/// `new` is `ratio` times `old` on the rate and its inverse on p99, in so many blocks.
+struct Lab {
+    run: Run,
+    records: Vec<(u32, usize, Record)>,
+    comparisons: Vec<Comparison>,
+}
+
+fn lab(ratio: f64, noise: f64, blocks: u32) -> Lab {
+    let known = new_and_old();
+    let mut run = Run {
+        variants: known.variants.clone(),
+        baseline: known.baseline.clone(),
+        margin: 0.02,
+        family: vec![Metric::RatePerS],
+        ..Run::default()
+    };
+    let mut records = Vec::new();
+    let mut trials = Trials::new();
+    for block in 1..=blocks {
+        for place in 0..2 {
+            // A fixed pattern in the noise's stead, different for each variant.
+            let wave = (f64::from(block) * 2.4 + place as f64 * 1.3).sin();
+            let rate = 1_000.0 * if place == 0 { ratio } else { 1.0 } * (noise * wave).exp();
+            let values: Values = [
+                (Metric::RatePerS, rate),
+                (Metric::P99Us, 1e7 / rate),
+                (Metric::FailedShare, 0.001),
+            ]
+            .into();
+            let mut record = Record::default();
+            record.totals.ok = 9_990;
+            record.totals.failed = 10;
+            record.rate.ok_per_s = rate;
+            record.response_time_us.p90 = 1e6 / rate;
+            record.response_time_us.max = 1e7;
+            records.push((block, place, record));
+            trials.add(block, place, values.clone());
+            run.trials.push(Observed {
+                block,
+                variant: place,
+                values,
+            });
+        }
+    }
+    let design = Design {
+        factors: vec![Factor {
+            name: "server".to_owned(),
+            levels: vec!["new".to_owned(), "old".to_owned()],
+        }],
+        variants: known.variants.into_iter().map(|v| v.levels).collect(),
+        baseline: known.baseline,
+        margin: 0.02,
+        family: vec![Metric::RatePerS],
+        blocks_min: blocks,
+        blocks_max: blocks,
+        alpha: 0.05,
+    };
+    let comparisons = evaluate(&design, &trials, &[]).unwrap().comparisons;
+    Lab {
+        run,
+        records,
+        comparisons,
+    }
+}
+
+impl Lab {
+    fn judge(&self, typed: &str, stored: Option<&Lab>) -> Vec<GateResult> {
+        let known = Known {
+            stored: stored.map(|_| "stored".to_owned()),
+            ..new_and_old()
+        };
+        let gate = Gate::parse(typed, &known).unwrap_or_else(|error| panic!("{error}"));
+        fn by_reference(records: &[(u32, usize, Record)]) -> Vec<(u32, usize, &Record)> {
+            records.iter().map(|(b, v, r)| (*b, *v, r)).collect()
+        }
+        let new = by_reference(&self.records);
+        let old = stored.map(|lab| by_reference(&lab.records));
+        let source = |run, records, label| Source {
+            run,
+            records,
+            label,
+            is_loads: false,
+        };
+        let evidence = Evidence {
+            new: source(&self.run, &new, "new"),
+            stored: stored
+                .zip(old.as_ref())
+                .map(|(lab, records)| source(&lab.run, records, "stored")),
+            comparisons: &self.comparisons,
+            between: None,
+            miss: 0.05,
+        };
+        gate.judge(&evidence)
+    }
+
+    fn ruling(&self, typed: &str) -> Ruling {
+        let results = self.judge(typed, None);
+        assert_eq!(results.len(), 1, "{typed}: {results:?}");
+        results[0].ruling
+    }
+}
+
+#[test]
+fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
+    let slower = lab(0.90, 0.01, 8);
+    for (typed, ruling) in [
+        ("rate of new < 0.95 baseline", Ruling::Failed),
+        ("rate of new < baseline - 5%", Ruling::Failed),
+        ("rate of new < 0.90 baseline", Ruling::Unclear),
+        ("rate of new < 0.85 baseline", Ruling::Passed),
+        ("p99 of new > baseline + 5%", Ruling::Failed),
+        ("p99 of new > baseline + 20%", Ruling::Passed),
+        ("p99 of new > baseline + 0.5ms", Ruling::Failed),
+        ("p99 of new > baseline + 2ms", Ruling::Passed),
+        ("p99 of new > 11.1ms", Ruling::Unclear),
+        ("p99 of new > 10ms", Ruling::Failed),
+        ("p99 of new > 20ms", Ruling::Passed),
+        ("p90 of new > old", Ruling::Failed),
+        ("p90 of new < old", Ruling::Passed),
+        ("verdict of new is slower", Ruling::Failed),
+        ("verdict of new is faster", Ruling::Passed),
+        ("verdict of new is not slower", Ruling::Passed),
+        ("failed of new > 0.1%", Ruling::Passed),
+        ("failed of new >= 0.1%", Ruling::Failed),
+        ("failed of new > 79", Ruling::Failed),
+        ("failed of new > baseline + 0.1%", Ruling::Passed),
+        ("cpu of new > 5us", Ruling::Unclear),
+    ] {
+        assert_eq!(slower.ruling(typed), ruling, "{typed}");
+    }
+    // The interval is the one that the verdict has.
+    let stated = &slower.comparisons[0].effect;
+    let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
+    assert_eq!((result.low, result.high), (stated.low, stated.high));
+    assert!(
+        result.text.contains("against old (95% interval -"),
+        "{}",
+        result.text
+    );
+    assert!(
+        result.text.ends_with("the limit is -5.0%"),
+        "{}",
+        result.text
+    );
+}
+
+#[test]
+fn without_a_subject_every_variant_is_judged_and_the_baseline_not_against_itself() {
+    let slower = lab(0.90, 0.01, 5);
+    assert_eq!(slower.judge("failed > 1%", None).len(), 2);
+    let against = slower.judge("rate < 0.95 baseline", None);
+    assert_eq!(against.len(), 1);
+    assert_eq!(against[0].name, "new");
+}
+
+#[test]
+fn too_few_blocks_and_doubts_can_not_tell() {
+    let short = lab(0.5, 0.01, 2);
+    assert_eq!(short.ruling("rate of new < 0.95 baseline"), Ruling::Unclear);
+    assert_eq!(short.ruling("p99 of new > 1ms"), Ruling::Unclear);
+    assert_eq!(short.ruling("verdict of new is slower"), Ruling::Unclear);
+    assert_eq!(short.ruling("verdict of new is undecided"), Ruling::Failed);
+    let mut doubted = lab(0.9, 0.01, 8);
+    doubted.run.doubts.push(Doubt {
+        variant: 0,
+        metric: Metric::RatePerS,
+        reason: "the generator was at its limit".to_owned(),
+    });
+    let result = &doubted.judge("rate of new < 0.95 baseline", None)[0];
+    assert_eq!(result.ruling, Ruling::Unclear);
+    assert!(
+        result.text.contains("the generator was at its limit"),
+        "{}",
+        result.text
+    );
+    assert_eq!(
+        doubted.ruling("failed of new > 0.05%"),
+        Ruling::Failed,
+        "facts stay facts"
+    );
+    doubted.comparisons[0].verdict = Verdict::Withheld;
+    assert_eq!(doubted.ruling("verdict of new is slower"), Ruling::Unclear);
+}
+
+#[test]
+fn the_stored_run_is_held_against_without_pairs() {
+    let (then, now) = (lab(1.0, 0.01, 8), lab(0.9, 0.01, 8));
+    let ruling = |typed: &str| -> Vec<Ruling> {
+        now.judge(typed, Some(&then))
+            .iter()
+            .map(|r| r.ruling)
+            .collect()
+    };
+    assert_eq!(
+        ruling("rate < 0.95 stored"),
+        [Ruling::Failed, Ruling::Passed]
+    );
+    assert_eq!(ruling("p99 of new > stored + 20%"), [Ruling::Passed]);
+    let text = &now.judge("rate of new < stored - 5%", Some(&then))[0].text;
+    assert!(text.contains("against stored"), "{text}");
+}

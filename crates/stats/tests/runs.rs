@@ -1,0 +1,204 @@
+//! Two runs against one another.
+
+use prony_stats::gate::Ruling;
+use prony_stats::runs::{
+    Doubt, Observed, Run, RunAbout, RunVariant, RunsAbout, RunsDocument, compare,
+};
+use prony_stats::{Levels, Metric, Verdict};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn about() -> RunsAbout {
+    let one = |label: &str| RunAbout {
+        label: label.to_owned(),
+        source: format!("runs/{label}"),
+        name: "test".to_owned(),
+        started_at: String::new(),
+        unit: "block".to_owned(),
+        count: 0,
+    };
+    RunsAbout {
+        old: one("A"),
+        new: one("B"),
+        differences: Vec::new(),
+        findings: Vec::new(),
+    }
+}
+
+fn levels(level: &str) -> Levels {
+    [("socket".to_owned(), level.to_owned())].into()
+}
+
+/// Rates of `tcp` and `unix`, which is the baseline, in so many blocks.
+fn run(rates: [f64; 2], noise: f64, blocks: u32, random: &mut ChaCha8Rng) -> Run {
+    let mut normal = || -> f64 { (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0 };
+    let names = ["tcp", "unix"];
+    let mut trials = Vec::new();
+    for block in 1..=blocks {
+        // What a block's trials share.
+        let shared = (noise * normal()).exp();
+        for (variant, rate) in rates.iter().enumerate() {
+            let value = rate * shared * (noise * normal()).exp();
+            trials.push(Observed {
+                block,
+                variant,
+                values: [(Metric::RatePerS, value), (Metric::P99Us, 1e6 / value)].into(),
+            });
+        }
+    }
+    Run {
+        variants: names
+            .map(|name| RunVariant {
+                name: name.to_owned(),
+                levels: levels(name),
+            })
+            .to_vec(),
+        baseline: levels("unix"),
+        margin: 0.02,
+        family: vec![Metric::RatePerS],
+        trials,
+        doubts: Vec::new(),
+    }
+}
+
+fn verdicts(document: &RunsDocument) -> Vec<Verdict> {
+    let each = document.comparisons.iter();
+    each.filter_map(|between| between.verdict).collect()
+}
+
+#[test]
+fn a_slower_variant_is_named_with_its_regression_and_the_others_are_equivalent() {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let old = run([900.0, 1_000.0], 0.003, 8, &mut random);
+    let new = run([810.0, 1_000.0], 0.003, 6, &mut random);
+    let document = compare(about(), &old, &new, None);
+    assert_eq!(verdicts(&document), [Verdict::Slower, Verdict::Equivalent]);
+    let [tcp, unix] = document.comparisons.as_slice() else {
+        panic!("two variants");
+    };
+    assert_eq!(tcp.regression, Some(Ruling::Failed));
+    assert_eq!(unix.regression, Some(Ruling::Passed));
+    assert!(tcp.text.starts_with("tcp in B is 10."), "{}", tcp.text);
+    assert!(
+        tcp.text.contains("slower than tcp in A (95% interval "),
+        "{}",
+        tcp.text
+    );
+    assert!(tcp.text.ends_with("8 and 6 blocks)"), "{}", tcp.text);
+    // The pairs of each run tell the same of the variant against its baseline.
+    let relative = &document.relative[0];
+    assert!((relative.effect.ratio.unwrap() - 0.9).abs() < 0.02);
+    assert!(
+        relative.text.starts_with("tcp against unix: request rate "),
+        "{}",
+        relative.text
+    );
+    // p99 is in no family: shown, not judged.
+    assert!(document.described.iter().all(|one| one.verdict.is_none()));
+    assert_eq!(document.described[0].metric, Metric::P99Us);
+}
+
+#[test]
+fn a_wider_margin_makes_it_no_regression() {
+    let mut random = ChaCha8Rng::seed_from_u64(2);
+    let old = run([900.0, 1_000.0], 0.003, 8, &mut random);
+    let new = run([870.0, 1_000.0], 0.003, 8, &mut random);
+    let of = |margin| compare(about(), &old, &new, Some(margin)).comparisons[0].regression;
+    assert_eq!(of(0.01), Some(Ruling::Failed));
+    assert_eq!(of(0.10), Some(Ruling::Passed));
+}
+
+#[test]
+fn one_trial_a_side_is_described_and_no_more() {
+    let mut random = ChaCha8Rng::seed_from_u64(3);
+    let old = run([900.0, 1_000.0], 0.01, 1, &mut random);
+    let new = run([800.0, 1_000.0], 0.01, 1, &mut random);
+    let document = compare(about(), &old, &new, None);
+    let tcp = &document.comparisons[0];
+    assert_eq!(tcp.verdict, Some(Verdict::Withheld));
+    assert_eq!(tcp.regression, Some(Ruling::Unclear));
+    assert!(tcp.effect.ratio.is_some() && tcp.effect.low.is_none());
+    assert!(
+        tcp.text.contains("one block a side says nothing"),
+        "{}",
+        tcp.text
+    );
+    assert_eq!(document.relative, []);
+}
+
+#[test]
+fn what_either_run_could_not_carry_is_withheld_with_its_reason() {
+    let mut random = ChaCha8Rng::seed_from_u64(4);
+    let mut old = run([900.0, 1_000.0], 0.01, 5, &mut random);
+    let mut new = run([800.0, 1_000.0], 0.01, 5, &mut random);
+    old.doubts.push(Doubt {
+        variant: 0,
+        metric: Metric::RatePerS,
+        reason: "5% of the requests failed".to_owned(),
+    });
+    new.trials[3].values.remove(&Metric::RatePerS);
+    let document = compare(about(), &old, &new, None);
+    assert_eq!(verdicts(&document), [Verdict::Withheld, Verdict::Withheld]);
+    let [tcp, unix] = document.comparisons.as_slice() else {
+        panic!("two variants");
+    };
+    assert!(
+        tcp.text.ends_with("in A, 5% of the requests failed"),
+        "{}",
+        tcp.text
+    );
+    assert!(
+        unix.text.contains("B has no request rate in block 2"),
+        "{}",
+        unix.text
+    );
+}
+
+#[test]
+fn variants_that_one_run_lacks_are_named() {
+    let mut random = ChaCha8Rng::seed_from_u64(5);
+    let old = run([900.0, 1_000.0], 0.01, 5, &mut random);
+    let mut new = run([900.0, 1_000.0], 0.01, 5, &mut random);
+    new.variants[0] = RunVariant {
+        name: "quic".to_owned(),
+        levels: levels("quic"),
+    };
+    let document = compare(about(), &old, &new, None);
+    assert_eq!(
+        (document.only_old, document.only_new),
+        (vec!["tcp".into()], vec!["quic".into()])
+    );
+    assert_eq!(document.comparisons.len(), 1);
+}
+
+/// Of runs in which nothing changed at most one in twenty says that anything did, and the intervals
+/// cover; the rate of false alarms of a regression is far below that.
+#[test]
+fn error_rates_are_kept() {
+    let mut random = ChaCha8Rng::seed_from_u64(6);
+    let (runs, mut alarms, mut regressions, mut covered) = (4_000, 0, 0, 0);
+    for _ in 0..runs {
+        let old = run([900.0, 1_000.0], 0.02, 5, &mut random);
+        let new = run([900.0, 1_000.0], 0.02, 7, &mut random);
+        let document = compare(about(), &old, &new, None);
+        let differs = |verdict: &Verdict| matches!(verdict, Verdict::Faster | Verdict::Slower);
+        alarms += u32::from(verdicts(&document).iter().any(differs));
+        let mut each = document.comparisons.iter();
+        regressions += u32::from(each.any(|one| one.regression == Some(Ruling::Failed)));
+        let effect = &document.comparisons[0].effect;
+        let ends = effect.low.zip(effect.high).unwrap();
+        covered += u32::from(ends.0 <= 1.0 && 1.0 <= ends.1);
+    }
+    let share = |count: u32| f64::from(count) / f64::from(runs);
+    assert!(share(alarms) < 0.062, "false alarms: {}", share(alarms));
+    assert!(
+        share(regressions) < 0.02,
+        "false regressions: {}",
+        share(regressions)
+    );
+    assert!(
+        (0.938..0.965).contains(&share(covered)),
+        "coverage: {}",
+        share(covered)
+    );
+}

@@ -55,6 +55,11 @@ impl Request {
         &self.bytes
     }
 
+    /// Whether it may take more than one segment.
+    pub(crate) fn is_long(&self) -> bool {
+        self.bytes.len() > ONE_SEGMENT
+    }
+
     /// What a method says about the answer's body.
     pub(crate) fn expects(method: &str) -> Expects {
         match method {
@@ -150,7 +155,7 @@ pub(crate) fn requests(
             }
         };
         let request = written(&wanted, target, &headers, options)?;
-        targets[target as usize].sends_in_a_row |= request.bytes.len() > ONE_SEGMENT;
+        targets[target as usize].sends_in_a_row |= request.is_long();
         requests.push(request);
         base.get_or_insert(wanted.url);
     }

@@ -174,6 +174,16 @@ impl LoadSpec {
         self.writer.clone()
     }
 
+    /// Makes this, which its writer wrote, the load's only request: bytes that are sent as they are need
+    /// no script.
+    pub fn send_only(&mut self, request: &Request) {
+        let targets = self.targets.get_mut(request.target as usize);
+        if let Some(target) = targets {
+            target.sends_in_a_row |= request.is_long();
+        }
+        self.requests = vec![request.clone()];
+    }
+
     /// What was asked for, as the record will say it.
     pub fn info(&self) -> &LoadInfo {
         &self.info

@@ -1,11 +1,256 @@
-//! ab's arguments and lines.
+//! ab's arguments and lines: docs/front-ends.md says what differs from Apache's.
+
+mod arguments;
+mod banner;
+mod files;
+mod html;
+mod load;
+mod report;
+mod request;
+mod secured;
+mod tally;
+mod text;
+mod times;
+mod trace;
+mod url;
 
 use std::ffi::OsString;
+use std::thread;
+use std::time::{Duration, SystemTime};
 
-use crate::session::{Ending, Session, complain};
+use jiff::tz::TimeZone;
+use prony_load::Loaded;
+
+use crate::session::{Ending, Refusal, Session, Tick, complain, print, resolve, run as run_load};
+
+use arguments::{Arguments, Mistake, Wanted};
+use files::Results;
+use report::Report;
+use request::Written;
+use tally::{First, Tally, Watch};
+use text::Parts;
+use trace::Trace;
+
+/// The status of ab where the command is wrong (EINVAL).
+const WRONG_COMMAND: Ending = Ending::Status(22);
+/// The status of ab where a value is.
+const WRONG_VALUE: Ending = Ending::Status(1);
+/// How often it is looked at whether progress is to be told.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// See [`crate::Tool::run`].
-pub(crate) fn run(_arguments: &[OsString], _session: &Session) -> Ending {
-    complain("ab", "not built yet");
-    Ending::Wrong
+pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
+    match arguments::parse(words) {
+        Ok(Wanted::Version) => {
+            print(&banner::banner(None));
+            Ending::Done
+        }
+        Ok(Wanted::Usage) => {
+            eprint!("{}", banner::USAGE);
+            WRONG_COMMAND
+        }
+        Ok(Wanted::Load(arguments)) => {
+            perform(&arguments, session).unwrap_or_else(|mistake| tell(&mistake))
+        }
+        Err(mistake) => tell(&mistake),
+    }
+}
+
+fn tell(mistake: &Mistake) -> Ending {
+    match mistake {
+        Mistake::Usage(text) => {
+            complain("ab", text);
+            eprint!("{}", banner::USAGE);
+            WRONG_COMMAND
+        }
+        Mistake::Value(text) => {
+            complain("ab", text);
+            WRONG_VALUE
+        }
+        Mistake::Refused(refusal) => refusal.say("ab"),
+    }
+}
+
+/// A run from its files to its report.
+fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> {
+    let body = match &arguments.body_file {
+        Some(path) => std::fs::read(path).map_err(|error| {
+            Mistake::Value(format!(
+                "Could not open POST data file ({}): {error}",
+                path.display()
+            ))
+        })?,
+        None => Vec::new(),
+    };
+    let written = Written::new(arguments, body);
+    let spec = resolve(Some(&arguments.url.root()), &load::options(arguments))?;
+    let create =
+        |path: &Option<std::path::PathBuf>| path.as_deref().map(Results::create).transpose();
+    let mut csv = create(&arguments.csv).map_err(Mistake::Value)?;
+    let mut gnuplot = create(&arguments.gnuplot).map_err(Mistake::Value)?;
+
+    print(&banner::banner(arguments.html.as_ref()));
+    let beat = Beat::of(arguments);
+    if arguments.html.is_none() {
+        print(&announcement(arguments, &beat));
+    }
+    let trace = Trace::new(arguments.verbosity);
+    trace.request(&arguments.method, &written);
+    let watch = Watch::new(
+        arguments,
+        spec.writer().raw(&arguments.method, written.bytes()),
+    );
+    wait_until(arguments.start_at, session)?;
+
+    let mut told = 0;
+    let began = SystemTime::now();
+    let loaded = run_load(
+        session,
+        &spec,
+        Some(&watch),
+        Some(Tick {
+            every: LOOK,
+            call: &mut |_, control| beat.tell(control.counts().0, &mut told),
+        }),
+    )?;
+    let tally = watch.take();
+    beat.tell(tally.complete, &mut told);
+    let is_interrupted = session.stop.is_asked();
+    beat.finish(tally.complete, is_interrupted);
+    trace.agreed(&loaded.record.negotiated);
+
+    let report = report_of(arguments, &loaded, watch.first(), &tally);
+    print(&match &arguments.html {
+        Some(attributes) => html::html(&report, attributes),
+        None => text::text(&report, Parts::of(arguments)),
+    });
+    if let Some(file) = &mut csv {
+        file.write(&files::csv(&report.times.total))
+            .map_err(Mistake::Value)?;
+    }
+    if let Some(file) = &mut gnuplot {
+        let text = files::gnuplot(&tally.rows, began, &TimeZone::system());
+        file.write(&text).map_err(Mistake::Value)?;
+    }
+    Ok(match () {
+        () if is_interrupted => Ending::Interrupted,
+        () if tally.failed.all() == tally.complete => Ending::Failed,
+        () => Ending::Done,
+    })
+}
+
+/// The line that ends when the load does, or is followed by its progress.
+fn announcement(arguments: &Arguments, beat: &Beat) -> String {
+    let through = match &arguments.proxy {
+        Some((host, port)) => format!("[through {host}:{port}] "),
+        None => String::new(),
+    };
+    let end = if beat.every.is_some() { "\n" } else { "..." };
+    format!(
+        "Benchmarking {} {through}(be patient){end}",
+        arguments.url.host
+    )
+}
+
+/// Rests until the moment that several runs share.
+fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mistake> {
+    let Some(moment) = moment else {
+        return Ok(());
+    };
+    let left = || moment.duration_since(SystemTime::now());
+    if let Err(past) = left() {
+        let ago = past.duration().as_secs_f64();
+        return Err(Mistake::Value(format!(
+            "--start-at: that moment was {ago:.1} s ago; nothing was run"
+        )));
+    }
+    while let Ok(left) = left() {
+        if session.stop.is_asked() {
+            break;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+    Ok(())
+}
+
+/// How progress is told.
+struct Beat {
+    /// Each so many requests, if at all.
+    every: Option<u64>,
+}
+
+impl Beat {
+    /// A tenth of the requests, at least a hundred; nothing for few.
+    fn of(arguments: &Arguments) -> Beat {
+        let every = (arguments.requests / 10).max(100);
+        Beat {
+            every: (!arguments.quiet && arguments.requests > 150).then_some(every),
+        }
+    }
+
+    /// Tells that so many are done, as far as it has not been `told`.
+    fn tell(&self, done: u64, told: &mut u64) {
+        let Some(every) = self.every else {
+            return;
+        };
+        while *told + every <= done {
+            *told += every;
+            eprintln!("Completed {told} requests");
+        }
+    }
+
+    /// Tells that the load is over.
+    fn finish(&self, done: u64, is_interrupted: bool) {
+        match self.every {
+            _ if is_interrupted => {}
+            Some(_) => eprintln!("Finished {done} requests"),
+            None => print("..done\n"),
+        }
+    }
+}
+
+fn report_of(
+    arguments: &Arguments,
+    loaded: &Loaded,
+    first: Option<&First>,
+    tally: &Tally,
+) -> Report {
+    let totals = &loaded.record.totals;
+    let length = arguments.expected_size.or(first.map(|first| first.length));
+    let went_wrong = tally.successful < tally.complete || arguments.expected_size.is_some();
+    let is_tls = arguments.url.is_tls;
+    Report {
+        software: first.map(|first| first.server.clone()).unwrap_or_default(),
+        host: arguments.url.host.clone(),
+        port: arguments.url.port,
+        tls: is_tls.then(|| secured::tls(&loaded.record.negotiated, arguments)),
+        path: arguments.url.path.clone(),
+        length: (!arguments.any_length).then_some(length.unwrap_or_default()),
+        concurrency: arguments.concurrency,
+        seconds: totals.elapsed_s,
+        complete: tally.complete,
+        failed: tally.failed,
+        non_2xx: tally.non_2xx,
+        successful: went_wrong.then_some(tally.successful),
+        kept_alive: arguments.keepalive.then_some(tally.kept_alive),
+        bytes_in: totals.bytes_in,
+        body_bytes_in: totals.body_bytes_in,
+        bytes_out: arguments.body_file.is_some().then_some(totals.bytes_out),
+        times: tally.times.clone(),
+    }
+}
+
+impl Parts {
+    fn of(arguments: &Arguments) -> Parts {
+        Parts {
+            percentages: arguments.percentages,
+            deviations: arguments.deviations,
+        }
+    }
+}
+
+impl From<Refusal> for Mistake {
+    fn from(refusal: Refusal) -> Mistake {
+        Mistake::Refused(refusal)
+    }
 }

@@ -1,0 +1,467 @@
+//! ab's command line, in the manner of getopt: flags of one letter, bundled or with their value
+//! attached, up to the first word that is no flag. Beside them a few long flags that ab lacks.
+
+use std::ffi::OsString;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use prony_load::{SourceRange, TlsVersion, quantity};
+
+use super::url::Url;
+use crate::session::Refusal;
+
+/// Requests that `-t` stands for, as in ab's manual.
+const TIMED_REQUESTS: u64 = 50_000;
+/// The port of a proxy that is named without one.
+const PROXY_PORT: u16 = 80;
+
+/// What is wanted.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    /// `-V`.
+    Version,
+    /// `-h`.
+    Usage,
+    /// A load.
+    Load(Box<Arguments>),
+}
+
+/// What is wrong with the words.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Mistake {
+    /// They don't make a command; the usage follows the text.
+    Usage(String),
+    /// A flag's value can't be used.
+    Value(String),
+    /// The engine or the machine can't do it.
+    Refused(Refusal),
+}
+
+/// Words as typed, each flag's value read.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    /// `-n`, or what `-t` or ab's default of one stand for.
+    pub(super) requests: u64,
+    /// `-c`.
+    pub(super) concurrency: u64,
+    /// `-t`.
+    pub(super) time_limit: Option<Duration>,
+    /// `-s`.
+    pub(super) timeout: Duration,
+    /// `-b`, in bytes.
+    pub(super) window: Option<u32>,
+    /// `-B`.
+    pub(super) sources: Vec<SourceRange>,
+    /// `-i`, `-p`, `-u` and `-m` in one word.
+    pub(super) method: String,
+    /// `-p` or `-u`.
+    pub(super) body_file: Option<PathBuf>,
+    /// `-T`.
+    pub(super) content_type: Option<String>,
+    /// `-v`.
+    pub(super) verbosity: u32,
+    /// `-w`, `-x`, `-y`, `-z`.
+    pub(super) html: Option<Attributes>,
+    /// `-C`.
+    pub(super) cookies: Vec<String>,
+    /// `-H`.
+    pub(super) headers: Vec<String>,
+    /// `-A`, `USER:PASSWORD`.
+    pub(super) login: Option<String>,
+    /// `-P`, `USER:PASSWORD`.
+    pub(super) proxy_login: Option<String>,
+    /// `-X`: host and port.
+    pub(super) proxy: Option<(String, u16)>,
+    /// `-k`.
+    pub(super) keepalive: bool,
+    /// Without `-d`.
+    pub(super) percentages: bool,
+    /// Without `-S`.
+    pub(super) deviations: bool,
+    /// `-q`.
+    pub(super) quiet: bool,
+    /// `-l`.
+    pub(super) any_length: bool,
+    /// `-g`.
+    pub(super) gnuplot: Option<PathBuf>,
+    /// `-e`.
+    pub(super) csv: Option<PathBuf>,
+    /// `-I`.
+    pub(super) hides_name: bool,
+    /// `-Z`.
+    pub(super) ciphers: Vec<String>,
+    /// `-f`, where it is one version.
+    pub(super) tls: Option<TlsVersion>,
+    /// `-E`.
+    pub(super) certificate: Option<PathBuf>,
+    /// `--expect-size`, in bytes.
+    pub(super) expected_size: Option<u64>,
+    /// `--start-at`.
+    pub(super) start_at: Option<SystemTime>,
+    /// What is loaded.
+    pub(super) url: Url,
+}
+
+/// What is put into the tags of `-w`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Attributes {
+    /// `-x`: of the table.
+    pub(super) table: String,
+    /// `-y`: of each row.
+    pub(super) row: String,
+    /// `-z`: of each cell.
+    pub(super) cell: String,
+}
+
+impl Default for Attributes {
+    fn default() -> Attributes {
+        Attributes {
+            table: String::new(),
+            row: String::new(),
+            cell: "bgcolor=white".to_owned(),
+        }
+    }
+}
+
+/// A flag and its value, if it has one.
+type Flag = (String, Option<String>);
+
+/// Flags that stand alone.
+const ALONE: &str = "lrkVhwiIdSqh";
+/// Flags with a value.
+const WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
+/// Long flags, each with a value.
+const LONG: [&str; 2] = ["expect-size", "start-at"];
+
+/// Reads the words after the command's name.
+///
+/// # Errors
+///
+/// See [`Mistake`].
+pub(super) fn parse(words: &[OsString]) -> Result<Wanted, Mistake> {
+    let words: Vec<&str> = words
+        .iter()
+        .map(|word| {
+            let text = word.to_str();
+            text.ok_or_else(|| Mistake::Value(format!("{word:?} is not UTF-8")))
+        })
+        .collect::<Result<_, _>>()?;
+    let (flags, rest) = split(&words)?;
+    for (name, _) in &flags {
+        match name.as_str() {
+            "h" => return Ok(Wanted::Usage),
+            "V" => return Ok(Wanted::Version),
+            _ => {}
+        }
+    }
+    let [url] = rest else {
+        return Err(Mistake::Usage("wrong number of arguments".to_owned()));
+    };
+    let url = Url::parse(url).map_err(Mistake::Usage)?;
+    let mut arguments = Arguments::new(url);
+    let mut order = Order::default();
+    for (name, value) in &flags {
+        match value {
+            Some(value) => arguments.take(name, value, &mut order)?,
+            None => arguments.turn(name, &mut order)?,
+        }
+    }
+    arguments.settle(order)?;
+    Ok(Wanted::Load(Box::new(arguments)))
+}
+
+/// Flags as typed, and the words behind them.
+fn split<'a>(words: &'a [&'a str]) -> Result<(Vec<Flag>, &'a [&'a str]), Mistake> {
+    let mut flags = Vec::new();
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+            break;
+        };
+        at += 1;
+        if letters == "-" {
+            break;
+        }
+        let mut value_behind = |name: &str| {
+            at += 1;
+            words
+                .get(at - 1)
+                .map(|value| (*value).to_owned())
+                .ok_or_else(|| Mistake::Usage(format!("option requires an argument -- {name}")))
+        };
+        if let Some(long) = letters.strip_prefix('-') {
+            let (name, attached) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (long, None),
+            };
+            if !LONG.contains(&name) {
+                return Err(Mistake::Usage(format!("illegal option -- {word}")));
+            }
+            let value = attached.map_or_else(|| value_behind(name), Ok)?;
+            flags.push((name.to_owned(), Some(value)));
+            continue;
+        }
+        for (place, letter) in letters.char_indices() {
+            let name = letter.to_string();
+            if ALONE.contains(letter) {
+                flags.push((name, None));
+            } else if WITH_VALUE.contains(letter) {
+                let attached = &letters[place + letter.len_utf8()..];
+                let value = match attached {
+                    "" => value_behind(&name)?,
+                    attached => attached.to_owned(),
+                };
+                flags.push((name, Some(value)));
+                break;
+            } else {
+                return Err(Mistake::Usage(format!("illegal option -- {letter}")));
+            }
+        }
+    }
+    Ok((flags, &words[at..]))
+}
+
+/// What depends on the flags beside it.
+#[derive(Debug, Default)]
+struct Order {
+    requests: Option<u64>,
+    head: bool,
+    /// `POST` or `PUT`, from `-p` or `-u`.
+    with_body: Option<&'static str>,
+    method: Option<String>,
+}
+
+impl Arguments {
+    fn new(url: Url) -> Arguments {
+        Arguments {
+            requests: 1,
+            concurrency: 1,
+            time_limit: None,
+            timeout: Duration::from_secs(30),
+            window: None,
+            sources: Vec::new(),
+            method: "GET".to_owned(),
+            body_file: None,
+            content_type: None,
+            verbosity: 0,
+            html: None,
+            cookies: Vec::new(),
+            headers: Vec::new(),
+            login: None,
+            proxy_login: None,
+            proxy: None,
+            keepalive: false,
+            percentages: true,
+            deviations: true,
+            quiet: false,
+            any_length: false,
+            gnuplot: None,
+            csv: None,
+            hides_name: false,
+            ciphers: Vec::new(),
+            tls: None,
+            certificate: None,
+            expected_size: None,
+            start_at: None,
+            url,
+        }
+    }
+
+    fn turn(&mut self, name: &str, order: &mut Order) -> Result<(), Mistake> {
+        match name {
+            "l" => self.any_length = true,
+            "k" => self.keepalive = true,
+            "w" => drop(self.html.get_or_insert_default()),
+            "i" => {
+                no_other_method(order, "HEAD")?;
+                order.head = true;
+            }
+            "I" => self.hides_name = true,
+            "d" => self.percentages = false,
+            "S" => self.deviations = false,
+            "q" => self.quiet = true,
+            // What is left is -r: nothing here ends at a failure, with or without it.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, name: &str, value: &str, order: &mut Order) -> Result<(), Mistake> {
+        let text = || value.to_owned();
+        match name {
+            "n" => order.requests = Some(positive(value, "number of requests")?),
+            "c" => self.concurrency = positive(value, "concurrency")?,
+            "t" => {
+                let seconds = number(value, "time limit")?;
+                self.time_limit = (seconds > 0).then(|| Duration::from_secs(seconds));
+                order.requests = Some(TIMED_REQUESTS);
+            }
+            "s" => self.timeout = Duration::from_secs(positive(value, "timeout")?),
+            "b" => self.window = window(value)?,
+            "v" => self.verbosity = number(value, "verbosity")?.try_into().unwrap_or(u32::MAX),
+            "B" => self.sources.extend(sources(value)?),
+            "p" | "u" => {
+                let method = if name == "p" { "POST" } else { "PUT" };
+                no_other_method(order, method)?;
+                order.with_body = Some(method);
+                self.body_file = Some(PathBuf::from(value));
+            }
+            "m" => order.method = Some(text()),
+            "T" => self.content_type = Some(text()),
+            "x" => self.html.get_or_insert_default().table = text(),
+            "y" => self.html.get_or_insert_default().row = text(),
+            "z" => self.html.get_or_insert_default().cell = text(),
+            "C" => self.cookies.push(text()),
+            "H" => self.headers.push(text()),
+            "A" => self.login = Some(value.trim_start().to_owned()),
+            "P" => self.proxy_login = Some(value.trim_start().to_owned()),
+            "X" => self.proxy = Some(proxy(value)?),
+            "g" => self.gnuplot = Some(PathBuf::from(value)),
+            "e" => self.csv = Some(PathBuf::from(value)),
+            "Z" => self.ciphers.extend(ciphers(value)),
+            "f" => self.tls = tls(value)?,
+            "E" => self.certificate = Some(PathBuf::from(value)),
+            "expect-size" => {
+                let size = quantity::size(value).map_err(|error| flagged("--expect-size", error));
+                self.expected_size = Some(size?);
+            }
+            _ => {
+                let moment = moment(value).map_err(|error| flagged("--start-at", error))?;
+                self.start_at = Some(moment);
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, order: Order) -> Result<(), Mistake> {
+        self.requests = order.requests.unwrap_or(1);
+        if self.concurrency > self.requests {
+            let text = "Cannot use concurrency level greater than total number of requests";
+            return Err(Mistake::Usage(text.to_owned()));
+        }
+        let implied = match (order.head, order.with_body) {
+            (true, _) => "HEAD",
+            (false, Some(method)) => method,
+            (false, None) => "GET",
+        };
+        self.method = order.method.unwrap_or_else(|| implied.to_owned());
+        let is_letter =
+            |byte: u8| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(&byte);
+        if self.method.is_empty() || !self.method.bytes().all(is_letter) {
+            return Err(Mistake::Value(format!(
+                "Invalid method \"{}\"",
+                self.method
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// `-i`, `-p` and `-u` exclude each other.
+fn no_other_method(order: &Order, method: &str) -> Result<(), Mistake> {
+    match order.head || order.with_body.is_some() {
+        true => Err(Mistake::Value(format!(
+            "Cannot mix {method} with other methods"
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn flagged(flag: &str, error: String) -> Mistake {
+    Mistake::Value(format!("{flag}: {error}"))
+}
+
+/// A whole number: ab takes as much of a word as looks like one, so that `-n 10k` is ten.
+fn number(value: &str, what: &str) -> Result<u64, Mistake> {
+    let invalid = |_| Mistake::Value(format!("Invalid {what} \"{value}\""));
+    value.trim().parse::<u64>().map_err(invalid)
+}
+
+fn positive(value: &str, what: &str) -> Result<u64, Mistake> {
+    match number(value, what)? {
+        0 => Err(Mistake::Value(format!("Invalid {what} \"{value}\""))),
+        number => Ok(number),
+    }
+}
+
+/// `-b`: as with ab, 0 leaves it to the system.
+fn window(value: &str) -> Result<Option<u32>, Mistake> {
+    let bytes = u32::try_from(number(value, "window size")?)
+        .ok()
+        .filter(|bytes| *bytes <= i32::MAX as u32)
+        .ok_or_else(|| Mistake::Value(format!("Invalid window size \"{value}\"")))?;
+    Ok(Some(bytes).filter(|bytes| *bytes > 0))
+}
+
+/// `-B`: addresses, networks and ranges, separated by commas, or a name of this machine.
+fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
+    let one = |typed: &str| {
+        typed.parse::<SourceRange>().or_else(|error| {
+            let named = (typed, 0).to_socket_addrs().ok();
+            let address: Option<IpAddr> = named.and_then(|mut all| all.next()).map(|at| at.ip());
+            address
+                .ok_or_else(|| flagged("-B", error))?
+                .to_string()
+                .parse()
+                .map_err(|error| flagged("-B", error))
+        })
+    };
+    value.split(',').map(one).collect()
+}
+
+/// `-X`: `HOST[:PORT]`.
+fn proxy(value: &str) -> Result<(String, u16), Mistake> {
+    let wrong = || Mistake::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
+    let (host, port) = match value.rsplit_once(':') {
+        Some((host, port)) if !host.ends_with(':') && !port.ends_with(']') => {
+            (host, port.parse().map_err(|_| wrong())?)
+        }
+        _ => (value, PROXY_PORT),
+    };
+    match host.is_empty() || port == 0 {
+        true => Err(wrong()),
+        false => Ok((host.to_owned(), port)),
+    }
+}
+
+/// `-Z`: as OpenSSL separates them.
+fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
+    value
+        .split([':', ',', ' '])
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+}
+
+/// `-f`: none for any version. ab reads a word that it doesn't know as any, too.
+fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
+    match value.to_ascii_uppercase().as_str() {
+        "ALL" => Ok(None),
+        "TLS1.2" => Ok(Some(TlsVersion::Tls12)),
+        "TLS1.3" => Ok(Some(TlsVersion::Tls13)),
+        "SSL2" | "SSL3" | "TLS1" | "TLS1.0" | "TLS1.1" => Err(Mistake::Refused(Refusal::Wrong(
+            format!("-f {value}: this TLS library has TLS1.2 and TLS1.3 alone; nothing was run"),
+        ))),
+        _ => Err(Mistake::Value(format!(
+            "-f {value}: not a protocol; there are TLS1.2, TLS1.3 and ALL"
+        ))),
+    }
+}
+
+/// `--start-at`: seconds since 1970 as `date +%s.%N` prints them, or a moment such as
+/// `2026-01-31T12:00:00Z`.
+fn moment(value: &str) -> Result<SystemTime, String> {
+    let seconds = value.strip_prefix('@').unwrap_or(value);
+    if let Ok(seconds) = seconds.parse::<f64>() {
+        let since = Duration::try_from_secs_f64(seconds).ok();
+        let moment = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        return moment.ok_or_else(|| format!("\"{value}\" is no moment"));
+    }
+    let moment = value.parse::<jiff::Timestamp>().map(SystemTime::from);
+    moment.map_err(|_| {
+        format!(
+            "\"{value}\" is no moment; write seconds since 1970 (date +%s), or \
+             2026-01-31T12:00:00Z"
+        )
+    })
+}

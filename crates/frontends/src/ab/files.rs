@@ -1,0 +1,143 @@
+//! The files of `-e` and `-g`.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+use super::report::whole_ms;
+use super::times::{Column, Row};
+
+/// A file that is written at the end, and opened before the load, so that no load is in vain.
+#[derive(Debug)]
+pub(super) struct Results {
+    path: PathBuf,
+    file: File,
+}
+
+impl Results {
+    /// Opens it, emptied.
+    ///
+    /// # Errors
+    ///
+    /// What to print.
+    pub(super) fn create(path: &Path) -> Result<Results, String> {
+        match File::create(path) {
+            Ok(file) => Ok(Results {
+                path: path.to_owned(),
+                file,
+            }),
+            Err(error) => Err(format!(
+                "Cannot open output file {}: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    /// Writes it.
+    ///
+    /// # Errors
+    ///
+    /// What to print.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), String> {
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error: io::Error| format!("{}: {error}", self.path.display()))
+    }
+}
+
+/// `-e`: for each percentage the time within which so many were served.
+pub(super) fn csv(total: &Column) -> String {
+    let mut out = String::from("Percentage served,Time in ms\n");
+    for percent in 0..=100u32 {
+        let index = match percent {
+            0 => 0,
+            100 => u64::MAX,
+            _ => (0.5 + total.count() as f64 * f64::from(percent) / 100.0) as u64,
+        };
+        out += &format!("{percent},{:.3}\n", total.at_ms(index));
+    }
+    out
+}
+
+/// `-g`: each request's times, the quickest request first. The load began at `began`.
+pub(super) fn gnuplot(rows: &[Row], began: SystemTime, zone: &TimeZone) -> String {
+    let mut rows: Vec<&Row> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.total(), row.start));
+    let mut out = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
+    for row in rows {
+        let start = Timestamp::try_from(began + row.start.into()).unwrap_or_default();
+        let [connect, processing, total, waiting] = [
+            row.connect,
+            row.processing.unwrap_or_default(),
+            row.total(),
+            row.waiting.unwrap_or_default(),
+        ]
+        .map(|time| whole_ms(time.0 as f64 / 1e6));
+        out += &format!(
+            "{}\t{}\t{connect}\t{processing}\t{total}\t{waiting}\n",
+            written(&start.to_zoned(zone.clone())),
+            start.as_second()
+        );
+    }
+    out
+}
+
+/// As `Sun Nov 02 06:04:18 2026`.
+fn written(start: &Zoned) -> String {
+    start.strftime("%a %b %d %H:%M:%S %Y").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_record::Nanos;
+    use std::time::Duration;
+
+    fn row(start_ms: u64, connect_ms: u64, processing_ms: u64) -> Row {
+        Row {
+            start: Nanos::from_millis(start_ms),
+            connect: Nanos::from_millis(connect_ms),
+            processing: Some(Nanos::from_millis(processing_ms)),
+            waiting: Some(Nanos::from_millis(processing_ms - 1)),
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_by_their_whole_time_and_dated_where_the_user_is() {
+        let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_793_600_000);
+        let rows = [row(0, 2, 30), row(1500, 0, 7), row(900, 1, 3)];
+        let text = gnuplot(&rows, began, &TimeZone::fixed(jiff::tz::offset(-5)));
+        assert_eq!(
+            text,
+            "starttime\tseconds\tctime\tdtime\tttime\twait\n\
+             Mon Nov 02 01:13:20 2026\t1793600000\t1\t3\t4\t2\n\
+             Mon Nov 02 01:13:21 2026\t1793600001\t0\t7\t7\t6\n\
+             Mon Nov 02 01:13:20 2026\t1793600000\t2\t30\t32\t29\n"
+        );
+    }
+
+    #[test]
+    fn every_percentage_has_a_line_however_few_requests_there_were() {
+        let mut column = Column::default();
+        for count in 0..4 {
+            let text = csv(&column);
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(
+                (lines.len(), lines[0]),
+                (102, "Percentage served,Time in ms")
+            );
+            let last = if count == 0 {
+                "100,0.000".to_owned()
+            } else {
+                format!("100,{count}.000")
+            };
+            assert_eq!(lines[101], last);
+            column.add(Nanos::from_millis(count + 1));
+        }
+        assert!(csv(&column).starts_with("Percentage served,Time in ms\n0,1.000\n"));
+    }
+}

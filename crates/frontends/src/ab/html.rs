@@ -1,0 +1,137 @@
+//! The report as an HTML table: `-w`.
+
+use super::arguments::Attributes;
+use super::report::{Report, whole_ms};
+use super::times::Column;
+
+/// The whole table.
+pub(super) fn html(report: &Report, attributes: &Attributes) -> String {
+    let mut table = Table {
+        attributes,
+        out: format!("\n\n<table {}>\n", attributes.table),
+    };
+    table.counts(report);
+    table.rates(report);
+    if report.times.total.count() > 0 {
+        table.times(report);
+    }
+    table.out + "</table>\n"
+}
+
+struct Table<'a> {
+    attributes: &'a Attributes,
+    out: String,
+}
+
+impl Table<'_> {
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let Attributes { row, cell, .. } = self.attributes;
+        self.out += &format!(
+            "<tr {row}><th colspan=2 {cell}>{name}:</th><td colspan=2 {cell}>{value}</td></tr>\n"
+        );
+    }
+
+    fn counts(&mut self, report: &Report) {
+        self.line("Server Software", escaped(&report.software));
+        self.line("Server Hostname", escaped(&report.host));
+        self.line("Server Port", report.port);
+        self.line("Document Path", escaped(&report.path));
+        match report.length {
+            Some(length) => self.line("Document Length", format_args!("{length} bytes")),
+            None => self.line("Document Length", "Variable"),
+        }
+        self.line("Concurrency Level", report.concurrency);
+        self.line(
+            "Time taken for tests",
+            format_args!("{:.3} seconds", report.seconds),
+        );
+        self.line("Complete requests", report.complete);
+        let failed = report.failed;
+        self.line("Failed requests", failed.all());
+        if failed.all() > 0 {
+            let Attributes { row, cell, .. } = self.attributes;
+            self.out += &format!(
+                "<tr {row}><td colspan=4 {cell} >   (Connect: {}, Receive: {}, Length: {}, \
+                 Exceptions: {})</td></tr>\n",
+                failed.connect, failed.receive, failed.length, failed.exceptions
+            );
+        }
+        if report.non_2xx > 0 {
+            self.line("Non-2xx responses", report.non_2xx);
+        }
+        report
+            .successful
+            .iter()
+            .for_each(|count| self.line("Successful requests", count));
+        report
+            .kept_alive
+            .iter()
+            .for_each(|count| self.line("Keep-Alive requests", count));
+        self.line(
+            "Total transferred",
+            format_args!("{} bytes", report.bytes_in),
+        );
+        report
+            .bytes_out
+            .iter()
+            .for_each(|bytes| self.line("Total body sent", bytes));
+        self.line(
+            "HTML transferred",
+            format_args!("{} bytes", report.body_bytes_in),
+        );
+    }
+
+    fn rates(&mut self, report: &Report) {
+        if !report.has_rates() {
+            return;
+        }
+        self.line("Requests per second", format_args!("{:.2}", report.rate()));
+        let received = report.kbytes_per_s(report.bytes_in);
+        self.line("Transfer rate", format_args!("{received:.2} kb/s received"));
+        let Some(bytes_out) = report.bytes_out else {
+            return;
+        };
+        let Attributes { row, cell, .. } = self.attributes;
+        for (rate, what) in [
+            (report.kbytes_per_s(bytes_out), "sent"),
+            (report.kbytes_per_s(report.bytes_in + bytes_out), "total"),
+        ] {
+            self.out += &format!(
+                "<tr {row}><td colspan=2 {cell}>&nbsp;</td>\
+                 <td colspan=2 {cell}>{rate:.2} kb/s {what}</td></tr>\n"
+            );
+        }
+    }
+
+    fn times(&mut self, report: &Report) {
+        let Attributes { row, cell, .. } = self.attributes;
+        self.out += &format!(
+            "<tr {row}><th {cell} colspan=4>Connection Times (ms)</th></tr>\n\
+             <tr {row}><th {cell}>&nbsp;</th> <th {cell}>min</th>   <th {cell}>avg</th>   \
+             <th {cell}>max</th></tr>\n"
+        );
+        let times = &report.times;
+        for (name, column) in [
+            ("Connect", &times.connect),
+            ("Processing", &times.processing),
+            ("Total", &times.total),
+        ] {
+            let [min, mean, max] = figures(column);
+            self.out += &format!(
+                "<tr {row}><th {cell}>{name}:</th><td {cell}>{min:5}</td>\
+                 <td {cell}>{mean:5}</td><td {cell}>{max:5}</td></tr>\n"
+            );
+        }
+    }
+}
+
+fn figures(column: &Column) -> [u64; 3] {
+    [column.min_ms(), column.mean_ms(), column.max_ms()].map(whole_ms)
+}
+
+/// A value of the server's or the URL's, which must not become tags.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

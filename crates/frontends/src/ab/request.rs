@@ -1,0 +1,141 @@
+//! The one request that ab makes over and over.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::arguments::Arguments;
+
+/// Its bytes: HTTP/1.0, the fields in ab's order, what `-H` gives as it was typed.
+pub(super) struct Written {
+    /// Request line and fields, the empty line included.
+    pub(super) head: Vec<u8>,
+    /// The body.
+    pub(super) body: Vec<u8>,
+}
+
+impl Written {
+    /// Writes it.
+    pub(super) fn new(arguments: &Arguments, body: Vec<u8>) -> Written {
+        let mut lines = vec![format!(
+            "{} {} HTTP/1.0",
+            arguments.method,
+            target(arguments)
+        )];
+        if arguments.keepalive {
+            lines.push("Connection: Keep-Alive".to_owned());
+        }
+        if !arguments.cookies.is_empty() {
+            lines.push(format!("Cookie: {}", arguments.cookies.join("; ")));
+        }
+        let basic = |login: &String| format!("Basic {}", BASE64.encode(login));
+        lines.extend(
+            arguments
+                .login
+                .as_ref()
+                .map(|login| format!("Authorization: {}", basic(login))),
+        );
+        // In a tunnel it would be told to the server itself.
+        let asks_proxy = !(arguments.url.is_tls && arguments.proxy.is_some());
+        lines.extend(
+            arguments
+                .proxy_login
+                .as_ref()
+                .filter(|_| asks_proxy)
+                .map(|login| format!("Proxy-Authorization: {}", basic(login))),
+        );
+        if arguments.body_file.is_some() {
+            lines.push(format!("Content-length: {}", body.len()));
+            let content_type = arguments.content_type.as_deref().unwrap_or("text/plain");
+            lines.push(format!("Content-type: {content_type}"));
+        }
+        lines.extend(arguments.headers.iter().cloned());
+        for (name, value) in [
+            ("Host", arguments.url.authority()),
+            ("User-Agent", "ApacheBench/2.3".to_owned()),
+            ("Accept", "*/*".to_owned()),
+        ] {
+            if given(arguments, name).is_none() {
+                lines.push(format!("{name}: {value}"));
+            }
+        }
+        let mut head = lines.join("\r\n").into_bytes();
+        head.extend_from_slice(b"\r\n\r\n");
+        Written { head, body }
+    }
+
+    /// All that is sent.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        [self.head.as_slice(), &self.body].concat()
+    }
+}
+
+/// What the request line asks for: of a proxy the whole URL, unless a tunnel leads through it.
+fn target(arguments: &Arguments) -> String {
+    match &arguments.proxy {
+        Some(_) if !arguments.url.is_tls => arguments.url.whole(),
+        _ => arguments.url.path.clone(),
+    }
+}
+
+/// The value that `-H` gives to a field.
+pub(super) fn given<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a str> {
+    arguments.headers.iter().find_map(|line| {
+        let (own, value) = line.split_once(':')?;
+        own.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::{Wanted, parse};
+    use super::*;
+
+    fn written(words: &str, body: &str) -> String {
+        let words: Vec<_> = words.split(' ').map(Into::into).collect();
+        let Wanted::Load(arguments) = parse(&words).unwrap() else {
+            panic!("{words:?}");
+        };
+        let written = Written::new(&arguments, body.as_bytes().to_vec());
+        String::from_utf8(written.bytes()).unwrap()
+    }
+
+    const LAST: &str = "User-Agent: ApacheBench/2.3\r\nAccept: */*\r\n\r\n";
+
+    #[test]
+    fn plain() {
+        let expected = format!("GET /a?b HTTP/1.0\r\nHost: h:81\r\n{LAST}");
+        assert_eq!(written("h:81/a?b", ""), expected);
+    }
+
+    #[test]
+    fn with_everything_in_abs_order() {
+        let words = "-k -C a=1 -C b=2 -A u:p -P x:y -p f -T t/x -H X-A:1 -H nocolon h/";
+        let expected = format!(
+            "POST / HTTP/1.0\r\nConnection: Keep-Alive\r\nCookie: a=1; b=2\r\n\
+             Authorization: Basic dTpw\r\nProxy-Authorization: Basic eDp5\r\n\
+             Content-length: 2\r\nContent-type: t/x\r\nX-A:1\r\nnocolon\r\nHost: h\r\n{LAST}hi"
+        );
+        assert_eq!(written(words, "hi"), expected);
+    }
+
+    #[test]
+    fn fields_that_are_given_replace_abs_own() {
+        let words = "-H host:x -H user-agent:me -H ACCEPT:y/z -m DELETE h/";
+        let expected = "DELETE / HTTP/1.0\r\nhost:x\r\nuser-agent:me\r\nACCEPT:y/z\r\n\r\n";
+        assert_eq!(written(words, ""), expected);
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_the_whole_url_and_a_tunnel_for_the_path() {
+        let plain = written("-X p:3128 -P u:p http://h:81/x", "");
+        assert!(
+            plain.starts_with("GET http://h:81/x HTTP/1.0\r\nProxy-Authorization"),
+            "{plain}"
+        );
+        let tunnel = written("-X p:3128 -P u:p https://h/x", "");
+        assert!(
+            tunnel.starts_with("GET /x HTTP/1.0\r\nHost: h\r\n"),
+            "{tunnel}"
+        );
+    }
+}

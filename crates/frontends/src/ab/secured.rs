@@ -1,0 +1,89 @@
+//! What TLS agreed on, in ab's words.
+
+use std::net::IpAddr;
+
+use prony_record::Negotiated;
+
+use super::arguments::Arguments;
+use super::report::Tls;
+use super::request::given;
+
+/// The name that the handshake asks for: the one of the field Host, and none for an address
+/// (RFC 6066 §3).
+pub(super) fn name(arguments: &Arguments) -> Option<String> {
+    let host = match given(arguments, "Host") {
+        Some(given) => given.rsplit_once(':').map_or(given, |(host, _)| host),
+        None => &arguments.url.host,
+    };
+    let is_name = !host.is_empty() && host.parse::<IpAddr>().is_err() && !host.contains([':', '[']);
+    (!arguments.hides_name && is_name).then(|| host.to_owned())
+}
+
+/// ab's lines about it.
+pub(super) fn tls(agreed: &Negotiated, arguments: &Arguments) -> Tls {
+    let (Some(version), Some(cipher)) = (&agreed.tls, &agreed.cipher) else {
+        return Tls {
+            name: name(arguments),
+            ..Tls::default()
+        };
+    };
+    Tls {
+        protocol: format!("{version},{}", openssl_name(cipher)),
+        exchange: None,
+        name: name(arguments),
+    }
+}
+
+/// OpenSSL's name of a cipher suite, from IANA's. Those of TLS 1.3 are the same.
+pub(super) fn openssl_name(iana: &str) -> String {
+    let Some((exchange, cipher)) = iana
+        .strip_prefix("TLS_")
+        .and_then(|name| name.split_once("_WITH_"))
+    else {
+        return iana.to_owned();
+    };
+    let cipher = cipher.replace("AES_", "AES").replace('_', "-");
+    let cipher = match cipher.strip_prefix("CHACHA20-POLY1305") {
+        Some(_) => "CHACHA20-POLY1305",
+        None => &cipher,
+    };
+    format!("{}-{cipher}", exchange.replace('_', "-"))
+}
+
+/// Bits of its cipher's key.
+fn cipher_bits(iana: &str) -> u32 {
+    if iana.contains("AES_128") { 128 } else { 256 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_have_openssls_names() {
+        for (iana, openssl, bits) in [
+            ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384", 256),
+            ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256", 128),
+            (
+                "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+                "ECDHE-RSA-AES128-GCM-SHA256",
+                128,
+            ),
+            (
+                "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+                "ECDHE-ECDSA-AES256-GCM-SHA384",
+                256,
+            ),
+            (
+                "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+                "ECDHE-RSA-CHACHA20-POLY1305",
+                256,
+            ),
+        ] {
+            assert_eq!(
+                (openssl_name(iana).as_str(), cipher_bits(iana)),
+                (openssl, bits)
+            );
+        }
+    }
+}

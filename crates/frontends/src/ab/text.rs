@@ -1,0 +1,207 @@
+//! The report as text, line by line as ab prints it.
+
+use super::report::{PERCENTAGES, Report, whole_ms};
+use super::times::Column;
+
+/// How much of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts {
+    /// Without `-d`: the table of percentages.
+    pub(super) percentages: bool,
+    /// Without `-S`: medians, deviations and warnings.
+    pub(super) deviations: bool,
+}
+
+/// The whole report.
+pub(super) fn text(report: &Report, parts: Parts) -> String {
+    let mut out = String::from("\n\n");
+    server(report, &mut out);
+    counts(report, &mut out);
+    rates(report, &mut out);
+    if report.times.total.count() > 0 {
+        out += "\nConnection Times (ms)\n";
+        match parts.deviations {
+            true => with_deviations(report, &mut out),
+            false => short(report, &mut out),
+        }
+        if parts.percentages && report.times.total.count() > 1 {
+            percentages(report, &mut out);
+        }
+    }
+    out
+}
+
+/// Adds a line with its value in the 25th column.
+fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
+    *out += &format!("{:<24}{value}\n", format!("{name}:"));
+}
+
+fn server(report: &Report, out: &mut String) {
+    line(out, "Server Software", &report.software);
+    line(out, "Server Hostname", &report.host);
+    line(out, "Server Port", report.port);
+    if let Some(tls) = &report.tls {
+        if !tls.protocol.is_empty() {
+            line(out, "SSL/TLS Protocol", &tls.protocol);
+        }
+        tls.exchange
+            .iter()
+            .for_each(|group| line(out, "Server Temp Key", group));
+        tls.name
+            .iter()
+            .for_each(|name| line(out, "TLS Server Name", name));
+    }
+    *out += "\n";
+    line(out, "Document Path", &report.path);
+    match report.length {
+        Some(length) => line(out, "Document Length", format_args!("{length} bytes")),
+        None => line(out, "Document Length", "Variable"),
+    }
+    *out += "\n";
+}
+
+fn counts(report: &Report, out: &mut String) {
+    line(out, "Concurrency Level", report.concurrency);
+    line(
+        out,
+        "Time taken for tests",
+        format_args!("{:.3} seconds", report.seconds),
+    );
+    line(out, "Complete requests", report.complete);
+    let failed = report.failed;
+    line(out, "Failed requests", failed.all());
+    if failed.all() > 0 {
+        *out += &format!(
+            "   (Connect: {}, Receive: {}, Length: {}, Exceptions: {})\n",
+            failed.connect, failed.receive, failed.length, failed.exceptions
+        );
+    }
+    if report.non_2xx > 0 {
+        line(out, "Non-2xx responses", report.non_2xx);
+    }
+    report
+        .successful
+        .iter()
+        .for_each(|count| line(out, "Successful requests", count));
+    report
+        .kept_alive
+        .iter()
+        .for_each(|count| line(out, "Keep-Alive requests", count));
+    line(
+        out,
+        "Total transferred",
+        format_args!("{} bytes", report.bytes_in),
+    );
+    report
+        .bytes_out
+        .iter()
+        .for_each(|bytes| line(out, "Total body sent", bytes));
+    line(
+        out,
+        "HTML transferred",
+        format_args!("{} bytes", report.body_bytes_in),
+    );
+}
+
+fn rates(report: &Report, out: &mut String) {
+    if !report.has_rates() {
+        return;
+    }
+    let each_ms = report.seconds * 1000.0 / report.complete as f64;
+    let of_one_ms = each_ms * report.concurrency as f64;
+    line(
+        out,
+        "Requests per second",
+        format_args!("{:.2} [#/sec] (mean)", report.rate()),
+    );
+    line(
+        out,
+        "Time per request",
+        format_args!("{of_one_ms:.3} [ms] (mean)"),
+    );
+    let across = "(mean, across all concurrent requests)";
+    line(
+        out,
+        "Time per request",
+        format_args!("{each_ms:.3} [ms] {across}"),
+    );
+    let received = report.kbytes_per_s(report.bytes_in);
+    line(
+        out,
+        "Transfer rate",
+        format_args!("{received:.2} [Kbytes/sec] received"),
+    );
+    if let Some(bytes_out) = report.bytes_out {
+        let (sent, both) = (
+            report.kbytes_per_s(bytes_out),
+            report.kbytes_per_s(report.bytes_in + bytes_out),
+        );
+        *out += &format!(
+            "{:24}{sent:.2} kb/s sent\n{:24}{both:.2} kb/s total\n",
+            "", ""
+        );
+    }
+}
+
+fn columns(report: &Report) -> [(&'static str, &'static str, &Column); 4] {
+    let times = &report.times;
+    [
+        ("Connect:", "the initial connection time", &times.connect),
+        ("Processing:", "the processing time", &times.processing),
+        ("Waiting:", "the waiting time", &times.waiting),
+        ("Total:", "the total time", &times.total),
+    ]
+}
+
+fn with_deviations(report: &Report, out: &mut String) {
+    *out += "              min  mean[+/-sd] median   max\n";
+    for (name, _, column) in columns(report) {
+        *out += &format!(
+            "{name:<12}{:5} {:4} {:5.1} {:6} {:7}\n",
+            whole_ms(column.min_ms()),
+            whole_ms(column.mean_ms()),
+            column.deviation_ms(),
+            whole_ms(column.median_ms()),
+            whole_ms(column.max_ms()),
+        );
+    }
+    for (_, what, column) in columns(report) {
+        // As ab does, of the figures that are printed: of a whole millisecond each.
+        let mean = whole_ms(column.mean_ms()) as f64;
+        let apart = (mean - whole_ms(column.median_ms()) as f64).abs();
+        if apart > 2.0 * column.deviation_ms() {
+            *out += &format!(
+                "ERROR: The median and mean for {what} are more than twice the standard\n       \
+                 deviation apart. These results are NOT reliable.\n"
+            );
+        } else if apart > column.deviation_ms() {
+            *out += &format!(
+                "WARNING: The median and mean for {what} are not within a normal deviation\n        \
+                 These results are probably not that reliable.\n"
+            );
+        }
+    }
+}
+
+fn short(report: &Report, out: &mut String) {
+    *out += "              min   avg   max\n";
+    for (name, _, column) in columns(report) {
+        *out += &format!(
+            "{name:<12}{:5} {:5}{:5}\n",
+            whole_ms(column.min_ms()),
+            whole_ms(column.mean_ms()),
+            whole_ms(column.max_ms()),
+        );
+    }
+}
+
+fn percentages(report: &Report, out: &mut String) {
+    *out += "\nPercentage of the requests served within a certain time (ms)\n";
+    for percent in PERCENTAGES {
+        let within = whole_ms(report.served_within_ms(percent));
+        *out += &match percent {
+            100 => format!(" 100%  {within:5} (longest request)\n"),
+            _ => format!("  {percent}%  {within:5}\n"),
+        };
+    }
+}

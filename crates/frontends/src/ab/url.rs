@@ -1,0 +1,127 @@
+//! What is loaded, as ab takes it apart.
+
+/// `[http[s]://]HOST[:PORT]/PATH`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Url {
+    /// `https`.
+    pub(super) is_tls: bool,
+    /// Without the brackets of an IPv6 address.
+    pub(super) host: String,
+    /// As typed, or the scheme's.
+    pub(super) port: u16,
+    /// From the first slash on, as typed.
+    pub(super) path: String,
+}
+
+impl Url {
+    /// Reads it; a slash must follow the host.
+    ///
+    /// # Errors
+    ///
+    /// What ab says then.
+    pub(super) fn parse(typed: &str) -> Result<Url, String> {
+        let wrong = || "invalid URL".to_owned();
+        let (is_tls, rest) = match (
+            typed.strip_prefix("http://"),
+            typed.strip_prefix("https://"),
+        ) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => (false, typed),
+        };
+        let (authority, path) = rest.split_at(rest.find('/').ok_or_else(wrong)?);
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(inner) => inner.split_once(']').ok_or_else(wrong)?,
+            None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+        };
+        let port = match port.strip_prefix(':') {
+            Some(digits) => digits.parse().ok().filter(|port| *port > 0),
+            None if port.is_empty() => Some(if is_tls { 443 } else { 80 }),
+            None => None,
+        };
+        // Credentials, zones and what can't be in a name.
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
+        if host.is_empty() || !host.chars().all(is_name) {
+            return Err(wrong());
+        }
+        if path.contains(|c: char| c.is_control()) {
+            return Err(wrong());
+        }
+        Ok(Url {
+            is_tls,
+            host: host.to_owned(),
+            port: port.ok_or_else(wrong)?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// `HOST[:PORT]`, the port only where it isn't the scheme's: what the field Host says.
+    pub(super) fn authority(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        match (self.is_tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            _ => format!("{host}:{}", self.port),
+        }
+    }
+
+    /// The scheme and authority, with a path's first slash.
+    pub(super) fn root(&self) -> String {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        format!("{scheme}://{}/", self.authority())
+    }
+
+    /// Whole, as proxies are asked for it.
+    pub(super) fn whole(&self) -> String {
+        let root = self.root();
+        format!("{}{}", root.trim_end_matches('/'), self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_taken_apart_as_ab_does() {
+        for (typed, is_tls, host, port, path, authority) in [
+            ("http://h/", false, "h", 80, "/", "h"),
+            ("h:8080/a?b#c d", false, "h", 8080, "/a?b#c d", "h:8080"),
+            ("https://h:443/x//", true, "h", 443, "/x//", "h"),
+            ("https://h:80/", true, "h", 80, "/", "h:80"),
+            ("http://[::1]:81/", false, "::1", 81, "/", "[::1]:81"),
+            ("[::1]/", false, "::1", 80, "/", "[::1]"),
+        ] {
+            let url = Url::parse(typed).unwrap();
+            let seen = (url.is_tls, url.host.as_str(), url.port, url.path.as_str());
+            assert_eq!(seen, (is_tls, host, port, path), "{typed}");
+            assert_eq!(url.authority(), authority, "{typed}");
+        }
+        let whole = Url::parse("h:81//x?y").unwrap().whole();
+        assert_eq!(whole, "http://h:81//x?y");
+    }
+
+    #[test]
+    fn what_ab_refuses_is_refused() {
+        for bad in [
+            "http://h",
+            "h",
+            "http:///x",
+            "/",
+            "http://h:0/",
+            "http://h:x/",
+            "http://h:99999/",
+            "http://u:p@h/",
+            "ftp://h/",
+            "http://[::1/",
+            "http://[fe80::1%lo]/",
+            "http://a b/",
+            "http://h/\r\nx",
+            "",
+        ] {
+            assert_eq!(Url::parse(bad), Err("invalid URL".to_owned()), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Scripts over real sockets: in clear, over TLS, with HTTP/2, on several threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prony_load::script::{Answer, Director, End, Script, Sees, Step, Users};
+use prony_load::{Control, LoadSpec, Loaded, Request, RunError, Writer, run_with};
+use prony_record::{Nanos, Outcome};
+
+use crate::harness::*;
+
+/// Each user posts a body of its own to `/bytes/N`, looks at the answer, and so on.
+#[derive(Default)]
+struct Posting {
+    writer: Option<Writer>,
+    users: Mutex<Vec<Users>>,
+    answered: AtomicU64,
+    ended: AtomicU64,
+    connects: AtomicU64,
+    handshakes: AtomicU64,
+    finished: AtomicU64,
+    /// What was unlike what it should be.
+    wrong: Mutex<Vec<String>>,
+}
+
+struct Poster<'a> {
+    load: &'a Posting,
+    writer: Writer,
+    made: u64,
+}
+
+impl Director for Posting {
+    fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
+        self.users.lock().unwrap().push(users);
+        let Some(writer) = self.writer.clone() else {
+            return Err("no writer".to_owned());
+        };
+        Ok(Box::new(Poster {
+            load: self,
+            writer,
+            made: 0,
+        }))
+    }
+
+    fn sees(&self) -> Sees {
+        Sees {
+            ends: true,
+            heads: true,
+            body_bytes: 16,
+        }
+    }
+}
+
+impl Script for Poster<'_> {
+    fn next(&mut self, user: u32, _now: Nanos) -> Step {
+        self.made += 1;
+        if self.made % 7 == 0 {
+            return Step::Rest(Nanos::from_micros(50));
+        }
+        let url = format!("/bytes/{}?user={user}", self.made % 40 + 1);
+        let headers = [("X-User".to_owned(), user.to_string())];
+        // Some are longer than a segment, or than what TLS seals at a time.
+        let body = vec![b'x'; [3, 3000, 200_000][(self.made % 3) as usize]];
+        let request = self.writer.request("POST", &url, &headers, &body);
+        Step::Request(request.unwrap())
+    }
+
+    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+        self.load.answered.fetch_add(1, Ordering::Relaxed);
+        let head = String::from_utf8_lossy(answer.head).to_lowercase();
+        let length = format!("content-length: {}\r\n", answer.length);
+        let is_like = head.starts_with("http/")
+            && head.ends_with("\r\n")
+            && !head.ends_with("\r\n\r\n")
+            && head.contains(&length)
+            && answer.status == 200
+            && answer.request.url().ends_with(&format!("?user={user}"))
+            && answer.body.len() as u64 == answer.length.min(16);
+        if !is_like {
+            let mut wrong = self.load.wrong.lock().unwrap();
+            wrong.push(format!("{answer:?}"));
+        }
+    }
+
+    fn ended(&mut self, _user: u32, end: &End<'_>) {
+        self.load.ended.fetch_add(1, Ordering::Relaxed);
+        let count = |counter: &AtomicU64, took: Option<Nanos>| {
+            counter.fetch_add(u64::from(took.is_some()), Ordering::Relaxed);
+        };
+        count(&self.load.connects, end.connect);
+        count(&self.load.handshakes, end.tls);
+        if end.outcome != Outcome::Ok {
+            let mut wrong = self.load.wrong.lock().unwrap();
+            wrong.push(format!("{end:?}"));
+        }
+    }
+
+    fn finish(self: Box<Self>) {
+        self.load.finished.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn run_posting(spec: &LoadSpec) -> (Result<Loaded, RunError>, Posting) {
+    let load = Posting {
+        writer: Some(spec.writer()),
+        ..Posting::default()
+    };
+    let loaded = run_with(spec, &Control::new(2), Some(&load));
+    (loaded, load)
+}
+
+#[test]
+fn own_requests_go_over_every_protocol() {
+    for via in [Via::Tcp, Via::Tls] {
+        let served = Served::via(via);
+        for words in [
+            "-c 5 -n 300 -t 2",
+            "-c 2 -n 300 -t 2 --http 2 --streams 8",
+            "-c 3 -n 60 -t 1 --no-keepalive --http 1.1",
+        ] {
+            let ca = served.ca();
+            let mut all: Vec<_> = words.split(' ').collect();
+            if via == Via::Tls {
+                all.extend(["--ca", text(&ca)]);
+            }
+            let spec = resolve(&served.url("/"), &all).unwrap();
+            let (loaded, load) = run_posting(&spec);
+            let record = loaded.unwrap().record;
+            let wrong = load.wrong.lock().unwrap();
+            assert!(wrong.is_empty(), "{via:?} {words}: {:?}", wrong[0]);
+            let asked = spec.info().requests.unwrap();
+            assert_eq!(outcomes(&record), [(Outcome::Ok, asked)]);
+            assert_eq!(load.answered.into_inner(), asked);
+            assert_eq!(load.ended.into_inner(), asked);
+            assert_eq!(load.finished.into_inner(), u64::from(spec.info().threads));
+            let opened = record.totals.connections_opened;
+            assert_eq!(load.connects.into_inner(), opened);
+            let handshakes = if via == Via::Tls { opened } else { 0 };
+            assert_eq!(load.handshakes.into_inner(), handshakes);
+            let mut users = load.users.into_inner().unwrap();
+            users.sort_by_key(|users| users.worker);
+            let mut next = 0;
+            for users in users {
+                assert_eq!(users.first, next);
+                next += users.count;
+            }
+            assert_eq!(u64::from(next), spec.concurrency());
+        }
+    }
+}
+
+#[test]
+fn a_load_whose_script_can_not_be_made_is_not_begun() {
+    let served = Served::clear();
+    let spec = resolve(&served.url("/"), &["-c", "4", "-t", "2", "-n", "5"]).unwrap();
+    let load = Posting::default();
+    let error = run_with(&spec, &Control::new(2), Some(&load)).unwrap_err();
+    assert!(matches!(&error, RunError::Script(text) if text == "no writer"));
+}
+
+/// One request to an `https://` host that the load knew nothing of, and then no more.
+struct Elsewhere(Mutex<Option<std::sync::Arc<Request>>>, Mutex<String>);
+
+struct Once<'a>(&'a Elsewhere);
+
+impl Director for Elsewhere {
+    fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
+        Ok(Box::new(Once(self)))
+    }
+
+    fn sees(&self) -> Sees {
+        Sees {
+            ends: true,
+            ..Sees::default()
+        }
+    }
+}
+
+impl Script for Once<'_> {
+    fn next(&mut self, _user: u32, _now: Nanos) -> Step {
+        let request = self.0.0.lock().unwrap().take();
+        request.map_or(Step::Leave, Step::Request)
+    }
+
+    fn ended(&mut self, _user: u32, end: &End<'_>) {
+        *self.0.1.lock().unwrap() = format!("{} {:?}", end.outcome.name(), end.tls.is_some());
+    }
+}
+
+#[test]
+fn a_target_over_tls_may_come_up_in_a_load_in_clear() {
+    let (clear, secured) = (Served::clear(), Served::secured());
+    let ca = secured.ca();
+    let spec = resolve(&clear.url("/"), &["-c", "1", "--ca", text(&ca)]).unwrap();
+    let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
+    let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());
+    let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
+    // It ended when its user had left, not after the ten seconds that it may take.
+    assert!(loaded.record.totals.elapsed_s < 9.0);
+    assert_eq!(outcomes(&loaded.record), [(Outcome::Ok, 1)]);
+    assert_eq!(*load.1.lock().unwrap(), "ok true");
+    // One whose certificate is nobody's fails in TLS, and says why.
+    let spec = resolve(&clear.url("/"), &["-c", "1"]).unwrap();
+    let request = spec.writer().request("GET", &secured.url("/"), &[], b"");
+    let load = Elsewhere(Mutex::new(Some(request.unwrap())), Mutex::default());
+    let loaded = run_with(&spec, &Control::new(1), Some(&load)).unwrap();
+    assert_eq!(outcomes(&loaded.record), [(Outcome::Tls, 1)]);
+}

@@ -42,7 +42,7 @@ mod response;
 mod violation;
 
 pub use event::{Eof, Event, Expects, Framing, Head, Limits, Version};
-pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values};
+pub(crate) use request::{BodyFraming, USER_AGENT, check_request, header_values, takes_away};
 pub use request::{RequestError, RequestSpec, encode_request};
 pub use response::ResponseParser;
 pub use violation::Violation;

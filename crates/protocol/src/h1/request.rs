@@ -33,8 +33,9 @@ pub struct RequestSpec<'a> {
 ///
 /// By default it has Host, `User-Agent: prony/<version>`, `Accept: */*`, Content-Length where
 /// there is a body, and `Connection: close` if it is the last on its connection (in HTTP/1.0
-/// `Connection: keep-alive` if it is not). The user's headers win over each of these. With the
-/// user's `Transfer-Encoding: chunked` the body is sent as one chunk.
+/// `Connection: keep-alive` if it is not). The user's headers win over each of these; a User-Agent
+/// or Accept of the user's that is empty is not sent at all. With the user's `Transfer-Encoding:
+/// chunked` the body is sent as one chunk.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ pub fn encode_request(spec: &RequestSpec) -> Result<Vec<u8>, RequestError> {
     for (name, value) in spec
         .headers
         .iter()
-        .filter(|(name, _)| !name.eq_ignore_ascii_case("host"))
+        .filter(|(name, value)| !name.eq_ignore_ascii_case("host") && !takes_away(name, value))
     {
         write_header(&mut out, name, value);
     }
@@ -88,6 +89,12 @@ pub(crate) enum BodyFraming {
     AsGiven,
     DefaultLength,
     Chunked,
+}
+
+/// Whether a user's header only says that a default is not to be sent.
+pub(crate) fn takes_away(name: &str, value: &str) -> bool {
+    let has_default = ["user-agent", "accept"];
+    has_default.iter().any(|own| name.eq_ignore_ascii_case(own)) && trim_str(value).is_empty()
 }
 
 fn write_header(out: &mut Vec<u8>, name: &str, value: &str) {

@@ -6,6 +6,7 @@ use super::frame::{self, FrameType, HEADER_BYTES, MAX_PAYLOAD_BYTES, flag};
 use super::hpack::{FIELD_OVERHEAD_BYTES, encode_field};
 use crate::h1::{
     BodyFraming, Expects, RequestError, RequestSpec, USER_AGENT, check_request, header_values,
+    takes_away,
 };
 
 /// How the target is reached, for `:scheme`.
@@ -73,7 +74,8 @@ impl EncodedRequest {
         for (name, value) in spec.headers {
             let name = name.to_ascii_lowercase();
             let value = value.trim_matches([' ', '\t']);
-            if name != "host" && !is_for_connection(spec, &name, value) {
+            let is_said = name != "host" && !takes_away(&name, value);
+            if is_said && !is_for_connection(spec, &name, value) {
                 block.add(&name, value);
             }
         }

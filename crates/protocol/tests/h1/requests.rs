@@ -56,6 +56,19 @@ fn a_request_says_no_more_than_it_must() {
 }
 
 #[test]
+fn a_default_that_is_given_as_nothing_is_not_sent() {
+    let none = headers(&[("user-agent", ""), ("Accept", " "), ("X-Empty", "")]);
+    let bare = RequestSpec {
+        headers: &none,
+        ..GET
+    };
+    assert_eq!(
+        text(&bare),
+        "GET /path?query HTTP/1.1\r\nHost: example.org:8080\r\nX-Empty: \r\n\r\n"
+    );
+}
+
+#[test]
 fn a_body_has_its_length() {
     let defaults = defaults();
     let post = RequestSpec {
@@ -97,7 +110,7 @@ fn the_users_headers_win() {
     let own = headers(&[
         ("user-agent", "me"),
         ("HOST", "other"),
-        ("accept", ""),
+        ("accept", "text/x"),
         ("X-A", " 1\t"),
         ("X-A", "2: \u{e4}"),
         ("connection", "keep-alive"),
@@ -113,7 +126,7 @@ fn the_users_headers_win() {
     };
     assert_eq!(
         text(&spec),
-        "PUT / HTTP/1.1\r\nHost: other\r\nuser-agent: me\r\naccept: \r\nX-A: 1\r\nX-A: 2: \u{e4}\r\n\
+        "PUT / HTTP/1.1\r\nHost: other\r\nuser-agent: me\r\naccept: text/x\r\nX-A: 1\r\nX-A: 2: \u{e4}\r\n\
          connection: keep-alive\r\ncontent-length: 3\r\n\r\nabc"
     );
 }

@@ -161,6 +161,20 @@ fn headers_are_lowered_and_win_over_defaults() {
 }
 
 #[test]
+fn a_default_that_is_given_as_nothing_is_not_sent() {
+    let headers = [header("User-Agent", ""), header("Accept", " ")];
+    let spec = RequestSpec {
+        headers: &headers,
+        ..SPEC
+    };
+    let fields = fields(&spec, Scheme::Http);
+    assert!(
+        fields.iter().all(|field| field.starts_with(':')),
+        "{fields:?}"
+    );
+}
+
+#[test]
 fn what_is_for_http_1_connections_is_left_out() {
     let headers = [
         header("Connection", "close, X-Hop"),

@@ -1,7 +1,7 @@
-//! Estimates and records in; text, Markdown, CSV, JSON arrays and HTML out.
+//! Estimates and records in; text, Markdown, CSV, JSON arrays, HTML and PDF out.
 //!
 //! Enters: a [`Record`](prony_record::Record), or a whole [`Experiment`] with its verdict. Leaves:
-//! strings. Every output is a pure transform of what was stored, so that an old folder renders for
+//! strings, and bytes for a PDF. Every output is a pure transform of what was stored, so that an old folder renders for
 //! ever and twice the same; only [`folder`] reads files. Nothing here reads a clock, opens a
 //! socket, measures, or computes a statistic: verdicts and their sentences arrive ready.
 
@@ -15,6 +15,7 @@ pub mod html;
 mod load_view;
 pub mod markdown;
 pub mod number;
+pub mod pdf;
 mod report_view;
 pub mod table;
 pub mod text;

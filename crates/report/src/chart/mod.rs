@@ -23,7 +23,7 @@ pub(crate) use panels::{Panel, over_time};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 
 use canvas::Canvas;
-pub(crate) use canvas::Shape;
+pub(crate) use canvas::{Shape, Side};
 
 /// Both drawings of one chart, as markup, and the wider one as shapes.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]

@@ -130,7 +130,7 @@ struct ResultView {
     title: String,
     standings: Vec<Standing>,
     chart: Option<Chart>,
-    caption: String,
+    caption: &'static str,
 }
 
 fn result(verdict: &VerdictDocument, metric: Metric) -> ResultView {
@@ -138,9 +138,7 @@ fn result(verdict: &VerdictDocument, metric: Metric) -> ResultView {
     ResultView {
         title: report_view::capitalised(metric.noun()),
         chart: figures::forest(verdict, metric, &standings),
-        caption: "The band holds what the plan counts as no difference. An interval wholly inside \
-                  it is equivalent; one that leaves out 100% may be faster or slower."
-            .to_owned(),
+        caption: report_view::FOREST_CAPTION,
         standings,
     }
 }

@@ -10,6 +10,27 @@ use crate::{Experiment, load_view, number};
 
 pub(crate) use environment::flattened;
 
+/// What a chart of ratios shows.
+pub(crate) const FOREST_CAPTION: &str = "The band holds what the plan counts as no difference. An \
+    interval wholly inside it is equivalent; one that leaves out 100% may be faster or slower.";
+/// What the section on CPU shows.
+pub(crate) const CPU: &str = "User mode and kernel, of all processes together.";
+/// What its softirq is.
+pub(crate) const SOFTIRQ: &str = "Softirq is the network's work in the kernel that is charged to \
+    no process: that of the whole machine, the load's share included.";
+/// How to read a metric along a factor.
+pub(crate) const SCALING: &str =
+    "Each panel has its own scale; the grey line is growth in proportion.";
+/// What the completions of loads that end with their last request are.
+pub(crate) const UNTIL_DONE: &str = "Every trial asks for the same number of requests. \
+    Completions since the mark before, all variants in one picture.";
+/// How to read completions over time.
+pub(crate) const OVER_TIME: &str = "One line for each trial, by half seconds. Lines that sink, \
+    climb or jump say that the server had not settled.";
+/// What comparisons without verdicts are worth.
+pub(crate) const DESCRIBED: &str = "Each interval stands alone: no error rate is shared among \
+    these, so one in twenty misses by chance.";
+
 /// A report's first sentence and what belongs below it in smaller type.
 pub(crate) fn lead(verdict: &VerdictDocument) -> (String, Option<String>) {
     if let Some(lead) = view::lead(verdict) {

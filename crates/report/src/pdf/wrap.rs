@@ -1,0 +1,131 @@
+//! Lines out of texts.
+
+use super::style::Style;
+
+/// What follows its number on the same line.
+const UNITS: [&str; 17] = [
+    "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "req/s", "bit/s", "kbit/s",
+    "Mbit/s", "Gbit/s", "×", "points",
+];
+
+/// A text as lines that are no wider than `width` points; at least one, which may be empty. Lines
+/// end at spaces, and within a word only where it is wider than a whole line.
+pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut reach = 0.0;
+    let space = style.width_of(" ");
+    for word in words(text) {
+        let length = style.width_of(&word);
+        if !line.is_empty() && reach + space + length <= width {
+            line.push(' ');
+            line += &word;
+            reach += space + length;
+            continue;
+        }
+        if !line.is_empty() {
+            lines.push(std::mem::take(&mut line));
+        }
+        let mut rest = word.as_str();
+        while style.width_of(rest) > width {
+            let cut = cut(rest, style, width);
+            lines.push(rest[..cut].to_owned());
+            rest = &rest[cut..];
+        }
+        line = rest.to_owned();
+        reach = style.width_of(rest);
+    }
+    if !line.is_empty() || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+/// How wide the widest part of a text is that is not broken readily, in points.
+pub(super) fn least_width(text: &str, style: Style) -> f64 {
+    let widths = words(text).map(|word| style.width_of(&word));
+    widths.fold(0.0, f64::max)
+}
+
+/// The words of a text, a number with its unit being one.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
+        let is_unit = UNITS.contains(&bare);
+        match words.last_mut() {
+            Some(last) if is_unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words.into_iter()
+}
+
+/// Where to break a word that is wider than `width`: after a mark that parts its pieces, if one
+/// stands in the latter half of what fits; otherwise as late as it fits. Never at its beginning.
+fn cut(word: &str, style: Style, width: f64) -> usize {
+    let mut reach = 0.0;
+    let mut fits = 0;
+    let mut parted = 0;
+    for (place, c) in word.char_indices() {
+        reach += style.width_of(c.encode_utf8(&mut [0; 4]));
+        if reach > width && fits > 0 {
+            break;
+        }
+        fits = place + c.len_utf8();
+        if matches!(
+            c,
+            '/' | '-' | '_' | '.' | ',' | ':' | ';' | '&' | '=' | '?' | '›' | '→' | ')' | ' '
+        ) {
+            parted = fits;
+        }
+    }
+    if parted * 2 > fits { parted } else { fits }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_is_too_wide_and_no_character_lost() {
+        let texts = [
+            "a b c",
+            "",
+            "   ",
+            "tcp is 22.9% slower than unix (95% interval 20.1% to 25.7%, 6 blocks)",
+            "https://example.org/a/very/long/path/that/does/not/end/for/a/long/time?and=more&so=on",
+            "漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字 ����",
+        ];
+        for text in texts {
+            for width in [0.0, 1.0, 40.0, 133.0, 1000.0] {
+                let lines = wrap(text, Style::BODY, width);
+                assert!(!lines.is_empty());
+                let bare = |text: &str| text.replace(' ', "");
+                assert_eq!(bare(&lines.concat()), bare(text));
+                for line in lines.iter().filter(|line| line.chars().count() > 1) {
+                    assert!(
+                        Style::BODY.width_of(line) <= width + 1e-9,
+                        "{line} in {width}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit_and_a_path_breaks_between_its_parts() {
+        let style = Style::BODY;
+        let narrow = style.width_of("it was 769");
+        assert_eq!(
+            wrap("it was 769 req/s", style, narrow),
+            ["it was", "769 req/s"]
+        );
+        let path = "/usr/local/sbin/nginx";
+        let lines = wrap(path, style, style.width_of("/usr/local/sbi"));
+        assert_eq!(lines, ["/usr/local/", "sbin/nginx"]);
+    }
+}

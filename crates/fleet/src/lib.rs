@@ -1,5 +1,13 @@
-//! Agents on many machines, over NATS: room kept for it, nothing built yet.
+//! Agents on many machines, over NATS.
 //!
-//! What will enter: an experiment and a list of hosts. What will leave: the same records that one
-//! machine gives, merged exactly. It will implement [`prony_experiment`]'s `Host` and nothing below
-//! it will know that it exists; everything else works without it.
+//! So far the parts that need no server: how clocks are compared, how a load is divided, how results
+//! that come twice or in disorder are added up, who may do what. Nothing of it is reached from the
+//! command line yet, and everything else works without it.
+
+pub mod clock;
+pub mod credentials;
+pub mod division;
+pub mod ledger;
+pub mod names;
+pub mod permissions;
+pub mod policy;

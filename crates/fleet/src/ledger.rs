@@ -1,0 +1,225 @@
+//! What agents sent of a run, however often and in whatever order it came.
+//!
+//! Each agent numbers what it sends from 0. A number counts once; what comes twice is passed over, and
+//! what comes before an earlier one is not waited for, as deltas add up in any order. An agent's part is
+//! whole when its last message says how many there were and as many are there.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Delta, Implausible, Packed};
+
+/// One agent's messages.
+#[derive(Debug, Default)]
+struct Account {
+    total: Delta,
+    /// All numbers below this one have come...
+    below: u64,
+    /// ...and these above it.
+    above: std::collections::BTreeSet<u64>,
+    /// How many there are, once the last has come.
+    of: Option<u64>,
+    repeats: u64,
+}
+
+/// The messages of all agents of one run.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    accounts: BTreeMap<String, Account>,
+}
+
+/// Numbers so far ahead of what has come are nobody's: they would only take memory.
+const FURTHEST_AHEAD: u64 = 1 << 20;
+
+impl Ledger {
+    /// A ledger for these agents; what others send is refused.
+    pub fn new(agents: impl IntoIterator<Item = String>) -> Ledger {
+        let accounts = agents.into_iter().map(|name| (name, Account::default()));
+        Ledger {
+            accounts: accounts.collect(),
+        }
+    }
+
+    /// Takes message number `sequence` of an agent; tells whether it was new.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't be counted; nothing of it is.
+    pub fn take(
+        &mut self,
+        agent: &str,
+        sequence: u64,
+        packed: &Packed,
+    ) -> Result<bool, LedgerError> {
+        let account = self.account(agent)?;
+        if sequence >= account.below + FURTHEST_AHEAD || account.of.is_some_and(|of| sequence >= of)
+        {
+            return Err(LedgerError::BeyondEnd(sequence));
+        }
+        if sequence < account.below || account.above.contains(&sequence) {
+            account.repeats += 1;
+            return Ok(false);
+        }
+        packed
+            .add_to(&mut account.total)
+            .map_err(LedgerError::Implausible)?;
+        account.above.insert(sequence);
+        while account.above.remove(&account.below) {
+            account.below += 1;
+        }
+        Ok(true)
+    }
+
+    /// An agent says that it sent so many messages in all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::take`], and where that contradicts what has come.
+    pub fn end(&mut self, agent: &str, of: u64) -> Result<(), LedgerError> {
+        let account = self.account(agent)?;
+        let last = account.above.last().copied();
+        let come = last.map_or(account.below, |last| last + 1);
+        match account.of {
+            Some(before) if before != of => return Err(LedgerError::BeyondEnd(of)),
+            _ if come > of => return Err(LedgerError::BeyondEnd(come)),
+            _ => account.of = Some(of),
+        }
+        Ok(())
+    }
+
+    /// Whether all that this agent sent has come.
+    pub fn is_whole(&self, agent: &str) -> bool {
+        self.accounts
+            .get(agent)
+            .is_some_and(|account| account.of == Some(account.below))
+    }
+
+    /// Numbers below the highest that has come, or below the end where that is known, that have not.
+    pub fn missing(&self, agent: &str) -> u64 {
+        let Some(account) = self.accounts.get(agent) else {
+            return 0;
+        };
+        let highest = account.above.last().map_or(account.below, |last| last + 1);
+        let until = account.of.unwrap_or(highest);
+        until - account.below - account.above.len() as u64
+    }
+
+    /// What has come of one agent.
+    pub fn agent(&self, agent: &str) -> Option<&Delta> {
+        self.accounts.get(agent).map(|account| &account.total)
+    }
+
+    /// What has come of all.
+    pub fn total(&self) -> Delta {
+        let mut total = Delta::default();
+        for account in self.accounts.values() {
+            total.merge(&account.total);
+        }
+        total
+    }
+
+    /// Messages that came more than once.
+    pub fn repeats(&self) -> u64 {
+        self.accounts.values().map(|account| account.repeats).sum()
+    }
+
+    fn account(&mut self, agent: &str) -> Result<&mut Account, LedgerError> {
+        self.accounts
+            .get_mut(agent)
+            .ok_or_else(|| LedgerError::Stranger(agent.to_owned()))
+    }
+}
+
+/// Why a message doesn't count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LedgerError {
+    /// It is from an agent that has no part in the run.
+    Stranger(String),
+    /// Its number is beyond the agent's last.
+    BeyondEnd(u64),
+    /// Its numbers can't be right.
+    Implausible(Implausible),
+}
+
+impl std::fmt::Display for LedgerError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            LedgerError::Stranger(name) => write!(f, "{name} has no part in this run"),
+            LedgerError::BeyondEnd(sequence) => {
+                write!(f, "message {sequence} is beyond the end of what it sent")
+            }
+            LedgerError::Implausible(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for LedgerError {}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::Nanos;
+
+    use super::*;
+
+    fn packed(n: u64) -> (Delta, Packed) {
+        let mut delta = Delta::default();
+        (delta.started, delta.bytes_in) = (n, n * n);
+        delta.response_time.record(Nanos(n * 1_000));
+        let packed = Packed::of(&delta);
+        (delta, packed)
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(["a".to_owned(), "b".to_owned()])
+    }
+
+    #[test]
+    fn repeats_and_disorder_change_nothing() {
+        let mut whole = Delta::default();
+        for n in 0..40 {
+            whole.merge(&packed(n).0);
+        }
+        let mut ledger = ledger();
+        for round in 0..3 {
+            for n in 0..40u64 {
+                let n = (n * 17 + round * 5) % 40;
+                let is_new = ledger.take("a", n, &packed(n).1).unwrap();
+                assert_eq!(is_new, round == 0);
+            }
+            assert_eq!(ledger.missing("a"), 0);
+        }
+        ledger.end("a", 40).unwrap();
+        assert!(ledger.is_whole("a"));
+        assert_eq!(ledger.agent("a"), Some(&whole));
+        assert_eq!(ledger.total(), whole);
+        assert_eq!(ledger.repeats(), 80);
+    }
+
+    #[test]
+    fn what_is_missing_is_known() {
+        let mut ledger = ledger();
+        ledger.take("a", 0, &packed(0).1).unwrap();
+        ledger.take("a", 3, &packed(3).1).unwrap();
+        assert_eq!(ledger.missing("a"), 2);
+        ledger.end("a", 6).unwrap();
+        assert_eq!(ledger.missing("a"), 4);
+        assert!(!ledger.is_whole("a"));
+        assert!(!ledger.is_whole("b") && !ledger.is_whole("c"));
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_counts_nothing() {
+        let mut ledger = ledger();
+        let one = packed(1).1;
+        assert!(matches!(
+            ledger.take("c", 0, &one),
+            Err(LedgerError::Stranger(_))
+        ));
+        assert!(ledger.take("a", u64::MAX / 2, &one).is_err());
+        ledger.take("a", 4, &one).unwrap();
+        assert_eq!(ledger.end("a", 4), Err(LedgerError::BeyondEnd(5)));
+        ledger.end("a", 5).unwrap();
+        assert!(ledger.end("a", 9).is_err());
+        assert!(ledger.take("a", 5, &one).is_err());
+        assert_eq!(ledger.total().started, 1);
+    }
+}

@@ -1,0 +1,137 @@
+//! What each role may say and hear on the NATS server: the whole of it, in subjects.
+//!
+//! An agent hears its own orders and says its own results, and nothing else: who steals an agent's
+//! credentials can read what that agent is asked and lie about what it measured, but can't command
+//! another agent, read another's results, or change what is stored.
+
+use crate::names::{AGENTS, AgentName, RUNS};
+
+/// Who somebody is to the fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Who commands agents and collects results.
+    Coordinator,
+    /// One agent.
+    Agent(AgentName),
+}
+
+/// Subjects as the server's configuration has them: `*` is any one part, `>` all that follow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permissions {
+    /// What may be published.
+    pub publish: Vec<String>,
+    /// What may be subscribed to.
+    pub subscribe: Vec<String>,
+    /// Whether whoever asks something may be answered.
+    pub may_answer: bool,
+}
+
+impl Role {
+    /// Below which answers to its own questions come.
+    pub fn inbox(&self) -> String {
+        match self {
+            Role::Coordinator => "_INBOX_coordinator".to_owned(),
+            Role::Agent(name) => name.inbox(),
+        }
+    }
+
+    /// What it may do.
+    pub fn permissions(&self) -> Permissions {
+        let inbox = format!("{}.>", self.inbox());
+        match self {
+            Role::Coordinator => Permissions {
+                publish: vec![
+                    "prony.agent.*.do".to_owned(),
+                    "prony.agent.*.clock".to_owned(),
+                    "$JS.API.>".to_owned(),
+                    "$JS.ACK.>".to_owned(),
+                    format!("$KV.{RUNS}.>"),
+                ],
+                subscribe: vec![inbox, "prony.result.>".to_owned()],
+                may_answer: false,
+            },
+            Role::Agent(name) => Permissions {
+                publish: vec![
+                    format!("prony.result.{name}.*"),
+                    format!("$KV.{AGENTS}.{name}"),
+                ],
+                subscribe: vec![inbox, name.orders(), name.clock()],
+                may_answer: true,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::RunId;
+
+    /// Whether a pattern of subjects covers a subject (docs of NATS, "Subject-Based Messaging").
+    fn covers(pattern: &str, subject: &str) -> bool {
+        let mut parts = subject.split('.');
+        for wanted in pattern.split('.') {
+            match (wanted, parts.next()) {
+                (">", Some(_)) => return true,
+                ("*", Some(_)) => {}
+                (wanted, Some(part)) if wanted == part => {}
+                _ => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    fn may_say(role: &Role, subject: &str) -> bool {
+        let permissions = role.permissions();
+        permissions.publish.iter().any(|it| covers(it, subject))
+    }
+
+    fn may_hear(role: &Role, subject: &str) -> bool {
+        let permissions = role.permissions();
+        permissions.subscribe.iter().any(|it| covers(it, subject))
+    }
+
+    #[test]
+    fn an_agent_is_heard_and_commanded_under_its_own_name_alone() {
+        let name = |text: &str| text.parse::<AgentName>().unwrap();
+        let run: RunId = "r1".parse().unwrap();
+        let (one, other) = (name("one"), name("other"));
+        let agent = Role::Agent(one.clone());
+        assert!(may_say(&agent, &one.results(&run)) && may_hear(&agent, &one.orders()));
+        assert!(may_say(&agent, "$KV.prony_agents.one") && may_hear(&agent, &one.clock()));
+        for subject in [
+            one.orders(),
+            other.orders(),
+            other.clock(),
+            other.results(&run),
+            "$KV.prony_agents.other".to_owned(),
+            "$KV.prony_runs.r1".to_owned(),
+            "$JS.API.STREAM.DELETE.PRONY_RESULTS".to_owned(),
+            "prony.result.one.r1.x".to_owned(),
+        ] {
+            assert!(!may_say(&agent, &subject), "{subject}");
+        }
+        for subject in [
+            other.orders(),
+            other.results(&run),
+            one.results(&run),
+            "_INBOX.x".to_owned(),
+            format!("{}.x", other.inbox()),
+            "_INBOX_coordinator.x".to_owned(),
+        ] {
+            assert!(!may_hear(&agent, &subject), "{subject}");
+        }
+    }
+
+    #[test]
+    fn the_coordinator_commands_all_and_claims_to_be_nobody() {
+        let coordinator = Role::Coordinator;
+        let one: AgentName = "one".parse().unwrap();
+        let run: RunId = "r1".parse().unwrap();
+        assert!(may_say(&coordinator, &one.orders()) && may_say(&coordinator, &one.clock()));
+        assert!(may_hear(&coordinator, &one.results(&run)));
+        assert!(!may_say(&coordinator, &one.results(&run)));
+        assert!(!may_say(&coordinator, "$KV.prony_agents.one"));
+        assert!(!may_hear(&coordinator, &one.orders()));
+    }
+}

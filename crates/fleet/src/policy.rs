@@ -1,0 +1,356 @@
+//! What an agent lets itself be used for, whoever asks.
+//!
+//! A policy is the host's own word, in a file that only its administrator writes. Whoever may command
+//! agents can't change it from afar. Without one an agent loads private and loopback addresses and
+//! starts no service at all.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::Path;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+/// A policy, as its file (TOML) has it.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// What may be loaded.
+    pub load: LoadPolicy,
+    /// What may be started.
+    pub services: ServicePolicy,
+}
+
+/// `[load]`.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadPolicy {
+    /// Addresses and names that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`,
+    /// `*.example.org`. Where there are none, private, link-local and loopback addresses.
+    pub targets: Vec<String>,
+    /// Requests a second at most, this agent's share of them; a closed loop has no rate, so that none
+    /// is accepted where this is set.
+    pub rate: Option<f64>,
+    /// Connections at most, this agent's share of them.
+    pub connections: Option<u64>,
+    /// How long a load may be, warm-up included, in seconds.
+    pub seconds: Option<f64>,
+    /// No load at all.
+    pub refuse: bool,
+}
+
+/// `[services]`.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServicePolicy {
+    /// Programs that may be started, by name or whole path; none where there are none. `*` is any: then
+    /// whoever commands this agent has all the rights of the user that it runs as.
+    pub commands: Vec<String>,
+}
+
+/// A rule that stands against what was asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which rule, such as `load.targets`.
+    pub rule: &'static str,
+    /// What was asked, and what the rule allows.
+    pub text: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its policy's {} says no: {}", self.rule, self.text)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// What a load would do, as far as a policy cares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked<'a> {
+    /// Each target: the name in the URL, and the address that it stands for; no address for a UNIX
+    /// socket.
+    pub targets: &'a [(String, Option<IpAddr>)],
+    /// This agent's share of the rate; none in a closed loop.
+    pub rate: Option<f64>,
+    /// This agent's connections.
+    pub connections: u64,
+    /// The load's length, warm-up included; none where only a count of requests ends it.
+    pub seconds: Option<f64>,
+}
+
+impl Policy {
+    /// Reads a policy's file.
+    ///
+    /// # Errors
+    ///
+    /// In words, with the file's name, and the line where there is one.
+    pub fn read(path: &Path) -> Result<Policy, String> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Policy::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn parse(text: &str) -> Result<Policy, String> {
+        let policy: Policy = toml::from_str(text).map_err(|error| error.to_string())?;
+        for target in &policy.load.targets {
+            Rule::parse(target)?;
+        }
+        Ok(policy)
+    }
+
+    /// Whether such a load may be made.
+    ///
+    /// # Errors
+    ///
+    /// The rule that stands against it.
+    pub fn allows_load(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let refuse = |rule, text| Err(Refusal { rule, text });
+        let rules = &self.load;
+        if rules.refuse {
+            return refuse("load.refuse", "this agent makes no load".to_owned());
+        }
+        for (name, address) in asked.targets {
+            if !self.allows_target(name, *address) {
+                let address = address.map_or(String::new(), |it| format!(" ({it})"));
+                let allowed = match rules.targets.is_empty() {
+                    true => "only private, link-local and loopback addresses are, without \
+                             load.targets"
+                        .to_owned(),
+                    false => format!("allowed are {}", rules.targets.join(", ")),
+                };
+                let text = format!("{name}{address} is not allowed; {allowed}");
+                return refuse("load.targets", text);
+            }
+        }
+        match (rules.rate, asked.rate) {
+            (Some(most), Some(rate)) if rate > most => {
+                let text = format!("{rate:.0} requests a second are more than {most:.0}");
+                return refuse("load.rate", text);
+            }
+            (Some(most), None) => {
+                let text = format!(
+                    "a closed loop has no rate, and {most:.0} requests a second are the most; give \
+                     the load a --rate"
+                );
+                return refuse("load.rate", text);
+            }
+            _ => {}
+        }
+        if let Some(most) = rules.connections.filter(|most| asked.connections > *most) {
+            let text = format!("{} connections are more than {most}", asked.connections);
+            return refuse("load.connections", text);
+        }
+        match (rules.seconds, asked.seconds) {
+            (Some(most), Some(seconds)) if seconds > most => refuse(
+                "load.seconds",
+                format!("{seconds:.0} s are longer than {most:.0} s"),
+            ),
+            (Some(_), None) => {
+                let text = "a load that a count of requests ends may be of any length; give it a \
+                            --duration, too";
+                refuse("load.seconds", text.to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn allows_target(&self, name: &str, address: Option<IpAddr>) -> bool {
+        if self.load.targets.is_empty() {
+            return address.is_none_or(is_near);
+        }
+        let rules = self
+            .load
+            .targets
+            .iter()
+            .filter_map(|it| Rule::parse(it).ok());
+        rules.into_iter().any(|rule| rule.holds(name, address))
+    }
+
+    /// Whether this program may be started as a service.
+    ///
+    /// # Errors
+    ///
+    /// The rule that stands against it.
+    pub fn allows_command(&self, program: &str) -> Result<(), Refusal> {
+        let commands = &self.services.commands;
+        // A bare name is found on the agent's own path; a path means that very file.
+        if commands.iter().any(|it| it == "*" || it == program) {
+            return Ok(());
+        }
+        let text = match commands.is_empty() {
+            true => format!("{program:?} can't be started: no program is allowed"),
+            false => format!("{program:?} is none of {}", commands.join(", ")),
+        };
+        Err(Refusal {
+            rule: "services.commands",
+            text,
+        })
+    }
+}
+
+/// One of `load.targets`.
+enum Rule {
+    Net(IpNet),
+    Name(String),
+    /// Names that end so, dot included.
+    Suffix(String),
+}
+
+impl Rule {
+    fn parse(text: &str) -> Result<Rule, String> {
+        if let Ok(net) = text.parse::<IpNet>() {
+            return Ok(Rule::Net(net));
+        }
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Rule::Net(address.into()));
+        }
+        let is_name = |name: &str| {
+            let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+            !name.is_empty() && name.chars().all(is_good)
+        };
+        match text.strip_prefix("*.") {
+            Some(rest) if is_name(rest) => Ok(Rule::Suffix(format!(".{}", rest.to_lowercase()))),
+            None if is_name(text) && !text.contains('/') => Ok(Rule::Name(text.to_lowercase())),
+            _ => Err(format!(
+                "load.targets: {text:?} is neither an address, nor a network like 10.0.0.0/8, nor a \
+                 name like shop.example.org or *.example.org"
+            )),
+        }
+    }
+
+    fn holds(&self, name: &str, address: Option<IpAddr>) -> bool {
+        let name = name.trim_end_matches('.').to_lowercase();
+        match self {
+            Rule::Net(net) => address.is_some_and(|address| net.contains(&plain(address))),
+            Rule::Name(allowed) => name == *allowed,
+            Rule::Suffix(suffix) => name.ends_with(suffix.as_str()),
+        }
+    }
+}
+
+/// An IPv4 address that is written as an IPv6 one is still that address.
+fn plain(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(six) => six.to_canonical(),
+        four => four,
+    }
+}
+
+/// Private (RFC 1918, RFC 4193), link-local or loopback.
+fn is_near(address: IpAddr) -> bool {
+    match plain(address) {
+        IpAddr::V4(four) => four.is_private() || four.is_loopback() || four.is_link_local(),
+        IpAddr::V6(six) => {
+            six.is_loopback() || six.is_unique_local() || six.is_unicast_link_local()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(targets: &[(String, Option<IpAddr>)]) -> Asked<'_> {
+        Asked {
+            targets,
+            rate: Some(100.0),
+            connections: 10,
+            seconds: Some(10.0),
+        }
+    }
+
+    fn target(name: &str, address: &str) -> [(String, Option<IpAddr>); 1] {
+        [(name.to_owned(), Some(address.parse().unwrap()))]
+    }
+
+    fn rule(policy: &str, asked: &Asked<'_>) -> Option<&'static str> {
+        let policy = Policy::parse(policy).unwrap();
+        policy.allows_load(asked).err().map(|refusal| refusal.rule)
+    }
+
+    #[test]
+    fn without_a_policy_only_near_addresses_are_loaded_and_nothing_is_started() {
+        for near in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "192.168.0.9",
+            "::1",
+            "fd00::7",
+            "::ffff:10.0.0.1",
+        ] {
+            assert_eq!(rule("", &asked(&target("x", near))), None, "{near}");
+        }
+        for far in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8"] {
+            assert_eq!(
+                rule("", &asked(&target("x", far))),
+                Some("load.targets"),
+                "{far}"
+            );
+        }
+        let refusal = Policy::default().allows_command("nginx").unwrap_err();
+        assert_eq!(refusal.rule, "services.commands");
+        assert_eq!(rule("", &asked(&[("unix".to_owned(), None)])), None);
+    }
+
+    #[test]
+    fn targets_that_are_named_are_the_only_ones() {
+        let policy = "[load]\ntargets = ['10.1.0.0/16', 'shop.example.org', '*.test']";
+        let says = |name: &str, address: &str| rule(policy, &asked(&target(name, address)));
+        assert_eq!(says("10.1.9.9", "10.1.9.9"), None);
+        assert_eq!(says("Shop.Example.org.", "192.0.2.1"), None);
+        assert_eq!(says("a.b.test", "192.0.2.1"), None);
+        assert_eq!(says("10.2.0.1", "10.2.0.1"), Some("load.targets"));
+        assert_eq!(
+            says("evilshop.example.org", "192.0.2.1"),
+            Some("load.targets")
+        );
+        assert_eq!(says("test", "127.0.0.1"), Some("load.targets"));
+    }
+
+    #[test]
+    fn limits_name_their_rule() {
+        let near = target("x", "127.0.0.1");
+        let asked = asked(&near);
+        assert_eq!(rule("[load]\nrate = 99", &asked), Some("load.rate"));
+        assert_eq!(rule("[load]\nrate = 100", &asked), None);
+        let closed = Asked {
+            rate: None,
+            seconds: None,
+            ..asked.clone()
+        };
+        assert_eq!(rule("[load]\nrate = 100", &closed), Some("load.rate"));
+        assert_eq!(rule("[load]\nseconds = 5", &closed), Some("load.seconds"));
+        assert_eq!(rule("[load]\nseconds = 5", &asked), Some("load.seconds"));
+        assert_eq!(
+            rule("[load]\nconnections = 9", &asked),
+            Some("load.connections")
+        );
+        assert_eq!(rule("[load]\nrefuse = true", &asked), Some("load.refuse"));
+    }
+
+    #[test]
+    fn programs_are_those_named_and_no_others() {
+        let policy = Policy::parse("[services]\ncommands = ['nginx', '/opt/app/run']").unwrap();
+        assert!(policy.allows_command("nginx").is_ok());
+        assert!(policy.allows_command("/opt/app/run").is_ok());
+        for other in ["/tmp/nginx", "run", "sh", "../nginx", ""] {
+            assert!(policy.allows_command(other).is_err(), "{other}");
+        }
+        let any = Policy::parse("[services]\ncommands = ['*']").unwrap();
+        assert!(any.allows_command("sh").is_ok());
+    }
+
+    #[test]
+    fn a_policy_with_a_slip_in_it_is_refused_whole() {
+        for bad in [
+            "[load]\ntarget = ['x']",
+            "[load]\ntargets = ['10.0.0.0/99']",
+            "[load]\ntargets = ['a b']",
+            "[load]\nrate = 'fast'",
+            "[lod]",
+        ] {
+            assert!(Policy::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -465,3 +465,6 @@ fn moment(value: &str) -> Result<SystemTime, String> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests;

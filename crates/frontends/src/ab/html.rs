@@ -135,3 +135,52 @@ fn escaped(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::Failed;
+    use super::super::text::tests::plain;
+    use super::*;
+
+    #[test]
+    fn a_table_with_attributes() {
+        let attributes = Attributes {
+            table: "border=1".to_owned(),
+            row: "a=b".to_owned(),
+            cell: "c=d".to_owned(),
+        };
+        let report = Report {
+            path: "/<b>&".to_owned(),
+            failed: Failed {
+                length: 2,
+                ..Failed::default()
+            },
+            successful: Some(8),
+            bytes_out: Some(2_560),
+            ..plain()
+        };
+        let text = html(&report, &attributes);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..4],
+            [
+                "",
+                "",
+                "<table border=1>",
+                "<tr a=b><th colspan=2 c=d>Server Software:</th><td colspan=2 c=d>nginx/1.22.1</td></tr>",
+            ]
+        );
+        for line in [
+            "<tr a=b><th colspan=2 c=d>Document Path:</th><td colspan=2 c=d>/&lt;b&gt;&amp;</td></tr>",
+            "<tr a=b><th colspan=2 c=d>Failed requests:</th><td colspan=2 c=d>2</td></tr>",
+            "<tr a=b><td colspan=4 c=d >   (Connect: 0, Receive: 0, Length: 2, Exceptions: 0)</td></tr>",
+            "<tr a=b><th colspan=2 c=d>Requests per second:</th><td colspan=2 c=d>4.00</td></tr>",
+            "<tr a=b><td colspan=2 c=d>&nbsp;</td><td colspan=2 c=d>1.00 kb/s sent</td></tr>",
+            "<tr a=b><th c=d colspan=4>Connection Times (ms)</th></tr>",
+            "<tr a=b><th c=d>Total:</th><td c=d>   11</td><td c=d>   61</td><td c=d>  110</td></tr>",
+        ] {
+            assert!(lines.contains(&line), "{line}\nis not in\n{text}");
+        }
+        assert!(text.ends_with("</table>\n"));
+    }
+}

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{HttpFlag, LoadOptions};
+use prony_load::{HttpFlag, LoadOptions, TlsVersion};
 
 use super::arguments::Arguments;
 use super::secured;
+use crate::session::Refusal;
 
 /// The longest that a connect is waited for where `-s` says more: as long as TCP itself tries.
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
@@ -44,18 +45,152 @@ pub(super) fn options(arguments: &Arguments) -> LoadOptions {
     options
 }
 
-/// `-Z` chooses among the suites of TLS 1.2; those of 1.3 are offered beside them unless it names
-/// some, as OpenSSL does.
+/// What is offered unless `-Z` says more, in OpenSSL's order: servers that follow the client's
+/// choose as they do for ab.
+const TLS13: [&str; 3] = [
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_GCM_SHA256",
+];
+const TLS12: [&str; 6] = [
+    "ECDHE-ECDSA-AES256-GCM-SHA384",
+    "ECDHE-RSA-AES256-GCM-SHA384",
+    "ECDHE-ECDSA-CHACHA20-POLY1305",
+    "ECDHE-RSA-CHACHA20-POLY1305",
+    "ECDHE-ECDSA-AES128-GCM-SHA256",
+    "ECDHE-RSA-AES128-GCM-SHA256",
+];
+
+/// OpenSSL's words for many suites at once, of which the library has these six of TLS 1.2.
+const MANY: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
+
+/// The suites to offer. `-Z` chooses among those of TLS 1.2; those of 1.3 are offered beside them
+/// unless it names some of them or `-f` leaves them out, as OpenSSL has it.
 fn ciphers(arguments: &Arguments) -> Vec<String> {
-    const TLS13: [&str; 3] = [
-        "TLS_AES_256_GCM_SHA384",
-        "TLS_CHACHA20_POLY1305_SHA256",
-        "TLS_AES_128_GCM_SHA256",
-    ];
-    let mut ciphers = arguments.ciphers.clone();
-    let is_13 = |name: &String| name.starts_with("TLS_") && !name.contains("_WITH_");
-    if !ciphers.is_empty() && arguments.tls.is_none() && !ciphers.iter().any(is_13) {
-        ciphers.splice(0..0, TLS13.map(str::to_owned));
+    let is_13 = |name: &str| name.starts_with("TLS_") && !name.contains("_WITH_");
+    let mut typed: Vec<&str> = Vec::new();
+    for name in arguments.ciphers.iter().map(String::as_str) {
+        match name {
+            many if MANY.contains(&many) => typed.extend(TLS12),
+            // Without null ciphers, MD5, RC4 and the like: this library has none to leave out.
+            left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
+            name => typed.push(name),
+        }
     }
-    ciphers
+    let (names_12, names_13) = (
+        typed.iter().any(|name| !is_13(name)),
+        typed.iter().any(|name| is_13(name)),
+    );
+    let mut suites: Vec<&str> = Vec::new();
+    if arguments.tls != Some(TlsVersion::Tls12) && !names_13 {
+        suites.extend(TLS13);
+    }
+    if arguments.tls != Some(TlsVersion::Tls13) && !names_12 {
+        typed.extend(TLS12);
+    }
+    suites.extend(typed);
+    suites.into_iter().map(str::to_owned).collect()
+}
+
+/// Whether nothing of this kind is in the library anyway.
+fn lacks(kind: &str) -> bool {
+    const KINDS: [&str; 16] = [
+        "3DES", "aNULL", "ADH", "AECDH", "CAMELLIA", "DES", "DSS", "eNULL", "EXP", "EXPORT", "LOW",
+        "MD5", "NULL", "PSK", "RC4", "SRP",
+    ];
+    KINDS.contains(&kind)
+}
+
+/// The engine's words for ab's flags, in what it refuses.
+const FLAGS: [(&str, &str); 9] = [
+    ("--connections", "-c"),
+    ("--requests", "-n"),
+    ("--source", "-B"),
+    ("--ciphers", "-Z"),
+    ("--cert, --key", "-E"),
+    ("--cert", "-E"),
+    ("--key", "-E"),
+    ("--proxy", "-X"),
+    ("say so with --public", "set PRONY_PUBLIC=1"),
+];
+
+/// A refusal in ab's words.
+pub(super) fn in_abs_words(refusal: Refusal) -> Refusal {
+    let worded = |text: String| {
+        FLAGS
+            .iter()
+            .fold(text, |text, (engine, own)| text.replace(engine, own))
+    };
+    match refusal {
+        Refusal::Wrong(text) => Refusal::Wrong(worded(text)),
+        Refusal::Environment(text) => Refusal::Environment(worded(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::{Wanted, parse};
+    use super::*;
+
+    fn of(words: &str) -> LoadOptions {
+        let words: Vec<_> = words.split(' ').map(Into::into).collect();
+        match parse(&words) {
+            Ok(Wanted::Load(arguments)) => options(&arguments),
+            other => panic!("{words:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_plain_run_is_one_request_of_http_1_0_on_a_connection_of_its_own() {
+        let load = of("h/");
+        assert_eq!(
+            (load.connections, load.requests, load.duration),
+            (1, Some(1), None)
+        );
+        assert_eq!(
+            (load.http, load.no_keepalive),
+            (Some(HttpFlag::Http10), true)
+        );
+        assert_eq!(load.timeout, Duration::from_secs(30));
+        assert!(load.insecure && load.no_resumption);
+        assert!(load.expect_status.contains(503));
+        assert_eq!((load.sni, load.threads), (None, None));
+    }
+
+    #[test]
+    fn the_server_is_named_in_the_handshake_as_ab_names_it() {
+        assert_eq!(of("https://h/").sni.unwrap(), "h");
+        assert_eq!(of("-H Host:other:81 https://h/").sni.unwrap(), "other");
+        for nameless in ["-I https://h/", "https://127.0.0.2/", "https://[::1]/"] {
+            // An address, which no handshake names.
+            assert_eq!(of(nameless).sni.unwrap(), "127.0.0.1", "{nameless}");
+        }
+    }
+
+    #[test]
+    fn suites_are_offered_as_openssl_would() {
+        let all = of("https://h/").ciphers;
+        assert_eq!((all.len(), all[0].as_str()), (9, "TLS_AES_256_GCM_SHA384"));
+        assert_eq!(of("-f TLS1.2 https://h/").ciphers, TLS12);
+        assert_eq!(of("-f TLS1.3 https://h/").ciphers, TLS13);
+        let one = "ECDHE-RSA-AES128-GCM-SHA256";
+        let beside = of(&format!("-Z {one} https://h/")).ciphers;
+        assert_eq!((beside.len(), beside[3].as_str()), (4, one));
+        assert_eq!(of(&format!("-f TLS1.2 -Z {one} https://h/")).ciphers, [one]);
+        let chosen = of("-f TLS1.3 -Z TLS_AES_128_GCM_SHA256 https://h/").ciphers;
+        assert_eq!(chosen, ["TLS_AES_128_GCM_SHA256"]);
+        assert_eq!(of("-Z HIGH:!aNULL:!MD5 https://h/").ciphers, all);
+        // What isn't understood is left to the engine, which refuses it by name.
+        assert!(
+            of("-Z AES128-SHA https://h/")
+                .ciphers
+                .contains(&"AES128-SHA".to_owned())
+        );
+    }
+
+    #[test]
+    fn refusals_speak_of_abs_flags() {
+        let refusal = in_abs_words(Refusal::Wrong("--ciphers: \"x\" is not in it".to_owned()));
+        assert_eq!(refusal, Refusal::Wrong("-Z: \"x\" is not in it".to_owned()));
+    }
 }

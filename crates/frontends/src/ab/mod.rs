@@ -83,7 +83,10 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
         None => Vec::new(),
     };
     let written = Written::new(arguments, body);
-    let spec = resolve(Some(&arguments.url.root()), &load::options(arguments))?;
+    let mut spec = resolve(Some(&arguments.url.root()), &load::options(arguments))
+        .map_err(load::in_abs_words)?;
+    let request = spec.writer().raw(&arguments.method, written.bytes());
+    spec.send_only(&request);
     let create =
         |path: &Option<std::path::PathBuf>| path.as_deref().map(Results::create).transpose();
     let mut csv = create(&arguments.csv).map_err(Mistake::Value)?;
@@ -96,10 +99,7 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     }
     let trace = Trace::new(arguments.verbosity);
     trace.request(&arguments.method, &written);
-    let watch = Watch::new(
-        arguments,
-        spec.writer().raw(&arguments.method, written.bytes()),
-    );
+    let watch = Watch::new(arguments);
     wait_until(arguments.start_at, session)?;
 
     let mut told = 0;
@@ -131,6 +131,14 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     if let Some(file) = &mut gnuplot {
         let text = files::gnuplot(&tally.rows, began, &TimeZone::system());
         file.write(&text).map_err(Mistake::Value)?;
+    }
+    if let Some(finding) = loaded
+        .record
+        .findings
+        .iter()
+        .find(|finding| finding.id == "errors")
+    {
+        complain("ab", &finding.text);
     }
     Ok(match () {
         () if is_interrupted => Ending::Interrupted,

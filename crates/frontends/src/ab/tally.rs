@@ -1,10 +1,9 @@
 //! What is counted of each request, by the load's workers each for itself.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use prony_load::Request;
-use prony_load::script::{Answer, Director, End, Script, Sees, Step, Users};
-use prony_record::{Nanos, Outcome};
+use prony_load::script::{Answer, Director, End, Script, Sees, Users};
+use prony_record::{Exchange, Nanos, Outcome};
 
 use super::arguments::Arguments;
 use super::times::{Row, Times};
@@ -76,7 +75,6 @@ impl Tally {
 /// Gives each worker its count, and has the whole at the end.
 #[derive(Debug)]
 pub(super) struct Watch {
-    request: Arc<Request>,
     rules: Rules,
     trace: Trace,
     first: OnceLock<First>,
@@ -94,10 +92,9 @@ struct Rules {
 }
 
 impl Watch {
-    /// For a load of this one request.
-    pub(super) fn new(arguments: &Arguments, request: Arc<Request>) -> Watch {
+    /// Over a load with these arguments.
+    pub(super) fn new(arguments: &Arguments) -> Watch {
         Watch {
-            request,
             rules: Rules {
                 length: arguments.expected_size,
                 any_length: arguments.any_length,
@@ -118,6 +115,21 @@ impl Watch {
     /// What the workers that are done have counted, once.
     pub(super) fn take(&self) -> Tally {
         std::mem::take(&mut *self.whole())
+    }
+
+    /// What an answer of this length and with these fields is worth.
+    fn weigh(&self, user: u32, status: u16, length: u64, head: &[u8]) -> Answered {
+        let rules = self.rules;
+        let first = self.first.get_or_init(|| First {
+            length,
+            server: software(head),
+        });
+        Answered {
+            user,
+            status,
+            is_as_long: rules.any_length || length == rules.length.unwrap_or(first.length),
+            stays: rules.keepalive && says_keep_alive(head),
+        }
     }
 
     fn whole(&self) -> MutexGuard<'_, Tally> {
@@ -163,24 +175,10 @@ struct Answered {
 }
 
 impl Script for Counter<'_> {
-    fn next(&mut self, _user: u32, _now: Nanos) -> Step {
-        Step::Request(self.watch.request.clone())
-    }
-
     fn answered(&mut self, user: u32, answer: &Answer<'_>) {
-        let rules = self.watch.rules;
-        let first = self.watch.first.get_or_init(|| First {
-            length: answer.length,
-            server: software(answer.head),
-        });
-        let expected = rules.length.unwrap_or(first.length);
-        self.answered = Some(Answered {
-            user,
-            status: answer.status,
-            is_as_long: rules.any_length || answer.length == expected,
-            stays: rules.keepalive && says_keep_alive(answer.head),
-        });
-        self.watch.trace.answered(answer);
+        let watch = self.watch;
+        self.answered = Some(watch.weigh(user, answer.status, answer.length, answer.head));
+        watch.trace.answered(answer);
     }
 
     fn ended(&mut self, user: u32, end: &End<'_>) {
@@ -193,7 +191,8 @@ impl Script for Counter<'_> {
         }
         self.tally.count(end.outcome, answered);
         self.watch.trace.ended(end);
-        if let Some(row) = row(end) {
+        let connect = end.connect.unwrap_or_default() + end.tls.unwrap_or_default();
+        if let Some(row) = times(end.outcome, end.exchange, connect) {
             self.tally.times.add(&row);
             if self.watch.rules.keeps_rows {
                 self.tally.rows.push(row);
@@ -254,17 +253,19 @@ fn kind(outcome: Outcome) -> Kind {
         | Outcome::Tls => Kind::Connect,
         Outcome::Reset | Outcome::ClosedEarly | Outcome::Timeout => Kind::Receive,
         Outcome::UnexpectedSize | Outcome::Truncated => Kind::Length,
-        Outcome::UnexpectedStatus | Outcome::UnexpectedBody | Outcome::Protocol => Kind::Exception,
+        Outcome::UnexpectedStatus
+        | Outcome::UnexpectedBody
+        | Outcome::Protocol
+        | Outcome::Redirect => Kind::Exception,
     }
 }
 
 /// The times of a request that says something about them: one that was answered, if only in part,
 /// or for whose answer or connection the client waited until it gave up. A refusal or a reset,
 /// which may come at once, would make the server look quick.
-fn row(end: &End<'_>) -> Option<Row> {
-    let exchange = end.exchange;
+fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Row> {
     let start = exchange.intended;
-    match end.outcome {
+    match outcome {
         Outcome::ConnectTimeout => Some(Row {
             start,
             connect: exchange.ended.since(start),
@@ -275,7 +276,7 @@ fn row(end: &End<'_>) -> Option<Row> {
             let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
             Some(Row {
                 start,
-                connect: end.connect.unwrap_or_default() + end.tls.unwrap_or_default(),
+                connect,
                 processing: Some(exchange.ended.since(exchange.sent)),
                 waiting: Some(first_byte.since(exchange.sent)),
             })
@@ -315,3 +316,6 @@ fn says_keep_alive(head: &[u8]) -> bool {
                 .any(|token| token.trim().eq_ignore_ascii_case("keep-alive"))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -205,3 +205,6 @@ fn percentages(report: &Report, out: &mut String) {
         };
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests;

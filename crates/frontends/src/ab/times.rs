@@ -103,7 +103,7 @@ impl Column {
         if index == 0 {
             return self.min_ms();
         }
-        if index + 1 >= self.count {
+        if index >= self.count.saturating_sub(1) {
             return self.max_ms();
         }
         // Half a rank beyond the index, where rounding can't take another one.

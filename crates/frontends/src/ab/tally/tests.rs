@@ -1,0 +1,170 @@
+use super::super::arguments::{Wanted, parse};
+use super::*;
+use prony_record::Exchange;
+
+fn watch(words: &str) -> Watch {
+    let words: Vec<_> = words.split(' ').map(Into::into).collect();
+    match parse(&words) {
+        Ok(Wanted::Load(arguments)) => Watch::new(&arguments),
+        other => panic!("{words:?}: {other:?}"),
+    }
+}
+
+/// A counter's way to what a request came to, without the request itself.
+impl Counter<'_> {
+    fn sees(&mut self, status: u16, length: u64, head: &str) {
+        let answered = self.watch.weigh(0, status, length, head.as_bytes());
+        self.tally.count(Outcome::Ok, Some(answered));
+    }
+}
+
+fn counter(watch: &Watch) -> Counter<'_> {
+    Counter {
+        watch,
+        tally: Tally::default(),
+        answered: None,
+    }
+}
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\nserver: Foo/1.2 (bar)\r\nConnection: Keep-Alive\r\n";
+
+#[test]
+fn the_first_answer_gives_length_and_name() {
+    let watch = watch("h/");
+    let mut counter = counter(&watch);
+    for length in [5, 5, 7, 5, 0] {
+        counter.sees(200, length, HEAD);
+    }
+    let tally = counter.tally;
+    assert_eq!((tally.complete, tally.successful, tally.non_2xx), (5, 3, 0));
+    assert_eq!(
+        tally.failed,
+        Failed {
+            length: 2,
+            ..Failed::default()
+        }
+    );
+    let first = watch.first().unwrap();
+    assert_eq!((first.length, first.server.as_str()), (5, "Foo/1.2"));
+    // Without -k nobody asked for it.
+    assert_eq!(tally.kept_alive, 0);
+}
+
+#[test]
+fn lengths_may_differ_or_be_known_beforehand() {
+    let any = watch("-l h/");
+    let mut counter = self::counter(&any);
+    counter.sees(200, 5, HEAD);
+    counter.sees(200, 7, HEAD);
+    assert_eq!(
+        (counter.tally.successful, counter.tally.failed.all()),
+        (2, 0)
+    );
+    let known = watch("--expect-size 7 h/");
+    let mut counter = self::counter(&known);
+    counter.sees(200, 5, HEAD);
+    counter.sees(200, 7, HEAD);
+    assert_eq!(
+        (counter.tally.successful, counter.tally.failed.length),
+        (1, 1)
+    );
+}
+
+#[test]
+fn other_statuses_are_no_failures_and_no_successes() {
+    let watch = watch("h/");
+    let mut counter = counter(&watch);
+    for status in [200, 404, 302, 204] {
+        counter.sees(status, 0, HEAD);
+    }
+    let tally = counter.tally;
+    assert_eq!(
+        (
+            tally.complete,
+            tally.failed.all(),
+            tally.non_2xx,
+            tally.successful
+        ),
+        (4, 0, 2, 2)
+    );
+}
+
+#[test]
+fn connections_that_stay_are_counted_with_k() {
+    let watch = watch("-k h/");
+    let mut counter = counter(&watch);
+    for head in [
+        HEAD,
+        "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\n",
+        "HTTP/1.0 200 OK\r\nConnection: close\r\nKeep-Alive: timeout=5\r\n",
+        "HTTP/1.1 200 OK\r\n",
+    ] {
+        counter.sees(200, 5, head);
+    }
+    assert_eq!(counter.tally.kept_alive, 2);
+}
+
+#[test]
+fn each_request_is_counted_once_and_each_outcome_under_one_word() {
+    let mut tally = Tally::default();
+    for &outcome in Outcome::ALL {
+        tally.count(outcome, None);
+    }
+    // An Ok is always answered; what the load's end cut off never gets here.
+    let failures = Outcome::ALL
+        .iter()
+        .filter(|outcome| outcome.is_failure())
+        .count() as u64;
+    assert_eq!(tally.failed.all(), failures);
+    assert_eq!(
+        tally.failed,
+        Failed {
+            connect: 8,
+            receive: 3,
+            length: 2,
+            exceptions: 4
+        }
+    );
+}
+
+fn at(sent_ms: u64, first_byte_ms: Option<u64>, ended_ms: u64) -> Exchange {
+    Exchange {
+        intended: Nanos::from_millis(10),
+        sent: Nanos::from_millis(sent_ms),
+        first_byte: first_byte_ms.map(Nanos::from_millis),
+        ended: Nanos::from_millis(ended_ms),
+        status: None,
+        bytes_in: 0,
+        body_bytes_in: 0,
+        bytes_out: 0,
+    }
+}
+
+#[test]
+fn times_are_those_of_requests_that_were_served_or_waited_for() {
+    let ms = Nanos::from_millis;
+    let whole = times(Outcome::Ok, &at(15, Some(25), 30), ms(5)).unwrap();
+    assert_eq!((whole.connect, whole.total()), (ms(5), ms(20)));
+    assert_eq!(
+        (whole.processing, whole.waiting),
+        (Some(ms(15)), Some(ms(10)))
+    );
+    let given_up = times(Outcome::Timeout, &at(15, None, 1015), ms(5)).unwrap();
+    assert_eq!(
+        (given_up.waiting, given_up.total()),
+        (Some(ms(1000)), ms(1005))
+    );
+    let unconnected = times(Outcome::ConnectTimeout, &at(10, None, 510), Nanos::ZERO).unwrap();
+    assert_eq!(
+        (unconnected.connect, unconnected.processing),
+        (ms(500), None)
+    );
+    for quick in [
+        Outcome::ConnectRefused,
+        Outcome::Reset,
+        Outcome::ClosedEarly,
+        Outcome::Protocol,
+    ] {
+        assert_eq!(times(quick, &at(15, None, 16), ms(5)), None);
+    }
+}

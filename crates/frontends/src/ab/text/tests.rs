@@ -1,0 +1,218 @@
+use super::super::report::Tls;
+use super::super::tally::Failed;
+use super::super::times::{Row, Times};
+use super::*;
+use prony_record::Nanos;
+
+/// So many requests, the nth of which took n milliseconds to connect and 10 n more to be answered.
+pub(in super::super) fn times(count: u64) -> Times {
+    let mut times = Times::default();
+    for n in 1..=count {
+        times.add(&Row {
+            start: Nanos::from_millis(n),
+            connect: Nanos::from_millis(n),
+            processing: Some(Nanos::from_millis(10 * n)),
+            waiting: Some(Nanos::from_millis(9 * n)),
+        });
+    }
+    times
+}
+
+pub(in super::super) fn plain() -> Report {
+    Report {
+        software: "nginx/1.22.1".to_owned(),
+        host: "localhost".to_owned(),
+        port: 8080,
+        path: "/a?b".to_owned(),
+        length: Some(13),
+        concurrency: 4,
+        seconds: 2.5,
+        complete: 10,
+        bytes_in: 10_240,
+        body_bytes_in: 130,
+        times: times(10),
+        ..Report::default()
+    }
+}
+
+const ALL: Parts = Parts {
+    percentages: true,
+    deviations: true,
+};
+
+#[test]
+fn plain_report() {
+    assert_eq!(
+        text(&plain(), ALL),
+        "
+
+Server Software:        nginx/1.22.1
+Server Hostname:        localhost
+Server Port:            8080
+
+Document Path:          /a?b
+Document Length:        13 bytes
+
+Concurrency Level:      4
+Time taken for tests:   2.500 seconds
+Complete requests:      10
+Failed requests:        0
+Total transferred:      10240 bytes
+HTML transferred:       130 bytes
+Requests per second:    4.00 [#/sec] (mean)
+Time per request:       1000.000 [ms] (mean)
+Time per request:       250.000 [ms] (mean, across all concurrent requests)
+Transfer rate:          4.00 [Kbytes/sec] received
+
+Connection Times (ms)
+              min  mean[+/-sd] median   max
+Connect:        1    6   3.0      6      10
+Processing:    10   55  30.3     60     100
+Waiting:        9   50  27.2     54      90
+Total:         11   61  33.3     66     110
+
+Percentage of the requests served within a certain time (ms)
+  50%     66
+  66%     77
+  75%     88
+  80%     99
+  90%    110
+  95%    110
+  98%    110
+  99%    110
+ 100%    110 (longest request)
+"
+    );
+}
+
+#[test]
+fn everything_that_may_go_wrong_or_be_asked_for() {
+    let report = Report {
+        tls: Some(Tls {
+            protocol: "TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256".to_owned(),
+            exchange: Some("X25519 253 bits".to_owned()),
+            name: Some("localhost".to_owned()),
+        }),
+        length: None,
+        failed: Failed {
+            connect: 1,
+            receive: 2,
+            length: 3,
+            exceptions: 4,
+        },
+        non_2xx: 5,
+        successful: Some(0),
+        kept_alive: Some(6),
+        bytes_out: Some(2_560),
+        times: Times::default(),
+        ..plain()
+    };
+    assert_eq!(
+        text(&report, ALL),
+        "
+
+Server Software:        nginx/1.22.1
+Server Hostname:        localhost
+Server Port:            8080
+SSL/TLS Protocol:       TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256
+Server Temp Key:        X25519 253 bits
+TLS Server Name:        localhost
+
+Document Path:          /a?b
+Document Length:        Variable
+
+Concurrency Level:      4
+Time taken for tests:   2.500 seconds
+Complete requests:      10
+Failed requests:        10
+   (Connect: 1, Receive: 2, Length: 3, Exceptions: 4)
+Non-2xx responses:      5
+Successful requests:    0
+Keep-Alive requests:    6
+Total transferred:      10240 bytes
+Total body sent:        2560
+HTML transferred:       130 bytes
+Requests per second:    4.00 [#/sec] (mean)
+Time per request:       1000.000 [ms] (mean)
+Time per request:       250.000 [ms] (mean, across all concurrent requests)
+Transfer rate:          4.00 [Kbytes/sec] received
+                        1.00 kb/s sent
+                        5.00 kb/s total
+"
+    );
+}
+
+#[test]
+fn tables_are_left_out_by_d_and_shortened_by_s() {
+    let parts = Parts {
+        percentages: false,
+        deviations: false,
+    };
+    let text = text(&plain(), parts);
+    let (_, table) = text.split_once("\n\nConnection Times (ms)\n").unwrap();
+    assert_eq!(
+        table,
+        "              min   avg   max
+Connect:        1     6   10
+Processing:    10    55  100
+Waiting:        9    50   90
+Total:         11    61  110
+"
+    );
+}
+
+#[test]
+fn medians_far_from_their_means_are_warned_of() {
+    let mut times = Times::default();
+    // 0.5 and 0.4 ms on average, which print as 1 and 0.
+    for processing in [400_000, 400_000, 400_000, 790_000] {
+        times.add(&Row {
+            start: Nanos::ZERO,
+            connect: Nanos::ZERO,
+            processing: Some(Nanos(processing)),
+            waiting: Some(Nanos(400_000)),
+        });
+    }
+    // The upper one in the middle is 0.4.
+    let text = text(&Report { times, ..plain() }, ALL);
+    let error =
+        "ERROR: The median and mean for the processing time are more than twice the standard
+       deviation apart. These results are NOT reliable.\n";
+    assert!(!text.contains("WARNING"), "{text}");
+    assert_eq!(text.matches("ERROR").count(), 0, "{text}");
+    let mut times = Times::default();
+    for processing in [450_000, 450_000, 450_000, 790_000] {
+        times.add(&Row {
+            start: Nanos::ZERO,
+            connect: Nanos::ZERO,
+            processing: Some(Nanos(processing)),
+            waiting: Some(Nanos(450_000)),
+        });
+    }
+    let text = super::text(&Report { times, ..plain() }, ALL);
+    assert!(text.contains(error), "{text}");
+    assert!(!text.contains("the waiting time"), "{text}");
+}
+
+#[test]
+fn nothing_is_divided_by_nothing() {
+    let nothing = Report {
+        complete: 0,
+        seconds: 0.0,
+        times: Times::default(),
+        ..plain()
+    };
+    let text = text(&nothing, ALL);
+    assert!(
+        text.ends_with("HTML transferred:       130 bytes\n"),
+        "{text}"
+    );
+    let one = Report {
+        times: times(1),
+        ..plain()
+    };
+    assert!(
+        !super::text(&one, ALL).contains("Percentage"),
+        "one has no table"
+    );
+}

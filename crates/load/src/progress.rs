@@ -123,6 +123,12 @@ impl Control {
         counters.map(|counter| counter.ended.load(Ordering::Relaxed))
     }
 
+    /// Failures of the measured part among them.
+    pub fn failed_by_worker(&self) -> impl Iterator<Item = u64> + '_ {
+        let counters = self.counters.iter();
+        counters.map(|counter| counter.failed.load(Ordering::Relaxed))
+    }
+
     /// Asks for what [`Control::take`], [`Control::so_far`] and [`Control::efforts`] give; to be called
     /// before the load begins.
     pub fn watch(&self) {

@@ -282,6 +282,12 @@ pub(crate) struct ReportArgs {
     /// Write the report as one page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// Write the report as a PDF, to send on or to print
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pdf: Option<PathBuf>,
+    /// Write each chart as an SVG file into DIR, which is made if it isn't there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) svg: Option<PathBuf>,
     /// Write a row for each variant and metric; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,

@@ -14,7 +14,7 @@ use prony_experiment::runner::{
     run as run_blocks,
 };
 use prony_experiment::sweep;
-use prony_report::{folder, html, markdown, text};
+use prony_report::{folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
@@ -224,14 +224,14 @@ fn is_withheld(document: &VerdictDocument) -> bool {
         .any(|comparison| comparison.verdict == Verdict::Withheld)
 }
 
-/// `report.html` and `report.md`, made from what is stored and from nothing else.
+/// `report.html`, `report.pdf` and `report.md`, made from what is stored and from nothing else.
 struct Reports<'a> {
     out: &'a Path,
     progress: &'a Progress,
 }
 
 impl Reports<'_> {
-    /// Writes both; the page's path, if that could be written.
+    /// Writes all; the page's path, if that could be written.
     fn write(&self) -> Option<PathBuf> {
         let experiment = match folder::read(self.out) {
             Ok(experiment) => experiment,
@@ -241,13 +241,14 @@ impl Reports<'_> {
                 return None;
             }
         };
-        self.file("report.md", &markdown::report(&experiment));
-        self.file("report.html", &html::report(&experiment))
+        self.file("report.md", markdown::report(&experiment).as_bytes());
+        self.file("report.pdf", &pdf::report(&experiment));
+        self.file("report.html", html::report(&experiment).as_bytes())
     }
 
-    fn file(&self, name: &str, text: &str) -> Option<PathBuf> {
+    fn file(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {
         let path = self.out.join(name);
-        match fs::write(&path, text) {
+        match fs::write(&path, bytes) {
             Ok(()) => Some(path),
             Err(error) => {
                 self.progress

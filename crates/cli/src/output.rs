@@ -56,8 +56,16 @@ impl Output {
                 terminal::print(text);
                 Ok(())
             }
+            file => file.write_bytes(text.as_bytes()),
+        }
+    }
+
+    /// The same for what is no text, and so never for standard output.
+    pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Output::Standard => Err(Failure::wrong("standard output takes texts alone")),
             Output::File(mut file, path) => file
-                .write_all(text.as_bytes())
+                .write_all(bytes)
                 .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),
         }
     }

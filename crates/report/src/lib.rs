@@ -1,9 +1,10 @@
-//! Estimates and records in; text, Markdown, CSV, JSON arrays, HTML and PDF out.
+//! Estimates and records in; text, Markdown, CSV, JSON arrays, HTML, SVG and PDF out.
 //!
 //! Enters: a [`Record`](prony_record::Record), or a whole [`Experiment`] with its verdict. Leaves:
-//! strings, and bytes for a PDF. Every output is a pure transform of what was stored, so that an old folder renders for
-//! ever and twice the same; only [`folder`] reads files. Nothing here reads a clock, opens a
-//! socket, measures, or computes a statistic: verdicts and their sentences arrive ready.
+//! strings, and bytes for a PDF. Every output is a pure transform of what was stored, so that an old
+//! folder renders for ever and twice the same; only [`folder`] reads files. Nothing here reads a
+//! clock, opens a socket, measures, or computes a statistic: verdicts and their sentences arrive
+//! ready.
 
 mod chart;
 pub mod csv;
@@ -17,10 +18,15 @@ pub mod markdown;
 pub mod number;
 pub mod pdf;
 mod report_view;
+pub mod runs_markdown;
+mod runs_view;
+pub mod stored;
+pub mod svg;
 pub mod table;
 pub mod text;
 mod timeline;
 mod verdict_view;
 
 pub use experiment::{Experiment, Trial};
+pub use runs_view::regressions;
 pub use timeline::timeline;

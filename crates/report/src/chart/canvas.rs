@@ -119,8 +119,8 @@ pub(super) struct Canvas {
 impl Canvas {
     /// A text whose middle line is at the position's height.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: Text) {
-        // Controls and what turns the writing direction must not reach a renderer.
-        let text = crate::table::plain(text);
+        // Controls, what turns the writing direction and what XML forbids must not reach a renderer.
+        let text = crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
         self.shapes.push(Shape::Text { at, text, style });
     }
 

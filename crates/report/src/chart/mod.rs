@@ -39,6 +39,13 @@ pub(crate) struct Chart {
     pub(crate) narrow: String,
 }
 
+impl Chart {
+    /// The wider drawing as an SVG file of its own.
+    pub(crate) fn file(&self, title: &str) -> String {
+        svg::standalone(&self.drawing, title, &self.label)
+    }
+}
+
 /// A drawing as shapes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Drawing {

@@ -8,8 +8,9 @@ use plotters::style::{
     Color as _, FontFamily, FontStyle, IntoTextStyle, RGBColor, ShapeStyle, TextStyle,
 };
 
-use super::canvas::{Shape, Side};
-use super::palette::Color;
+use super::Drawing;
+use super::canvas::{Shape, Side, Text};
+use super::palette::{self, Color};
 
 /// The back end draws at whole positions; ten of them make a pixel.
 const FINE: f64 = 10.0;
@@ -117,6 +118,7 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -138,4 +140,44 @@ pub(super) fn in_page(shapes: &[Shape], label: &str, class: &str, size: (f64, f6
         fine(height)
     );
     out + &elements(shapes) + "</svg>"
+}
+
+/// Fonts for a file that is shown where no page names any: the PDF's own, then what systems have.
+const FONTS: &str = "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+/// What stays free around a drawing in a file of its own, in pixels.
+const AROUND: f64 = 24.0;
+/// Room for its title.
+const HEAD: f64 = 34.0;
+
+/// A drawing as a file of its own, which looks the same wherever it is shown: fonts, colours, a
+/// light ground and a title within it, and what it shows in words for who can't see it.
+pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String {
+    let width = drawing.width + 2.0 * AROUND;
+    let height = drawing.height + 2.0 * AROUND + HEAD;
+    let heading = Text {
+        size: 16.0,
+        ..Text::LABEL.bold()
+    };
+    let heading = Shape::Text {
+        at: (0.0, 8.0 - HEAD),
+        text: heading.fit(&crate::table::plain(title), drawing.width),
+        style: heading,
+    };
+    let body = elements(&[&[heading], drawing.shapes.as_slice()].concat());
+    // Named once, for all.
+    let body = body.replace(" font-family=\"sans-serif\"", "");
+    let (title, label) = (escaped(title), escaped(label));
+    let (left, top) = (fine(AROUND), fine(AROUND + HEAD));
+    let ground = palette::PAPER.light;
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
+         viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title desc\" \
+         font-family=\"{FONTS}\" style=\"font-variant-numeric:tabular-nums\">\n\
+         <title id=\"title\">{title}</title>\n<desc id=\"desc\">{label}</desc>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#{ground:06X}\"/>\n\
+         <g transform=\"translate({left} {top})\">\n{body}\n</g>\n</svg>\n",
+        fine(width),
+        fine(height),
+    )
 }

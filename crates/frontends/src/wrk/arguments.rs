@@ -1,0 +1,296 @@
+//! wrk's options, and wrk2's `-R`, `-U` and `-B`.
+
+use super::getopt::{Known, Options};
+use super::units::{read_count, read_seconds};
+use super::url::Url;
+
+/// What was typed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Arguments {
+    pub(super) connections: u64,
+    pub(super) threads: u64,
+    pub(super) duration_s: u64,
+    pub(super) timeout_s: u64,
+    /// Requests a second in total: wrk2's open loop.
+    pub(super) rate_per_s: Option<u64>,
+    pub(super) script: Option<String>,
+    /// Names and values.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) prints_latency: bool,
+    pub(super) prints_uncorrected: bool,
+    pub(super) url: Url,
+    /// The URL and what follows it: a script's arguments 0, 1 and up.
+    pub(super) words: Vec<String>,
+}
+
+/// Why nothing is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wrong {
+    /// On standard output, before the usage.
+    pub(super) version: String,
+    /// On standard error; wrk has no word for most of what it refuses.
+    pub(super) message: Option<String>,
+}
+
+/// Longer times, in seconds, are refused: thirty years.
+const LONGEST_S: u64 = 1_000_000_000;
+
+/// Printed for `-v`, which is not the end of it.
+pub(super) const VERSION: &str = concat!(
+    "wrk as in prony ",
+    env!("CARGO_PKG_VERSION"),
+    ", with the options of wrk 4.2.0\n"
+);
+
+const fn option(name: &'static str, letter: char, has_value: bool) -> Known {
+    Known {
+        name: Some(name),
+        letter,
+        // wrk has no letter for help.
+        is_short: letter != 'h',
+        has_value,
+    }
+}
+
+const KNOWN: &[Known] = &[
+    option("connections", 'c', true),
+    option("duration", 'd', true),
+    option("threads", 't', true),
+    option("script", 's', true),
+    option("header", 'H', true),
+    option("latency", 'L', false),
+    option("u_latency", 'U', false),
+    option("batch_latency", 'B', false),
+    option("timeout", 'T', true),
+    option("rate", 'R', true),
+    option("help", 'h', false),
+    option("version", 'v', false),
+];
+
+impl Arguments {
+    /// Reads them. The first part of what comes back is to be printed in any case: a version.
+    pub(super) fn read(words: &[String]) -> Result<(String, Arguments), Wrong> {
+        let mut version = String::new();
+        Arguments::read_all(words, &mut version)
+            .map_err(|message| Wrong {
+                version: version.clone(),
+                message,
+            })
+            .map(|arguments| (version, arguments))
+    }
+
+    fn read_all(words: &[String], version: &mut String) -> Result<Arguments, Option<String>> {
+        let mut arguments = Arguments {
+            connections: 10,
+            threads: 2,
+            duration_s: 10,
+            timeout_s: 2,
+            rate_per_s: None,
+            script: None,
+            headers: Vec::new(),
+            prints_latency: false,
+            prints_uncorrected: false,
+            url: Url::default(),
+            words: Vec::new(),
+        };
+        let mut options = Options::new("wrk", KNOWN, words);
+        for read in options.by_ref() {
+            let (letter, value) = read.map_err(Some)?;
+            match letter {
+                'v' => version.push_str(VERSION),
+                _ => arguments.set(letter, value)?,
+            }
+        }
+        let others = options.others();
+        arguments.words = others.into_iter().map(str::to_owned).collect();
+        arguments.check()
+    }
+
+    fn set(&mut self, letter: char, value: &str) -> Result<(), Option<String>> {
+        let count = || read_count(value).ok_or(None);
+        let seconds = || read_seconds(value).filter(|s| *s <= LONGEST_S).ok_or(None);
+        match letter {
+            't' => self.threads = count()?,
+            'c' => self.connections = count()?,
+            'd' => self.duration_s = seconds()?,
+            'T' => self.timeout_s = seconds()?,
+            'R' => self.rate_per_s = Some(count()?),
+            's' => self.script = Some(value.to_owned()),
+            'H' => self.add_header(value)?,
+            'L' => self.prints_latency = true,
+            'U' => (self.prints_latency, self.prints_uncorrected) = (true, true),
+            // A batch's latency is all there is, in wrk and here.
+            'B' => {}
+            _ => return Err(None),
+        }
+        Ok(())
+    }
+
+    /// A header of the same name is replaced.
+    fn add_header(&mut self, typed: &str) -> Result<(), Option<String>> {
+        let Some((name, value)) = typed.split_once(':') else {
+            return Err(Some(format!(
+                "wrk: header \"{typed}\" has no colon; write it like 'Accept: text/html'"
+            )));
+        };
+        let value = value.trim().to_owned();
+        match self.headers.iter_mut().find(|(own, _)| own == name) {
+            Some(own) => own.1 = value,
+            None => self.headers.push((name.to_owned(), value)),
+        }
+        Ok(())
+    }
+
+    fn check(mut self) -> Result<Arguments, Option<String>> {
+        let url = self.words.first().ok_or(None)?;
+        if self.threads == 0 || self.duration_s == 0 || self.rate_per_s == Some(0) {
+            return Err(None);
+        }
+        self.url = Url::parse(url).ok_or_else(|| Some(format!("invalid URL: {url}")))?;
+        if self.connections < self.threads {
+            return Err(Some("number of connections must be >= threads".to_owned()));
+        }
+        Ok(self)
+    }
+}
+
+/// wrk's usage, with wrk2's options among its own.
+pub(super) const USAGE: &str = "\
+Usage: wrk <options> <url>                            
+  Options:                                            
+    -c, --connections <N>  Connections to keep open   
+    -d, --duration    <T>  Duration of test           
+    -t, --threads     <N>  Number of threads to use   
+                                                      
+    -s, --script      <S>  Load Lua script file       
+    -H, --header      <H>  Add header to request      
+        --latency          Print latency statistics   
+        --timeout     <T>  Socket/request timeout     
+    -v, --version          Print version details      
+                                                      
+    -R, --rate        <T>  work rate (throughput)     
+                           in requests/sec (total)    
+    -U  --u_latency        Print uncorrected latency statistics
+                                                      
+  Numeric arguments may include a SI unit (1k, 1M, 1G)
+  Time arguments may include a time unit (2s, 2m, 2h)
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str]) -> Result<(String, Arguments), Wrong> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        Arguments::read(&words)
+    }
+
+    fn good(words: &[&str]) -> Arguments {
+        read(words)
+            .unwrap_or_else(|wrong| panic!("{words:?}: {wrong:?}"))
+            .1
+    }
+
+    #[test]
+    fn nothing_but_an_url_means_wrks_defaults() {
+        let read = good(&["http://h/"]);
+        assert_eq!((read.threads, read.connections), (2, 10));
+        assert_eq!((read.duration_s, read.timeout_s), (10, 2));
+        assert_eq!((read.rate_per_s, read.script), (None, None));
+        assert!(!read.prints_latency && read.headers.is_empty());
+    }
+
+    #[test]
+    fn each_option_is_read_in_its_short_and_its_long_form() {
+        let long = [
+            "--threads",
+            "1",
+            "--connections",
+            "1k",
+            "--duration",
+            "2m",
+            "--script",
+            "x.lua",
+            "--header",
+            "A: b",
+            "--latency",
+            "--timeout",
+            "3s",
+            "--rate",
+            "5k",
+            "http://h/p?q",
+            "--",
+            "-a",
+            "b",
+        ];
+        let short = [
+            "-t1",
+            "-c1k",
+            "-d2m",
+            "-sx.lua",
+            "-HA: b",
+            "-L",
+            "-T3",
+            "-R5k",
+            "http://h/p?q",
+            "--",
+            "-a",
+            "b",
+        ];
+        let read = good(&long);
+        assert_eq!(read, good(&short));
+        assert_eq!((read.threads, read.connections), (1, 1000));
+        assert_eq!((read.duration_s, read.timeout_s), (120, 3));
+        assert_eq!(read.rate_per_s, Some(5000));
+        assert_eq!(read.script.as_deref(), Some("x.lua"));
+        assert_eq!(read.headers, [("A".to_owned(), "b".to_owned())]);
+        assert!(read.prints_latency && !read.prints_uncorrected);
+        assert_eq!(read.words, ["http://h/p?q", "-a", "b"]);
+        let uncorrected = good(&["-U", "http://h/"]);
+        assert!(uncorrected.prints_latency && uncorrected.prints_uncorrected);
+    }
+
+    #[test]
+    fn a_header_typed_twice_is_the_later_one() {
+        let read = good(&["-H", "A: 1", "-H", "B:2", "-H", "A: 3: 4", "http://h"]);
+        let headers: Vec<_> = read
+            .headers
+            .iter()
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect();
+        assert_eq!(headers, ["A=3: 4", "B=2"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_as_wrk_tells_it() {
+        for (words, told) in [
+            (vec![], None),
+            (vec!["-t0", "http://h"], None),
+            (vec!["-d0", "http://h"], None),
+            (vec!["-d500ms", "http://h"], None),
+            (vec!["-cx", "http://h"], None),
+            (vec!["-R0", "http://h"], None),
+            (vec!["--help", "http://h"], None),
+            (
+                vec!["-c1", "http://h"],
+                Some("number of connections must be >= threads"),
+            ),
+            (vec!["h:80"], Some("invalid URL: h:80")),
+            (vec!["-r", "http://h"], Some("wrk: invalid option -- 'r'")),
+            (
+                vec!["-H", "A", "http://h"],
+                Some("wrk: header \"A\" has no colon; write it like 'Accept: text/html'"),
+            ),
+        ] {
+            let wrong = read(&words).unwrap_err();
+            assert_eq!(wrong.message.as_deref(), told, "{words:?}");
+            assert_eq!(wrong.version, "");
+        }
+    }
+
+    #[test]
+    fn a_version_is_told_and_the_rest_done_all_the_same() {
+        assert_eq!(read(&["-v"]).unwrap_err().version, VERSION);
+        assert_eq!(read(&["-v", "http://h"]).unwrap().0, VERSION);
+    }
+}

@@ -1,0 +1,69 @@
+//! Server addresses in scripts.
+
+use std::fmt;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
+
+/// One of a host's addresses, with the port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::wrk) struct Address(pub(in crate::wrk) SocketAddr);
+
+/// A server that takes longer to accept a connection is not taken for one.
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+impl Address {
+    /// All addresses of a host, for a port number or the name `http` or `https`.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none, as wrk says it.
+    pub(in crate::wrk) fn all(host: &str, service: &str) -> Result<Vec<Address>, String> {
+        let cause = |cause: &str| format!("unable to resolve {host}:{service} {cause}");
+        let port = match service.to_ascii_lowercase().as_str() {
+            "http" => Some(80),
+            "https" => Some(443),
+            number => number.parse().ok(),
+        };
+        let port = port.ok_or_else(|| cause("is not a port, nor http or https"))?;
+        let found = (host, port).to_socket_addrs().map_err(|error| {
+            let text = error.to_string();
+            cause(text.rsplit(": ").next().unwrap_or_default())
+        })?;
+        Ok(found.map(Address).collect())
+    }
+
+    /// Tries to connect; why it can't be done, if it can't.
+    pub(in crate::wrk) fn connect(self) -> std::io::Result<()> {
+        TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
+    }
+
+    pub(super) fn connects(self) -> bool {
+        self.connect().is_ok()
+    }
+
+    /// `wrk.lookup`
+    pub(super) fn lookup((host, service): (String, Value)) -> mlua::Result<Vec<Address>> {
+        let service = match service {
+            Value::Nil => "0".to_owned(),
+            other => other.to_string()?,
+        };
+        Address::all(&host, &service).map_err(Error::runtime)
+    }
+}
+
+impl fmt::Display for Address {
+    /// As wrk has it, an IPv6 address without its brackets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.0.ip(), self.0.port())
+    }
+}
+
+impl UserData for Address {
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_meta_method(MetaMethod::ToString, |_, address, ()| {
+            Ok(address.to_string())
+        });
+    }
+}

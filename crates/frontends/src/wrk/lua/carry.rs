@@ -1,0 +1,42 @@
+//! Values on their way from one Lua state into another.
+
+use mlua::{Error, Lua, Value};
+
+/// Tables within tables that are followed; more is taken for a table that holds itself.
+const DEEPEST: usize = 100;
+
+/// A copy in the state `to` of a boolean, a number, a string, nil, or a table of such.
+pub(super) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
+    carry_within(value, to, DEEPEST)
+}
+
+fn carry_within(value: &Value, to: &Lua, deeper: usize) -> mlua::Result<Value> {
+    Ok(match value {
+        Value::Nil => Value::Nil,
+        Value::Boolean(value) => Value::Boolean(*value),
+        Value::Integer(value) => Value::Integer(*value),
+        Value::Number(value) => Value::Number(*value),
+        Value::String(text) => Value::String(to.create_string(text.as_bytes())?),
+        Value::Table(table) => {
+            let deeper = deeper.checked_sub(1).ok_or_else(|| {
+                let text = format!("cannot transfer tables nested deeper than {DEEPEST} to thread");
+                Error::runtime(text)
+            })?;
+            let copy = to.create_table()?;
+            for pair in table.pairs::<Value, Value>() {
+                let (name, value) = pair?;
+                copy.raw_set(
+                    carry_within(&name, to, deeper)?,
+                    carry_within(&value, to, deeper)?,
+                )?;
+            }
+            Value::Table(copy)
+        }
+        other => {
+            let kind = other.type_name();
+            return Err(Error::runtime(format!(
+                "cannot transfer '{kind}' to thread"
+            )));
+        }
+    })
+}

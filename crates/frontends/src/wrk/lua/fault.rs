@@ -1,0 +1,54 @@
+//! What a script did wrong, in words.
+
+use std::fmt;
+
+/// An error of a script: what, and where as far as Lua knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::wrk) struct Fault(pub(in crate::wrk) String);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Fault {
+    /// Lua's own words where the script raised the error; where a function of ours did, they lack
+    /// the place, which is then the innermost line of Lua on the stack.
+    pub(super) fn of(error: &mlua::Error) -> Fault {
+        let mut place = None;
+        let mut cause = error;
+        while let mlua::Error::CallbackError {
+            traceback,
+            cause: inner,
+        } = cause
+        {
+            place = place.or_else(|| innermost(traceback));
+            cause = inner;
+        }
+        let text = match cause {
+            mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
+                text.clone()
+            }
+            other => other.to_string(),
+        };
+        let text = match text.split_once("\nstack traceback:") {
+            Some((text, _)) => text.to_owned(),
+            None => text,
+        };
+        Fault(match place {
+            Some(place) => format!("{place}: {text}"),
+            None => text,
+        })
+    }
+}
+
+/// `file:line` of the first line of a traceback that has one, the prelude's own left out.
+fn innermost(traceback: &str) -> Option<String> {
+    traceback.lines().find_map(|line| {
+        let (place, _) = line.trim_start().split_once(": in ")?;
+        let (file, number) = place.rsplit_once(':')?;
+        let is_line = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        (is_line && file != "wrk").then(|| place.to_owned())
+    })
+}

@@ -1,0 +1,29 @@
+//! The statistics that `done` is given.
+
+use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods};
+
+use super::super::statistics::Statistics;
+
+/// Latencies in microseconds, or requests a second.
+pub(super) struct Figures(pub(super) Statistics);
+
+impl UserData for Figures {
+    fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
+        fields.add_field_method_get("min", |_, figures| Ok(figures.0.min()));
+        fields.add_field_method_get("max", |_, figures| Ok(figures.0.max()));
+        fields.add_field_method_get("mean", |_, figures| Ok(figures.0.mean()));
+        fields.add_field_method_get("stdev", |_, figures| Ok(figures.0.stdev()));
+    }
+
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("percentile", |_, figures, percent: f64| {
+            Ok(figures.0.percentile(percent))
+        });
+        methods.add_meta_method(MetaMethod::Len, |_, figures, ()| Ok(figures.0.distinct()));
+        // From 1; 0 times 0 where there is none.
+        methods.add_meta_method(MetaMethod::Call, |_, figures, index: usize| {
+            let found = index.checked_sub(1).and_then(|index| figures.0.at(index));
+            Ok(found.unwrap_or((0, 0)))
+        });
+    }
+}

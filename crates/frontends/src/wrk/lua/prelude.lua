@@ -1,0 +1,60 @@
+-- The part of wrk's own table that scripts may call, and replace. Its values, and the functions that
+-- reach outside of Lua, are there already.
+
+local wrk = wrk
+
+local function names_host(headers)
+   for name in pairs(headers) do
+      if name:lower() == "host" then return true end
+   end
+   return false
+end
+
+-- Whom threads may be sent to: addresses of the host that can be connected to.
+function wrk.resolve(host, service)
+   local open = {}
+   for _, address in ipairs(wrk.lookup(host, service)) do
+      if wrk.connect(address) then open[#open + 1] = address end
+   end
+   wrk.addrs = open
+end
+
+-- In the main state, for each thread.
+function wrk.setup(thread)
+   thread.addr = wrk.addrs[1]
+   if type(setup) == "function" then setup(thread) end
+end
+
+-- In a thread's own state, before the load.
+function wrk.init(args)
+   if not names_host(wrk.headers) then
+      local host = wrk.host
+      if host:find(":", 1, true) then host = "[" .. host .. "]" end
+      if wrk.port then host = host .. ":" .. wrk.port end
+      wrk.headers["Host"] = host
+   end
+   if type(init) == "function" then init(args) end
+   local always = wrk.format()
+   function wrk.request() return always end
+end
+
+-- A request as it is sent: what isn't given is taken from the table.
+function wrk.format(method, path, headers, body)
+   headers, body = headers or wrk.headers, body or wrk.body
+   local parts = { (method or wrk.method) .. " " .. (path or wrk.path) .. " HTTP/1.1\r\n" }
+   local host = false
+   for name, value in pairs(headers) do
+      local plain = name:lower()
+      if plain == "host" then host = true end
+      if plain ~= "content-length" then
+         parts[#parts + 1] = name .. ": " .. tostring(value) .. "\r\n"
+      end
+   end
+   if not host and wrk.headers["Host"] then
+      parts[#parts + 1] = "Host: " .. wrk.headers["Host"] .. "\r\n"
+   end
+   if body then parts[#parts + 1] = "Content-Length: " .. #body .. "\r\n" end
+   parts[#parts + 1] = "\r\n"
+   parts[#parts + 1] = body
+   return table.concat(parts)
+end

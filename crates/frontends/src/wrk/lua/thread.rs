@@ -1,0 +1,75 @@
+//! The object that stands for a thread in scripts.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use mlua::{Error, Lua, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
+
+use super::Address;
+use super::carry::carry;
+
+/// A thread's state, where it sends to, and whether it was told to stop.
+#[derive(Clone)]
+pub(in crate::wrk) struct Handle(Arc<Shared>);
+
+struct Shared {
+    lua: WeakLua,
+    address: Mutex<Option<Address>>,
+    is_stopped: AtomicBool,
+}
+
+impl Handle {
+    pub(super) fn of(lua: &Lua) -> Handle {
+        Handle(Arc::new(Shared {
+            lua: lua.weak(),
+            address: Mutex::new(None),
+            is_stopped: AtomicBool::new(false),
+        }))
+    }
+
+    /// Where its connections go.
+    pub(in crate::wrk) fn address(&self) -> Option<Address> {
+        *self.lock()
+    }
+
+    /// Whether the script has stopped it.
+    pub(in crate::wrk) fn is_stopped(&self) -> bool {
+        self.0.is_stopped.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Address>> {
+        // A panic elsewhere leaves nothing half done in an Option.
+        let address = self.0.address.lock();
+        address.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn lua(&self) -> mlua::Result<Lua> {
+        let gone = || Error::runtime("the thread is gone");
+        self.0.lua.try_upgrade().ok_or_else(gone)
+    }
+}
+
+impl UserData for Handle {
+    fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
+        fields.add_field_method_get("addr", |_, thread| Ok(thread.address()));
+        fields.add_field_method_set("addr", |_, thread, to: UserDataRef<Address>| {
+            *thread.lock() = Some(*to);
+            Ok(())
+        });
+    }
+
+    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
+        methods.add_method("get", |lua, thread, name: String| {
+            let value: Value = thread.lua()?.globals().get(name)?;
+            carry(&value, lua)
+        });
+        methods.add_method("set", |_, thread, (name, value): (String, Value)| {
+            let lua = thread.lua()?;
+            lua.globals().set(name, carry(&value, &lua)?)
+        });
+        methods.add_method("stop", |_, thread, ()| {
+            thread.0.is_stopped.store(true, Ordering::Relaxed);
+            Ok(())
+        });
+    }
+}

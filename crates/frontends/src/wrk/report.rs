@@ -1,0 +1,225 @@
+//! wrk's lines.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use prony_record::{Outcome, OutcomeCounts};
+
+use super::statistics::Statistics;
+use super::units;
+
+/// Failures as wrk tells them apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Errors {
+    pub(super) connect: u64,
+    pub(super) read: u64,
+    pub(super) write: u64,
+    /// Answers of a status over 399.
+    pub(super) status: u64,
+    pub(super) timeout: u64,
+}
+
+impl Errors {
+    /// Each failure in one of wrk's places; `status` and `timeout` are the caller's to count, as all
+    /// answers are expected here and none is given up.
+    pub(super) fn of(outcomes: &OutcomeCounts) -> Errors {
+        let mut errors = Errors::default();
+        for (outcome, count) in outcomes.happened() {
+            match outcome {
+                Outcome::Dns
+                | Outcome::ConnectRefused
+                | Outcome::ConnectTimeout
+                | Outcome::ConnectUnreachable
+                | Outcome::ConnectFailed
+                | Outcome::NoLocalPort
+                | Outcome::TooManyFiles
+                | Outcome::Tls => errors.connect += count,
+                Outcome::Reset | Outcome::ClosedEarly | Outcome::Truncated | Outcome::Protocol => {
+                    errors.read += count
+                }
+                Outcome::Timeout => errors.timeout += count,
+                Outcome::UnexpectedStatus
+                | Outcome::UnexpectedSize
+                | Outcome::UnexpectedBody
+                | Outcome::Redirect => {
+                    errors.status += count;
+                }
+                Outcome::Ok | Outcome::Unfinished | Outcome::Unstarted => {}
+            }
+        }
+        errors
+    }
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Results {
+    pub(super) latency: Statistics,
+    /// Requests a second, of each thread each tenth of a second.
+    pub(super) rates: Statistics,
+    pub(super) duration: Duration,
+    /// Whole answers.
+    pub(super) requests: u64,
+    /// Received.
+    pub(super) bytes: u64,
+    pub(super) errors: Errors,
+}
+
+/// The lines before a run.
+pub(super) fn heading(duration_s: u64, url: &str, threads: u64, connections: u64) -> String {
+    let time = units::seconds(duration_s);
+    format!("Running {time} test @ {url}\n  {threads} threads and {connections} connections\n")
+}
+
+impl Results {
+    /// The lines after a run; `distribution` stands where wrk has its latency distribution.
+    pub(super) fn text(&self, distribution: &str) -> String {
+        let mut out = String::new();
+        // Writing into a string does not fail.
+        let _ = self.write(&mut out, distribution);
+        out
+    }
+
+    fn write(&self, out: &mut String, distribution: &str) -> std::fmt::Result {
+        writeln!(
+            out,
+            "  Thread Stats{:>6}{:>11}{:>8}{:>12}",
+            "Avg", "Stdev", "Max", "+/- Stdev"
+        )?;
+        out.push_str(&row("Latency", &self.latency, units::micros));
+        out.push_str(&row("Req/Sec", &self.rates, units::count));
+        out.push_str(distribution);
+        let took = self.duration.as_secs_f64();
+        let (took_text, bytes) = (units::micros(took * 1e6), units::bytes(self.bytes as f64));
+        writeln!(
+            out,
+            "  {} requests in {took_text}, {bytes}B read",
+            self.requests
+        )?;
+        let Errors {
+            connect,
+            read,
+            write,
+            status,
+            timeout,
+        } = self.errors;
+        if connect + read + write + timeout > 0 {
+            writeln!(
+                out,
+                "  Socket errors: connect {connect}, read {read}, write {write}, timeout {timeout}"
+            )?;
+        }
+        if status > 0 {
+            writeln!(out, "  Non-2xx or 3xx responses: {status}")?;
+        }
+        let (requests, bytes) = (self.requests as f64, self.bytes as f64);
+        writeln!(out, "Requests/sec: {:>9.2}", requests / took)?;
+        writeln!(out, "Transfer/sec: {:>10}B", units::bytes(bytes / took))
+    }
+}
+
+/// The lines of `--latency`.
+pub(super) fn distribution(latency: &Statistics) -> String {
+    let mut out = "  Latency Distribution\n".to_owned();
+    for percent in [50.0, 75.0, 90.0, 99.0] {
+        let time = units::micros(latency.percentile(percent) as f64);
+        // Writing into a string does not fail.
+        let _ = writeln!(out, "{percent:>7.0}%{}", cell(&time, 10));
+    }
+    out
+}
+
+fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
+    let within = match of.within_stdev_percent() {
+        // As C writes what 0 of 0 is there.
+        share if share.is_nan() => format!("{:>8}%", "-nan"),
+        share => format!("{share:>8.2}%"),
+    };
+    format!(
+        "    {name:<10}{}{}{}{within}\n",
+        cell(&written(of.mean()), 8),
+        cell(&written(of.stdev()), 10),
+        cell(&written(of.max() as f64), 9),
+    )
+}
+
+/// Digits stand below digits: a unit of fewer than two letters is filled up by spaces.
+pub(super) fn cell(text: &str, width: usize) -> String {
+    let letters = text
+        .bytes()
+        .rev()
+        .take(2)
+        .filter(u8::is_ascii_alphabetic)
+        .count();
+    let width = width - (2 - letters);
+    let (text, filling) = (&text[..text.len().min(width)], &"  "[letters..]);
+    format!("{text:>width$}{filling}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_are_wrks_to_the_space() {
+        let results = Results {
+            latency: Statistics::of_samples(vec![180, 185, 190, 1230, 15_000]),
+            rates: Statistics::of_samples(vec![4000, 4370, 5370]),
+            duration: Duration::from_millis(1100),
+            requests: 4779,
+            bytes: 2_317_353,
+            errors: Errors::default(),
+        };
+        let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     3.36ms    6.52ms  15.00ms   80.00%
+    Req/Sec     4.58k   708.73     5.37k    66.67%
+  Latency Distribution
+     50%  190.00us
+     75%    1.23ms
+     90%   15.00ms
+     99%   15.00ms
+  4779 requests in 1.10s, 2.21MB read
+Requests/sec:   4344.55
+Transfer/sec:      2.01MB
+";
+        assert_eq!(results.text(&distribution(&results.latency)), expected);
+        assert_eq!(
+            heading(10, "http://h/", 2, 10),
+            "Running 10s test @ http://h/\n  2 threads and 10 connections\n"
+        );
+    }
+
+    #[test]
+    fn nothing_at_all_reads_as_wrk_has_it() {
+        let results = Results {
+            duration: Duration::from_secs(1),
+            errors: Errors {
+                read: 21126,
+                status: 3,
+                ..Errors::default()
+            },
+            ..Results::default()
+        };
+        let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     0.00us    0.00us   0.00us    -nan%
+    Req/Sec     0.00      0.00     0.00      -nan%
+  0 requests in 1.00s, 0.00B read
+  Socket errors: connect 0, read 21126, write 0, timeout 0
+  Non-2xx or 3xx responses: 3
+Requests/sec:      0.00
+Transfer/sec:       0.00B
+";
+        assert_eq!(results.text(""), expected);
+    }
+
+    #[test]
+    fn every_failure_has_a_place() {
+        let mut outcomes = OutcomeCounts::default();
+        for &outcome in Outcome::ALL {
+            outcomes.add(outcome);
+        }
+        let errors = Errors::of(&outcomes);
+        let all = errors.connect + errors.read + errors.write + errors.status + errors.timeout;
+        assert_eq!(all, outcomes.failed());
+    }
+}

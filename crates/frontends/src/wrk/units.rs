@@ -1,0 +1,160 @@
+//! Numbers as wrk reads and writes them.
+
+/// A unit, and the larger ones, each so many times the one before.
+struct Units {
+    scale: u16,
+    base: &'static str,
+    larger: &'static [&'static str],
+}
+
+const MICROSECONDS: Units = Units {
+    scale: 1000,
+    base: "us",
+    larger: &["ms", "s"],
+};
+const SECONDS: Units = Units {
+    scale: 60,
+    base: "s",
+    larger: &["m", "h"],
+};
+const BINARY: Units = Units {
+    scale: 1024,
+    base: "",
+    larger: &["K", "M", "G", "T", "P"],
+};
+const METRIC: Units = Units {
+    scale: 1000,
+    base: "",
+    larger: &["k", "M", "G", "T", "P"],
+};
+
+impl Units {
+    /// A larger unit is used from 85% of it on, and the largest of all never.
+    fn write(&self, number: f64, decimals: usize) -> String {
+        let (mut amount, mut unit) = (number, self.base);
+        let usable = self.larger.len() - 1;
+        for larger in &self.larger[..usable] {
+            if amount < f64::from(self.scale) * 0.85 {
+                break;
+            }
+            amount /= f64::from(self.scale);
+            unit = larger;
+        }
+        format!("{amount:.decimals$}{unit}")
+    }
+
+    /// A whole number with a unit or without, in whatever case.
+    fn read(&self, typed: &str) -> Option<u64> {
+        let typed = typed.trim_start();
+        let typed = typed.strip_prefix('+').unwrap_or(typed);
+        let digits = typed.bytes().take_while(u8::is_ascii_digit).count();
+        let (number, unit) = typed.split_at(digits);
+        let number: u64 = number.parse().ok()?;
+        let unit = unit.trim_start();
+        if unit.is_empty() || unit.eq_ignore_ascii_case(self.base) {
+            return Some(number);
+        }
+        let mut larger = self.larger.iter();
+        let power = larger.position(|larger| larger.eq_ignore_ascii_case(unit))? as u32 + 1;
+        number.checked_mul(u64::from(self.scale).checked_pow(power)?)
+    }
+}
+
+/// `1k`, `2M`.
+pub(super) fn read_count(typed: &str) -> Option<u64> {
+    METRIC.read(typed)
+}
+
+/// Seconds, of `2s`, `2m`, `2h` or `2`.
+pub(super) fn read_seconds(typed: &str) -> Option<u64> {
+    SECONDS.read(typed)
+}
+
+/// `12.34k`
+pub(super) fn count(number: f64) -> String {
+    METRIC.write(number, 2)
+}
+
+/// `12.34M`; `B` is the caller's.
+pub(super) fn bytes(number: f64) -> String {
+    BINARY.write(number, 2)
+}
+
+/// `12.34ms` of microseconds.
+pub(super) fn micros(number: f64) -> String {
+    match number >= 1e6 {
+        true => SECONDS.write(number / 1e6, 2),
+        false => MICROSECONDS.write(number, 2),
+    }
+}
+
+/// `30s`, `2m` of whole seconds.
+pub(super) fn seconds(number: u64) -> String {
+    SECONDS.write(number as f64, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_units_of_whatever_case() {
+        for (typed, read) in [
+            ("12", Some(12)),
+            ("1k", Some(1_000)),
+            ("1K", Some(1_000)),
+            ("2M", Some(2_000_000)),
+            ("1g", Some(1_000_000_000)),
+            ("+3", Some(3)),
+            (" 4", Some(4)),
+            ("", None),
+            ("k", None),
+            ("-1", None),
+            ("1.5k", None),
+            ("1x", None),
+            ("1kk", None),
+            ("99999999999999999999", None),
+            ("18446744073709551615k", None),
+        ] {
+            assert_eq!(read_count(typed), read, "{typed:?}");
+        }
+        for (typed, read) in [
+            ("10", Some(10)),
+            ("10s", Some(10)),
+            ("2m", Some(120)),
+            ("2H", Some(7200)),
+            ("500ms", None),
+            ("1d", None),
+        ] {
+            assert_eq!(read_seconds(typed), read, "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_the_unit_that_wrk_chooses() {
+        for (number, written) in [
+            (0.0, "0.00us"),
+            (849.0, "849.00us"),
+            (850.0, "0.85ms"),
+            (12_340.0, "12.34ms"),
+            (900_000.0, "900.00ms"),
+            (1_000_000.0, "1.00s"),
+            (50_900_000.0, "50.90s"),
+            (51_000_000.0, "0.85m"),
+            (7_200_000_000.0, "120.00m"),
+        ] {
+            assert_eq!(micros(number), written, "{number}");
+        }
+        for (number, written) in [(10, "10s"), (50, "50s"), (51, "1m"), (7200, "120m")] {
+            assert_eq!(seconds(number), written);
+        }
+        assert_eq!(count(635.66), "635.66");
+        assert_eq!(count(4370.0), "4.37k");
+        assert_eq!(count(187_803.0), "187.80k");
+        assert_eq!(count(2e7), "20.00M");
+        assert_eq!(bytes(0.0), "0.00");
+        assert_eq!(bytes(870.0), "870.00");
+        assert_eq!(bytes(871.0), "0.85K");
+        assert_eq!(bytes(2.21 * 1048576.0), "2.21M");
+    }
+}

@@ -1,7 +1,7 @@
 //! What an experiment stored, as reports need it.
 
 use prony_record::Record;
-use prony_stats::{Levels, VerdictDocument};
+use prony_stats::{Levels, Values, VerdictDocument};
 
 /// A stored experiment.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +23,10 @@ pub struct Trial {
     pub block: u32,
     /// Its variant's place among the verdict's variants.
     pub variant: usize,
+    /// Its place within the block, from 0; none where that wasn't stored.
+    pub position: Option<usize>,
+    /// The metrics that could be measured; without telemetry those that the record tells.
+    pub values: Values,
     /// What was measured.
     pub record: Record,
 }

@@ -1,11 +1,12 @@
 //! Reads the folder that an experiment left.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::Record;
-use prony_stats::{VERDICT_SCHEMA, VerdictDocument};
+use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
 use crate::{Experiment, Trial};
 
@@ -119,8 +120,9 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let stated = stated_place(&entry.path(), verdict)?;
-        let Some((block, variant)) = stated.or_else(|| trial_name(&name, verdict)) else {
+        let stated = stated(&entry.path(), verdict)?;
+        let place = stated.as_ref().map(|stated| (stated.block, stated.variant));
+        let Some((block, variant)) = place.or_else(|| trial_name(&name, verdict)) else {
             continue;
         };
         let path = entry.path().join("record.json");
@@ -129,6 +131,8 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
             trials.push(Trial {
                 block,
                 variant,
+                position: stated.as_ref().and_then(|stated| stated.position),
+                values: values(&record, stated.as_ref()),
                 record,
             });
         }
@@ -136,27 +140,40 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     Ok(trials)
 }
 
-/// The part of a trial's `trial.json` that says which trial it is.
+/// The part of a trial's `trial.json` that reports need.
 #[derive(serde::Deserialize)]
-struct TrialPlace {
+struct Stated {
     block: u32,
     variant: usize,
+    #[serde(default)]
+    position: Option<usize>,
+    /// By name, as a later prony may know further metrics.
+    #[serde(default)]
+    values: BTreeMap<String, f64>,
 }
 
-/// Block and variant as the trial's own file states them; none where there is no such file.
-fn stated_place(
-    dir: &Path,
-    verdict: &VerdictDocument,
-) -> Result<Option<(u32, usize)>, FolderError> {
+/// What the trial's own file states; none where there is no such file.
+fn stated(dir: &Path, verdict: &VerdictDocument) -> Result<Option<Stated>, FolderError> {
     let path = dir.join("trial.json");
     let Some(json) = text(&path)? else {
         return Ok(None);
     };
-    let place: TrialPlace = parse(&path, &json)?;
-    if place.variant >= verdict.variants.len() {
+    let stated: Stated = parse(&path, &json)?;
+    if stated.variant >= verdict.variants.len() {
         return Err(malformed(&path, "a variant that the verdict does not have"));
     }
-    Ok(Some((place.block, place.variant)))
+    Ok(Some(stated))
+}
+
+/// A trial's metrics: as they were stored, or what its record tells.
+fn values(record: &Record, stated: Option<&Stated>) -> Values {
+    let stored = stated.into_iter().flat_map(|stated| &stated.values);
+    let known = stored.filter_map(|(name, value)| Some((name.parse().ok()?, *value)));
+    let known: Values = known.collect();
+    match known.is_empty() {
+        true => prony_stats::of_record(record),
+        false => known,
+    }
 }
 
 /// Block and variant of a folder named `<block>-<variant>`; none for any other name.

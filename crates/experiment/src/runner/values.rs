@@ -13,56 +13,9 @@ pub(crate) const LEAST_WATCHED_S: f64 = 0.1;
 
 /// The values of every metric that could be measured. `target` is the service that was loaded.
 pub(crate) fn values(record: &Record, telemetry: Option<&Summary>, target: &str) -> Values {
-    let mut values = Values::new();
-    let answered = record.totals.ok;
-    let ended = record.totals.ok + record.totals.failed;
-    if answered > 0 {
-        values.insert(Metric::RatePerS, record.rate.ok_per_s);
-        values.insert(Metric::P50Us, record.response_time_us.p50);
-        values.insert(Metric::P99Us, record.response_time_us.p99);
-    }
-    // One that failed may have been done with sooner.
-    if record.load.requests == Some(answered) {
-        values.insert(Metric::TotalTimeUs, record.totals.elapsed_s * 1e6);
-    }
-    if record.totals.started > 0 {
-        let share = record.totals.failed as f64 / record.totals.started as f64;
-        values.insert(Metric::FailedShare, share);
-    }
-    if ended > 0 {
-        values.extend(per_request(record, ended as f64));
-    }
-    let handshakes = record.totals.tls_handshakes;
-    if handshakes > 0 {
-        let share = record.totals.tls_resumed as f64 / handshakes as f64;
-        values.insert(Metric::TlsResumedShare, share);
-    }
+    let mut values = prony_stats::of_record(record);
     if let Some(telemetry) = telemetry.filter(|summary| !summary.services.is_empty()) {
         values.extend(watched(record, telemetry, target));
-    }
-    values
-}
-
-/// What the load itself counted, for each of the requests that ended.
-fn per_request(record: &Record, ended: f64) -> Values {
-    let totals = &record.totals;
-    let generator = &record.generator;
-    let cpu_s = generator.cpu_user_s + generator.cpu_system_s;
-    let mut values = Values::from([
-        (Metric::GeneratorCpuUsPerRequest, cpu_s * 1e6 / ended),
-        (Metric::BytesInPerRequest, totals.bytes_in as f64 / ended),
-        (
-            Metric::BodyBytesInPerRequest,
-            totals.body_bytes_in as f64 / ended,
-        ),
-        (
-            Metric::ConnectionsPerRequest,
-            totals.connections_opened as f64 / ended,
-        ),
-    ]);
-    if record.load.tls.is_some() {
-        let handshakes = totals.tls_handshakes as f64 / ended;
-        values.insert(Metric::TlsHandshakesPerRequest, handshakes);
     }
     values
 }

@@ -6,11 +6,13 @@
 
 mod experiment;
 mod load;
+mod runs;
 mod scaling;
 mod why;
 
 pub use experiment::report;
 pub use load::load;
+pub use runs::runs;
 
 use minijinja::Environment;
 
@@ -24,6 +26,7 @@ fn render(template: &str, context: minijinja::Value) -> String {
         ("parts.html", include_str!("parts.html")),
         ("experiment.html", include_str!("experiment.html")),
         ("load.html", include_str!("load.html")),
+        ("runs.html", include_str!("runs.html")),
     ];
     for (name, source) in templates {
         environment

@@ -3,10 +3,12 @@
 mod doctor;
 mod load;
 mod paint;
+mod runs;
 mod verdict;
 
 pub use doctor::doctor;
 pub use load::load_summary;
+pub use runs::{gates, runs};
 pub use verdict::verdict;
 
 use paint::Paint;

@@ -13,7 +13,7 @@ use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocume
 
 use crate::number;
 
-pub(crate) use standing::{Standing, effect_of, standings};
+pub(crate) use standing::{Standing, effect_of, standings, value};
 pub(crate) use tables::{cross, metrics_table, outcomes_table, result_table};
 pub(crate) use why::{CAVEAT, cpu_table, heading, moved_table, rest};
 

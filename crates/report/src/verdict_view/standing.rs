@@ -6,7 +6,7 @@ use super::word;
 use crate::number;
 
 /// A value of a metric with its unit.
-pub(super) fn value(metric: Metric, value: f64) -> String {
+pub(crate) fn value(metric: Metric, value: f64) -> String {
     match metric.unit() {
         Unit::PerS => number::rate(value),
         Unit::Micros => number::time(value),

@@ -1,0 +1,238 @@
+//! Two runs against one another as lines and tables, shared by every form that shows them.
+
+use prony_stats::gate::{GateResult, Ruling};
+use prony_stats::runs::{Between, RunAbout, RunsDocument};
+use prony_stats::{Effect, Metric, Verdict};
+
+use crate::number;
+use crate::table::{Align, Table};
+use crate::verdict_view as view;
+
+/// What no interval holds.
+pub(crate) const CAVEAT: &str = "The two runs share no block, so nothing is paired: what changed \
+    between them besides what is named here (the hour, the room, a neighbour) is in no interval.";
+
+/// `B against A`.
+pub(crate) fn title(document: &RunsDocument) -> String {
+    let name = match document.new.name.as_str() {
+        "" => String::new(),
+        name => format!("{name}: "),
+    };
+    format!(
+        "{name}{} against {}",
+        document.new.label, document.old.label
+    )
+}
+
+/// Which run is which.
+pub(crate) fn sides(document: &RunsDocument) -> Table {
+    let mut table = Table::new(
+        "The two runs",
+        &["", "from", "experiment", "begun", "measured"],
+    );
+    for (_, align) in &mut table.columns {
+        *align = Align::Left;
+    }
+    for run in [&document.old, &document.new] {
+        table.push(vec![
+            run.label.clone(),
+            run.source.clone(),
+            if run.name.is_empty() {
+                "–".to_owned()
+            } else {
+                run.name.clone()
+            },
+            run.started_at.clone(),
+            counted(run),
+        ]);
+    }
+    table
+}
+
+fn counted(run: &RunAbout) -> String {
+    let many = format!("{}s", run.unit);
+    number::plural(run.count.into(), &run.unit, &many)
+}
+
+/// What else differs; none where nothing does.
+pub(crate) fn differences(document: &RunsDocument) -> Option<Table> {
+    let (old, new) = (&document.old.label, &document.new.label);
+    let mut table = Table::new("What else differs", &["", "what", old, new]);
+    for (_, align) in &mut table.columns {
+        *align = Align::Left;
+    }
+    let text = |side: &Option<String>| match side.as_deref() {
+        None | Some("") => "–".to_owned(),
+        Some(text) => text.to_owned(),
+    };
+    for difference in &document.differences {
+        table.push(vec![
+            difference.part.name().to_owned(),
+            difference.name.clone(),
+            text(&difference.old),
+            text(&difference.new),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// That nothing else differs, as far as anybody wrote it down.
+pub(crate) const SAME: &str =
+    "Nothing else differs that was stored: neither machine, programs, plan nor load.";
+
+/// The metrics with verdicts, in their order.
+pub(crate) fn family(document: &RunsDocument) -> Vec<Metric> {
+    let mut family = Vec::new();
+    for between in &document.comparisons {
+        if !family.contains(&between.metric) {
+            family.push(between.metric);
+        }
+    }
+    family
+}
+
+/// One metric of the family: each variant then and now.
+pub(crate) fn result_table(document: &RunsDocument, metric: Metric) -> Table {
+    let (old, new) = (&document.old.label, &document.new.label);
+    let mut table = Table::new(
+        &format!("{}, then and now", metric.noun()),
+        &["", old, new, "change", "95% interval", "verdict"],
+    );
+    if let Some(last) = table.columns.last_mut() {
+        last.1 = Align::Left;
+    }
+    let all = document.comparisons.iter();
+    for between in all.filter(|between| between.metric == metric) {
+        table.push(row(between));
+    }
+    table
+}
+
+/// The metrics without verdicts, as one table; none where nothing else was measured.
+pub(crate) fn described_table(document: &RunsDocument) -> Option<Table> {
+    let (old, new) = (&document.old.label, &document.new.label);
+    let mut table = Table::new(
+        "Other metrics, without a verdict",
+        &["", "metric", old, new, "change", "95% interval"],
+    );
+    table.columns[1].1 = Align::Left;
+    for between in &document.described {
+        let mut cells = row(between);
+        cells.pop();
+        cells.insert(1, between.metric.noun().to_owned());
+        table.push(cells);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+fn row(between: &Between) -> Vec<String> {
+    let shown = |value: Option<f64>| {
+        value.map_or("–".to_owned(), |value| view::value(between.metric, value))
+    };
+    let (change, interval) = change(&between.effect);
+    vec![
+        match between.name.as_str() {
+            "" => "the load".to_owned(),
+            name => name.to_owned(),
+        },
+        shown(between.old),
+        shown(between.new),
+        change,
+        interval,
+        between.verdict.map_or("", view::word).to_owned(),
+    ]
+}
+
+/// A change and its interval: `−3.1%`, `−4.0% to −2.2%`; for shares in points.
+fn change(effect: &Effect) -> (String, String) {
+    let signed = |value: f64, unit: &str| {
+        let text = format!("{value:+.1}{unit}");
+        text.replace('-', "−")
+    };
+    let percent = |ratio: f64| signed((ratio - 1.0) * 100.0, "%");
+    let points = |value: f64| format!("{:+.2}", value * 100.0).replace('-', "−");
+    let ends = effect.low.zip(effect.high);
+    match (effect.ratio, effect.difference) {
+        (Some(ratio), _) => (
+            percent(ratio),
+            ends.map_or(String::new(), |(low, high)| {
+                format!("{} to {}", percent(low), percent(high))
+            }),
+        ),
+        (None, Some(difference)) => (
+            format!("{} points", points(difference)),
+            ends.map_or(String::new(), |(low, high)| {
+                format!("{} to {}", points(low), points(high))
+            }),
+        ),
+        (None, None) => Default::default(),
+    }
+}
+
+/// Variants that only one of the two has, in a sentence each.
+pub(crate) fn unmatched(document: &RunsDocument) -> Vec<String> {
+    [
+        (&document.old, &document.only_old),
+        (&document.new, &document.only_new),
+    ]
+    .into_iter()
+    .filter(|(_, names)| !names.is_empty())
+    .map(|(run, names)| format!("Only {} has {}.", run.label, names.join("; ")))
+    .collect()
+}
+
+/// Each established regression, and each that can't be ruled out, named with its metric.
+pub fn regressions(document: &RunsDocument) -> Vec<(&Between, Ruling)> {
+    let all = document.comparisons.iter();
+    let mut found: Vec<(&Between, Ruling)> = all
+        .filter_map(|between| Some((between, between.regression?)))
+        .filter(|(_, ruling)| *ruling != Ruling::Passed)
+        .collect();
+    found.sort_by_key(|(_, ruling)| *ruling);
+    found
+}
+
+/// The mark before a ruling.
+pub(crate) fn mark(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Failed => "×",
+        Ruling::Unclear => "?",
+        Ruling::Passed => "✓",
+    }
+}
+
+/// What a ruling is called: `failed`, `can't tell`, `passed`.
+pub(crate) fn ruling_word(ruling: Ruling) -> &'static str {
+    match ruling {
+        Ruling::Failed => "failed",
+        Ruling::Unclear => "can't tell",
+        Ruling::Passed => "passed",
+    }
+}
+
+/// The mark before a verdict.
+pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "▲",
+        Verdict::Slower => "▼",
+        Verdict::Equivalent => "=",
+        Verdict::Undecided => "?",
+        Verdict::Withheld => "×",
+    }
+}
+
+/// What became of the gates, as a table.
+pub(crate) fn gates_table(gates: &[GateResult]) -> Option<Table> {
+    let mut table = Table::new("Conditions", &["", "condition", "what was seen"]);
+    for (_, align) in &mut table.columns {
+        *align = Align::Left;
+    }
+    for gate in gates {
+        table.push(vec![
+            format!("{} {}", mark(gate.ruling), ruling_word(gate.ruling)),
+            gate.gate.clone(),
+            gate.text.clone(),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}

@@ -1,0 +1,231 @@
+//! What lies on a disk to be reported on, one way for experiments and loads.
+//!
+//! Enters: a path that somebody typed. Leaves: a [`Stored`], and the same as a
+//! [`Run`] for those who compare: one number for each metric, block and variant.
+
+mod differences;
+mod read;
+
+use prony_record::{Record, Severity};
+use prony_stats::runs::{Doubt, Observed, Run, RunAbout, RunFinding, RunVariant, RunsAbout};
+use prony_stats::{Comparison, Metric, Verdict};
+
+use crate::Experiment;
+
+pub use differences::differences;
+pub use read::read;
+
+/// The share that counts as no difference between loads, which have no plan to say so.
+pub const LOADS_MARGIN: f64 = 0.02;
+
+/// An experiment, or loads that were made alike.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// The path as it was typed.
+    pub source: String,
+    /// What lies there.
+    pub content: Content,
+}
+
+/// What was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A folder that `prony compare` wrote.
+    Experiment(Box<Experiment>),
+    /// Records that `prony load --json` wrote, in the order of their names; at least one.
+    Loads(Vec<Record>),
+}
+
+impl Stored {
+    /// Block, variant and record of everything that counts: trials of complete blocks, or loads.
+    pub fn records(&self) -> Vec<(u32, usize, &Record)> {
+        match &self.content {
+            Content::Experiment(experiment) => (0..experiment.verdict.variants.len())
+                .flat_map(|variant| experiment.trials_of(variant))
+                .map(|trial| (trial.block, trial.variant, &trial.record))
+                .collect(),
+            Content::Loads(records) => (1..)
+                .zip(records)
+                .map(|(number, record)| (number, 0, record))
+                .collect(),
+        }
+    }
+
+    /// Whether it is loads and no experiment.
+    pub fn is_loads(&self) -> bool {
+        matches!(self.content, Content::Loads(_))
+    }
+
+    /// The experiment's comparisons; none for loads.
+    pub fn comparisons(&self) -> &[Comparison] {
+        match &self.content {
+            Content::Experiment(experiment) => &experiment.verdict.comparisons,
+            Content::Loads(_) => &[],
+        }
+    }
+
+    /// What qualifies it.
+    fn findings(&self) -> Vec<prony_record::Finding> {
+        match &self.content {
+            Content::Experiment(experiment) => experiment.verdict.findings.clone(),
+            Content::Loads(records) => {
+                let mut all: Vec<prony_record::Finding> = Vec::new();
+                for finding in records.iter().flat_map(|record| &record.findings) {
+                    if !all.iter().any(|other| other.id == finding.id) {
+                        all.push(finding.clone());
+                    }
+                }
+                all
+            }
+        }
+    }
+
+    /// The same for whoever compares.
+    pub fn run(&self) -> Run {
+        match &self.content {
+            Content::Experiment(experiment) => of_experiment(experiment),
+            Content::Loads(records) => of_loads(records),
+        }
+    }
+
+    /// What it is, for people; `label` is what sentences call it.
+    pub fn about(&self, label: &str) -> RunAbout {
+        let records = self.records();
+        let begun = records.iter().map(|(_, _, record)| &record.started_at);
+        let (name, unit, count) = match &self.content {
+            Content::Experiment(experiment) => {
+                let verdict = &experiment.verdict;
+                (verdict.name.clone(), "block", verdict.blocks)
+            }
+            Content::Loads(records) => {
+                let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+                (String::new(), "load", count)
+            }
+        };
+        RunAbout {
+            label: label.to_owned(),
+            source: self.source.clone(),
+            name,
+            started_at: begun.min().cloned().unwrap_or_default(),
+            unit: unit.to_owned(),
+            count,
+        }
+    }
+}
+
+/// What is said of two that are compared, beside the results.
+pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunsAbout {
+    let mut findings = Vec::new();
+    for (stored, label) in [old, new] {
+        let all = stored.findings().into_iter();
+        findings.extend(all.map(|finding| RunFinding {
+            run: label.to_owned(),
+            finding,
+        }));
+    }
+    RunsAbout {
+        old: old.0.about(old.1),
+        new: new.0.about(new.1),
+        differences: differences(old.0, new.0),
+        findings,
+    }
+}
+
+fn of_experiment(experiment: &Experiment) -> Run {
+    let verdict = &experiment.verdict;
+    let variants: Vec<RunVariant> = verdict
+        .variants
+        .iter()
+        .map(|variant| RunVariant {
+            name: variant.name.clone(),
+            levels: variant.levels.clone(),
+        })
+        .collect();
+    let trials = (0..variants.len()).flat_map(|variant| experiment.trials_of(variant));
+    let trials = trials.map(|trial| Observed {
+        block: trial.block,
+        variant: trial.variant,
+        values: trial.values.clone(),
+    });
+    let mut family = Vec::new();
+    for comparison in &verdict.comparisons {
+        if !family.contains(&comparison.metric) {
+            family.push(comparison.metric);
+        }
+    }
+    Run {
+        trials: trials.collect(),
+        doubts: doubts(&variants, &verdict.comparisons),
+        baseline: verdict.baseline.clone(),
+        margin: verdict.margin,
+        variants,
+        family,
+    }
+}
+
+/// What the experiment withheld. The baseline is in doubt, too, where nothing that is compared with
+/// it stands: which of the two was to blame isn't stored.
+fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<Doubt> {
+    let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
+    let mut doubts = Vec::new();
+    for comparison in comparisons.iter().filter(|one| is_withheld(one)) {
+        let metric = comparison.metric;
+        let mut beside = comparisons
+            .iter()
+            .filter(|other| other.metric == metric && other.against == comparison.against);
+        let with_baseline = beside.all(is_withheld);
+        let (_, reason) = comparison
+            .text
+            .split_once("verdict withheld: ")
+            .unwrap_or(("", "its verdict was withheld"));
+        for (place, variant) in variants.iter().enumerate() {
+            let is_it = variant.levels == comparison.levels;
+            if is_it || (with_baseline && variant.levels == comparison.against) {
+                doubts.push(Doubt {
+                    variant: place,
+                    metric,
+                    reason: reason.to_owned(),
+                });
+            }
+        }
+    }
+    doubts
+}
+
+fn of_loads(records: &[Record]) -> Run {
+    let is_open = records.iter().any(|record| record.load.model == "open");
+    let errors = records.iter().flat_map(|record| &record.findings);
+    let mut errors = errors.filter(|finding| finding.severity == Severity::Error);
+    let doubts = errors.next().map_or(Vec::new(), |error| {
+        let distorted = [Metric::RatePerS, Metric::P50Us, Metric::P99Us];
+        distorted
+            .map(|metric| Doubt {
+                variant: 0,
+                metric,
+                reason: format!("{}: {}", error.id, error.text),
+            })
+            .to_vec()
+    });
+    Run {
+        variants: vec![RunVariant {
+            name: String::new(),
+            levels: prony_stats::Levels::default(),
+        }],
+        margin: LOADS_MARGIN,
+        family: vec![if is_open {
+            Metric::P99Us
+        } else {
+            Metric::RatePerS
+        }],
+        trials: (1..)
+            .zip(records)
+            .map(|(block, record)| Observed {
+                block,
+                variant: 0,
+                values: prony_stats::of_record(record),
+            })
+            .collect(),
+        doubts,
+        ..Run::default()
+    }
+}

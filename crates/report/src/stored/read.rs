@@ -1,0 +1,90 @@
+//! From a path to what lies there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_record::Record;
+
+use super::{Content, Stored};
+use crate::folder::{self, FolderError};
+
+/// Reads what `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
+/// a pattern such as `runs/*.json` that matches records.
+///
+/// # Errors
+/// Where there is nothing of the kind, or a file that is there can't be read as what it should be.
+pub fn read(typed: &Path) -> Result<Stored, FolderError> {
+    let content = if typed.is_dir() {
+        of_folder(typed)?
+    } else if typed.file_name().is_some_and(|name| name == "verdict.json") {
+        let dir = typed.parent().unwrap_or(Path::new("."));
+        Content::Experiment(Box::new(folder::read(dir)?))
+    } else if typed.exists() || !is_pattern(typed) {
+        Content::Loads(vec![record(typed)?])
+    } else {
+        Content::Loads(records(matching(typed)?)?)
+    };
+    Ok(Stored {
+        source: typed.display().to_string(),
+        content,
+    })
+}
+
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '['])
+}
+
+fn of_folder(dir: &Path) -> Result<Content, FolderError> {
+    if dir.join("verdict.json").exists() {
+        return Ok(Content::Experiment(Box::new(folder::read(dir)?)));
+    }
+    let unreadable = |error| FolderError::Unreadable {
+        path: dir.to_owned(),
+        error,
+    };
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        return Err(FolderError::NoVerdict(dir.to_owned()));
+    }
+    records(paths).map(Content::Loads)
+}
+
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
+    let malformed = |reason: String| FolderError::Malformed {
+        path: pattern.to_owned(),
+        reason,
+    };
+    let paths = glob::glob(&pattern.to_string_lossy())
+        .map_err(|error| malformed(format!("no pattern that can be read: {error}")))?;
+    let paths: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
+    match paths.is_empty() {
+        true => Err(malformed("no file matches it".to_owned())),
+        false => Ok(paths),
+    }
+}
+
+/// All of them, in the order of their names.
+fn records(mut paths: Vec<PathBuf>) -> Result<Vec<Record>, FolderError> {
+    paths.sort();
+    paths.iter().map(|path| record(path)).collect()
+}
+
+fn record(path: &Path) -> Result<Record, FolderError> {
+    let json = fs::read_to_string(path).map_err(|error| FolderError::Unreadable {
+        path: path.to_owned(),
+        error,
+    })?;
+    Record::from_json(&json).map_err(|error| FolderError::Malformed {
+        path: path.to_owned(),
+        reason: error.to_string(),
+    })
+}

@@ -1,0 +1,107 @@
+//! Two runs against one another, and gates, on a terminal.
+
+use prony_stats::Verdict;
+use prony_stats::gate::{GateResult, Ruling};
+use prony_stats::runs::RunsDocument;
+
+use super::{Paint, findings, paragraph};
+use crate::runs_view as view;
+use crate::table::{Table, plain};
+
+/// Differences with longer texts are cut here; every file has them whole.
+const LONGEST: usize = 60;
+
+/// Two runs: which they are, what else differs, the verdicts and the tables.
+pub fn runs(document: &RunsDocument, color: bool) -> String {
+    let paint = Paint::new(color);
+    let mut out = format!("{}\n\n", paint.bold(&plain(&view::title(document))));
+    out += &view::sides(document).to_text("");
+    out.push('\n');
+    match view::differences(document) {
+        Some(table) => {
+            out += &format!("{}\n", paint.yellow(&table.title));
+            out += &shortened(table).to_text("  ");
+        }
+        None => out += &paragraph("", 0, view::SAME),
+    }
+    out.push('\n');
+    for between in &document.comparisons {
+        let Some(verdict) = between.verdict else {
+            continue;
+        };
+        let mark = view::verdict_mark(verdict);
+        let mark = match verdict {
+            Verdict::Faster | Verdict::Equivalent => paint.green(mark),
+            Verdict::Slower => paint.yellow(mark),
+            Verdict::Undecided => paint.dim(mark),
+            Verdict::Withheld => paint.red(mark),
+        };
+        out += &paragraph(&format!("{mark} "), 2, &between.text);
+    }
+    if document.comparisons.is_empty() {
+        out += "The two have no variant in common: nothing can be compared.\n";
+    }
+    for text in view::unmatched(document) {
+        out += &paragraph("", 0, &text);
+    }
+    for metric in view::family(document) {
+        let table = view::result_table(document, metric);
+        out += &format!("\n{}\n", paint.dim(&table.title));
+        out += &table.to_text("  ");
+    }
+    if !document.relative.is_empty() {
+        out += &format!(
+            "\n{}\n",
+            paint.dim("each against its own baseline, then and now")
+        );
+        for relative in &document.relative {
+            out += &paragraph("  ", 2, &relative.text);
+        }
+    }
+    if let Some(table) = view::described_table(document) {
+        out += &format!("\n{}\n", paint.dim(&table.title));
+        out += &table.to_text("  ");
+    }
+    out.push('\n');
+    for run in [&document.old, &document.new] {
+        let own = document.findings.iter().filter(|one| one.run == run.label);
+        let own: Vec<_> = own.map(|one| one.finding.clone()).collect();
+        if !own.is_empty() {
+            out += &format!(
+                "{}\n",
+                paint.dim(&format!("found in {}", plain(&run.label)))
+            );
+            out += &findings(&own, paint);
+        }
+    }
+    out += &paint.dim(&paragraph("", 0, view::CAVEAT));
+    out + &gates(&document.gates, color)
+}
+
+fn shortened(mut table: Table) -> Table {
+    for cell in table.rows.iter_mut().flatten() {
+        if cell.chars().count() > LONGEST {
+            *cell = cell.chars().take(LONGEST - 1).chain(['…']).collect();
+        }
+    }
+    table
+}
+
+/// What became of each condition; empty where there were none.
+pub fn gates(gates: &[GateResult], color: bool) -> String {
+    let paint = Paint::new(color);
+    let mut out = String::new();
+    if !gates.is_empty() {
+        out.push('\n');
+    }
+    for gate in gates {
+        let word = format!("{:<11}", view::ruling_word(gate.ruling));
+        let word = match gate.ruling {
+            Ruling::Failed => paint.red(&word),
+            Ruling::Unclear => paint.yellow(&word),
+            Ruling::Passed => paint.green(&word),
+        };
+        out += &paragraph(&word, 11, &format!("{}: {}", gate.gate, gate.text));
+    }
+    out
+}

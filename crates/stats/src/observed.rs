@@ -1,0 +1,59 @@
+//! The metrics that a load's own record has, whoever watched the server or not.
+
+use prony_record::Record;
+
+use crate::metric::Metric;
+use crate::trials::Values;
+
+/// The values of every metric that this record alone tells. A load of which nothing succeeded has
+/// neither rate nor times.
+pub fn of_record(record: &Record) -> Values {
+    let mut values = Values::new();
+    let totals = &record.totals;
+    if totals.ok > 0 {
+        values.insert(Metric::RatePerS, record.rate.ok_per_s);
+        values.insert(Metric::P50Us, record.response_time_us.p50);
+        values.insert(Metric::P99Us, record.response_time_us.p99);
+    }
+    // One that failed may have been done with sooner.
+    if record.load.requests == Some(totals.ok) {
+        values.insert(Metric::TotalTimeUs, totals.elapsed_s * 1e6);
+    }
+    if totals.started > 0 {
+        let share = totals.failed as f64 / totals.started as f64;
+        values.insert(Metric::FailedShare, share);
+    }
+    let ended = totals.ok + totals.failed;
+    if ended > 0 {
+        values.extend(per_request(record, ended as f64));
+    }
+    if totals.tls_handshakes > 0 {
+        let share = totals.tls_resumed as f64 / totals.tls_handshakes as f64;
+        values.insert(Metric::TlsResumedShare, share);
+    }
+    values
+}
+
+/// What the load counted, for each of the requests that ended.
+fn per_request(record: &Record, ended: f64) -> Values {
+    let totals = &record.totals;
+    let generator = &record.generator;
+    let cpu_s = generator.cpu_user_s + generator.cpu_system_s;
+    let mut values = Values::from([
+        (Metric::GeneratorCpuUsPerRequest, cpu_s * 1e6 / ended),
+        (Metric::BytesInPerRequest, totals.bytes_in as f64 / ended),
+        (
+            Metric::BodyBytesInPerRequest,
+            totals.body_bytes_in as f64 / ended,
+        ),
+        (
+            Metric::ConnectionsPerRequest,
+            totals.connections_opened as f64 / ended,
+        ),
+    ]);
+    if record.load.tls.is_some() {
+        let handshakes = totals.tls_handshakes as f64 / ended;
+        values.insert(Metric::TlsHandshakesPerRequest, handshakes);
+    }
+    values
+}

@@ -1,11 +1,271 @@
-//! siege's arguments and lines.
+//! siege's arguments and lines: virtual users who go through a list of URLs, keep cookies, follow
+//! redirects and fetch what pages are made of.
+
+mod answer;
+mod arguments;
+mod challenge;
+mod clock;
+mod cookies;
+mod listed;
+mod log;
+mod page;
+mod rc;
+mod report;
+mod request;
+mod script;
+mod settings;
+mod shown;
+mod tally;
+mod url;
+mod user;
+mod variables;
+mod verbose;
 
 use std::ffi::OsString;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::session::{Ending, Session, complain};
+use prony_load::{HttpFlag, LoadOptions, LoadSpec};
+
+use self::arguments::{Arguments, Flag};
+use self::listed::{Method, UrlFile, Wanted};
+use self::rc::Rc;
+use self::report::Report;
+use self::request::Form;
+use self::script::Siege;
+use self::settings::Settings;
+use self::user::Course;
+use self::verbose::Printer;
+use crate::session::{self, Ending, Refusal, Session, complain, print};
+
+/// Where neither time nor repetitions end a load, this does: fifty years.
+const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// See [`crate::Tool::run`].
-pub(crate) fn run(_arguments: &[OsString], _session: &Session) -> Ending {
-    complain("siege", "not built yet");
-    Ending::Wrong
+pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
+    match prepare(arguments) {
+        Ok(Prepared::Said) => Ending::Done,
+        Ok(Prepared::Course(course)) => besiege(&course, session),
+        Err(refusal) => refusal.say("siege"),
+    }
+}
+
+/// What the arguments came to.
+enum Prepared {
+    /// All that was asked for has been said.
+    Said,
+    /// A load.
+    Course(Box<Course>),
+}
+
+fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
+    let arguments = Arguments::parse(words).map_err(Refusal::Wrong)?;
+    let has = |flag: &Flag| arguments.flags.contains(flag);
+    if has(&Flag::Version) {
+        eprintln!("{}", shown::version());
+        return Ok(Prepared::Said);
+    }
+    if has(&Flag::Help) {
+        eprintln!("{}", shown::version());
+        print(shown::usage());
+        return Ok(Prepared::Said);
+    }
+    let typed_rc = arguments.flags.iter().rev().find_map(|flag| match flag {
+        Flag::Rc(file) => Some(file.as_path()),
+        _ => None,
+    });
+    let mut rc = Rc::load(typed_rc).map_err(Refusal::Wrong)?;
+    rc.settings
+        .type_over(&arguments.flags)
+        .map_err(Refusal::Wrong)?;
+    for remark in &rc.remarks {
+        complain("siege", remark);
+    }
+    let mut operands = arguments.operands;
+    if let Some(url) = operands.pop() {
+        rc.settings.url = Some(url);
+    }
+    for unused in operands {
+        complain(
+            "siege",
+            &format!("\"{unused}\" is not used: the URL is the last argument"),
+        );
+    }
+    if let Some(conflict) = rc.settings.settle() {
+        eprintln!("{conflict}");
+    }
+    if has(&Flag::Config) {
+        print(&shown::configuration(&rc));
+        return Ok(Prepared::Said);
+    }
+    course(rc.settings).map(|course| Prepared::Course(Box::new(course)))
+}
+
+/// The list that a run goes through.
+fn course(settings: Settings) -> Result<Course, Refusal> {
+    let wrong = |error: String| Refusal::Wrong(error);
+    let list = match &settings.url {
+        Some(url) => {
+            let mut wanted = Wanted::parse(url, settings.escape).map_err(wrong)?;
+            if settings.get && wanted.method == Method::Get {
+                wanted.method = settings.get_method;
+            }
+            vec![wanted]
+        }
+        None if settings.get => {
+            print("ERROR: -g/--get requires a commandline URL\n");
+            return Err(Refusal::Wrong(
+                "-g/--get requires a commandline URL".to_owned(),
+            ));
+        }
+        None => {
+            let file = UrlFile::read(&settings.file, settings.escape).map_err(|error| {
+                Refusal::Wrong(format!("{error}; siege --help shows how to name an URL"))
+            })?;
+            for remark in &file.remarks {
+                complain("siege", remark);
+            }
+            file.wanted
+        }
+    };
+    if list.is_empty() {
+        let text = format!(
+            "{}: no URL in it; write one a line",
+            settings.file.display()
+        );
+        return Err(Refusal::Wrong(text));
+    }
+    let logins = settings
+        .login_urls
+        .iter()
+        .map(|url| Wanted::parse(url, settings.escape).map(Arc::new))
+        .collect::<Result<_, _>>()
+        .map_err(|error| Refusal::Wrong(format!("login-url: {error}")))?;
+    Ok(Course {
+        list: list.into_iter().map(Arc::new).collect(),
+        logins,
+        settings,
+    })
+}
+
+/// The load whose users' requests a script makes.
+fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
+    let timeout = Duration::from_secs(settings.timeout_s.max(1));
+    if settings.key.is_some() && settings.certificate.is_none() {
+        return Err(Refusal::Wrong("ssl-key needs an ssl-cert".to_owned()));
+    }
+    Ok(LoadOptions {
+        connections: settings.users,
+        duration: Some(settings.time_s.map_or(FOR_EVER, Duration::from_secs)),
+        http: Some(match settings.http11 && !settings.get && !settings.print {
+            true => HttpFlag::Http11,
+            false => HttpFlag::Http10,
+        }),
+        no_keepalive: !settings.keep_alive,
+        timeout,
+        connect_timeout: timeout,
+        // As the original, which looks into no server's certificate.
+        insecure: true,
+        cert: settings.certificate.clone(),
+        // One file can hold both.
+        key: settings.key.clone().or(settings.certificate.clone()),
+        ciphers: settings
+            .ciphers
+            .iter()
+            .flat_map(|list| list.split([':', ',']).map(str::to_owned))
+            .collect(),
+        ..LoadOptions::default()
+    })
+}
+
+fn besiege(course: &Course, session: &Session) -> Ending {
+    let settings = &course.settings;
+    let resolved = Form::new(settings)
+        .map_err(Refusal::Wrong)
+        .and_then(|form| {
+            let spec = session::resolve(Some(&course.list[0].url.text()), &options(settings)?)?;
+            check(course, &form, &spec)?;
+            Ok((form, spec))
+        });
+    let (form, spec) = match resolved {
+        Ok(resolved) => resolved,
+        Err(refusal) => return refusal.say("siege"),
+    };
+    let is_announced = !settings.get && !settings.quiet;
+    if is_announced {
+        let end = if settings.verbose { "\n" } else { "" };
+        eprint!(
+            "** {}\n** Preparing {} concurrent users for battle.\nThe server is now under siege...{end}",
+            shown::version(),
+            settings.users
+        );
+    }
+    let printer = Printer::start(verbose::Form::new(settings));
+    let siege = Siege::new(course, &form, spec.writer(), printer.lines());
+    let loaded = session::run(session, &spec, Some(&siege), None);
+    let tally = siege.into_tally();
+    printer.finish();
+    let elapsed_s = match loaded {
+        Ok(loaded) => loaded.record.totals.elapsed_s,
+        Err(refusal) => return refusal.say("siege"),
+    };
+    let is_interrupted = session.stop.is_asked();
+    if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
+        eprint!("\nLifting the server siege...");
+    }
+    let report = Report { tally, elapsed_s };
+    tell(settings, &report);
+    match report.tally.successful {
+        _ if is_interrupted => Ending::Interrupted,
+        0 => Ending::Failed,
+        _ => Ending::Done,
+    }
+}
+
+/// Every request of the list can be written: later nothing but what pages name can be refused.
+fn check(course: &Course, form: &Form, spec: &LoadSpec) -> Result<(), Refusal> {
+    let writer = spec.writer();
+    for wanted in course.list.iter().chain(&course.logins) {
+        let bytes = form.write(wanted, None, None);
+        let url = wanted.url.text();
+        writer
+            .raw_to(&url, wanted.method.name(), bytes)
+            .map_err(|error| Refusal::Wrong(format!("{url}: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Prints the report and writes the log.
+fn tell(settings: &Settings, report: &Report) {
+    let is_given_up = settings.failures > 0 && report.tally.failed >= settings.failures;
+    if settings.json {
+        print(&report.json());
+    } else if !settings.quiet {
+        if is_given_up {
+            eprint!(
+                "\nsiege aborted due to excessive socket failure; you\n\
+                 can change the failure threshold, failures, in the configuration file"
+            );
+        }
+        eprint!("\n{}", report.text());
+    }
+    if !settings.logging {
+        return;
+    }
+    let mut lines = vec![report.log_line(&clock::time())];
+    if is_given_up {
+        lines.push(log::marked(
+            "siege aborted due to excessive socket failure.",
+        ));
+    }
+    let shown = settings.log.display();
+    if settings.show_log && !settings.quiet {
+        print(&format!(
+            "LOG FILE: {shown}\nYou can disable this log file notification by editing\n\
+             the configuration file and changing 'show-logfile' to false.\n"
+        ));
+    }
+    if let Err(error) = log::append(&settings.log, settings.mark.as_deref(), &lines) {
+        eprintln!("[error] unable to create log file: {shown}: {error}");
+    }
 }

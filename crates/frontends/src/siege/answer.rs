@@ -1,0 +1,98 @@
+//! What of an answer's head matters to a user of siege's.
+
+/// How a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Coding {
+    /// Not at all, or in a way that isn't read here.
+    #[default]
+    Plain,
+    Gzip,
+    Deflate,
+}
+
+/// An answer's head taken apart.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Head<'a> {
+    /// Such as `HTTP/1.1`.
+    pub(super) protocol: &'a str,
+    pub(super) status: u16,
+    /// The body is a page to look into.
+    pub(super) is_html: bool,
+    pub(super) coding: Coding,
+    pub(super) location: Option<&'a str>,
+    pub(super) set_cookies: Vec<&'a str>,
+    /// Of WWW-Authenticate.
+    pub(super) challenges: Vec<&'a str>,
+}
+
+impl<'a> Head<'a> {
+    /// Takes apart what [`prony_load::script::Answer`] shows.
+    pub(super) fn parse(text: &'a [u8], status: u16) -> Head<'a> {
+        let mut head = Head {
+            protocol: "HTTP/1.1",
+            status,
+            ..Head::default()
+        };
+        // Values that are no UTF-8 are none that is looked for.
+        let mut lines = text
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| std::str::from_utf8(line).ok());
+        if let Some(protocol) = lines.next().and_then(|line| line.split(' ').next())
+            && protocol.starts_with("HTTP/")
+        {
+            head.protocol = protocol;
+        }
+        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
+            let value = value.trim();
+            let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
+            if is("content-type") {
+                let kind = value.split(';').next().unwrap_or_default().trim();
+                head.is_html = kind.eq_ignore_ascii_case("text/html");
+            } else if is("content-encoding") {
+                head.coding = match value.to_ascii_lowercase().as_str() {
+                    "gzip" | "x-gzip" => Coding::Gzip,
+                    "deflate" => Coding::Deflate,
+                    _ => Coding::Plain,
+                };
+            } else if is("location") {
+                head.location = Some(value);
+            } else if is("set-cookie") {
+                head.set_cookies.push(value);
+            } else if is("www-authenticate") {
+                head.challenges.push(value);
+            }
+        }
+        head
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fields_that_matter() {
+        let text = b"HTTP/1.0 302 Found\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
+            Content-Encoding: GZIP\r\nLocation: /x:y\r\nSet-Cookie: a=1\r\nset-cookie: b=2; Path=/\r\n\
+            WWW-Authenticate: Basic realm=\"r\"\r\nX: \xff\r\n\r\n";
+        let expected = Head {
+            protocol: "HTTP/1.0",
+            status: 302,
+            is_html: true,
+            coding: Coding::Gzip,
+            location: Some("/x:y"),
+            set_cookies: vec!["a=1", "b=2; Path=/"],
+            challenges: vec!["Basic realm=\"r\""],
+        };
+        assert_eq!(Head::parse(text, 302), expected);
+    }
+
+    #[test]
+    fn an_empty_head_says_nothing() {
+        let head = Head::parse(b"", 200);
+        assert_eq!(
+            (head.protocol, head.status, head.is_html),
+            ("HTTP/1.1", 200, false)
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! Answers to a server that asks who is there: Basic (RFC 7617) and Digest (RFC 7616).
+
+use http_auth::{PasswordClient, PasswordParams};
+
+use super::listed::Method;
+use super::settings::Login;
+use super::url::Url;
+
+/// A user's standing answer to one server's challenge. It goes to that server alone.
+#[derive(Debug)]
+pub(super) struct Answering {
+    client: PasswordClient,
+    login: (String, String),
+    server: Url,
+}
+
+impl Answering {
+    /// The answer to these challenges of `url`'s; none if there is no login for them, or if they ask
+    /// for another scheme.
+    pub(super) fn choose(challenges: &[&str], logins: &[Login], url: &Url) -> Option<Answering> {
+        let mut builder = PasswordClient::builder();
+        for challenge in challenges {
+            builder = builder.challenges(challenge);
+        }
+        let client = builder.build().ok()?;
+        let realm = match &client {
+            PasswordClient::Basic(client) => client.realm(),
+            PasswordClient::Digest(client) => client.realm(),
+            _ => "",
+        };
+        let own = |login: &Login| (login.name.clone(), login.password.clone());
+        let of_realm = logins
+            .iter()
+            .find(|login| login.realm.as_deref() == Some(realm));
+        let of_all = || logins.iter().find(|login| login.realm.is_none());
+        let of_url = || {
+            url.login()
+                .map(|(name, password)| (name.to_owned(), password.to_owned()))
+        };
+        let login = of_realm
+            .map(own)
+            .or_else(of_url)
+            .or_else(|| of_all().map(own))?;
+        Some(Answering {
+            client,
+            login,
+            server: url.clone(),
+        })
+    }
+
+    /// The value of the Authorization header for a request; none for other servers.
+    pub(super) fn header(&mut self, method: Method, url: &Url, body: &[u8]) -> Option<String> {
+        if !self.server.is_beside(url) {
+            return None;
+        }
+        let asked = PasswordParams {
+            username: &self.login.0,
+            password: &self.login.1,
+            uri: url.path(),
+            method: method.name(),
+            body: Some(body),
+        };
+        // What can't be answered is sent without an answer, and the server says no again.
+        self.client.respond(&asked).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text, true).unwrap()
+    }
+
+    fn header(challenges: &[&str], logins: &[&str], at: &str) -> Option<String> {
+        let logins: Vec<Login> = logins.iter().map(|login| Login::parse(login)).collect();
+        Answering::choose(challenges, &logins, &url(at))?.header(Method::Get, &url(at), b"")
+    }
+
+    #[test]
+    fn basic_by_realm_then_url_then_all() {
+        let asked = ["Basic realm=\"R\""];
+        let own = Some("Basic YTpi".to_owned());
+        assert_eq!(header(&asked, &["x:y:Q", "a:b:R"], "http://h.test/"), own);
+        assert_eq!(header(&asked, &["x:y:Q", "a:b"], "http://h.test/"), own);
+        assert_eq!(header(&asked, &["x:y"], "http://a:b@h.test/"), own);
+        assert_eq!(header(&asked, &["x:y:Q"], "http://h.test/"), None);
+        assert_eq!(header(&["NTLM"], &["a:b"], "http://h.test/"), None);
+    }
+
+    #[test]
+    fn digest_counts_its_uses() {
+        let asked = ["Digest realm=\"R\", nonce=\"abc\", qop=\"auth\", opaque=\"o\""];
+        let login = [Login::parse("me:secret:R")];
+        let mut answering = Answering::choose(&asked, &login, &url("http://h.test/")).unwrap();
+        let to = url("http://h.test/x?y=1");
+        for count in ["nc=00000001", "nc=00000002"] {
+            let header = answering.header(Method::Get, &to, b"").unwrap();
+            assert!(
+                header.starts_with("Digest username=\"me\", realm=\"R\", uri=\"/x?y=1\""),
+                "{header}"
+            );
+            assert!(header.contains(count), "{header}");
+        }
+    }
+
+    #[test]
+    fn other_servers_are_told_nothing() {
+        let login = [Login::parse("a:b")];
+        let mut answering =
+            Answering::choose(&["Basic realm=\"R\""], &login, &url("http://h.test/")).unwrap();
+        assert!(
+            answering
+                .header(Method::Get, &url("http://i.test/"), b"")
+                .is_none()
+        );
+        assert!(
+            answering
+                .header(Method::Get, &url("https://h.test/"), b"")
+                .is_none()
+        );
+    }
+}

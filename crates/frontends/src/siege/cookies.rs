@@ -1,0 +1,299 @@
+//! One user's cookies (RFC 6265).
+
+use std::time::{Duration, SystemTime};
+
+use super::url::Url;
+
+/// The cookies of one user. They live as long as the run.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Jar {
+    cookies: Vec<Cookie>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cookie {
+    name: String,
+    value: String,
+    domain: String,
+    /// Only the very host that set it gets it.
+    is_of_host: bool,
+    path: String,
+    is_secure: bool,
+    /// None: as long as the session.
+    expires: Option<SystemTime>,
+}
+
+impl Jar {
+    /// Takes the value of a Set-Cookie header that came from `url`. What isn't that server's to set
+    /// is left out, as a browser does.
+    pub(super) fn set(&mut self, header: &str, url: &Url, now: SystemTime) {
+        let Some(cookie) = parse(header, url, now) else {
+            return;
+        };
+        let is_same = |old: &Cookie| {
+            (&old.name, &old.domain, &old.path) == (&cookie.name, &cookie.domain, &cookie.path)
+        };
+        let place = self.cookies.iter().position(is_same);
+        let is_over = cookie.expires.is_some_and(|expires| expires <= now);
+        match (place, is_over) {
+            (Some(place), true) => {
+                self.cookies.remove(place);
+            }
+            (Some(place), false) => self.cookies[place] = cookie,
+            (None, true) => {}
+            (None, false) => self.cookies.push(cookie),
+        }
+    }
+
+    /// The value of the Cookie header for `url`; none if there is no cookie for it.
+    pub(super) fn header(&self, url: &Url, now: SystemTime) -> Option<String> {
+        let mut sent: Vec<&Cookie> = self
+            .cookies
+            .iter()
+            .filter(|cookie| cookie.is_for(url) && cookie.expires.is_none_or(|end| end > now))
+            .collect();
+        // Longer paths first, older ones before younger (§5.4).
+        sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
+        let pairs: Vec<String> = sent
+            .iter()
+            .map(|cookie| format!("{}={}", cookie.name, cookie.value))
+            .collect();
+        (!pairs.is_empty()).then(|| pairs.join("; "))
+    }
+
+    /// Whether there is none at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.cookies.is_empty()
+    }
+
+    /// Forgets them all.
+    pub(super) fn clear(&mut self) {
+        self.cookies.clear();
+    }
+}
+
+impl Cookie {
+    fn is_for(&self, url: &Url) -> bool {
+        let host = url.host().to_ascii_lowercase();
+        let by_host = match self.is_of_host {
+            true => host == self.domain,
+            false => is_within(&host, &self.domain),
+        };
+        by_host && is_below(url.path(), &self.path) && (url.is_tls() || !self.is_secure)
+    }
+}
+
+/// Whether `host` is `domain` or a part of it (§5.1.3).
+fn is_within(host: &str, domain: &str) -> bool {
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    host == domain
+        || !is_address
+            && host
+                .strip_suffix(domain)
+                .is_some_and(|sub| sub.ends_with('.'))
+}
+
+/// Whether a request's path lies in a cookie's (§5.1.4).
+fn is_below(requested: &str, path: &str) -> bool {
+    let requested = requested.split('?').next().unwrap_or_default();
+    match requested.strip_prefix(path) {
+        Some(rest) => rest.is_empty() || path.ends_with('/') || rest.starts_with('/'),
+        None => false,
+    }
+}
+
+/// The folder of a request's path, where a cookie names none.
+fn default_path(requested: &str) -> &str {
+    let path = requested.split('?').next().unwrap_or_default();
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(slash) => &path[..slash],
+    }
+}
+
+fn parse(header: &str, url: &Url, now: SystemTime) -> Option<Cookie> {
+    let mut parts = header.split(';');
+    let (name, value) = parts.next()?.split_once('=')?;
+    let is_plain = |text: &str| !text.bytes().any(|byte| byte.is_ascii_control());
+    let (name, value) = (name.trim(), value.trim());
+    if name.is_empty() || !is_plain(name) || !is_plain(value) {
+        return None;
+    }
+    let host = url.host().to_ascii_lowercase();
+    let mut cookie = Cookie {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        domain: host.clone(),
+        is_of_host: true,
+        path: default_path(url.path()).to_owned(),
+        is_secure: false,
+        expires: None,
+    };
+    let mut max_age = None;
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let value = value.trim();
+        match key.trim().to_ascii_lowercase().as_str() {
+            "domain" => {
+                let domain = value.trim_start_matches('.').to_ascii_lowercase();
+                if domain.is_empty() {
+                    continue;
+                }
+                if !is_within(&host, &domain) || is_top(&domain, &host) {
+                    return None;
+                }
+                cookie.domain = domain;
+                cookie.is_of_host = false;
+            }
+            "path" if value.starts_with('/') => cookie.path = value.to_owned(),
+            "secure" => cookie.is_secure = true,
+            "max-age" => max_age = lifetime(value, now).or(max_age),
+            "expires" => cookie.expires = date(value).or(cookie.expires),
+            _ => {}
+        }
+    }
+    cookie.expires = max_age.or(cookie.expires);
+    Some(cookie)
+}
+
+/// Whether it is a whole top-level domain, which no host may set a cookie for.
+fn is_top(domain: &str, host: &str) -> bool {
+    !domain.contains('.') && domain != host
+}
+
+/// The end of a Max-Age that begins now.
+fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
+    let seconds: i64 = seconds.parse().ok()?;
+    match u64::try_from(seconds) {
+        Ok(seconds) => now.checked_add(Duration::from_secs(seconds)),
+        Err(_) => Some(SystemTime::UNIX_EPOCH),
+    }
+}
+
+/// An Expires date. Beside the forms of HTTP there is Netscape's, `Wed, 21-Oct-2026 07:28:00 GMT`.
+fn date(text: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(text)
+        .or_else(|_| httpdate::parse_http_date(&text.replace('-', " ")))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text, true).unwrap()
+    }
+
+    fn now() -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+
+    /// What is sent to each of `to` after `from` set these.
+    fn sent(from: &str, set: &[&str], to: &str) -> String {
+        let mut jar = Jar::default();
+        for header in set {
+            jar.set(header, &url(from), now());
+        }
+        jar.header(&url(to), now()).unwrap_or_default()
+    }
+
+    #[test]
+    fn hosts_and_domains() {
+        let own = ["a=1"];
+        assert_eq!(sent("http://x.test/", &own, "http://x.test:81/"), "a=1");
+        assert_eq!(sent("http://x.test/", &own, "http://y.x.test/"), "");
+        let wide = ["a=1; Domain=.x.test"];
+        assert_eq!(sent("http://y.x.test/", &wide, "http://X.test/"), "a=1");
+        assert_eq!(sent("http://y.x.test/", &wide, "http://z.x.test/"), "a=1");
+        assert_eq!(sent("http://y.x.test/", &wide, "http://ax.test/"), "");
+        assert_eq!(
+            sent("http://x.test/", &["a=1; Domain=b.test"], "http://b.test/"),
+            ""
+        );
+        assert_eq!(
+            sent("http://x.test/", &["a=1; Domain=test"], "http://y.test/"),
+            ""
+        );
+        assert_eq!(
+            sent(
+                "http://127.0.0.1/",
+                &["a=1; Domain=0.0.1"],
+                "http://127.0.0.1/"
+            ),
+            ""
+        );
+        assert_eq!(
+            sent(
+                "http://localhost/",
+                &["a=1; Domain=localhost"],
+                "http://localhost/"
+            ),
+            "a=1"
+        );
+    }
+
+    #[test]
+    fn paths() {
+        let from = "http://x.test/dir/page?q=/a/b";
+        assert_eq!(sent(from, &["a=1"], "http://x.test/dir/other"), "a=1");
+        assert_eq!(sent(from, &["a=1"], "http://x.test/directory"), "");
+        assert_eq!(sent(from, &["a=1; Path=/"], "http://x.test/"), "a=1");
+        assert_eq!(
+            sent(from, &["a=1; path=/sub"], "http://x.test/sub?x"),
+            "a=1"
+        );
+        assert_eq!(sent(from, &["a=1; Path=/sub/"], "http://x.test/sub"), "");
+        let both = ["a=1; Path=/", "b=2; Path=/sub"];
+        assert_eq!(sent(from, &both, "http://x.test/sub/x"), "b=2; a=1");
+    }
+
+    #[test]
+    fn secure_ones_stay_on_tls() {
+        let set = ["a=1; Secure; HttpOnly"];
+        assert_eq!(sent("https://x.test/", &set, "https://x.test/"), "a=1");
+        assert_eq!(sent("https://x.test/", &set, "http://x.test/"), "");
+    }
+
+    #[test]
+    fn lifetimes() {
+        for (attributes, lives) in [
+            ("Max-Age=10", true),
+            ("Max-Age=0", false),
+            ("Max-Age=-5", false),
+            ("Max-Age=x", true),
+            ("Expires=Wed, 21 Oct 2015 07:28:00 GMT", false),
+            ("Expires=Wed, 21-Oct-2015 07:28:00 GMT", false),
+            ("Expires=Sat, 21 Oct 2090 07:28:00 GMT", true),
+            ("Expires=Sat, 21-Oct-2090 07:28:00 GMT", true),
+            ("Max-Age=10; Expires=Wed, 21 Oct 2015 07:28:00 GMT", true),
+            ("Expires=Sat, 21 Oct 2090 07:28:00 GMT; Max-Age=0", false),
+            ("Expires=soon", true),
+        ] {
+            let set = format!("a=1; {attributes}");
+            let expected = if lives { "a=1" } else { "" };
+            assert_eq!(
+                sent("http://x.test/", &[&set], "http://x.test/"),
+                expected,
+                "{set}"
+            );
+        }
+        let mut jar = Jar::default();
+        jar.set("a=1; Max-Age=10", &url("http://x.test/"), now());
+        let later = now() + Duration::from_secs(10);
+        assert_eq!(jar.header(&url("http://x.test/"), later), None);
+    }
+
+    #[test]
+    fn the_same_cookie_is_replaced_or_removed() {
+        let from = "http://x.test/";
+        assert_eq!(sent(from, &["a=1", "b=2", "a=3"], from), "a=3; b=2");
+        assert_eq!(sent(from, &["a=1", "b=2", "a=; Max-Age=0"], from), "b=2");
+        assert_eq!(sent(from, &["novalue", "=x", "a=b=c"], from), "a=b=c");
+        let mut jar = Jar::default();
+        jar.set("a=1", &url(from), now());
+        assert!(!jar.is_empty());
+        jar.clear();
+        assert!(jar.is_empty());
+    }
+}

@@ -1,0 +1,324 @@
+//! What siege is given to request: a line of a file of URLs, or the URL of the command line.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::url::Url;
+use super::variables::{Variables, is_name};
+
+/// A request's method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Method {
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Options,
+}
+
+impl Method {
+    const ALL: [Method; 7] = [
+        Method::Get,
+        Method::Head,
+        Method::Post,
+        Method::Put,
+        Method::Patch,
+        Method::Delete,
+        Method::Options,
+    ];
+
+    /// Its name.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+            Method::Post => "POST",
+            Method::Put => "PUT",
+            Method::Patch => "PATCH",
+            Method::Delete => "DELETE",
+            Method::Options => "OPTIONS",
+        }
+    }
+
+    /// Whether siege sends a body with it, be it an empty one.
+    pub(super) fn has_body(self) -> bool {
+        !matches!(self, Method::Get | Method::Head)
+    }
+}
+
+/// One request to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub(super) url: Url,
+    pub(super) method: Method,
+    pub(super) body: Arc<[u8]>,
+}
+
+impl Wanted {
+    /// A page or a part of one.
+    pub(super) fn get(url: Url) -> Wanted {
+        Wanted {
+            url,
+            method: Method::Get,
+            body: Arc::from([]),
+        }
+    }
+
+    /// Takes a line apart: `URL`, `URL METHOD body`, `URL METHOD <file`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(super) fn parse(line: &str, escape: bool) -> Result<Wanted, String> {
+        let line = unquoted(line.trim());
+        let Some((url, method, body)) = split_method(line) else {
+            return Ok(Wanted::get(Url::parse(line, escape)?));
+        };
+        let url = Url::parse(url.trim_end(), escape)?;
+        let body = match body.strip_prefix('<') {
+            Some(file) => read_body(Path::new(file.trim()))?,
+            None => body.as_bytes().to_vec(),
+        };
+        if !method.has_body() && !body.is_empty() {
+            return Err(format!("{} takes no body", method.name()));
+        }
+        Ok(Wanted {
+            url,
+            method,
+            body: body.into(),
+        })
+    }
+}
+
+/// Quotes around the whole line mean nothing; they come from shells.
+fn unquoted(line: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(inner) = line
+            .strip_prefix(quote)
+            .and_then(|rest| rest.strip_suffix(quote))
+        {
+            return inner.trim();
+        }
+    }
+    line
+}
+
+/// The URL, the first method that stands behind a blank, and what follows it.
+fn split_method(line: &str) -> Option<(&str, Method, &str)> {
+    let found = Method::ALL.iter().filter_map(|&method| {
+        line.match_indices(method.name())
+            .find(|&(at, name)| {
+                let before = line[..at].ends_with(char::is_whitespace);
+                let after = line[at + name.len()..].chars().next();
+                before && after.is_none_or(|c| c.is_whitespace() || c == '<')
+            })
+            .map(|(at, name)| (at, method, at + name.len()))
+    });
+    let (at, method, end) = found.min_by_key(|&(at, ..)| at)?;
+    Some((&line[..at], method, line[end..].trim_start()))
+}
+
+/// Files of these kinds are text: blanks at either end are not sent, a last newline among them.
+const TEXT: [&str; 21] = [
+    "", "asc", "c", "cc", "css", "csv", "f", "f90", "form", "h", "hh", "htm", "html", "m", "md",
+    "sgml", "svg", "tsv", "txt", "xml", "yml",
+];
+
+fn read_body(file: &Path) -> Result<Vec<u8>, String> {
+    let bytes = std::fs::read(file)
+        .map_err(|error| format!("unable to open file: {}: {error}", file.display()))?;
+    let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
+    match TEXT.iter().any(|text| kind == *text) {
+        true => Ok(bytes.trim_ascii().to_vec()),
+        false => Ok(bytes),
+    }
+}
+
+/// What a file of URLs holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct UrlFile {
+    /// Its requests, in their order.
+    pub(super) wanted: Vec<Wanted>,
+    /// What should be said of it, each with its line.
+    pub(super) remarks: Vec<String>,
+}
+
+/// Why a file of URLs can't be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum UrlFileError {
+    /// It can't be read.
+    Unreadable(String),
+    /// A line of it is wrong.
+    Line(String),
+}
+
+impl fmt::Display for UrlFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UrlFileError::Unreadable(text) | UrlFileError::Line(text) => f.write_str(text),
+        }
+    }
+}
+
+impl UrlFile {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    ///
+    /// See [`UrlFileError`].
+    pub(super) fn read(path: &Path, escape: bool) -> Result<UrlFile, UrlFileError> {
+        let bytes = std::fs::read(path).map_err(|error| {
+            UrlFileError::Unreadable(format!("unable to open file: {}: {error}", path.display()))
+        })?;
+        UrlFile::parse(
+            &String::from_utf8_lossy(&bytes),
+            &path.display().to_string(),
+            escape,
+        )
+    }
+
+    fn parse(text: &str, shown: &str, escape: bool) -> Result<UrlFile, UrlFileError> {
+        let mut variables = Variables::default();
+        let mut file = UrlFile::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = without_comment(line);
+            if line.is_empty() {
+                continue;
+            }
+            let expanded = variables.expand(line);
+            for name in &expanded.undefined {
+                file.remarks.push(format!(
+                    "{shown}:{number}: ${name} is not defined; nothing stands in its place"
+                ));
+            }
+            if let Some((name, value)) = definition(&expanded.text) {
+                variables.define(name, value);
+                continue;
+            }
+            let wanted = Wanted::parse(&expanded.text, escape)
+                .map_err(|error| UrlFileError::Line(format!("{shown}:{number}: {error}")))?;
+            file.wanted.push(wanted);
+        }
+        Ok(file)
+    }
+}
+
+/// A line without its comment: a `#` begins one at the line's start and behind a blank, elsewhere it
+/// may belong to an URL.
+fn without_comment(line: &str) -> &str {
+    let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(char::is_whitespace);
+    let end = line.match_indices('#').find(begins).map(|(at, _)| at);
+    line[..end.unwrap_or(line.len())].trim()
+}
+
+/// `NAME = value`.
+fn definition(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once('=')?;
+    is_name(name.trim()).then(|| (name.trim(), unquoted(value.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> UrlFile {
+        UrlFile::parse(text, "urls.txt", true).unwrap()
+    }
+
+    fn shown(file: &UrlFile) -> Vec<String> {
+        let show = |wanted: &Wanted| {
+            let body = String::from_utf8_lossy(&wanted.body).into_owned();
+            format!("{} {} {body}", wanted.method.name(), wanted.url.text())
+        };
+        file.wanted
+            .iter()
+            .map(|wanted| show(wanted).trim().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn lines_comments_and_variables() {
+        let file = parsed(
+            "# a comment\n  # another\n\nHOST=a.test:81\nROOT = http://$(HOST)\n\
+             $(ROOT)/one\n${ROOT}/two # behind\nb.test/three#part\r\n\"http://b.test/four\"\n\
+             http://$HOST/sp ace\n",
+        );
+        assert_eq!(
+            shown(&file),
+            [
+                "GET http://a.test:81/one",
+                "GET http://a.test:81/two",
+                "GET http://b.test/three",
+                "GET http://b.test/four",
+                "GET http://a.test:81/sp%20ace",
+            ]
+        );
+        assert_eq!(file.remarks, Vec::<String>::new());
+    }
+
+    #[test]
+    fn methods_and_bodies() {
+        let file = parsed(
+            "a.test/p POST a=b&c=d e\na.test/u PUT x=1\na.test/c PATCH y\na.test/d DELETE\n\
+             a.test/o OPTIONS\na.test/h HEAD\na.test/POST/GET?x=POST\na.test/q?a=b=c;d\n",
+        );
+        assert_eq!(
+            shown(&file),
+            [
+                "POST http://a.test/p a=b&c=d e",
+                "PUT http://a.test/u x=1",
+                "PATCH http://a.test/c y",
+                "DELETE http://a.test/d",
+                "OPTIONS http://a.test/o",
+                "HEAD http://a.test/h",
+                "GET http://a.test/POST/GET?x=POST",
+                "GET http://a.test/q?a=b=c;d",
+            ]
+        );
+    }
+
+    #[test]
+    fn bodies_from_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = folder.path().join("body.txt");
+        std::fs::write(&text, "k=v\n").unwrap();
+        let binary = folder.path().join("body.bin");
+        std::fs::write(&binary, "\n\0\n").unwrap();
+        for (line, body) in [
+            (format!("a.test POST <{}", text.display()), &b"k=v"[..]),
+            (
+                format!("a.test POST < {}", binary.display()),
+                &b"\n\0\n"[..],
+            ),
+            (format!("a.test PUT<{}", text.display()), &b"k=v"[..]),
+        ] {
+            assert_eq!(&*Wanted::parse(&line, true).unwrap().body, body, "{line}");
+        }
+        let error = UrlFile::parse("\na.test POST </no/such", "urls.txt", true).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("urls.txt:2: unable to open file: /no/such: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let error = |text| UrlFile::parse(text, "u", true).unwrap_err().to_string();
+        assert_eq!(
+            error("a.test\nftp://b/"),
+            "u:2: ftp://b/: FTP is not spoken here, only HTTP"
+        );
+        assert_eq!(error("a.test GET x"), "u:1: GET takes no body");
+        let remarks = parsed("a.test/x?$(PRONY_NO_SUCH_NAME)").remarks;
+        assert!(
+            remarks[0].starts_with("urls.txt:1: $PRONY_NO_SUCH_NAME"),
+            "{remarks:?}"
+        );
+        assert!(UrlFile::read(Path::new("/no/such"), true).is_err());
+    }
+}

@@ -1,0 +1,50 @@
+//! siege's log file: a heading, marks, and a line for each run.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+const HEADING: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n";
+
+/// Appends a mark, if there is one, and lines; a new file begins with the heading.
+///
+/// # Errors
+///
+/// What the system says.
+pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::Result<()> {
+    let mut text = String::new();
+    let is_new = !file.exists();
+    if is_new {
+        text.push_str(HEADING);
+    }
+    if let Some(mark) = mark {
+        text.push_str(&marked(mark));
+    }
+    text.extend(lines.iter().map(String::as_str));
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(file)?
+        .write_all(text.as_bytes())
+}
+
+/// A mark's line.
+pub(super) fn marked(text: &str) -> String {
+    format!("**** {text} ****\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heading_comes_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("siege.log");
+        append(&file, Some("one"), &["a\n".to_owned()]).unwrap();
+        append(&file, None, &["b\n".to_owned(), marked("c")]).unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, format!("{HEADING}**** one ****\na\nb\n**** c ****\n"));
+        assert!(append(Path::new("/no/such/folder/x"), None, &[]).is_err());
+    }
+}

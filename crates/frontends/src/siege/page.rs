@@ -1,0 +1,205 @@
+//! What a page needs beside itself: style sheets, scripts, images; and where it sends its reader.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::io::Read;
+
+use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
+
+use super::answer::Coding;
+use super::url::Url;
+
+/// A page is unpacked and read up to so many bytes.
+pub(super) const PAGE_BYTES: usize = 8 << 20;
+
+/// What a page names, in its order and each once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Page {
+    /// What is to be fetched as well.
+    pub(super) parts: Vec<Url>,
+    /// Where `<meta http-equiv="refresh">` leads.
+    pub(super) refresh: Option<Url>,
+}
+
+impl Page {
+    /// Reads a page that came from `url`. References that can't be requested are left out.
+    pub(super) fn read(body: &[u8], coding: Coding, url: &Url, escape: bool) -> Page {
+        let html = unpacked(body, coding);
+        let mut emitter = DefaultEmitter::default();
+        // What stands in scripts and style sheets is no tag.
+        emitter.naively_switch_states(true);
+        let mut page = Page::default();
+        let mut seen = HashSet::new();
+        let mut base = url.clone();
+        for token in Tokenizer::new_with_emitter(&*html, emitter) {
+            let Ok(Token::StartTag(tag)) = token else {
+                continue;
+            };
+            let join = |reference: String| base.join(&reference, escape).ok();
+            let found = match &tag.name[..] {
+                b"link" => style_sheet(&tag).and_then(join),
+                b"script" | b"img" => attribute(&tag, b"src").and_then(join),
+                b"body" => attribute(&tag, b"background").and_then(join),
+                b"meta" => {
+                    let target = refresh(&tag).and_then(join);
+                    page.refresh = page.refresh.or(target);
+                    None
+                }
+                b"base" => {
+                    base = attribute(&tag, b"href").and_then(join).unwrap_or(base);
+                    None
+                }
+                _ => None,
+            };
+            if let Some(part) = found
+                && seen.insert(part.clone())
+            {
+                page.parts.push(part);
+            }
+        }
+        page
+    }
+}
+
+/// An attribute that isn't empty.
+fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
+    let value = tag.attributes.get(name)?;
+    let value = String::from_utf8_lossy(value).trim().to_owned();
+    (!value.is_empty()).then_some(value)
+}
+
+fn style_sheet(tag: &StartTag<()>) -> Option<String> {
+    let relations = attribute(tag, b"rel")?.to_ascii_lowercase();
+    let is = |name| relations.split_ascii_whitespace().any(|word| word == name);
+    let href = attribute(tag, b"href")?;
+    (is("stylesheet") && !is("alternate")).then_some(href)
+}
+
+/// The URL of `content="0; url=…"`.
+fn refresh(tag: &StartTag<()>) -> Option<String> {
+    let kind = attribute(tag, b"http-equiv")?;
+    let content = attribute(tag, b"content")?;
+    let (_, target) = content.split_once([';', ','])?;
+    let target = target.trim_start();
+    let (key, url) = target.split_once('=')?;
+    let is_url = kind.eq_ignore_ascii_case("refresh") && key.trim().eq_ignore_ascii_case("url");
+    let url = url.trim().trim_matches(['"', '\'']);
+    (is_url && !url.is_empty()).then(|| url.to_owned())
+}
+
+/// A body without its coding, as far as it can be read.
+pub(super) fn unpacked(body: &[u8], coding: Coding) -> Cow<'_, [u8]> {
+    let mut plain = Vec::new();
+    let most = PAGE_BYTES as u64;
+    // A body that breaks off gives what came before.
+    let _ = match coding {
+        Coding::Plain => return Cow::Borrowed(body),
+        Coding::Gzip => flate2::read::MultiGzDecoder::new(body)
+            .take(most)
+            .read_to_end(&mut plain),
+        // RFC 9110 §8.4.1.2 means zlib's format; some servers send it bare.
+        Coding::Deflate if body.first().is_some_and(|byte| byte & 0x0f == 8) => {
+            flate2::read::ZlibDecoder::new(body)
+                .take(most)
+                .read_to_end(&mut plain)
+        }
+        Coding::Deflate => flate2::read::DeflateDecoder::new(body)
+            .take(most)
+            .read_to_end(&mut plain),
+    };
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    fn read(html: &str) -> Page {
+        let url = Url::parse("http://a.test/dir/page", true).unwrap();
+        Page::read(html.as_bytes(), Coding::Plain, &url, true)
+    }
+
+    fn parts(html: &str) -> Vec<String> {
+        read(html).parts.iter().map(Url::text).collect()
+    }
+
+    #[test]
+    fn style_sheets_scripts_images_and_backgrounds() {
+        assert_eq!(
+            parts(
+                "<link rel='StyleSheet' href=a.css><link rel=next href=n><link rel='alternate \
+                 stylesheet' href=alt.css><SCRIPT SRC=\"/b.js\"></SCRIPT><body background=bg.png>\
+                 <img alt='<img src=no.png>' src=//b.test/c.png><img src=''><a href=/z>z</a>\
+                 <img src=data:image/gif;base64,AA><img src='x.png?a=1&amp;b=2'><iframe src=f></iframe>"
+            ),
+            [
+                "http://a.test/dir/a.css",
+                "http://a.test/b.js",
+                "http://a.test/dir/bg.png",
+                "http://b.test/c.png",
+                "http://a.test/dir/x.png?a=1&b=2",
+            ]
+        );
+    }
+
+    #[test]
+    fn each_part_once_and_none_out_of_comments_or_scripts() {
+        assert_eq!(
+            parts(
+                "<img src=a.png><img src=./a.png><!-- <img src=b.png> -->\
+                 <script>x = '<img src=c.png>';</script><img src=mailto:d><img src=javascript:x>"
+            ),
+            ["http://a.test/dir/a.png"]
+        );
+    }
+
+    #[test]
+    fn a_base_moves_what_follows() {
+        assert_eq!(
+            parts("<base href='/other/'><img src=a.png>"),
+            ["http://a.test/other/a.png"]
+        );
+    }
+
+    #[test]
+    fn refreshes() {
+        for (html, leads) in [
+            (
+                "<meta http-equiv=refresh content='0; url=/x'>",
+                Some("http://a.test/x"),
+            ),
+            (
+                "<meta http-equiv=Refresh content='5;URL=\"y\"'>",
+                Some("http://a.test/dir/y"),
+            ),
+            ("<meta http-equiv=refresh content=5>", None),
+            ("<meta name=refresh content='0; url=/x'>", None),
+            ("<meta http-equiv=refresh content='0; url='>", None),
+        ] {
+            let refresh = read(html).refresh.map(|url| url.text());
+            assert_eq!(refresh.as_deref(), leads, "{html}");
+        }
+    }
+
+    #[test]
+    fn packed_pages_are_unpacked() {
+        let html = b"<img src=/a.png>";
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(html).unwrap();
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+        zlib.write_all(html).unwrap();
+        let mut bare = DeflateEncoder::new(Vec::new(), Compression::fast());
+        bare.write_all(html).unwrap();
+        let gzip = gzip.finish().unwrap();
+        assert_eq!(&*unpacked(&gzip, Coding::Gzip), html);
+        assert_eq!(&*unpacked(&zlib.finish().unwrap(), Coding::Deflate), html);
+        assert_eq!(&*unpacked(&bare.finish().unwrap(), Coding::Deflate), html);
+        assert!(html.starts_with(&unpacked(&gzip[..gzip.len() - 9], Coding::Gzip)));
+        assert_eq!(&*unpacked(b"no gzip", Coding::Gzip), b"");
+    }
+}

@@ -1,0 +1,242 @@
+//! Requests as siege writes them, header by header.
+
+use super::listed::Wanted;
+use super::settings::Settings;
+
+/// Writes requests; what doesn't vary between them is settled once.
+#[derive(Debug, Clone)]
+pub(super) struct Form {
+    version: &'static str,
+    /// From Accept to Connection, with what was typed between them.
+    middle: String,
+    /// The Content-Type of bodies.
+    content_type: Option<String>,
+    names_host: bool,
+    /// The whole URL is named, as proxies want it.
+    is_absolute: bool,
+}
+
+impl Form {
+    /// The form of a run's requests. Typed headers replace siege's own of the same name, Cookie
+    /// excepted.
+    ///
+    /// # Errors
+    ///
+    /// The header that can't be sent, and why.
+    pub(super) fn new(settings: &Settings) -> Result<Form, String> {
+        for (name, value) in &settings.headers {
+            check(name, value)?;
+        }
+        check("User-Agent", &settings.user_agent)?;
+        check("Accept-Encoding", &settings.encoding)?;
+        check("Content-Type", &settings.content_type)?;
+        let typed = |name: &str| {
+            settings
+                .headers
+                .iter()
+                .any(|(typed, _)| typed.eq_ignore_ascii_case(name))
+        };
+        let mut middle = String::new();
+        let mut add = |name: &str, value: &str| {
+            for part in [name, ": ", value, "\r\n"] {
+                middle.push_str(part);
+            }
+        };
+        let encoding = settings.encoding.trim();
+        for (name, value) in [
+            ("Accept", "*/*"),
+            ("Accept-Encoding", encoding),
+            ("User-Agent", &settings.user_agent),
+        ] {
+            if !typed(name) && !value.is_empty() {
+                add(name, value);
+            }
+        }
+        for (name, value) in &settings.headers {
+            add(name, value);
+        }
+        if !typed("Connection") {
+            add(
+                "Connection",
+                if settings.keep_alive {
+                    "keep-alive"
+                } else {
+                    "close"
+                },
+            );
+        }
+        let is_shown = settings.get || settings.print;
+        Ok(Form {
+            version: if settings.http11 && !is_shown {
+                "HTTP/1.1"
+            } else {
+                "HTTP/1.0"
+            },
+            middle,
+            content_type: (!typed("Content-Type")).then(|| settings.content_type.clone()),
+            names_host: !typed("Host"),
+            is_absolute: settings.proxy_host.is_some(),
+        })
+    }
+
+    /// The bytes of one request.
+    pub(super) fn write(
+        &self,
+        wanted: &Wanted,
+        authorization: Option<&str>,
+        cookie: Option<&str>,
+    ) -> Vec<u8> {
+        let url = &wanted.url;
+        let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
+        let target = match self.is_absolute && !url.is_tls() {
+            true => url.text(),
+            false => url.path().to_owned(),
+        };
+        let mut put = |parts: &[&str]| {
+            for part in parts {
+                out.extend_from_slice(part.as_bytes());
+            }
+        };
+        put(&[
+            wanted.method.name(),
+            " ",
+            &target,
+            " ",
+            self.version,
+            "\r\n",
+        ]);
+        if self.names_host {
+            put(&["Host: ", &url.host_header(), "\r\n"]);
+        }
+        for (name, value) in [("Authorization", authorization), ("Cookie", cookie)] {
+            if let Some(value) = value {
+                put(&[name, ": ", value, "\r\n"]);
+            }
+        }
+        put(&[&self.middle]);
+        if wanted.method.has_body() {
+            if let Some(kind) = &self.content_type {
+                put(&["Content-Type: ", kind, "\r\n"]);
+            }
+            put(&["Content-Length: ", &wanted.body.len().to_string(), "\r\n"]);
+        }
+        put(&["\r\n"]);
+        out.extend_from_slice(&wanted.body);
+        out
+    }
+}
+
+fn check(name: &str, value: &str) -> Result<(), String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) {
+        return Err(format!("\"{name}\" can't be a header's name"));
+    }
+    if value
+        .bytes()
+        .any(|byte| byte.is_ascii_control() && byte != b'\t')
+    {
+        return Err(format!(
+            "the header {name} has a line break or another control character in it"
+        ));
+    }
+    if ["content-length", "transfer-encoding"].contains(&name.to_ascii_lowercase().as_str()) {
+        return Err(format!(
+            "-H {name}: where a body ends is said by its own length"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings {
+            user_agent: "me".to_owned(),
+            ..Settings::template()
+        }
+    }
+
+    fn written(settings: &Settings, line: &str) -> String {
+        let wanted = Wanted::parse(line, true).unwrap();
+        let bytes = Form::new(settings).unwrap().write(&wanted, None, None);
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_get_and_a_post() {
+        assert_eq!(
+            written(&settings(), "a.test:81/x?y"),
+            "GET /x?y HTTP/1.1\r\nHost: a.test:81\r\nAccept: */*\r\n\
+             Accept-Encoding: gzip, deflate\r\nUser-Agent: me\r\nConnection: close\r\n\r\n"
+        );
+        assert_eq!(
+            written(&settings(), "a.test POST a=b c"),
+            "POST / HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\n\
+             User-Agent: me\r\nConnection: close\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+             Content-Length: 5\r\n\r\na=b c"
+        );
+        assert!(written(&settings(), "a.test DELETE").contains("\r\nContent-Length: 0\r\n"));
+    }
+
+    #[test]
+    fn login_and_cookies_stand_behind_the_host() {
+        let wanted = Wanted::parse("a.test", true).unwrap();
+        let bytes = Form::new(&settings())
+            .unwrap()
+            .write(&wanted, Some("Basic x"), Some("a=1"));
+        let text = String::from_utf8(bytes).unwrap();
+        let begins =
+            "GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Basic x\r\nCookie: a=1\r\nAccept:";
+        assert!(text.starts_with(begins), "{text}");
+    }
+
+    #[test]
+    fn typed_headers_replace_siege_s_own() {
+        let mut settings = settings();
+        for header in [
+            "Accept: x/y",
+            "host: other",
+            "X: 1",
+            "Content-Type: a/b",
+            "Cookie: c=d",
+        ] {
+            settings.add_header(header).unwrap();
+        }
+        settings.keep_alive = true;
+        settings.encoding = String::new();
+        assert_eq!(
+            written(&settings, "a.test POST"),
+            "POST / HTTP/1.1\r\nUser-Agent: me\r\nAccept: x/y\r\nhost: other\r\nX: 1\r\n\
+             Content-Type: a/b\r\nCookie: c=d\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn versions_and_proxies() {
+        let mut settings = settings();
+        settings.get = true;
+        assert!(written(&settings, "a.test").starts_with("GET / HTTP/1.0\r\n"));
+        settings.get = false;
+        settings.proxy_host = Some("p.test".to_owned());
+        assert!(written(&settings, "a.test/x").starts_with("GET http://a.test/x HTTP/1.1\r\n"));
+        assert!(written(&settings, "https://a.test/x").starts_with("GET /x HTTP/1.1\r\n"));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused() {
+        for header in [
+            "X: a\nb",
+            "a b: c",
+            ": x",
+            "Content-Length: 3",
+            "Transfer-Encoding: chunked",
+        ] {
+            let mut settings = settings();
+            settings.headers.clear();
+            settings.add_header(header).unwrap();
+            assert!(Form::new(&settings).is_err(), "{header:?}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! The users of siege in the engine: what each asks for next, and what becomes of that.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+
+use prony_load::script::{Answer, Director, End, Script, Sees, Step, Users};
+use prony_load::{Request, Writer};
+use prony_record::{Nanos, Outcome};
+
+use super::answer::Head;
+use super::listed::{Method, Wanted};
+use super::page::{PAGE_BYTES, unpacked};
+use super::request::Form;
+use super::tally::{Tally, Verdict};
+use super::user::{Ask, Course, Turn, User};
+use super::verbose::{Done, Line};
+
+/// Requests that vary in nothing are written once, up to so many.
+const MOST_WRITTEN: usize = 4096;
+
+/// One run's users, all of them.
+pub(super) struct Siege<'a> {
+    course: &'a Course,
+    form: &'a Form,
+    writer: Writer,
+    lines: SyncSender<Line>,
+    seed: u64,
+    failures: AtomicU64,
+    total: Mutex<Tally>,
+}
+
+impl<'a> Siege<'a> {
+    /// Users who go by this course and whose lines go there.
+    pub(super) fn new(
+        course: &'a Course,
+        form: &'a Form,
+        writer: Writer,
+        lines: SyncSender<Line>,
+    ) -> Siege<'a> {
+        Siege {
+            course,
+            form,
+            writer,
+            lines,
+            seed: RandomState::new().build_hasher().finish(),
+            failures: AtomicU64::new(0),
+            total: Mutex::new(Tally::default()),
+        }
+    }
+
+    /// What was counted, once the load is over.
+    pub(super) fn into_tally(self) -> Tally {
+        self.total
+            .into_inner()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn shows_requests(&self) -> bool {
+        let settings = &self.course.settings;
+        (settings.get || settings.print) && !settings.quiet
+    }
+
+    fn say(&self, line: Line) {
+        // A printer that is gone has said why.
+        let _ = self.lines.send(line);
+    }
+}
+
+impl Director for Siege<'_> {
+    fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
+        let seat = |number| Seat {
+            user: User::new(number, self.course, self.seed),
+            current: None,
+        };
+        Ok(Box::new(Worker {
+            siege: self,
+            first: users.first,
+            seats: (users.first..users.first + users.count).map(seat).collect(),
+            listed: vec![None; self.course.list.len()],
+            others: HashMap::new(),
+            tally: Tally::default(),
+        }))
+    }
+
+    fn sees(&self) -> Sees {
+        let settings = &self.course.settings;
+        Sees {
+            ends: true,
+            heads: true,
+            body_bytes: match settings.parser || settings.print {
+                true => PAGE_BYTES,
+                false => 0,
+            },
+        }
+    }
+}
+
+/// A user and the request that it waits for.
+struct Seat {
+    user: User,
+    current: Option<Current>,
+}
+
+struct Current {
+    ask: Ask,
+    asked: Nanos,
+    /// The protocol and status of the whole answer, once there is one.
+    answer: Option<(String, u16)>,
+}
+
+/// One worker's users.
+struct Worker<'a> {
+    siege: &'a Siege<'a>,
+    first: u32,
+    seats: Vec<Seat>,
+    /// The list's requests as they are without cookies and logins.
+    listed: Vec<Option<Arc<Request>>>,
+    /// Other requests of that kind.
+    others: HashMap<(Method, String), Arc<Request>>,
+    tally: Tally,
+}
+
+impl Worker<'_> {
+    fn seat(&mut self, user: u32) -> &mut Seat {
+        &mut self.seats[(user - self.first) as usize]
+    }
+
+    /// The request as this user makes it.
+    fn written(&mut self, user: u32, ask: &Ask) -> Result<Arc<Request>, String> {
+        let siege = self.siege;
+        let user = &mut self.seat(user).user;
+        let authorization = user.authorization(&ask.wanted);
+        let cookie = user.cookie(&ask.wanted);
+        let wanted = &*ask.wanted;
+        if authorization.is_some() || cookie.is_some() {
+            return siege.write(wanted, authorization.as_deref(), cookie.as_deref());
+        }
+        if let Some(place) = ask.listed {
+            if let Some(request) = &self.listed[place] {
+                return Ok(request.clone());
+            }
+            let request = siege.write(wanted, None, None)?;
+            self.listed[place] = Some(request.clone());
+            return Ok(request);
+        }
+        if !wanted.body.is_empty() {
+            return siege.write(wanted, None, None);
+        }
+        let key = (wanted.method, wanted.url.text());
+        if let Some(request) = self.others.get(&key) {
+            return Ok(request.clone());
+        }
+        let request = siege.write(wanted, None, None)?;
+        if self.others.len() >= MOST_WRITTEN {
+            self.others.clear();
+        }
+        self.others.insert(key, request.clone());
+        Ok(request)
+    }
+
+    fn fail(&mut self, text: String) {
+        self.tally.failure();
+        self.siege.failures.fetch_add(1, Ordering::Relaxed);
+        self.siege.say(Line::Failed(text));
+    }
+}
+
+impl Siege<'_> {
+    fn write(
+        &self,
+        wanted: &Wanted,
+        authorization: Option<&str>,
+        cookie: Option<&str>,
+    ) -> Result<Arc<Request>, String> {
+        let bytes = self.form.write(wanted, authorization, cookie);
+        self.writer
+            .raw_to(&wanted.url.text(), wanted.method.name(), bytes)
+            .map_err(|error| error.to_string())
+    }
+
+    /// How lines name what was requested: GET by its path, others by the whole URL.
+    fn shown(&self, wanted: &Wanted) -> Arc<str> {
+        match wanted.method == Method::Get && !self.course.settings.full_url {
+            true => wanted.url.path().into(),
+            false => wanted.url.text().into(),
+        }
+    }
+}
+
+/// A failure in words that begin as the original's do.
+fn failure(end: &End<'_>, wanted: &Wanted) -> String {
+    let what = match end.outcome {
+        Outcome::ConnectRefused
+        | Outcome::ConnectTimeout
+        | Outcome::ConnectUnreachable
+        | Outcome::ConnectFailed => "unable to connect",
+        Outcome::Timeout => "connection timed out",
+        other => other.name(),
+    };
+    let why = match end.reason {
+        // The system's number for it tells nobody anything.
+        Some(reason) => format!(": {}", reason.split(" (os error").next().unwrap_or(reason)),
+        None => String::new(),
+    };
+    format!(
+        "socket: {what}: {} {}{why}",
+        wanted.method.name(),
+        wanted.url.text()
+    )
+}
+
+impl Script for Worker<'_> {
+    fn next(&mut self, user: u32, now: Nanos) -> Step {
+        let siege = self.siege;
+        loop {
+            let failures = siege.failures.load(Ordering::Relaxed);
+            let ask = match self.seat(user).user.turn(siege.course, failures) {
+                Turn::Rest(time) => return Step::Rest(time),
+                Turn::Leave => return Step::Leave,
+                Turn::Ask(ask) => ask,
+            };
+            match self.written(user, &ask) {
+                Ok(request) => {
+                    if siege.shows_requests() {
+                        siege.say(Line::Plain([request.bytes(), b"\n"].concat()));
+                    }
+                    self.seat(user).current = Some(Current {
+                        ask,
+                        asked: now,
+                        answer: None,
+                    });
+                    return Step::Request(request);
+                }
+                Err(error) => {
+                    let text = format!("{}: {error}", ask.wanted.url.text());
+                    self.fail(text);
+                    // What the list names was written before the load, so that this can't go on for
+                    // ever; a user with nothing else to ask for may ask again at once.
+                    if ask.listed.is_some() {
+                        return Step::Rest(Nanos::from_millis(100));
+                    }
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+        let siege = self.siege;
+        let settings = &siege.course.settings;
+        let head = Head::parse(answer.head, answer.status);
+        let seat = self.seat(user);
+        let Some(current) = &mut seat.current else {
+            return;
+        };
+        current.answer = Some((head.protocol.to_owned(), answer.status));
+        if settings.get && siege.shows_requests() {
+            let end = if answer.head.ends_with(b"\r\n\r\n") {
+                ""
+            } else {
+                "\r\n"
+            };
+            let text = [answer.head, end.as_bytes(), b"\n"].concat();
+            siege.say(Line::Plain(text));
+        }
+        if settings.print && !settings.json {
+            let text = [&unpacked(answer.body, head.coding), &b"\n"[..]].concat();
+            siege.say(Line::Plain(text));
+        }
+        let complaint = seat
+            .user
+            .answered(siege.course, &current.ask, &head, answer.body);
+        if settings.parser && head.is_html && answer.length > answer.body.len() as u64 {
+            siege.say(Line::Failed(format!(
+                "{}: a page of {} bytes; only the first {PAGE_BYTES} were looked into",
+                current.ask.wanted.url.text(),
+                answer.length
+            )));
+        }
+        if let Some(complaint) = complaint {
+            self.fail(complaint);
+        }
+    }
+
+    fn ended(&mut self, user: u32, end: &End<'_>) {
+        let siege = self.siege;
+        let settings = &siege.course.settings;
+        let Some(current) = self.seat(user).current.take() else {
+            return;
+        };
+        if matches!(end.outcome, Outcome::Unfinished | Outcome::Unstarted) {
+            return;
+        }
+        let wanted = &current.ask.wanted;
+        let body_bytes = end.exchange.body_bytes_in;
+        let Some((protocol, status)) = current.answer else {
+            self.fail(failure(end, wanted));
+            return;
+        };
+        if !settings.zero_ok && body_bytes == 0 {
+            self.fail(format!(
+                "{}: zero bytes back from server",
+                wanted.url.text()
+            ));
+            return;
+        }
+        let took = end.exchange.ended.since(current.asked);
+        let verdict = Verdict::of(status);
+        self.tally.answer(verdict, took, body_bytes);
+        if verdict == Verdict::Failure {
+            siege.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        if settings.verbose && !settings.get && !settings.print {
+            siege.say(Line::Done(Done {
+                user,
+                protocol,
+                status,
+                took_s: took.as_secs_f64(),
+                body_bytes,
+                method: wanted.method.name(),
+                url: siege.shown(wanted),
+                place: current.ask.listed.unwrap_or(0),
+            }));
+        }
+    }
+
+    fn finish(self: Box<Self>) {
+        let mut total = self
+            .siege
+            .total
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        total.merge(&self.tally);
+    }
+}

@@ -1,0 +1,380 @@
+//! What a run of siege does: its configuration file, and what was typed over it.
+
+use std::path::PathBuf;
+
+use super::arguments::Flag;
+use super::listed::Method;
+
+/// The version whose arguments and lines these are.
+pub(super) const VERSION: &str = "4.0.7";
+
+/// How often each user goes through the URLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reps {
+    /// Until time or Ctrl-C ends it.
+    Forever,
+    /// So many requests.
+    Times(u64),
+    /// Once through the whole list.
+    Once,
+}
+
+/// Name and password for a realm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Login {
+    pub(super) name: String,
+    pub(super) password: String,
+    /// None: for every realm.
+    pub(super) realm: Option<String>,
+}
+
+impl Login {
+    /// `NAME:PASSWORD` or `NAME:PASSWORD:REALM`; the realms `any` and `all` are every one.
+    pub(super) fn parse(typed: &str) -> Login {
+        let mut parts = typed.splitn(3, ':').map(str::trim);
+        let mut part = || parts.next().map(str::to_owned);
+        let (name, password, realm) = (part(), part(), part());
+        Login {
+            name: name.unwrap_or_default(),
+            password: password.unwrap_or_default(),
+            realm: realm.filter(|realm| !matches!(realm.as_str(), "" | "any" | "all")),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Settings {
+    pub(super) verbose: bool,
+    pub(super) color: bool,
+    pub(super) quiet: bool,
+    pub(super) json: bool,
+    pub(super) csv: bool,
+    pub(super) timestamp: bool,
+    pub(super) full_url: bool,
+    pub(super) display_id: bool,
+    pub(super) logging: bool,
+    pub(super) show_log: bool,
+    pub(super) log: PathBuf,
+    pub(super) mark: Option<String>,
+    /// `-g`
+    pub(super) get: bool,
+    /// `-p`
+    pub(super) print: bool,
+    /// The method of `-g`.
+    pub(super) get_method: Method,
+    pub(super) users: u64,
+    pub(super) reps: Reps,
+    pub(super) time_s: Option<u64>,
+    /// The longest rest between two pages.
+    pub(super) delay_s: f64,
+    pub(super) benchmark: bool,
+    pub(super) internet: bool,
+    pub(super) file: PathBuf,
+    pub(super) url: Option<String>,
+    pub(super) login_urls: Vec<String>,
+    pub(super) user_agent: String,
+    pub(super) content_type: String,
+    /// The value of Accept-Encoding.
+    pub(super) encoding: String,
+    /// Of `-H`, in their order.
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) http11: bool,
+    pub(super) keep_alive: bool,
+    pub(super) timeout_s: u64,
+    pub(super) parser: bool,
+    /// Hosts whose parts of pages are left alone; a part of the name is enough.
+    pub(super) left_alone: Vec<String>,
+    pub(super) follow: bool,
+    pub(super) cookies: bool,
+    pub(super) expire_session: bool,
+    pub(super) zero_ok: bool,
+    pub(super) escape: bool,
+    /// Failures after which every user leaves; 0 for never.
+    pub(super) failures: u64,
+    pub(super) limit: u64,
+    pub(super) logins: Vec<Login>,
+    /// Tries at a challenge, the first one included.
+    pub(super) attempts: u64,
+    pub(super) proxy_host: Option<String>,
+    pub(super) proxy_port: u16,
+    pub(super) proxy_logins: Vec<Login>,
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) ciphers: Option<String>,
+}
+
+impl Settings {
+    /// What holds where a configuration file leaves a key out.
+    pub(super) fn bare() -> Settings {
+        Settings {
+            verbose: false,
+            color: true,
+            quiet: false,
+            json: false,
+            csv: false,
+            timestamp: false,
+            full_url: false,
+            display_id: false,
+            logging: false,
+            show_log: false,
+            log: "/var/log/siege.log".into(),
+            mark: None,
+            get: false,
+            print: false,
+            get_method: Method::Get,
+            users: 1,
+            reps: Reps::Forever,
+            time_s: None,
+            delay_s: 0.0,
+            benchmark: false,
+            internet: false,
+            file: "/etc/siege/urls.txt".into(),
+            url: None,
+            login_urls: Vec::new(),
+            user_agent: format!(
+                "Mozilla/5.0 (pc-{}-{}{}) Siege/{VERSION} prony/{}",
+                std::env::consts::ARCH,
+                std::env::consts::OS,
+                if cfg!(target_env = "gnu") { "-gnu" } else { "" },
+                env!("CARGO_PKG_VERSION"),
+            ),
+            content_type: "application/x-www-form-urlencoded".to_owned(),
+            encoding: "*".to_owned(),
+            headers: Vec::new(),
+            http11: false,
+            keep_alive: false,
+            timeout_s: 30,
+            parser: false,
+            left_alone: Vec::new(),
+            follow: true,
+            cookies: true,
+            expire_session: false,
+            zero_ok: true,
+            escape: true,
+            failures: 1024,
+            limit: 255,
+            logins: Vec::new(),
+            attempts: 5,
+            proxy_host: None,
+            proxy_port: 3128,
+            proxy_logins: Vec::new(),
+            certificate: None,
+            key: None,
+            ciphers: None,
+        }
+    }
+
+    /// What the file says that comes with siege, for machines that have none. Its reports are text,
+    /// as its own comment on the key promises.
+    pub(super) fn template() -> Settings {
+        Settings {
+            verbose: true,
+            show_log: true,
+            get_method: Method::Head,
+            users: 25,
+            encoding: "gzip, deflate".to_owned(),
+            http11: true,
+            parser: true,
+            left_alone: [
+                "ad.doubleclick.net",
+                "pagead2.googlesyndication.com",
+                "ads.pubsqrd.com",
+                "ib.adnxs.com",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            ..Settings::bare()
+        }
+    }
+
+    /// What was typed goes over what a file says.
+    ///
+    /// # Errors
+    ///
+    /// The option that can't be had, and why.
+    pub(super) fn type_over(&mut self, flags: &[Flag]) -> Result<(), String> {
+        for flag in flags {
+            match flag {
+                Flag::Version | Flag::Help | Flag::Config | Flag::Rc(_) => {}
+                Flag::Debug => {
+                    return Err(
+                        "-D/--debug: there is no trace of that kind; -g and -p show what is sent and what comes"
+                            .to_owned(),
+                    );
+                }
+                Flag::Verbose => self.verbose = true,
+                Flag::Quiet => self.quiet = true,
+                Flag::Get => self.get = true,
+                Flag::Print => self.print = true,
+                Flag::Concurrent(users) => self.users = *users,
+                Flag::Reps(reps) => self.reps = *reps,
+                Flag::Time(seconds) => self.time_s = Some(*seconds),
+                Flag::Delay(seconds) => self.delay_s = *seconds,
+                Flag::Benchmark => self.benchmark = true,
+                Flag::Internet => self.internet = true,
+                Flag::File(file) => self.file.clone_from(file),
+                Flag::Log(file) => {
+                    self.logging = true;
+                    if let Some(file) = file {
+                        self.log.clone_from(file);
+                    }
+                }
+                Flag::Mark(text) => {
+                    self.mark = Some(text.clone());
+                    self.logging = true;
+                }
+                Flag::Header(header) => self.add_header(header)?,
+                Flag::UserAgent(agent) => self.user_agent.clone_from(agent),
+                Flag::ContentType(kind) => self.content_type.clone_from(kind),
+                Flag::Json => self.json = true,
+                Flag::NoParser => self.parser = false,
+                Flag::NoFollow => self.follow = false,
+            }
+        }
+        Ok(())
+    }
+
+    /// `Name: value`, of `-H` and of the file's `header`.
+    ///
+    /// # Errors
+    ///
+    /// If it has no colon.
+    pub(super) fn add_header(&mut self, typed: &str) -> Result<(), String> {
+        let (name, value) = typed
+            .split_once(':')
+            .ok_or_else(|| "no ':' in http-header".to_owned())?;
+        self.headers
+            .push((name.trim().to_owned(), value.trim().to_owned()));
+        Ok(())
+    }
+
+    /// Settles what some settings mean for others; gives the conflict that is to be told, if any.
+    pub(super) fn settle(&mut self) -> Option<String> {
+        let mut conflict = None;
+        if self.benchmark {
+            self.delay_s = 0.0;
+        }
+        if let (Some(seconds), Reps::Times(_)) = (self.time_s, self.reps) {
+            conflict = Some(format!(
+                "[error] CONFIG conflict: selected time and repetition based testing\n\
+                 defaulting to time-based testing: {seconds} seconds"
+            ));
+            self.reps = Reps::Forever;
+        }
+        self.users = self.users.max(1);
+        if self.get {
+            self.logging = false;
+        }
+        if self.get || self.print {
+            self.users = 1;
+            self.reps = Reps::Times(1);
+            self.time_s = None;
+            self.delay_s = 0.0;
+            conflict = None;
+        }
+        if self.json {
+            self.quiet = true;
+        }
+        if self.quiet {
+            self.verbose = false;
+        }
+        conflict
+    }
+}
+
+/// Seconds of `30S`, `5M`, `1H`; without a letter they are minutes. None if it is no time at all.
+pub(super) fn seconds_of(typed: &str) -> Option<u64> {
+    let typed = typed.trim();
+    let end = typed.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = typed.split_at(end);
+    let number: u64 = number.parse().ok().filter(|&number| number > 0)?;
+    let unit = match unit
+        .trim_start()
+        .bytes()
+        .next()
+        .map(|c| c.to_ascii_lowercase())
+    {
+        Some(b's') => 1,
+        Some(b'm') | None => 60,
+        Some(b'h') => 3600,
+        Some(_) => return None,
+    };
+    number.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_units_and_minutes_are_the_default() {
+        for (typed, seconds) in [
+            ("30S", Some(30)),
+            ("30s", Some(30)),
+            ("5M", Some(300)),
+            ("1H", Some(3600)),
+            ("2", Some(120)),
+            ("10 sec", Some(10)),
+            (" 3m ", Some(180)),
+            ("0S", None),
+            ("S", None),
+            ("5d", None),
+            ("99999999999999999999S", None),
+            ("9999999999999999999H", None),
+        ] {
+            assert_eq!(seconds_of(typed), seconds, "{typed}");
+        }
+    }
+
+    #[test]
+    fn logins_have_a_realm_or_are_for_all() {
+        let login = Login::parse("me:se cret:My: realm");
+        assert_eq!(login.realm.as_deref(), Some("My: realm"));
+        assert_eq!(Login::parse("me:x:any").realm, None);
+        assert_eq!(Login::parse("me:x").realm, None);
+        assert_eq!(Login::parse("me").password, "");
+    }
+
+    fn settled(flags: &[Flag]) -> (Settings, Option<String>) {
+        let mut settings = Settings::template();
+        settings.type_over(flags).unwrap();
+        let conflict = settings.settle();
+        (settings, conflict)
+    }
+
+    #[test]
+    fn time_wins_over_reps_and_says_so() {
+        let (settings, conflict) = settled(&[Flag::Time(5), Flag::Reps(Reps::Times(3))]);
+        assert_eq!(settings.reps, Reps::Forever);
+        assert!(conflict.unwrap().ends_with("time-based testing: 5 seconds"));
+        assert_eq!(settled(&[Flag::Time(5)]).1, None);
+        assert_eq!(settled(&[Flag::Time(5), Flag::Reps(Reps::Once)]).1, None);
+    }
+
+    #[test]
+    fn get_and_print_are_one_user_and_one_request() {
+        for flag in [Flag::Get, Flag::Print] {
+            let (settings, _) = settled(&[flag, Flag::Concurrent(9), Flag::Delay(3.0)]);
+            assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
+            assert_eq!(settings.delay_s, 0.0);
+        }
+    }
+
+    #[test]
+    fn json_is_quiet_and_quiet_is_not_verbose() {
+        assert!(settled(&[]).0.verbose);
+        let (settings, _) = settled(&[Flag::Json, Flag::Verbose]);
+        assert!(settings.quiet && !settings.verbose);
+        assert_eq!(settled(&[Flag::Benchmark, Flag::Delay(2.0)]).0.delay_s, 0.0);
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_by_name() {
+        let mut settings = Settings::bare();
+        let error = settings.type_over(&[Flag::Debug]).unwrap_err();
+        assert!(error.starts_with("-D/--debug: "), "{error}");
+        let error = settings.type_over(&[Flag::Header("x".into())]).unwrap_err();
+        assert_eq!(error, "no ':' in http-header");
+    }
+}

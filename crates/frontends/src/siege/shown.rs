@@ -1,0 +1,232 @@
+//! What `-h`, `-V` and `-C` show.
+
+use super::rc::Rc;
+use super::settings::{Login, Reps, VERSION};
+
+/// The version line: siege's, whose arguments and lines these are, and prony's, which does the work.
+pub(super) fn version() -> String {
+    format!("SIEGE {VERSION} (prony {})", env!("CARGO_PKG_VERSION"))
+}
+
+/// The usage text.
+pub(super) fn usage() -> &'static str {
+    "\
+Usage: siege [options]
+       siege [options] URL
+       siege -g URL
+Options:
+  -V, --version             VERSION, shows it.
+  -h, --help                HELP, shows this.
+  -C, --config              CONFIGURATION, shows what holds.
+  -v, --verbose             VERBOSE, a line for each transaction.
+  -q, --quiet               QUIET, neither lines nor report.
+  -g, --get                 GET, one request, with its headers and the answer's.
+  -p, --print               PRINT, like GET, with the page.
+  -c, --concurrent=NUM      CONCURRENT users, without a limit.
+  -r, --reps=NUM            REPS, pages that each user asks for, or
+                            \"once\": each URL of the list once.
+  -t, --time=NUMm           TIME, with S, M or H for m: --time=30S.
+  -d, --delay=NUM           DELAY after each page, from 0 to NUM seconds.
+  -b, --benchmark           BENCHMARK, without any delay.
+  -i, --internet            INTERNET, URLs in random order.
+  -f, --file=FILE           FILE with URLs, one a line.
+  -R, --rc=FILE             RC, another configuration file.
+  -l, --log[=FILE]          LOG, a line of results in FILE.
+  -m, --mark=\"text\"         MARK, a text in the log before that line.
+  -H, --header=\"text\"       HEADER of every request; can be repeated.
+  -A, --user-agent=\"text\"   AGENT, the User-Agent of every request.
+  -T, --content-type=\"text\" TYPE, the Content-Type of bodies.
+  -j, --json-output         JSON, the report on standard output.
+      --no-parser           NO PARSER, pages without their parts.
+      --no-follow           NO FOLLOW, redirects are not followed.
+
+prony's engine, siege's arguments and lines: docs/front-ends.md has the differences.
+"
+}
+
+/// The configuration that holds, setting by setting.
+pub(super) fn configuration(rc: &Rc) -> String {
+    let settings = &rc.settings;
+    let mut text = format!(
+        "CURRENT  SIEGE  CONFIGURATION\n{}\nEdit the resource file to change the settings.\n\
+         ----------------------------------------------\n",
+        settings.user_agent
+    );
+    for (label, value) in rows(rc) {
+        text.push_str(&format!("{:<32}{value}\n", format!("{label}:")));
+    }
+    if settings.parser && !settings.left_alone.is_empty() {
+        text.push_str("no-follow:\n");
+        for host in &settings.left_alone {
+            text.push_str(&format!(" - {host}\n"));
+        }
+    }
+    for (label, logins) in [
+        ("proxy auth:", &settings.proxy_logins),
+        ("www auth:", &settings.logins),
+    ] {
+        let shown: Vec<String> = logins.iter().map(login).collect();
+        text.push_str(&format!("{label:<32}{}\n", shown.join(", ")));
+    }
+    text.push('\n');
+    text
+}
+
+fn login(login: &Login) -> String {
+    let realm = login.realm.as_deref().unwrap_or("any");
+    // Whoever reads over one's shoulder needs no password.
+    format!("{}:***:{realm}", login.name)
+}
+
+fn rows(rc: &Rc) -> Vec<(&'static str, String)> {
+    let settings = &rc.settings;
+    let flag = |on: bool| on.to_string();
+    let none = || "n/a".to_owned();
+    let mut rows = vec![
+        ("version", VERSION.to_owned()),
+        ("verbose", flag(settings.verbose)),
+        ("color", flag(settings.color)),
+        ("quiet", flag(settings.quiet)),
+        ("debug", flag(false)),
+        (
+            "protocol",
+            if settings.http11 {
+                "HTTP/1.1"
+            } else {
+                "HTTP/1.0"
+            }
+            .to_owned(),
+        ),
+        (
+            "HTML parser",
+            if settings.parser {
+                "enabled"
+            } else {
+                "disabled"
+            }
+            .to_owned(),
+        ),
+        ("get method", settings.get_method.name().to_owned()),
+    ];
+    if let Some(host) = &settings.proxy_host {
+        rows.push(("proxy-host", host.clone()));
+        rows.push(("proxy-port", settings.proxy_port.to_string()));
+    }
+    let reps = match settings.reps {
+        Reps::Forever => none(),
+        Reps::Times(times) => times.to_string(),
+        Reps::Once => "once".to_owned(),
+    };
+    let plural = if settings.delay_s > 1.0 { "s" } else { "" };
+    let connection = if settings.keep_alive {
+        "keep-alive"
+    } else {
+        "close"
+    };
+    rows.extend([
+        ("connection", connection.to_owned()),
+        ("concurrent users", settings.users.to_string()),
+        (
+            "time to run",
+            settings
+                .time_s
+                .map_or_else(none, |time| format!("{time} seconds")),
+        ),
+        ("repetitions", reps),
+        ("socket timeout", settings.timeout_s.to_string()),
+        ("cache enabled", flag(false)),
+        ("accept-encoding", settings.encoding.clone()),
+        ("delay", format!("{:.3} sec{plural}", settings.delay_s)),
+        ("internet simulation", flag(settings.internet)),
+        ("benchmark mode", flag(settings.benchmark)),
+        ("failures until abort", settings.failures.to_string()),
+        (
+            "named URL",
+            settings.url.clone().unwrap_or_else(|| "none".to_owned()),
+        ),
+        ("URLs file", settings.file.display().to_string()),
+        ("thread limit", settings.limit.to_string()),
+        ("logging", flag(settings.logging)),
+        ("log file", settings.log.display().to_string()),
+        (
+            "resource file",
+            rc.path
+                .as_ref()
+                .map_or_else(|| "none".to_owned(), |path| path.display().to_string()),
+        ),
+        ("timestamped output", flag(settings.timestamp)),
+        ("comma separated output", flag(settings.csv)),
+        ("allow redirects", flag(settings.follow)),
+        ("allow zero byte data", flag(settings.zero_ok)),
+        ("allow chunked encoding", flag(true)),
+        ("upload unique files", flag(false)),
+        ("json output", flag(settings.json)),
+    ]);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Settings;
+    use super::*;
+
+    #[test]
+    fn the_configuration_names_what_holds() {
+        let rc = Rc {
+            settings: Settings {
+                logins: vec![Login::parse("me:secret:R")],
+                time_s: Some(90),
+                ..Settings::template()
+            },
+            path: Some("/x/rc".into()),
+            remarks: Vec::new(),
+        };
+        let text = configuration(&rc);
+        for line in [
+            "CURRENT  SIEGE  CONFIGURATION",
+            "verbose:                        true",
+            "concurrent users:               25",
+            "time to run:                    90 seconds",
+            "repetitions:                    n/a",
+            "delay:                          0.000 sec",
+            "resource file:                  /x/rc",
+            " - ib.adnxs.com",
+            "www auth:                       me:***:R",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("secret"));
+    }
+
+    #[test]
+    fn every_option_is_in_the_usage() {
+        for option in [
+            "--version",
+            "--help",
+            "--config",
+            "--verbose",
+            "--quiet",
+            "--get",
+            "--print",
+            "--concurrent",
+            "--reps",
+            "--time",
+            "--delay",
+            "--benchmark",
+            "--internet",
+            "--file",
+            "--rc",
+            "--log",
+            "--mark",
+            "--header",
+            "--user-agent",
+            "--content-type",
+            "--json-output",
+            "--no-parser",
+            "--no-follow",
+        ] {
+            assert!(usage().contains(option), "{option}");
+        }
+        assert!(version().starts_with("SIEGE 4.0.7"));
+    }
+}

@@ -1,0 +1,156 @@
+//! What siege counts.
+
+use prony_record::Nanos;
+
+/// Counts and times of some transactions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Whole answers, but for those that count as failures.
+    pub(super) transactions: u64,
+    /// Those among them below 400, and those that ask for a login.
+    pub(super) successful: u64,
+    pub(super) failed: u64,
+    /// Whole answers of any kind.
+    answered: u64,
+    /// Of bodies, as they came.
+    pub(super) body_bytes: u64,
+    /// What all whole answers took together.
+    pub(super) time: Nanos,
+    pub(super) longest: Nanos,
+    shortest: Option<Nanos>,
+}
+
+/// What a whole answer counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A transaction that succeeded.
+    Success,
+    /// A transaction, and nothing better: 404 and its like.
+    Other,
+    /// No transaction: the server's own failures.
+    Failure,
+}
+
+impl Verdict {
+    /// That of a status.
+    pub(super) fn of(status: u16) -> Verdict {
+        match status {
+            ..=399 | 401 | 407 => Verdict::Success,
+            408 | 500.. => Verdict::Failure,
+            _ => Verdict::Other,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a whole answer.
+    pub(super) fn answer(&mut self, verdict: Verdict, took: Nanos, body_bytes: u64) {
+        match verdict {
+            Verdict::Success => {
+                self.transactions += 1;
+                self.successful += 1;
+            }
+            Verdict::Other => self.transactions += 1,
+            Verdict::Failure => self.failed += 1,
+        }
+        self.answered += 1;
+        self.body_bytes += body_bytes;
+        self.time = self.time + took;
+        self.longest = self.longest.max(took);
+        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+    }
+
+    /// Counts a request that no whole answer came to.
+    pub(super) fn failure(&mut self) {
+        self.failed += 1;
+    }
+
+    /// Adds the counts of other users.
+    pub(super) fn merge(&mut self, other: &Tally) {
+        self.transactions += other.transactions;
+        self.successful += other.successful;
+        self.failed += other.failed;
+        self.answered += other.answered;
+        self.body_bytes += other.body_bytes;
+        self.time = self.time + other.time;
+        self.longest = self.longest.max(other.longest);
+        let both = [self.shortest, other.shortest];
+        self.shortest = both.into_iter().flatten().min();
+    }
+
+    /// The share of what was tried that the server carried, in percent.
+    pub(super) fn availability_percent(&self) -> f64 {
+        share(
+            self.transactions as f64,
+            (self.transactions + self.failed) as f64,
+        ) * 100.0
+    }
+
+    /// The mean time of a whole answer, in seconds.
+    pub(super) fn response_time_s(&self) -> f64 {
+        share(self.time.as_secs_f64(), self.answered as f64)
+    }
+
+    /// The shortest time of a whole answer.
+    pub(super) fn shortest(&self) -> Nanos {
+        self.shortest.unwrap_or(Nanos::ZERO)
+    }
+}
+
+/// A part of nothing is nothing.
+pub(super) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_judged_as_siege_does() {
+        for (statuses, verdict) in [
+            (
+                &[100, 200, 204, 301, 304, 399, 401, 407][..],
+                Verdict::Success,
+            ),
+            (&[400, 403, 404, 409, 429, 499], Verdict::Other),
+            (&[408, 500, 502, 509, 599], Verdict::Failure),
+        ] {
+            for &status in statuses {
+                assert_eq!(Verdict::of(status), verdict, "{status}");
+            }
+        }
+    }
+
+    #[test]
+    fn merging_equals_counting_all_at_once() {
+        let ms = Nanos::from_millis;
+        let mut one = Tally::default();
+        one.answer(Verdict::Success, ms(10), 13);
+        one.answer(Verdict::Failure, ms(40), 1);
+        let mut two = Tally::default();
+        two.answer(Verdict::Other, ms(4), 5);
+        two.failure();
+        one.merge(&two);
+        assert_eq!((one.transactions, one.successful, one.failed), (2, 1, 2));
+        assert_eq!(
+            (one.body_bytes, one.longest, one.shortest()),
+            (19, ms(40), ms(4))
+        );
+        assert_eq!(one.availability_percent(), 50.0);
+        assert!((one.response_time_s() - 0.018).abs() < 1e-12);
+        let mut empty = Tally::default();
+        empty.merge(&one);
+        assert_eq!(empty, one);
+    }
+
+    #[test]
+    fn nothing_is_no_division() {
+        let none = Tally::default();
+        assert_eq!(
+            (none.availability_percent(), none.response_time_s()),
+            (0.0, 0.0)
+        );
+        assert_eq!(none.shortest(), Nanos::ZERO);
+    }
+}

@@ -1,0 +1,352 @@
+//! URLs as siege takes them: without a scheme or a path, with blanks in them, relative to a page.
+
+use std::fmt::Write;
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Url {
+    tls: bool,
+    /// Without the brackets of an IPv6 address.
+    host: String,
+    port: u16,
+    /// Path and query; it begins with a `/`.
+    path: String,
+    /// Name and password, if the URL had them. They are an answer to a challenge, never sent unasked.
+    login: Option<(String, String)>,
+}
+
+impl Url {
+    /// Takes apart what was typed; `escape`: characters that can't stand in a request are written
+    /// as `%XX`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(super) fn parse(typed: &str, escape: bool) -> Result<Url, String> {
+        let (scheme, rest) = split_scheme(typed);
+        let tls = match scheme.to_ascii_lowercase().as_str() {
+            "" | "http" => false,
+            "https" => true,
+            "ftp" => return Err(format!("{typed}: FTP is not spoken here, only HTTP")),
+            other => return Err(format!("{typed}: {other} is not spoken here, only HTTP")),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let (login, address) = match authority.rsplit_once('@') {
+            Some((login, address)) => {
+                let (name, password) = login.split_once(':').unwrap_or((login, ""));
+                (Some((unescaped(name), unescaped(password))), address)
+            }
+            None => (None, authority),
+        };
+        let (host, port) = split_port(address)
+            .ok_or_else(|| format!("{typed}: the port is not a number from 1 to 65535"))?;
+        if host.is_empty() {
+            return Err(format!("\"{typed}\" names no host"));
+        }
+        if host
+            .contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}%".contains(c))
+        {
+            return Err(format!("\"{typed}\": \"{host}\" can't be a host's name"));
+        }
+        let standard = if tls { 443 } else { 80 };
+        Ok(Url {
+            tls,
+            host: host.to_owned(),
+            port: port.unwrap_or(standard),
+            path: path_of(path, escape),
+            login,
+        })
+    }
+
+    /// The URL that `reference` means on a page of this one (RFC 3986 §5.2).
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, in words.
+    pub(super) fn join(&self, reference: &str, escape: bool) -> Result<Url, String> {
+        let reference = reference.trim();
+        if has_scheme(reference) {
+            return Url::parse(reference, escape);
+        }
+        if reference.starts_with("//") {
+            let scheme = if self.tls { "https:" } else { "http:" };
+            return Url::parse(&format!("{scheme}{reference}"), escape);
+        }
+        let own = self.path.split('?').next().unwrap_or("/");
+        let whole = match reference.bytes().next() {
+            None | Some(b'#') => self.path.clone(),
+            Some(b'/') => reference.to_owned(),
+            Some(b'?') => format!("{own}{reference}"),
+            Some(_) => {
+                let folder = own.rfind('/').map_or("/", |slash| &own[..=slash]);
+                format!("{folder}{reference}")
+            }
+        };
+        let cut = whole.find(['?', '#']).unwrap_or(whole.len());
+        let (path, rest) = whole.split_at(cut);
+        Ok(Url {
+            path: path_of(&format!("{}{rest}", without_dots(path)), escape),
+            login: None,
+            ..self.clone()
+        })
+    }
+
+    /// Path and query, as a request line has them.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The host's name or address.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Whether it is `https`.
+    pub(super) fn is_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// Name and password, if it has them.
+    pub(super) fn login(&self) -> Option<(&str, &str)> {
+        self.login
+            .as_ref()
+            .map(|(name, password)| (name.as_str(), password.as_str()))
+    }
+
+    /// Whether the same server is meant.
+    pub(super) fn is_beside(&self, other: &Url) -> bool {
+        self.tls == other.tls
+            && self.port == other.port
+            && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
+    /// The value of the Host header: the port is named where it isn't the scheme's own.
+    pub(super) fn host_header(&self) -> String {
+        let host = match self.host.contains(':') {
+            true => format!("[{}]", self.host),
+            false => self.host.clone(),
+        };
+        match (self.tls, self.port) {
+            (false, 80) | (true, 443) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+
+    /// The whole URL, without its login.
+    pub(super) fn text(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.host_header(), self.path)
+    }
+}
+
+/// The scheme, empty if there is none, and what follows its `//`.
+fn split_scheme(typed: &str) -> (&str, &str) {
+    match typed.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+        _ => ("", typed),
+    }
+}
+
+/// Whether a reference on a page begins with a scheme, `mailto:` and `data:` among them.
+pub(super) fn has_scheme(reference: &str) -> bool {
+    reference
+        .split_once(':')
+        .is_some_and(|(scheme, _)| is_scheme(scheme))
+}
+
+fn is_scheme(text: &str) -> bool {
+    text.bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphabetic())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+}
+
+/// Host and port of an authority; none if the port is no port.
+fn split_port(address: &str) -> Option<(&str, Option<u16>)> {
+    if let Some(rest) = address.strip_prefix('[')
+        && let Some((host, rest)) = rest.split_once(']')
+    {
+        return match rest.strip_prefix(':') {
+            Some(port) => Some((host, Some(port_number(port)?))),
+            None => rest.is_empty().then_some((host, None)),
+        };
+    }
+    match address.split_once(':') {
+        Some((host, "")) => Some((host, None)),
+        Some((host, port)) => Some((host, Some(port_number(port)?))),
+        None => Some((address, None)),
+    }
+}
+
+fn port_number(text: &str) -> Option<u16> {
+    text.parse().ok().filter(|&port| port > 0)
+}
+
+/// A path as a request line can have it: it begins with a `/` and has no fragment.
+fn path_of(typed: &str, escape: bool) -> String {
+    let path = typed.split('#').next().unwrap_or_default().trim();
+    let path = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("/{path}")
+    };
+    if escape { escaped(&path) } else { path }
+}
+
+/// What can't stand in a request line as `%XX`. A `%` before two hexadecimal digits is an escape
+/// already.
+fn escaped(path: &str) -> String {
+    let bytes = path.as_bytes();
+    let mut escaped = String::with_capacity(path.len());
+    for (at, &byte) in bytes.iter().enumerate() {
+        let is_escape = byte == b'%'
+            && bytes
+                .get(at + 1..at + 3)
+                .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let stays = byte.is_ascii_graphic() && !b"\"<>\\^`{|}%".contains(&byte);
+        if stays || is_escape {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a String can't fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}
+
+/// A text with its `%XX` read.
+fn unescaped(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                at += 3;
+            }
+            None => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// A path without `.` and `..` (RFC 3986 §5.2.4).
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut parts = path.split('/').skip(1).peekable();
+    while let Some(part) = parts.next() {
+        let is_last = parts.peek().is_none();
+        match part {
+            "." | ".." => {
+                if part == ".." {
+                    kept.pop();
+                }
+                if is_last {
+                    kept.push("");
+                }
+            }
+            part => kept.push(part),
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(typed: &str) -> Url {
+        Url::parse(typed, true).unwrap()
+    }
+
+    #[test]
+    fn shortcuts_are_taken() {
+        for (typed, text) in [
+            ("http://a.test/x?y=1", "http://a.test/x?y=1"),
+            ("a.test", "http://a.test/"),
+            ("a.test:81/x", "http://a.test:81/x"),
+            ("localhost:8080/x", "http://localhost:8080/x"),
+            ("HTTPS://a.test", "https://a.test/"),
+            ("https://a.test:443/", "https://a.test/"),
+            ("http://a.test?q=1", "http://a.test/?q=1"),
+            ("http://[::1]:81/", "http://[::1]:81/"),
+            ("http://a.test/x#part", "http://a.test/x"),
+            (
+                "http://a.test/sp ace?q=ä",
+                "http://a.test/sp%20ace?q=%C3%A4",
+            ),
+            ("http://a.test/100%25?a=50%", "http://a.test/100%25?a=50%25"),
+            (
+                "http://a.test/x?u=http://b.test/",
+                "http://a.test/x?u=http://b.test/",
+            ),
+        ] {
+            assert_eq!(url(typed).text(), text, "{typed}");
+        }
+        assert_eq!(Url::parse("a.test/{b}", false).unwrap().path(), "/{b}");
+    }
+
+    #[test]
+    fn logins_are_taken_out_of_it() {
+        let url = url("http://me:s%40x@a.test:81/x");
+        assert_eq!(url.login(), Some(("me", "s@x")));
+        assert_eq!(url.text(), "http://a.test:81/x");
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused() {
+        for typed in [
+            "ftp://a.test/",
+            "gopher://a.test/",
+            "http://",
+            "http://a.test:0/",
+            "http://a.test:x/",
+            "http://a b/",
+            "http://[::1",
+            "",
+        ] {
+            assert!(Url::parse(typed, true).is_err(), "{typed:?}");
+        }
+    }
+
+    #[test]
+    fn references_mean_what_a_browser_makes_of_them() {
+        let page = url("https://a.test:81/dir/page?x=1");
+        for (reference, text) in [
+            ("b.png", "https://a.test:81/dir/b.png"),
+            ("./b.png?v=2", "https://a.test:81/dir/b.png?v=2"),
+            ("../b.png", "https://a.test:81/b.png"),
+            ("../../../b.png", "https://a.test:81/b.png"),
+            ("/b/./c/../d", "https://a.test:81/b/d"),
+            ("sub/..", "https://a.test:81/dir/"),
+            ("?y=../2", "https://a.test:81/dir/page?y=../2"),
+            ("", "https://a.test:81/dir/page?x=1"),
+            ("#there", "https://a.test:81/dir/page?x=1"),
+            ("//b.test/c", "https://b.test/c"),
+            ("http://b.test/c", "http://b.test/c"),
+            (" c.js ", "https://a.test:81/dir/c.js"),
+        ] {
+            assert_eq!(
+                page.join(reference, true).unwrap().text(),
+                text,
+                "{reference}"
+            );
+        }
+        assert!(page.join("data:image/png;base64,AA", true).is_err());
+    }
+
+    #[test]
+    fn servers_are_told_apart() {
+        assert!(url("http://A.test/x").is_beside(&url("http://a.test:80/y")));
+        assert!(!url("http://a.test/").is_beside(&url("https://a.test/")));
+        assert!(!url("http://a.test/").is_beside(&url("http://b.test/")));
+    }
+}

@@ -1,0 +1,462 @@
+//! One virtual user: where it is in the list, what a page sent it to, its cookies and its login.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use prony_record::Nanos;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::answer::Head;
+use super::challenge::Answering;
+use super::cookies::Jar;
+use super::listed::{Method, Wanted};
+use super::page::Page;
+use super::settings::{Reps, Settings};
+use super::url::Url;
+
+/// Redirects in a row before a user gives up; the original follows them until it crashes.
+pub(super) const MOST_REDIRECTS: u32 = 50;
+
+/// What all users go by.
+#[derive(Debug, Clone)]
+pub(super) struct Course {
+    pub(super) settings: Settings,
+    /// The list; it is never empty.
+    pub(super) list: Vec<Arc<Wanted>>,
+    /// What users request before anything else, by turns.
+    pub(super) logins: Vec<Arc<Wanted>>,
+}
+
+/// One request that a user makes.
+#[derive(Debug, Clone)]
+pub(super) struct Ask {
+    pub(super) wanted: Arc<Wanted>,
+    /// Its place in the list, if it comes from there.
+    pub(super) listed: Option<usize>,
+    /// How many redirects led to it.
+    redirects: u32,
+    /// How many answers to a challenge were tried.
+    tries: u64,
+}
+
+/// What a user does next.
+#[derive(Debug, Clone)]
+pub(super) enum Turn {
+    Ask(Ask),
+    Rest(Nanos),
+    Leave,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct User {
+    /// The next place in the list.
+    place: usize,
+    /// Pages asked for.
+    pages: u64,
+    /// A page was asked for, and the rest after it is still to come.
+    is_on_page: bool,
+    login: Option<Arc<Wanted>>,
+    /// Where the last answer led.
+    onward: Option<Ask>,
+    /// Parts of the page that are still to be asked for; the last one comes first.
+    parts: Vec<Url>,
+    jar: Jar,
+    answering: Option<Answering>,
+    dice: ChaCha8Rng,
+}
+
+impl User {
+    /// The user of that number. Users begin in different places of the list, as far as it has enough
+    /// for all.
+    pub(super) fn new(number: u32, course: &Course, seed: u64) -> User {
+        let step = course.list.len() as u64 / course.settings.users;
+        let place = match course.settings.reps {
+            Reps::Once => 0,
+            Reps::Times(_) | Reps::Forever => u64::from(number) * step,
+        };
+        let logins = &course.logins;
+        let login = logins.get(number as usize % logins.len().max(1)).cloned();
+        User {
+            place: place as usize,
+            pages: 0,
+            is_on_page: false,
+            login,
+            onward: None,
+            parts: Vec::new(),
+            jar: Jar::default(),
+            answering: None,
+            dice: ChaCha8Rng::seed_from_u64(seed.wrapping_add(u64::from(number))),
+        }
+    }
+
+    /// What comes next; `failures`: how many requests of all users have failed so far.
+    pub(super) fn turn(&mut self, course: &Course, failures: u64) -> Turn {
+        if let Some(ask) = self.onward.take() {
+            return Turn::Ask(ask);
+        }
+        if let Some(url) = self.parts.pop() {
+            return Turn::Ask(Ask::first(Arc::new(Wanted::get(url)), None));
+        }
+        let settings = &course.settings;
+        if std::mem::take(&mut self.is_on_page) && settings.delay_s > 0.0 {
+            let rest_s = self.dice.random_range(0.0..=settings.delay_s);
+            return Turn::Rest(Nanos::from_secs_f64(rest_s));
+        }
+        if settings.failures > 0 && failures >= settings.failures {
+            return Turn::Leave;
+        }
+        if let Some(login) = self.login.take() {
+            return Turn::Ask(Ask::first(login, None));
+        }
+        let is_over = match settings.reps {
+            Reps::Forever => false,
+            Reps::Times(pages) => self.pages >= pages,
+            // A time makes once into as often as there is time for.
+            Reps::Once => settings.time_s.is_none() && self.pages >= course.list.len() as u64,
+        };
+        if is_over {
+            return Turn::Leave;
+        }
+        let place = self.next_place(course);
+        self.pages += 1;
+        self.is_on_page = true;
+        Turn::Ask(Ask::first(course.list[place].clone(), Some(place)))
+    }
+
+    fn next_place(&mut self, course: &Course) -> usize {
+        let count = course.list.len();
+        if course.settings.internet {
+            return self.dice.random_range(0..count);
+        }
+        if self.place >= count {
+            self.place = 0;
+            if course.settings.expire_session {
+                self.jar.clear();
+            }
+        }
+        self.place += 1;
+        self.place - 1
+    }
+
+    /// A whole answer came to what was asked. Says what went wrong with where it leads, if anything.
+    pub(super) fn answered(
+        &mut self,
+        course: &Course,
+        ask: &Ask,
+        head: &Head<'_>,
+        body: &[u8],
+    ) -> Option<String> {
+        let settings = &course.settings;
+        let url = &ask.wanted.url;
+        if settings.cookies && !head.set_cookies.is_empty() {
+            let now = SystemTime::now();
+            for set in &head.set_cookies {
+                self.jar.set(set, url, now);
+            }
+        }
+        if head.status == 401 {
+            self.challenged(course, ask, head);
+            return None;
+        }
+        let mut leads = None;
+        if settings.parser && head.is_html && head.status < 300 {
+            let page = Page::read(body, head.coding, url, settings.escape);
+            let is_left_alone = |part: &Url| {
+                let host = part.host().to_ascii_lowercase();
+                let mut names = settings.left_alone.iter();
+                names.any(|name| host.contains(&name.to_ascii_lowercase()))
+            };
+            let new = page.parts.into_iter().filter(|part| !is_left_alone(part));
+            self.parts.extend(new);
+            if head.status == 200 && settings.follow {
+                leads = page.refresh.map(|to| (to, Method::Get));
+            }
+        }
+        if let (301 | 302 | 303 | 307 | 308, true, Some(location)) =
+            (head.status, settings.follow, head.location)
+        {
+            let method = match head.status {
+                307 | 308 => ask.wanted.method,
+                _ => Method::Get,
+            };
+            match url.join(location, settings.escape) {
+                Ok(to) => leads = Some((to, method)),
+                Err(error) => return Some(format!("redirect: {error}")),
+            }
+        }
+        let (to, method) = leads?;
+        if ask.redirects >= MOST_REDIRECTS {
+            return Some(format!(
+                "redirect: more than {MOST_REDIRECTS} in a row; {} is not asked for",
+                to.text()
+            ));
+        }
+        let body = match method.has_body() {
+            true => ask.wanted.body.clone(),
+            false => Arc::from([]),
+        };
+        let wanted = Wanted {
+            url: to,
+            method,
+            body,
+        };
+        self.onward = Some(Ask {
+            redirects: ask.redirects + 1,
+            ..Ask::first(Arc::new(wanted), None)
+        });
+        None
+    }
+
+    fn challenged(&mut self, course: &Course, ask: &Ask, head: &Head<'_>) {
+        let settings = &course.settings;
+        if ask.tries + 1 >= settings.attempts {
+            return;
+        }
+        let answering = Answering::choose(&head.challenges, &settings.logins, &ask.wanted.url);
+        if answering.is_some() {
+            self.answering = answering;
+            self.onward = Some(Ask {
+                tries: ask.tries + 1,
+                ..ask.clone()
+            });
+        }
+    }
+
+    /// The Authorization header of what is asked.
+    pub(super) fn authorization(&mut self, wanted: &Wanted) -> Option<String> {
+        let answering = self.answering.as_mut()?;
+        answering.header(wanted.method, &wanted.url, &wanted.body)
+    }
+
+    /// The Cookie header of what is asked.
+    pub(super) fn cookie(&self, wanted: &Wanted) -> Option<String> {
+        match self.jar.is_empty() {
+            true => None,
+            false => self.jar.header(&wanted.url, SystemTime::now()),
+        }
+    }
+}
+
+impl Ask {
+    fn first(wanted: Arc<Wanted>, listed: Option<usize>) -> Ask {
+        Ask {
+            wanted,
+            listed,
+            redirects: 0,
+            tries: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::Login;
+    use super::*;
+
+    fn course(urls: &[&str], change: impl FnOnce(&mut Settings)) -> Course {
+        let mut settings = Settings::template();
+        settings.users = 1;
+        change(&mut settings);
+        let wanted = |url: &&str| Arc::new(Wanted::parse(url, true).unwrap());
+        Course {
+            settings,
+            list: urls.iter().map(wanted).collect(),
+            logins: Vec::new(),
+        }
+    }
+
+    fn asked(user: &mut User, course: &Course) -> Ask {
+        match user.turn(course, 0) {
+            Turn::Ask(ask) => ask,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn shown(ask: &Ask) -> String {
+        format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
+    }
+
+    /// The next requests, each answered so.
+    fn walk(user: &mut User, course: &Course, head: &str, count: usize) -> Vec<String> {
+        let walked = (0..count).map(|_| {
+            let ask = asked(user, course);
+            let status = head[9..12].parse().unwrap();
+            user.answered(course, &ask, &Head::parse(head.as_bytes(), status), b"");
+            shown(&ask)
+        });
+        walked.collect()
+    }
+
+    const OK: &str = "HTTP/1.1 200 OK\r\n\r\n";
+
+    #[test]
+    fn users_go_through_the_list_from_different_places() {
+        let urls = ["a.test/0", "a.test/1", "a.test/2", "a.test/3", "a.test/4"];
+        let course = course(&urls, |settings| {
+            settings.users = 2;
+            settings.reps = Reps::Times(4);
+        });
+        let mut one = User::new(0, &course, 0);
+        assert_eq!(
+            walk(&mut one, &course, OK, 4),
+            ["GET /0", "GET /1", "GET /2", "GET /3"]
+        );
+        assert!(matches!(one.turn(&course, 0), Turn::Leave));
+        let mut two = User::new(1, &course, 0);
+        assert_eq!(
+            walk(&mut two, &course, OK, 4),
+            ["GET /2", "GET /3", "GET /4", "GET /0"]
+        );
+    }
+
+    #[test]
+    fn once_is_the_whole_list_for_each() {
+        let course = course(&["a.test/0", "a.test/1"], |settings| {
+            settings.users = 2;
+            settings.reps = Reps::Once;
+        });
+        let mut user = User::new(1, &course, 0);
+        assert_eq!(walk(&mut user, &course, OK, 2), ["GET /0", "GET /1"]);
+        assert!(matches!(user.turn(&course, 0), Turn::Leave));
+    }
+
+    #[test]
+    fn in_internet_mode_every_place_comes_up() {
+        let course = course(&["a.test/0", "a.test/1", "a.test/2"], |settings| {
+            settings.internet = true;
+        });
+        let mut user = User::new(0, &course, 1);
+        let mut counts = [0; 3];
+        for _ in 0..600 {
+            counts[asked(&mut user, &course).listed.unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|&count| count > 140), "{counts:?}");
+    }
+
+    #[test]
+    fn rests_follow_pages_and_stay_within_the_delay() {
+        let course = course(&["a.test/0"], |settings| {
+            settings.delay_s = 2.0;
+            settings.reps = Reps::Times(2);
+        });
+        let mut user = User::new(0, &course, 0);
+        for _ in 0..2 {
+            asked(&mut user, &course);
+            match user.turn(&course, 0) {
+                Turn::Rest(rest) => assert!(rest <= Nanos::from_secs(2)),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(matches!(user.turn(&course, 0), Turn::Leave));
+    }
+
+    #[test]
+    fn redirects_are_followed_as_their_status_says() {
+        let course = course(&["a.test/0 POST x=1"], |_| {});
+        for (status, then) in [
+            (301, "GET /b"),
+            (302, "GET /b"),
+            (303, "GET /b"),
+            (307, "POST /b"),
+            (308, "POST /b"),
+            (304, "POST /0"),
+        ] {
+            let mut user = User::new(0, &course, 0);
+            let head = format!("HTTP/1.1 {status} x\r\nLocation: /b\r\n\r\n");
+            assert_eq!(
+                walk(&mut user, &course, &head, 2),
+                ["POST /0", then],
+                "{status}"
+            );
+        }
+    }
+
+    #[test]
+    fn redirects_end_and_can_be_refused() {
+        let head = "HTTP/1.1 302 x\r\nLocation: /0\r\n\r\n";
+        let parsed = Head::parse(head.as_bytes(), 302);
+        let course = course(&["a.test/0"], |_| {});
+        let mut user = User::new(0, &course, 0);
+        let first = asked(&mut user, &course);
+        let mut complaint = user.answered(&course, &first, &parsed, b"");
+        for _ in 0..MOST_REDIRECTS {
+            assert_eq!(complaint, None);
+            let ask = asked(&mut user, &course);
+            complaint = user.answered(&course, &ask, &parsed, b"");
+        }
+        assert!(
+            complaint
+                .unwrap()
+                .starts_with("redirect: more than 50 in a row")
+        );
+        assert!(asked(&mut user, &course).listed.is_some());
+        let mut course = course;
+        course.settings.follow = false;
+        let mut user = User::new(0, &course, 0);
+        let ask = asked(&mut user, &course);
+        user.answered(&course, &ask, &parsed, b"");
+        assert!(asked(&mut user, &course).listed.is_some());
+    }
+
+    #[test]
+    fn parts_of_a_page_come_before_the_next_page() {
+        let course = course(&["a.test/0"], |settings| settings.delay_s = 1.0);
+        let mut user = User::new(0, &course, 0);
+        let ask = asked(&mut user, &course);
+        let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
+        let html = b"<img src=/a><img src=//x.ads.pubsqrd.com/b><img src=/c>";
+        user.answered(&course, &ask, &head, html);
+        assert_eq!(shown(&asked(&mut user, &course)), "GET /c");
+        assert_eq!(shown(&asked(&mut user, &course)), "GET /a");
+        assert!(matches!(user.turn(&course, 0), Turn::Rest(_)));
+    }
+
+    #[test]
+    fn cookies_are_kept_and_expire_with_the_session() {
+        let mut course = course(&["a.test/0"], |settings| settings.expire_session = true);
+        let head = Head::parse(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\n\r\n", 200);
+        let mut user = User::new(0, &course, 0);
+        let ask = asked(&mut user, &course);
+        assert_eq!(user.cookie(&ask.wanted), None);
+        user.answered(&course, &ask, &head, b"");
+        assert_eq!(user.cookie(&ask.wanted).as_deref(), Some("a=1"));
+        asked(&mut user, &course);
+        assert_eq!(user.cookie(&ask.wanted), None);
+        course.settings.cookies = false;
+        user.answered(&course, &ask, &head, b"");
+        assert_eq!(user.cookie(&ask.wanted), None);
+    }
+
+    #[test]
+    fn challenges_are_answered_so_often_and_no_oftener() {
+        let course = course(&["a.test/0"], |settings| {
+            settings.attempts = 3;
+            settings.logins = vec![Login::parse("a:b")];
+        });
+        let head = Head::parse(
+            b"HTTP/1.1 401 x\r\nWWW-Authenticate: Basic realm=\"r\"\r\n\r\n",
+            401,
+        );
+        let mut user = User::new(0, &course, 0);
+        let mut listed = Vec::new();
+        for _ in 0..4 {
+            let ask = asked(&mut user, &course);
+            listed.push((user.pages, user.authorization(&ask.wanted).is_some()));
+            user.answered(&course, &ask, &head, b"");
+        }
+        assert_eq!(listed, [(1, false), (1, true), (1, true), (2, true)]);
+    }
+
+    #[test]
+    fn login_urls_come_first_and_failures_end_it() {
+        let mut course = course(&["a.test/0"], |settings| settings.failures = 3);
+        let login = |path: &str| Arc::new(Wanted::parse(&format!("a.test/{path}"), true).unwrap());
+        course.logins = vec![login("in1"), login("in2")];
+        let mut user = User::new(3, &course, 0);
+        assert_eq!(walk(&mut user, &course, OK, 2), ["GET /in2", "GET /0"]);
+        assert!(matches!(user.turn(&course, 2), Turn::Ask(_)));
+        assert!(matches!(user.turn(&course, 3), Turn::Leave));
+    }
+}

@@ -1,0 +1,130 @@
+//! `$NAME`, `$(NAME)` and `${NAME}` in siege's files.
+
+use std::collections::HashMap;
+
+/// The variables of one file; what it doesn't define is looked for in the environment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Variables {
+    defined: HashMap<String, String>,
+}
+
+/// A text with its variables replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Expanded {
+    /// The text; a variable that nobody defined is nothing in it.
+    pub(super) text: String,
+    /// The variables that were used.
+    pub(super) used: Vec<String>,
+    /// Those among them that nobody defined.
+    pub(super) undefined: Vec<String>,
+}
+
+impl Variables {
+    /// Defines one, or defines it anew.
+    pub(super) fn define(&mut self, name: &str, value: &str) {
+        self.defined.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// The text with variables replaced. What they stand for is not looked into again: what a file
+    /// defines was expanded when it was defined.
+    pub(super) fn expand(&self, text: &str) -> Expanded {
+        let mut expanded = Expanded {
+            text: String::with_capacity(text.len()),
+            used: Vec::new(),
+            undefined: Vec::new(),
+        };
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('$') {
+            expanded.text.push_str(before);
+            let Some((name, left)) = reference(after) else {
+                expanded.text.push('$');
+                rest = after;
+                continue;
+            };
+            match self.value(name) {
+                Some(value) => expanded.text.push_str(&value),
+                None => expanded.undefined.push(name.to_owned()),
+            }
+            expanded.used.push(name.to_owned());
+            rest = left;
+        }
+        expanded.text.push_str(rest);
+        expanded
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        self.defined
+            .get(name)
+            .cloned()
+            .or_else(|| std::env::var(name).ok())
+    }
+}
+
+/// Whether this can be a variable's name.
+pub(super) fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(in_name)
+}
+
+fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// The name that stands behind a `$`, and what follows it.
+fn reference(after: &str) -> Option<(&str, &str)> {
+    let closing = match after.as_bytes().first()? {
+        b'(' => Some(')'),
+        b'{' => Some('}'),
+        _ => None,
+    };
+    let (name, rest) = match closing {
+        Some(closing) => after[1..].split_once(closing)?,
+        None => {
+            let end = after.bytes().take_while(|&byte| in_name(byte)).count();
+            after.split_at(end)
+        }
+    };
+    is_name(name.trim()).then_some((name.trim(), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(text: &str) -> String {
+        let mut variables = Variables::default();
+        variables.define("HOST", "a.test:80");
+        variables.define("P_1", "/x");
+        variables.expand(text).text
+    }
+
+    #[test]
+    fn all_three_ways_to_write_one() {
+        for (text, is) in [
+            ("http://$(HOST)/", "http://a.test:80/"),
+            ("http://${HOST}$P_1/y", "http://a.test:80/x/y"),
+            ("$HOST$(P_1)", "a.test:80/x"),
+            ("no variable", "no variable"),
+            ("5 $ and $", "5 $ and $"),
+            ("$(HOST", "$(HOST"),
+            ("$(not a name)", "$(not a name)"),
+        ] {
+            assert_eq!(expanded(text), is, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_defined_is_nothing_and_is_named() {
+        let expanded = Variables::default().expand("a$(PRONY_NO_SUCH_NAME)b");
+        assert_eq!(expanded.text, "ab");
+        assert_eq!(expanded.undefined, ["PRONY_NO_SUCH_NAME"]);
+    }
+
+    #[test]
+    fn the_environment_comes_second() {
+        let home = std::env::var("PATH").unwrap();
+        let mut variables = Variables::default();
+        assert_eq!(variables.expand("$PATH").text, home);
+        variables.define("PATH", "mine");
+        assert_eq!(variables.expand("$PATH").text, "mine");
+    }
+}

@@ -1,0 +1,249 @@
+//! What siege prints while it runs: a line for each transaction, requests and answers for `-g` and
+//! `-p`. A thread of its own prints, so that a slow terminal holds the load up no sooner than a long
+//! queue is full.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use super::clock;
+use super::settings::Settings;
+
+/// Lines that may wait before whoever makes them has to.
+const QUEUE: usize = 8192;
+
+/// Something to print.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Line {
+    /// A transaction.
+    Done(Done),
+    /// A failure, on standard error.
+    Failed(String),
+    /// As it is, on standard output.
+    Plain(Vec<u8>),
+}
+
+/// A transaction that has ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Done {
+    pub(super) user: u32,
+    /// Such as `HTTP/1.1`.
+    pub(super) protocol: String,
+    pub(super) status: u16,
+    pub(super) took_s: f64,
+    pub(super) body_bytes: u64,
+    pub(super) method: &'static str,
+    pub(super) url: Arc<str>,
+    /// The URL's place in the list, from 0.
+    pub(super) place: usize,
+}
+
+/// How transactions are printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Form {
+    is_csv: bool,
+    has_stamp: bool,
+    has_user: bool,
+    mark: Option<String>,
+    is_colored: bool,
+}
+
+impl Form {
+    /// Colours are for terminals alone.
+    pub(super) fn new(settings: &Settings) -> Form {
+        Form {
+            is_csv: settings.csv,
+            has_stamp: settings.timestamp,
+            has_user: settings.display_id,
+            mark: settings.mark.clone(),
+            is_colored: settings.color && io::stdout().is_terminal(),
+        }
+    }
+
+    fn line(&self, done: &Done) -> String {
+        let stamp = match self.has_stamp {
+            true => clock::stamp(),
+            false => String::new(),
+        };
+        let line = match (self.is_csv, self.has_user) {
+            (true, _) => self.csv(done, &stamp),
+            (false, true) => format!(
+                "{:>4}) {} {} {:>6.2} secs: {:>7} bytes ==> {:<4} {}",
+                done.user,
+                done.protocol,
+                done.status,
+                done.took_s,
+                done.body_bytes,
+                done.method,
+                done.url
+            ),
+            (false, false) => format!(
+                "{stamp}{} {}    {:>5.2} secs: {:>7} bytes ==> {:<4} {}",
+                done.protocol, done.status, done.took_s, done.body_bytes, done.method, done.url
+            ),
+        };
+        match self.is_colored {
+            true => format!("\x1b[0;{}m{line}\x1b[0m\n", color(done.status)),
+            false => format!("{line}\n"),
+        }
+    }
+
+    fn csv(&self, done: &Done, stamp: &str) -> String {
+        let mark = match &self.mark {
+            Some(mark) => format!("{mark},"),
+            None => String::new(),
+        };
+        let user = match self.has_user {
+            true => format!("{:>4},", done.user),
+            false => String::new(),
+        };
+        format!(
+            "{stamp}{mark}{user}{},{},{:>6.2},{:>7},{},{},{}",
+            done.protocol,
+            done.status,
+            done.took_s,
+            done.body_bytes,
+            done.url,
+            done.place,
+            clock::time()
+        )
+    }
+}
+
+/// The terminal's colour for a status: blue, cyan, magenta or red.
+fn color(status: u16) -> u8 {
+    match status {
+        150 | 200..=299 => 34,
+        300..=399 => 36,
+        400..=499 => 35,
+        _ => 31,
+    }
+}
+
+/// A thread that prints what is sent to it.
+pub(super) struct Printer {
+    lines: SyncSender<Line>,
+    thread: JoinHandle<()>,
+}
+
+impl Printer {
+    /// Starts it.
+    pub(super) fn start(form: Form) -> Printer {
+        let (lines, waiting) = sync_channel(QUEUE);
+        Printer {
+            lines,
+            thread: thread::spawn(move || print(&form, &waiting)),
+        }
+    }
+
+    /// Where lines go in.
+    pub(super) fn lines(&self) -> SyncSender<Line> {
+        self.lines.clone()
+    }
+
+    /// Waits until everything is printed; every other sender must be gone.
+    pub(super) fn finish(self) {
+        drop(self.lines);
+        // A printer that panicked has printed what it could.
+        let _ = self.thread.join();
+    }
+}
+
+fn print(form: &Form, waiting: &Receiver<Line>) {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    while let Ok(first) = waiting.recv() {
+        for line in std::iter::once(first).chain(waiting.try_iter()) {
+            // A reader that left early is no failure.
+            let _ = match line {
+                Line::Done(done) => out.write_all(form.line(&done).as_bytes()),
+                Line::Plain(bytes) => out.write_all(&bytes),
+                Line::Failed(text) => out
+                    .flush()
+                    .and_then(|()| writeln!(io::stderr().lock(), "[error] {text}")),
+            };
+        }
+        let _ = out.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(change: impl FnOnce(&mut Settings)) -> Form {
+        let mut settings = Settings::template();
+        change(&mut settings);
+        Form {
+            is_colored: false,
+            ..Form::new(&settings)
+        }
+    }
+
+    fn done() -> Done {
+        Done {
+            user: 7,
+            protocol: "HTTP/1.1".to_owned(),
+            status: 404,
+            took_s: 0.126,
+            body_bytes: 13,
+            method: "GET",
+            url: "/x".into(),
+            place: 3,
+        }
+    }
+
+    #[test]
+    fn the_usual_line() {
+        let line = form(|_| {}).line(&done());
+        assert_eq!(
+            line,
+            "HTTP/1.1 404     0.13 secs:      13 bytes ==> GET  /x\n"
+        );
+        let stamped = form(|settings| settings.timestamp = true).line(&done());
+        let (stamp, rest) = stamped.split_at(stamped.len() - line.len());
+        assert_eq!(rest, line);
+        assert_eq!(
+            (stamp.len(), &stamp[..1], &stamp[25..]),
+            (27, "[", "] "),
+            "{stamp:?}"
+        );
+    }
+
+    #[test]
+    fn users_csv_and_marks() {
+        let line = form(|settings| settings.display_id = true).line(&done());
+        assert_eq!(
+            line,
+            "   7) HTTP/1.1 404   0.13 secs:      13 bytes ==> GET  /x\n"
+        );
+        let line = form(|settings| {
+            settings.csv = true;
+            settings.display_id = true;
+            settings.mark = Some("a b".to_owned());
+        })
+        .line(&done());
+        assert!(
+            line.starts_with("a b,   7,HTTP/1.1,404,  0.13,     13,/x,3,20"),
+            "{line}"
+        );
+        let line = form(|settings| settings.csv = true).line(&done());
+        assert!(
+            line.starts_with("HTTP/1.1,404,  0.13,     13,/x,3,20"),
+            "{line}"
+        );
+        assert_eq!(
+            line.trim_end().len(),
+            "HTTP/1.1,404,  0.13,     13,/x,3,2026-11-22 06:05:07".len()
+        );
+    }
+
+    #[test]
+    fn colors_are_those_of_the_status() {
+        let mut form = form(|_| {});
+        form.is_colored = true;
+        assert!(form.line(&done()).starts_with("\x1b[0;35mHTTP/1.1 404"));
+        assert!(form.line(&done()).ends_with("/x\x1b[0m\n"));
+        assert_eq!([200, 302, 404, 500, 600].map(color), [34, 36, 35, 31, 31]);
+    }
+}

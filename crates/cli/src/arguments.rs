@@ -89,7 +89,7 @@ pub(crate) enum ProgressFlag {
 #[command(after_help = "\
 Two variants of the built-in server, one behind TCP and one behind a UNIX socket, are loaded in
 randomised blocks. DIR then holds what `prony compare` writes: the plan, every trial, verdict.json,
-report.html and report.md. It needs no root and nothing installed.")]
+report.html, report.pdf and report.md. It needs no root and nothing installed.")]
 pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]

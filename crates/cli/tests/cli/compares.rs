@@ -50,6 +50,7 @@ fn a_plan_becomes_a_folder_and_a_verdict() {
         "plan.toml",
         "report.html",
         "report.md",
+        "report.pdf",
         "state.json",
         "trials",
         "verdict.json",

@@ -282,13 +282,14 @@ impl Stored {
 }
 
 /// What an experiment's folder may hold before its first trial has ended.
-const UNUSED: [&str; 7] = [
+const UNUSED: [&str; 8] = [
     "state.json",
     "plan.toml",
     "environment.json",
     "verdict.json",
     "report.html",
     "report.md",
+    "report.pdf",
     "includes",
 ];
 

@@ -10,6 +10,7 @@ mod connection;
 mod deadlines;
 mod expect;
 mod findings;
+mod location;
 mod meter;
 mod options;
 mod pacing;

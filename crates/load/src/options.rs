@@ -173,6 +173,13 @@ pub struct LoadOptions {
     /// A file with one request a line: URL, "URL POST body" or "URL POST <file"
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     pub urls: Option<PathBuf>,
+    /// Redirects to follow at most, as part of the request that met them
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Request")]
+    pub follow: u64,
+    /// Whether a redirect beyond `follow` fails its request (`redirect`); else it is its answer. Of
+    /// use to those who stand in for a client that fails so; there is no flag for it.
+    #[arg(skip)]
+    pub fails_beyond_follow: bool,
     /// The order in which --urls are asked for
     #[arg(long, value_enum, default_value = "sequence", help_heading = "Request")]
     pub order: Order,
@@ -373,6 +380,8 @@ mod tests {
         "--http 1.0",
         "--http 2 --streams 100",
         "--no-keepalive",
+        "--follow 0",
+        "--follow 20",
         "--urls f",
         "--order random",
         "--unix /s",
@@ -414,6 +423,7 @@ mod tests {
         "--seed x",
         "--http 3",
         "--streams 0",
+        "--follow -1",
         "--io epoll",
         "--order upside",
         "--connect-timeout 0s",

@@ -2,6 +2,7 @@
 //! that may be spoken.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use prony_protocol::h1::{self, Expects, Version};
 use prony_protocol::h2::{EncodedRequest, Scheme};
@@ -37,6 +38,16 @@ pub struct Request {
     pub(crate) method: String,
     /// Its URL.
     pub(crate) url: String,
+    /// What it was written from, where redirects are followed and it was not written by hand.
+    pub(crate) origin: Option<Arc<Written>>,
+}
+
+/// What a request was written from.
+#[derive(Debug, Clone)]
+pub(crate) struct Written {
+    pub(crate) url: Url,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
@@ -83,6 +94,7 @@ impl Request {
             name: format!("{method} {}", url.text()),
             method: method.to_owned(),
             url: url.text(),
+            origin: None,
         }
     }
 }
@@ -314,6 +326,13 @@ pub(crate) fn written(
         bytes,
         frames,
         bytes_in_frames,
+        origin: (options.follow > 0).then(|| {
+            Arc::new(Written {
+                url: wanted.url.clone(),
+                headers: headers.to_vec(),
+                body: wanted.body.clone(),
+            })
+        }),
         ..Request::unwritten(method, &wanted.url, target)
     })
 }

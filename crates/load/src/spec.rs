@@ -85,6 +85,10 @@ pub struct LoadSpec {
     pub(crate) timeout: Option<Nanos>,
     pub(crate) connect_timeout: Nanos,
     pub(crate) expect: Expectations,
+    /// Redirects that a request follows at most...
+    pub(crate) follow: u64,
+    /// ...and whether one more fails it.
+    pub(crate) fails_beyond_follow: bool,
     pub(crate) backend: Backend,
     /// Why the backend is not the best one, where the choice was free.
     pub(crate) fallback: Option<String>,
@@ -161,6 +165,8 @@ impl LoadSpec {
             timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
             connect_timeout: nanos(options.connect_timeout),
             expect: Expectations::new(options),
+            follow: options.follow,
+            fails_beyond_follow: options.fails_beyond_follow,
             backend,
             fallback,
             info: LoadInfo::default(),
@@ -272,6 +278,8 @@ impl LoadSpec {
             tls: self.tls.as_ref().map(|_| describe_tls(options)),
             threads: self.threads,
             io: self.backend.name().to_owned(),
+            follow: self.follow,
+            proxy: None,
             urls: self.requests.len() as u32,
             timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
             sources: self.sources.count(),

@@ -62,7 +62,8 @@ impl Url {
                  use -H 'Authorization: Basic …'"
             ));
         }
-        let host = uri.host().filter(|host| !host.is_empty());
+        let host = uri.host().map(|host| host.trim_matches(['[', ']']));
+        let host = host.filter(|host| !host.is_empty());
         let host = host.ok_or_else(|| format!("\"{typed}\" names no host"))?;
         let port = match uri.port_u16() {
             Some(0) => return Err(format!("\"{typed}\": port 0 can't be connected to")),
@@ -78,13 +79,9 @@ impl Url {
             None if tls => 443,
             None => 80,
         };
-        let host = host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
         Ok(Url {
             tls,
-            host,
+            host: host.to_owned(),
             port,
             path: path_of(&uri),
         })
@@ -291,6 +288,7 @@ mod tests {
             ("/a", "is a path"),
             ("http://", "not an URL"),
             ("http://h:99999/", "port"),
+            ("http://[]/", "no host"),
             ("http://h:0/", "port 0"),
             ("http://u:p@h/", "password"),
             ("http://h/a b", "not an URL"),

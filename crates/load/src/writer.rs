@@ -162,6 +162,12 @@ impl Writer {
         Ok(index)
     }
 
+    /// Whether something was requested of an URL's host before.
+    pub(crate) fn knows(&self, url: &Url) -> bool {
+        let address = (url.host.clone(), url.port, url.tls);
+        self.known().indices.contains_key(&address)
+    }
+
     fn new_target(&self, url: &Url) -> Result<Target, SpecError> {
         let resolver = Resolver {
             fixed: &self.0.fixed,

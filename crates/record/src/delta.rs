@@ -29,6 +29,8 @@ pub struct Delta {
     pub statuses: Statuses,
     /// Requests sent once more because a reused connection had lost them.
     pub retried: u64,
+    /// Redirects that were followed within requests.
+    pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
     /// Bodies among them.
@@ -121,11 +123,12 @@ impl Delta {
             .map_or(Nanos::ZERO, |(begin, end)| end.since(begin))
     }
 
-    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 8] {
+    pub(crate) fn counts_mut(&mut self) -> [&mut u64; 9] {
         [
             &mut self.started,
             &mut self.unmeasured,
             &mut self.retried,
+            &mut self.redirected,
             &mut self.bytes_in,
             &mut self.body_bytes_in,
             &mut self.bytes_out,
@@ -135,11 +138,12 @@ impl Delta {
     }
 
     /// In the order of [`Delta::counts_mut`].
-    pub(crate) fn counts(&self) -> [u64; 8] {
+    pub(crate) fn counts(&self) -> [u64; 9] {
         [
             self.started,
             self.unmeasured,
             self.retried,
+            self.redirected,
             self.bytes_in,
             self.body_bytes_in,
             self.bytes_out,

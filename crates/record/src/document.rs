@@ -98,12 +98,22 @@ pub struct LoadInfo {
     /// The version of the PROXY protocol whose header begins each connection, `v1` or `v2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy_protocol: Option<String>,
+    /// Redirects that a request follows at most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub follow: u64,
+    /// The HTTP proxy between, without its password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
     /// Distinct requests in the list of URLs.
     #[serde(default)]
     pub urls: u32,
     /// `--timeout`, zero for none.
     #[serde(default)]
     pub timeout_s: f64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Counts over the measured part of a load.
@@ -123,6 +133,9 @@ pub struct Totals {
     pub censored: u64,
     /// Requests sent once more because a reused connection had lost them.
     pub retried: u64,
+    /// Redirects that were followed within requests.
+    #[serde(default)]
+    pub redirected: u64,
     /// HTTP bytes received, above TLS.
     pub bytes_in: u64,
     /// Bodies among them.
@@ -251,6 +264,7 @@ impl Record {
             unstarted: outcomes.get(Outcome::Unstarted),
             censored: all.response_time.censored(),
             retried: all.retried,
+            redirected: all.redirected,
             bytes_in: all.bytes_in,
             body_bytes_in: all.body_bytes_in,
             bytes_out: all.bytes_out,

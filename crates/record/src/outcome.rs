@@ -57,6 +57,7 @@ outcomes! {
     ClosedEarly = "closed_early", Server, "The connection closed before any byte of the answer.";
     Truncated = "truncated", Server, "The connection closed within the answer.";
     Protocol = "protocol", Server, "The answer broke the protocol; a finding names how.";
+    Redirect = "redirect", Server, "A redirect that was to be followed and can't be; a finding names why.";
     Timeout = "timeout", Server, "No whole answer within `--timeout`.";
     Unfinished = "unfinished", Schedule, "Still running when the load ended.";
     Unstarted = "unstarted", Schedule, "Due, but neither connect nor send had begun when the load ended.";

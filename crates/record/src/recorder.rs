@@ -151,6 +151,13 @@ impl Recorder {
         }
     }
 
+    /// A redirect is being followed within a request.
+    pub fn redirected(&mut self, now: Nanos) {
+        if now >= self.measured.start() {
+            self.slice.redirected += 1;
+        }
+    }
+
     /// A request ended; tells whether it belongs to the measured part. Requests that had started
     /// are told apart from unstarted ones by `outcome`.
     #[inline]

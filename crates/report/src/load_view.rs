@@ -198,6 +198,7 @@ fn meaning(outcome: Outcome) -> &'static str {
         Outcome::ClosedEarly => "the connection closed before the answer began",
         Outcome::Truncated => "the connection closed within the answer",
         Outcome::Protocol => "the answer broke the protocol",
+        Outcome::Redirect => "redirects that could not be followed",
         Outcome::Timeout => "no whole answer in time",
         Outcome::Unfinished => "still running when the load ended",
         Outcome::Unstarted => "due, but not begun when the load ended",
@@ -247,6 +248,12 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
         connections += &format!(
             "; {} sent once more on another",
             number::plural(totals.retried, "request", "requests")
+        );
+    }
+    if totals.redirected > 0 {
+        connections += &format!(
+            "; {} followed",
+            number::plural(totals.redirected, "redirect", "redirects")
         );
     }
     facts.push(("connections", connections));

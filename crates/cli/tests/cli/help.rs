@@ -69,7 +69,6 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
         ("prony siege", &["siege"]),
         ("--pdf", &["report", "x", "--pdf", "y"]),
         ("--proxy", &["load", "--proxy", "h:1", "http://localhost/"]),
-        ("--follow", &["load", "--follow", "1", "http://localhost/"]),
         ("--http 3", &["compare", "--http=3", "a", "b"]),
     ];
     let mut help = String::new();

@@ -61,6 +61,10 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
         Outcome::Timeout => "context deadline exceeded (Client.Timeout exceeded while awaiting \
                              headers)"
             .to_owned(),
+        Outcome::Redirect if because.starts_with("stopped after") => {
+            "stopped after 10 redirects".to_owned()
+        }
+        Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
         // Answers of every kind are successes here, so that these don't happen; their names say
         // enough.

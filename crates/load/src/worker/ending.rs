@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use prony_record::{Exchange, Nanos, Outcome};
 
+use super::following::Hops;
 use super::scripted::Ended;
 use super::{Alarm, Pace, Worked, Worker};
 use crate::connection::{Reason, Received};
@@ -125,14 +126,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 Received::default()
             }
         };
+        let before = match &mut self.following {
+            Some(following) => following.take(seat),
+            None => Hops::default(),
+        };
         let exchange = Exchange {
             intended: pending.intended,
             sent: pending.sent.unwrap_or(pending.begun),
             first_byte: pending.first_byte.or(received.first_byte),
             ended: now,
             status: received.status.filter(|_| is_whole(outcome)),
-            bytes_in: received.bytes,
-            body_bytes_in: received.body_bytes,
+            bytes_in: before.bytes_in + received.bytes,
+            body_bytes_in: before.body_bytes_in + received.body_bytes,
             bytes_out: pending.bytes_out,
         };
         let index = place.slot;

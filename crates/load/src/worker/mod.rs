@@ -9,6 +9,7 @@
 
 mod diverting;
 mod ending;
+mod following;
 mod multiplexed;
 mod opening;
 mod reacting;
@@ -26,6 +27,7 @@ use std::sync::Arc;
 
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
+use self::following::Following;
 use self::opening::Opening;
 pub(crate) use self::scripted::Scripted;
 use crate::connection::Buffers;
@@ -116,6 +118,8 @@ pub(crate) struct Worker<'run, S> {
     opening: Option<Opening>,
     /// Who says what users do, where the load's list doesn't.
     script: Option<Box<Scripted<'run>>>,
+    /// Where redirects are followed.
+    following: Option<Box<Following>>,
     /// Seats whose request is diverted.
     diverted: Vec<u32>,
     pace: Pace,
@@ -151,7 +155,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let in_turn = (0..streams).flat_map(|tag| (0..slots).map(move |slot| slot * streams + tag));
         let end = spec.planned().unwrap_or(Nanos::MAX);
         let (pace, measured) = pace(spec, share, end);
-        Worker {
+        let worker = Worker {
             spec,
             targets: spec.targets.iter().cloned().map(Arc::new).collect(),
             sockets,
@@ -168,6 +172,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
             script: None,
+            following: Following::new(spec, seats).map(Box::new),
             diverted: Vec::new(),
             pace,
             sequence: Sequence::new(spec, share),
@@ -187,7 +192,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             usual: Nanos::ZERO,
             end,
             meter: Meter::new(spec.warmup, seats),
-        }
+        };
+        worker.with_eyes()
     }
 
     /// Runs until the load's end, or until `control` stops it.

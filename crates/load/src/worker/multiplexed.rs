@@ -206,8 +206,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 slot.served = slot.served.saturating_add(1);
                 let sent = place.pending.as_ref().and_then(|it| it.sent);
                 self.note_usual(now.since(sent.unwrap_or(now)));
-                self.show(seat);
-                self.record(seat, outcome, now);
+                if !self.answer_came(seat, outcome, now) {
+                    return;
+                }
             }
             // The peer did nothing with it: that is safe to repeat, whatever its method.
             Ending::Reset {

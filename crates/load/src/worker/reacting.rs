@@ -222,21 +222,26 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.served = slot.served.saturating_add(1);
         let sent_all = !slot.sending && !slot.send_failed;
         let seat = slot.seat;
-        self.show(seat);
-        self.record(seat, outcome, now);
+        let is_over = self.answer_came(seat, outcome, now);
         if reusable && sent_all && self.spec.keepalive {
-            self.set_free(seat, now);
+            if is_over {
+                self.set_free(seat, now);
+            }
             if self.slots[index as usize].waiting > 0 {
                 self.send_waiting(index, now);
             }
         } else if !reusable && sent_all {
-            self.park(seat);
+            if is_over {
+                self.park(seat);
+            }
             self.drain(index, now);
         } else {
             // Either the answer came before the request was out, which leaves a request behind that
             // nobody reads; or the server means to keep a connection that the load doesn't.
             self.close(index, Close::Abort);
-            self.set_free(seat, now);
+            if is_over {
+                self.set_free(seat, now);
+            }
             self.vacated(index, now);
         }
     }

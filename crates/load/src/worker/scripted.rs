@@ -42,11 +42,6 @@ impl<'run> Scripted<'run> {
         }
     }
 
-    /// What is to be kept of answers.
-    pub(crate) fn sees(&self) -> Sees {
-        self.sees
-    }
-
     /// The worker has so many seats.
     pub(super) fn sit(&mut self, seats: usize) {
         self.made = vec![(None, None); seats];
@@ -115,10 +110,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.script = scripted.map(Box::new);
         if let Some(scripted) = &mut self.script {
             scripted.sit(self.seats.len());
-            let sees = scripted.sees();
-            for slot in &mut self.slots {
-                slot.connection.see(sees);
-            }
+        }
+        self.with_eyes()
+    }
+
+    /// From now on so much is kept of answers as the script wants to be shown, and what redirects say
+    /// where they are followed.
+    pub(super) fn with_eyes(mut self) -> Worker<'run, S> {
+        let mut sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        sees.heads |= self.following.is_some();
+        for slot in &mut self.slots {
+            slot.connection.see(sees);
         }
         self
     }
@@ -203,6 +205,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn show_answer(&mut self, seat: u32) {
         let place = &self.seats[seat as usize];
         let connection = &self.slots[place.slot as usize].connection;
+        let sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        if !sees.heads && sees.body_bytes == 0 {
+            return;
+        }
         let (Some(scripted), Some(request), Some(seen)) = (
             &mut self.script,
             place.request(&self.spec.requests),
@@ -214,7 +220,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let answer = Answer {
             request,
             status: received.status.unwrap_or(0),
-            head: seen.head(),
+            head: if sees.heads { seen.head() } else { &[] },
             body: seen.body(),
             length: received.body_bytes,
         };

@@ -173,10 +173,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             _ => None,
         };
         slot.is_along = first.is_some();
+        let has_own = self.script.is_some() || self.following.is_some();
         let route = Route {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
-            sends_in_a_row: target.sends_in_a_row || is_told || self.script.is_some(),
+            sends_in_a_row: target.sends_in_a_row || is_told || has_own,
             is_kept: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route, first);

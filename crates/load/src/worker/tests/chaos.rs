@@ -20,7 +20,7 @@ struct Fickle {
     badness: u32,
 }
 
-const GOOD: [&[u8]; 8] = [
+const GOOD: [&[u8]; 11] = [
     OK,
     OK_CLOSE,
     b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -29,10 +29,14 @@ const GOOD: [&[u8]; 8] = [
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
     b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\nx",
     b"HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno",
+    b"HTTP/1.1 302 Found\r\nLocation: there\r\nContent-Length: 2\r\n\r\nno",
+    b"HTTP/1.1 307 Elsewhere\r\nLocation: //127.0.0.7:7/\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 303 Away\r\nLocation: //127.0.0.1:1/\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
 ];
 
-const BAD: [&[u8]; 8] = [
+const BAD: [&[u8]; 9] = [
     b"\x00\x01garbage",
+    b"HTTP/1.1 302 Found\r\nLocation: ftp://h/\r\nContent-Length: 0\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello",
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhi",
     b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nhi",
@@ -153,6 +157,9 @@ fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     if random.random_bool(0.2) {
         add(" --http 1.0".to_owned());
     }
+    if random.random_bool(0.3) {
+        add(format!(" --follow {}", random.random_range(1..4)));
+    }
     let method = ["GET", "POST", "HEAD"][random.random_range(0..3)];
     add(format!(" -X {method}"));
     add(format!(" --timeout {}ms", random.random_range(1..2000)));
@@ -214,7 +221,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
         (Some(limit), None) => {
             assert_eq!((totals.started, totals.unstarted), (limit, 0));
             assert_eq!(totals.unfinished, 0);
-            assert!(totals.elapsed_s < 3.0 * (limit + 10) as f64);
+            let warming = spec.info.rate_per_s.unwrap_or(0.0) * spec.warmup.as_secs_f64();
+            assert!(totals.elapsed_s < 3.0 * ((limit + 10) as f64 + warming));
         }
         (Some(limit), Some(_)) => assert!(totals.started + totals.unstarted <= limit),
         _ => {}
@@ -227,12 +235,13 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
 #[test]
 fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
     let mut seen = std::collections::BTreeSet::new();
-    let mut retried = 0;
+    let (mut retried, mut redirected) = (0, 0);
     for seed in 0..CASES {
         let outcomes = std::panic::catch_unwind(|| one_case(seed));
         let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
         seen.extend(outcomes.record.outcomes.keys().copied());
         retried += outcomes.record.totals.retried;
+        redirected += outcomes.record.totals.redirected;
     }
     // The chaos reaches whatever can happen without names, TLS and expectations.
     use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
@@ -251,7 +260,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
             "{outcome:?}"
         );
     }
-    assert!(retried > 0);
+    assert!(retried > 0 && redirected > 1000, "{retried} {redirected}");
 }
 
 /// The same with a script, whose requests go to several targets.
@@ -264,8 +273,9 @@ fn one_scripted_case(seed: u64) -> Counts {
     };
     let open = ["", "-r 500", "-r 2000 --warmup 100ms"][random.random_range(0..3)];
     let closed = ["", "--no-keepalive"][random.random_range(0..2)];
+    let follow = random.random_range(0..3);
     let spec = spec(&format!(
-        "-c {connections} {end} {open} {closed} --timeout 500ms"
+        "-c {connections} {end} {open} {closed} --timeout 500ms --follow {follow}"
     ));
     let writer = spec.writer();
     let requests = ["/own", "http://127.0.0.2:1/other", "http://127.0.0.3:1/"]

@@ -3,6 +3,7 @@
 mod chaos;
 mod connections;
 mod counts;
+mod following;
 mod latency;
 mod opening;
 mod pacing;

@@ -70,6 +70,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             assert_eq!(slot.under_way, 0, "slot {index} holds its request");
             return;
         }
+        let is_open = matches!(slot.state, State::Vacant | State::Open);
+        assert!(
+            slot.diverted == 0 || slot.waiting + slot.under_way > 0 || !is_open,
+            "nobody sends what goes elsewhere from slot {index}"
+        );
         match slot.state {
             State::Vacant => {
                 let idle = (slot.waiting, slot.parked);
@@ -94,7 +99,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 .is_some_and(|limit| slot.under_way + free >= limit);
             // Until SETTINGS come there is one at a time.
             let may_be_first = slot.under_way == 0 && free > 0;
-            let is_meant = is_limit_used || may_be_first || self.rests(index);
+            let others = is_limit_used || may_be_first || self.rests(index);
+            let is_meant = others || slot.diverted > 0;
             assert!(
                 slot.parked == 0 || is_meant,
                 "seats of slot {index} are parked for nothing"

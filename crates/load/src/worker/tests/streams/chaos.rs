@@ -96,7 +96,9 @@ impl Whim {
     }
 
     fn good(&self, stream: u32) -> Vec<Vec<u8>> {
-        match self.below(6) {
+        match self.below(9) {
+            6 => vec![server::redirect(stream, "/there")],
+            7 => vec![server::redirect(stream, "//127.0.0.7:7/")],
             0 => vec![head(stream, OK, END_STREAM)],
             1 => vec![head(stream, FAILED, 0), data(stream, b"oh", END_STREAM)],
             2 => vec![server::interim(stream), ok(stream)],
@@ -111,7 +113,8 @@ impl Whim {
 
     fn bad(&self, call: &Call) -> Vec<Vec<u8>> {
         let stream = call.stream;
-        match self.below(16) {
+        match self.below(17) {
+            16 => vec![server::redirect(stream, "ftp://h/")],
             0..4 => vec![reset(stream, REFUSED_STREAM)],
             4 => vec![reset(stream, INTERNAL_ERROR)],
             5 => vec![head(stream, OK, 0), reset(stream, CANCEL)],
@@ -226,6 +229,9 @@ fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
         2 => add(format!(" -X PUT --body {}", "x".repeat(100))),
         _ => {}
     }
+    if random.random_bool(0.3) {
+        add(format!(" --follow {}", random.random_range(1..4)));
+    }
     add(format!(" --timeout {}ms", random.random_range(1..2000)));
     let connect_timeout = random.random_range(1..2000);
     add(format!(" --connect-timeout {connect_timeout}ms"));
@@ -302,12 +308,13 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
 #[test]
 fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
     let mut seen = std::collections::BTreeSet::new();
-    let mut retried = 0;
+    let (mut retried, mut redirected) = (0, 0);
     for seed in 0..CASES {
         let outcomes = std::panic::catch_unwind(|| one_case(seed, false));
         let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
         seen.extend(outcomes.record.outcomes.keys().copied());
         retried += outcomes.record.totals.retried;
+        redirected += outcomes.record.totals.redirected;
     }
     // The chaos reaches whatever can happen without names, TLS and expectations.
     use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
@@ -323,7 +330,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         let is_expected = !beyond.contains(outcome);
         assert_eq!(seen.contains(outcome), is_expected, "{outcome:?}");
     }
-    assert!(retried > 0);
+    assert!(retried > 0 && redirected > 1000, "{retried} {redirected}");
 }
 
 #[test]

@@ -395,3 +395,32 @@ fn an_interrupt_ends_it_with_all_accounted_for() {
     assert_eq!(outcomes.all(), expected);
     assert!(outcomes.record.totals.elapsed_s < 0.1);
 }
+
+#[test]
+fn streams_follow_redirects_each_for_itself() {
+    // Even ones stay on the host, odd ones leave it, and with them all that is on their connection.
+    let server = TwoServer::new(|call| {
+        let location = match (call.port, call.number % 4) {
+            (1, 1) => Some("//127.0.0.1:9/other"),
+            (1, 2) => Some("/same"),
+            _ => None,
+        };
+        after(
+            ms(10),
+            match location {
+                Some(location) => server::redirect(call.stream, location),
+                None => ok(call.stream),
+            },
+        )
+    });
+    let (outcomes, seen) = load("-c 2 --streams 4 -n 200 --follow 30", server);
+    let seen = seen.borrow();
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 200)]);
+    let totals = &outcomes.record.totals;
+    assert_eq!(seen.calls.len() as u64, 200 + totals.redirected);
+    let elsewhere = seen.calls.iter().filter(|call| call.port == 9).count();
+    assert!(elsewhere > 10 && totals.redirected as usize > elsewhere);
+    // Every hop is at least one answer's time.
+    assert!(outcomes.record.response_time_us.max >= 20_000.0);
+    assert!(outcomes.record.response_time_us.min >= 9_990.0);
+}

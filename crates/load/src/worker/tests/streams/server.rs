@@ -62,6 +62,14 @@ pub(super) fn data(stream: u32, body: &[u8], flags: u8) -> Vec<u8> {
     frame(DATA, flags, stream, body)
 }
 
+/// A whole answer with status 302; that and its Location go into the dynamic table.
+pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
+    let mut block = b"\x48\x03302\x6e".to_vec();
+    block.push(location.len() as u8);
+    block.extend(location.as_bytes());
+    frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
+}
+
 /// A whole answer with a body of two bytes.
 pub(super) fn ok(stream: u32) -> Vec<u8> {
     [head(stream, OK, 0), data(stream, b"hi", END_STREAM)].concat()

@@ -1,0 +1,197 @@
+//! Redirects: where they lead (RFC 9110 §10.2.2, RFC 3986 §5) and what is asked for there (RFC 9110
+//! §15.4). Where the RFC leaves the choice, browsers' is taken: the fetch standard of the WHATWG.
+
+use std::fmt;
+
+use crate::target::Url;
+
+/// Why a redirect leads nowhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NoWay(String);
+
+impl fmt::Display for NoWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoWay {}
+
+/// More of a Location is not repeated in a message.
+const MOST_TOLD: usize = 100;
+/// A longer Location is refused.
+const LONGEST: usize = 8 * 1024;
+
+/// Whether a status is one of those that are followed.
+pub(crate) fn is_redirect(status: u16) -> bool {
+    matches!(status, 301 | 302 | 303 | 307 | 308)
+}
+
+/// The value of the first Location in a head's lines.
+pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"location:";
+    let mut lines = head.split(|&byte| byte == b'\n').skip(1);
+    let line = lines.find(|line| {
+        line.get(..NAME.len())
+            .is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+    })?;
+    Some(line[NAME.len()..].trim_ascii())
+}
+
+/// Where a Location leads from an URL.
+///
+/// # Errors
+///
+/// Why it is none that can be requested, with the Location.
+pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, NoWay> {
+    let shown = String::from_utf8_lossy(&location[..location.len().min(MOST_TOLD)]);
+    let refused = |why: &str| NoWay(format!("Location: {shown}: {why}"));
+    if location.len() > LONGEST {
+        return Err(refused("it is longer than 8 KiB"));
+    }
+    let reference = encoded(location);
+    let reference = reference.split('#').next().unwrap_or_default();
+    let parsed =
+        |typed: &str| Url::parse(typed, None).map_err(|error| NoWay(format!("Location: {error}")));
+    let mut url = match scheme(reference) {
+        Some(name) if ["http", "https"].contains(&name.to_ascii_lowercase().as_str()) => {
+            let rest = &reference[name.len()..];
+            if !rest.starts_with("://") {
+                return Err(refused("no host follows its scheme"));
+            }
+            parsed(&format!("{}{rest}", name.to_ascii_lowercase()))?
+        }
+        Some(_) => return Err(refused("only http and https can be followed")),
+        None if reference.starts_with("//") => {
+            let scheme = if base.tls { "https:" } else { "http:" };
+            parsed(&format!("{scheme}{reference}"))?
+        }
+        None => Url {
+            path: merged(&base.path, reference),
+            ..base.clone()
+        },
+    };
+    url.path = without_dots(&url.path);
+    Ok(url)
+}
+
+/// The scheme that a reference begins with, if it has one (RFC 3986 §4.1).
+fn scheme(reference: &str) -> Option<&str> {
+    let (scheme, _) = reference.split_once(':')?;
+    let mut bytes = scheme.bytes();
+    let begins = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic());
+    let goes_on = bytes.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    (begins && goes_on).then_some(scheme)
+}
+
+/// With everything percent-encoded that no URL holds.
+fn encoded(location: &[u8]) -> String {
+    let mut text = String::with_capacity(location.len());
+    for &byte in location {
+        match byte {
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+            0x21..=0x7e => text.push(char::from(byte)),
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// A path and query by a reference without a host (RFC 3986 §5.2.2 and §5.2.3).
+fn merged(base: &str, reference: &str) -> String {
+    let path = base.split('?').next().unwrap_or_default();
+    match reference.as_bytes().first() {
+        None => base.to_owned(),
+        Some(b'/') => reference.to_owned(),
+        Some(b'?') => format!("{path}{reference}"),
+        Some(_) => {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            format!("{folder}/{reference}")
+        }
+    }
+}
+
+/// A path without the segments `.` and `..` (RFC 3986 §5.2.4), and its query as it is.
+fn without_dots(path_and_query: &str) -> String {
+    let (path, query) = match path_and_query.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path_and_query, None),
+    };
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.split('/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => {
+                kept.push(segment);
+                continue;
+            }
+        }
+        if is_last {
+            kept.push("");
+        }
+    }
+    let mut whole = format!("/{}", kept.join("/"));
+    if let Some(query) = query {
+        whole.push('?');
+        whole.push_str(query);
+    }
+    whole
+}
+
+/// What is asked for at the end of a redirect.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Further<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) has_body: bool,
+}
+
+/// Headers about a body, which go when it does.
+const OF_BODY: [&str; 6] = [
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-type",
+    "transfer-encoding",
+];
+/// Headers that are for one server and no other: who asks, and by which name.
+const OF_SERVER: [&str; 3] = ["authorization", "cookie", "host"];
+
+/// What a redirect with this status makes of a request: after 303, and after 301 and 302 of a POST, it
+/// is a GET without a body; what shows who asks stays with the server that it was meant for.
+pub(crate) fn further<'a>(
+    status: u16,
+    method: &'a str,
+    headers: &[(String, String)],
+    (from, to): (&Url, &Url),
+) -> Further<'a> {
+    let becomes_get = match status {
+        303 => !matches!(method, "GET" | "HEAD"),
+        301 | 302 => method == "POST",
+        _ => false,
+    };
+    let stays =
+        (from.tls, from.port) == (to.tls, to.port) && from.host.eq_ignore_ascii_case(&to.host);
+    let is_kept = |name: &str| {
+        let is_one_of = |list: &[&str]| list.iter().any(|it| it.eq_ignore_ascii_case(name));
+        !(becomes_get && is_one_of(&OF_BODY)) && (stays || !is_one_of(&OF_SERVER))
+    };
+    Further {
+        method: if becomes_get { "GET" } else { method },
+        headers: headers
+            .iter()
+            .filter(|(name, _)| is_kept(name))
+            .cloned()
+            .collect(),
+        has_body: !becomes_get,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use super::*;
+
+fn url(typed: &str) -> Url {
+    Url::parse(typed, None).unwrap()
+}
+
+fn led(base: &str, location: &str) -> String {
+    match resolve(&url(base), location.as_bytes()) {
+        Ok(url) => url.text(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// RFC 3986 §5.4, as far as it is about http.
+#[test]
+fn the_examples_of_the_rfc() {
+    for (reference, whole) in [
+        ("g", "http://a/b/c/g"),
+        ("./g", "http://a/b/c/g"),
+        ("g/", "http://a/b/c/g/"),
+        ("/g", "http://a/g"),
+        ("//g", "http://g/"),
+        ("?y", "http://a/b/c/d;p?y"),
+        ("g?y", "http://a/b/c/g?y"),
+        ("#s", "http://a/b/c/d;p?q"),
+        ("g#s", "http://a/b/c/g"),
+        ("g?y#s", "http://a/b/c/g?y"),
+        (";x", "http://a/b/c/;x"),
+        ("g;x", "http://a/b/c/g;x"),
+        ("", "http://a/b/c/d;p?q"),
+        (".", "http://a/b/c/"),
+        ("./", "http://a/b/c/"),
+        ("..", "http://a/b/"),
+        ("../", "http://a/b/"),
+        ("../g", "http://a/b/g"),
+        ("../..", "http://a/"),
+        ("../../g", "http://a/g"),
+        ("../../../g", "http://a/g"),
+        ("/./g", "http://a/g"),
+        ("/../g", "http://a/g"),
+        ("g.", "http://a/b/c/g."),
+        ("..g", "http://a/b/c/..g"),
+        ("./../g", "http://a/b/g"),
+        ("./g/.", "http://a/b/c/g/"),
+        ("g/../h", "http://a/b/c/h"),
+        ("g;x=1/../y", "http://a/b/c/y"),
+        ("g?y/../x", "http://a/b/c/g?y/../x"),
+    ] {
+        assert_eq!(led("http://a/b/c/d;p?q", reference), whole, "{reference}");
+    }
+}
+
+#[test]
+fn hosts_schemes_and_what_no_url_holds() {
+    let base = "https://[::1]:8443/x/y?z";
+    for (location, whole) in [
+        ("/a b\u{e4}", "https://[::1]:8443/a%20b%C3%A4"),
+        ("HTTP://h:80/../A", "http://h/A"),
+        ("https://h:443", "https://h/"),
+        ("//h:1/x?//y", "https://h:1/x?//y"),
+        ("/x?a={b}|c", "https://[::1]:8443/x?a=%7Bb%7D%7Cc"),
+        ("//[::2]:9/", "https://[::2]:9/"),
+        ("a//b/./c", "https://[::1]:8443/x/a//b/c"),
+    ] {
+        assert_eq!(led(base, location), whole);
+    }
+    for (location, why) in [
+        ("mailto:a@b", "only http and https"),
+        ("javascript://x", "only http and https"),
+        ("http:relative", "no host follows"),
+        ("http://", "Location: "),
+        ("http://u:p@h/", "password"),
+        ("http://h:0/", "port 0"),
+        ("http://h:99999/", "port"),
+        ("//", "Location: "),
+    ] {
+        assert!(
+            led(base, location).contains(why),
+            "{location}: {}",
+            led(base, location)
+        );
+    }
+    let long = vec![b'a'; LONGEST + 1];
+    let error = resolve(&url(base), &long).unwrap_err().to_string();
+    assert!(error.contains("8 KiB") && error.len() < 200);
+}
+
+#[test]
+fn the_first_location_of_a_head_is_taken() {
+    let head = b"HTTP/1.1 302 Found\r\nX-Location: /no\r\nLOCATION:\t /a \r\nLocation: /b\r\n";
+    assert_eq!(of(head), Some(&b"/a"[..]));
+    assert_eq!(of(b"HTTP/2 302\r\nlocation: /c\r\n"), Some(&b"/c"[..]));
+    assert_eq!(of(b"HTTP/1.1 302 location: x\r\n"), None);
+    assert_eq!(of(b"HTTP/1.1 302 F\nLocation:\n"), Some(&b""[..]));
+    assert_eq!(of(b""), None);
+}
+
+#[test]
+fn methods_bodies_and_credentials() {
+    let headers: Vec<(String, String)> = [
+        ("Authorization", "Basic x"),
+        ("cookie", "a=b"),
+        ("Host", "own"),
+        ("Content-Type", "text/plain"),
+        ("X-Other", "1"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into();
+    let (from, same) = (url("http://a/x"), url("http://A:80/y"));
+    let names = |status: u16, method, to: &Url| {
+        let further = further(status, method, &headers, (&from, to));
+        let names: Vec<_> = further
+            .headers
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .collect();
+        (further.method.to_owned(), further.has_body, names.join(" "))
+    };
+    let all = "Authorization cookie Host Content-Type X-Other";
+    let bodiless = "Authorization cookie Host X-Other";
+    for (status, method, becomes, has_body) in [
+        (301, "POST", "GET", false),
+        (302, "POST", "GET", false),
+        (303, "POST", "GET", false),
+        (303, "PUT", "GET", false),
+        (303, "HEAD", "HEAD", true),
+        (301, "PUT", "PUT", true),
+        (302, "DELETE", "DELETE", true),
+        (307, "POST", "POST", true),
+        (308, "POST", "POST", true),
+        (302, "GET", "GET", true),
+    ] {
+        let kept = if has_body { all } else { bodiless };
+        let expected = (becomes.to_owned(), has_body, kept.to_owned());
+        assert_eq!(names(status, method, &same), expected, "{status} {method}");
+    }
+    for other in ["http://b/", "https://a/", "http://a:81/", "http://x.a/"] {
+        let expected = ("POST".to_owned(), true, "Content-Type X-Other".to_owned());
+        assert_eq!(names(307, "POST", &url(other)), expected, "{other}");
+    }
+}
+
+/// Whatever a server says: no panic, and what is followed can be requested.
+#[test]
+fn any_bytes_lead_somewhere_or_nowhere() {
+    use prony_protocol::h1::{RequestSpec, Version, encode_request};
+    use rand::{RngExt, SeedableRng};
+    let bases = [
+        "http://a/",
+        "https://[::1]:8443/b/c/d?e=/../f",
+        "http://h:9/x//y/",
+    ]
+    .map(url);
+    let words: &[&[u8]] = &[
+        b"http",
+        b"https",
+        b":",
+        b"//",
+        b"/",
+        b"..",
+        b".",
+        b"?",
+        b"#",
+        b"@",
+        b"[",
+        b"]",
+        b"%",
+        b"%2",
+        b"a",
+        b"h:80",
+        b"::1",
+        b" ",
+        b"\t",
+        b"\0",
+        b"\xff",
+        b"\xc3\xa4",
+        b"&",
+        b"\\",
+        b";",
+        b"127.0.0.1",
+        b":0",
+    ];
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    let mut followed = 0;
+    for _ in 0..200_000 {
+        let mut location = Vec::new();
+        for _ in 0..random.random_range(0..9) {
+            match random.random_range(0..8) {
+                0 => location.push(random.random::<u8>()),
+                _ => location.extend_from_slice(words[random.random_range(0..words.len())]),
+            }
+        }
+        let base = &bases[random.random_range(0..bases.len())];
+        let Ok(url) = resolve(base, &location) else {
+            continue;
+        };
+        followed += 1;
+        let spec = RequestSpec {
+            method: "GET",
+            target: &url.path,
+            version: Version::Http11,
+            host: &url.host_header(),
+            headers: &[],
+            body: b"",
+            keep_alive: true,
+        };
+        let shown = location.escape_ascii();
+        if url.host == base.host {
+            assert!(encode_request(&spec).is_ok(), "{shown} leads to {url:?}");
+        }
+        assert!(
+            url.path.starts_with('/') && url.port > 0 && !url.host.is_empty(),
+            "{shown}"
+        );
+        // What it leads to leads to itself.
+        assert_eq!(resolve(base, url.text().as_bytes()), Ok(url), "{shown}");
+    }
+    assert!(followed > 50_000, "{followed}");
+}

@@ -1,0 +1,167 @@
+//! Redirects in virtual time: the clock of the request, its hops' bytes, and where they go.
+
+use super::*;
+
+/// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10 ms.
+fn chain(last: u32) -> Box<dyn Server> {
+    answering(move |asked| {
+        let line = String::from_utf8_lossy(&asked.bytes).into_owned();
+        let path = line.split(' ').nth(1).unwrap().to_owned();
+        let at: u32 = path[1..].parse().unwrap_or(0);
+        let answer = match at == last {
+            true => OK.to_vec(),
+            false => redirect(302, &format!("/{}", at + 1), "moved"),
+        };
+        reply([(ms(10), Step::Send(answer))])
+    })
+}
+
+pub(super) fn redirect(status: u16, location: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status} Found\r\nLocation: {location}\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn a_request_ends_where_its_redirects_do() {
+    let outcomes = load("-c 1 -n 5 --follow 3", chain(3));
+    let record = &outcomes.record;
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 5)]);
+    assert_eq!(
+        record.status.clone().into_iter().collect::<Vec<_>>(),
+        [(200, 5)]
+    );
+    assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
+    // The clock runs on; the first byte is that of the answer in the end.
+    for times in [
+        &record.response_time_us,
+        &record.service_time_us,
+        &record.first_byte_us,
+    ] {
+        assert!((times.min / 40_000.0 - 1.0).abs() < 0.002, "{times:?}");
+        assert!((times.max / 40_000.0 - 1.0).abs() < 0.002, "{times:?}");
+    }
+    let log = outcomes.logs[0].borrow();
+    let sent: usize = log.requests.iter().map(|(_, bytes)| bytes.len()).sum();
+    assert_eq!(
+        (log.requests.len(), record.totals.bytes_out),
+        (20, sent as u64)
+    );
+    let hop = redirect(302, "/1", "moved").len() as u64;
+    assert_eq!(record.totals.bytes_in, 5 * (3 * hop + OK.len() as u64));
+    assert_eq!(record.totals.body_bytes_in, 5 * (3 * 5 + 2));
+}
+
+#[test]
+fn one_redirect_too_many_is_the_answer_or_a_failure() {
+    let outcomes = load("-c 1 -n 4 --follow 2", chain(3));
+    assert_eq!(
+        outcomes
+            .record
+            .status
+            .clone()
+            .into_iter()
+            .collect::<Vec<_>>(),
+        [(302, 4)]
+    );
+    assert_eq!(
+        (
+            outcomes.count(Outcome::Ok),
+            outcomes.record.totals.redirected
+        ),
+        (4, 8)
+    );
+    let mut strict = spec("-c 1 -n 4 --follow 2");
+    strict.fails_beyond_follow = true;
+    let outcomes = simulate(&strict, vec![chain(3)]);
+    assert_eq!(outcomes.all(), [(Outcome::Redirect, 4)]);
+    let found = outcomes.record.findings.iter().find(|f| f.id == "errors");
+    assert!(found.unwrap().text.contains("stopped after 2 redirects"));
+    // Without --follow a redirect is an answer.
+    let outcomes = load("-c 1 -n 4", chain(3));
+    assert_eq!(
+        (
+            outcomes.count(Outcome::Ok),
+            outcomes.record.totals.redirected
+        ),
+        (4, 0)
+    );
+}
+
+#[test]
+fn where_a_redirect_can_not_lead_it_fails_with_a_reason() {
+    for (location, reason) in [
+        ("ftp://127.0.0.1/", "only http and https can be followed"),
+        (
+            "http://8.8.8.8/",
+            "8.8.8.8 is outside the loopback, private",
+        ),
+        ("http://name.invalid/", "no address for this name"),
+        ("http://:80", "Location: "),
+    ] {
+        let server = answering(move |_| reply([(ms(1), Step::Send(redirect(301, location, "")))]));
+        let outcomes = load("-c 2 -n 6 --follow 5", server);
+        assert_eq!(outcomes.all(), [(Outcome::Redirect, 6)]);
+        let found = outcomes.record.findings.iter().find(|f| f.id == "errors");
+        let text = &found.unwrap().text;
+        assert!(text.contains(reason), "{location}: {text}");
+    }
+    // None that says where is an answer like others.
+    let head = b"HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n";
+    let outcomes = load("-c 1 -n 2 --follow 5", steady(ms(1), head));
+    assert_eq!(
+        (
+            outcomes.count(Outcome::Ok),
+            outcomes.record.totals.redirected
+        ),
+        (2, 0)
+    );
+}
+
+#[test]
+fn elsewhere_means_another_connection_and_no_credentials() {
+    let server = answering(|asked| {
+        let text = String::from_utf8_lossy(&asked.bytes).to_lowercase();
+        let answer = match (asked.port, text.split(' ').nth(1)) {
+            (1, Some("/")) => {
+                assert!(text.starts_with("post ") && text.contains("\r\nauthorization: x\r\n"));
+                redirect(307, "http://127.0.0.1:2/there", "")
+            }
+            (2, Some("/there")) => {
+                assert!(text.starts_with("post ") && text.ends_with("\r\n\r\nbody"));
+                assert!(!text.contains("authorization"), "{text}");
+                redirect(303, "//127.0.0.1:2/back", "")
+            }
+            (2, Some("/back")) => {
+                assert!(
+                    text.starts_with("get ") && !text.contains("content-"),
+                    "{text}"
+                );
+                OK.to_vec()
+            }
+            other => panic!("{other:?}"),
+        };
+        reply([(ms(1), Step::Send(answer))])
+    });
+    let mut options = LoadOptions::typed("-c 1 -n 3 -t 1 -X POST --body body --follow 9");
+    options.header = vec!["Authorization: x".to_owned()];
+    let spec = LoadSpec::resolve(Some("http://127.0.0.1:1/"), &options).unwrap();
+    let outcomes = simulate(&spec, vec![server]);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
+    assert_eq!(
+        (outcomes.record.totals.redirected, outcomes.connects()),
+        (6, 6)
+    );
+}
+
+#[test]
+fn time_runs_out_within_a_hop_as_anywhere() {
+    let outcomes = load("-c 1 -n 2 --follow 9 --timeout 25ms", chain(9));
+    assert_eq!(outcomes.all(), [(Outcome::Timeout, 2)]);
+    assert_eq!(outcomes.record.totals.redirected, 4);
+    // Hops that ended count, of a request that did not.
+    let hop = redirect(302, "/1", "moved").len() as u64;
+    assert_eq!(outcomes.record.totals.bytes_in, 4 * hop);
+}

@@ -6,11 +6,8 @@ use std::process::{Command, Stdio};
 
 use super::tools::{PEERS, Tool};
 use crate::cargo::cargo;
-use crate::test::install::{bring, find_program};
-use crate::test::packages::{self, Need};
-
-/// The version of hey: the last that Go's proxy has.
-const HEY: &str = "github.com/rakyll/hey@v0.1.5";
+use crate::test::install::{bring, find_program, go_install};
+use crate::test::packages::{self, HEY_SOURCE, Need};
 
 /// The last fortio that installs by its name alone.
 const FORTIO: &str = "fortio.org/fortio@v1.66.5";
@@ -85,8 +82,8 @@ fn install_from_source(tool: Tool, folder: &Path) {
             command.env("CARGO_TARGET_DIR", folder.join("build"));
             command
         }
-        Tool::Hey => go(HEY, folder),
-        Tool::Fortio => go(FORTIO, folder),
+        Tool::Hey => go_install(HEY_SOURCE, &folder.join("bin")),
+        Tool::Fortio => go_install(FORTIO, &folder.join("bin")),
         _ => return,
     };
     println!("building {} (takes minutes)", tool.name());
@@ -98,16 +95,6 @@ fn install_from_source(tool: Tool, folder: &Path) {
             println!("{} can't be built: {program}: {error}", tool.name());
         }
     }
-}
-
-fn go(package: &str, folder: &Path) -> Command {
-    let program = find_program("go")
-        .or_else(|| Some(PathBuf::from("/usr/local/go/bin/go")).filter(|p| p.is_file()))
-        .unwrap_or_else(|| PathBuf::from("go"));
-    let mut command = Command::new(program);
-    command.args(["install", package]);
-    command.env("GOBIN", folder.join("bin"));
-    command
 }
 
 /// Builds one of the workspace's own programs; returns where it lies.
@@ -142,7 +129,11 @@ pub(super) fn versions(programs: &Programs) -> String {
         };
         let version = match tool.version_arguments() {
             Some(arguments) => version(path, arguments),
-            None => HEY.rsplit('v').next().unwrap_or_default().to_string(),
+            None => HEY_SOURCE
+                .rsplit('v')
+                .next()
+                .unwrap_or_default()
+                .to_string(),
         };
         parts.push(format!("{} {version}", tool.name()));
     }

@@ -71,6 +71,12 @@ fn complete_machine() -> Ending {
     if let Some(manager) = manager.filter(|_| !selection.install.is_empty()) {
         ending = install(manager, &selection.install);
     }
+    for need in &selection.build {
+        if let Err(error) = build(need) {
+            println!("missing: {} ({}): {error}", need.name, need.why);
+            ending = Ending::Missing;
+        }
+    }
     for (need, reason) in &selection.unavailable {
         println!("missing: {} ({}): {reason}", need.name, need.why);
         ending = Ending::Missing;
@@ -101,6 +107,34 @@ pub(crate) fn bring(needs: &[&'static Need]) {
     for need in selection.install.iter().filter(|n| !is_met(n)) {
         let _ = install(manager, &[need]);
     }
+}
+
+/// Where programs lie that were built from source.
+pub(super) fn built_programs() -> PathBuf {
+    workspace_root().join("target/programs")
+}
+
+fn build(need: &Need) -> Result<(), String> {
+    let source = need.source();
+    println!("to be built: {source}");
+    let status = go_install(source, &built_programs())
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|error| format!("no package of this system; `go install {source}`: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("go install {source}: {status}")),
+    }
+}
+
+/// The command that builds a program of Go's into a folder.
+pub(crate) fn go_install(source: &str, folder: &Path) -> Command {
+    let program = find_program("go")
+        .or_else(|| Some(PathBuf::from("/usr/local/go/bin/go")).filter(|p| p.is_file()))
+        .unwrap_or_else(|| PathBuf::from("go"));
+    let mut command = Command::new(program);
+    command.args(["install", source]).env("GOBIN", folder);
+    command
 }
 
 fn install(manager: Manager, needs: &[&Need]) -> Ending {
@@ -234,11 +268,13 @@ fn interpreter(script: &str) -> Option<PathBuf> {
         .then_some(path)
 }
 
-/// Where a program is, on the path or where servers and tools of administration are.
+/// Where a program is: on the path, where servers and tools of administration are, or where it was
+/// built.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain(MORE_PATH.iter().map(PathBuf::from))
+        .chain([built_programs()])
         .map(|folder| folder.join(name))
         .find(|p| p.is_file())
 }

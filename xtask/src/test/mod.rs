@@ -164,7 +164,13 @@ fn command(command: &mut Command) -> Ending {
 /// Runs every test of the workspace, passing on what the runners print and adding it up.
 fn tests() -> (Ending, Totals) {
     let mut totals = Totals::default();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain([install::built_programs()]);
     let spawned = cargo(&["test", "--workspace", "--no-fail-fast"])
+        .env(
+            "PATH",
+            std::env::join_paths(folders).unwrap_or(path.clone()),
+        )
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn();

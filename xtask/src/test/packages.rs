@@ -54,6 +54,8 @@ pub(crate) struct Need {
     apk: &'static str,
     /// Empty: the base system has it, or FreeBSD has no use for it.
     pkg: &'static str,
+    /// Where no package brings it: what `go install` builds it from; else empty.
+    go: &'static str,
 }
 
 /// How to tell that a need is met.
@@ -105,6 +107,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "nginx",
         apk: "nginx",
         pkg: "nginx",
+        go: "",
     },
     Need {
         name: "gunicorn",
@@ -115,6 +118,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "gunicorn",
         apk: "py3-gunicorn",
         pkg: "py311-gunicorn",
+        go: "",
     },
     Need {
         name: "Django",
@@ -125,6 +129,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "python-django",
         apk: "py3-django",
         pkg: "py311-django42",
+        go: "",
     },
     Need {
         name: "php-fpm",
@@ -135,6 +140,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "php-fpm",
         apk: "php83-fpm",
         pkg: "php84",
+        go: "",
     },
     Need {
         name: "ip (iproute2)",
@@ -145,6 +151,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "iproute2",
         apk: "iproute2",
         pkg: "",
+        go: "",
     },
     Need {
         name: "openssl",
@@ -155,6 +162,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "openssl",
         apk: "openssl",
         pkg: "",
+        go: "",
     },
     Need {
         name: "Apache httpd",
@@ -166,6 +174,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "apache",
         apk: "apache2-http2",
         pkg: "",
+        go: "",
     },
     Need {
         name: "HAProxy",
@@ -176,6 +185,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "haproxy",
         apk: "haproxy",
         pkg: "",
+        go: "",
     },
     Need {
         name: "Caddy",
@@ -186,6 +196,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "caddy",
         apk: "caddy",
         pkg: "",
+        go: "",
     },
     Need {
         name: "nghttpd",
@@ -196,6 +207,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "nghttp2",
         apk: "nghttp2",
         pkg: "",
+        go: "",
     },
     Need {
         name: "OpenSSH's server",
@@ -206,6 +218,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "openssh",
         apk: "openssh-server",
         pkg: "",
+        go: "",
     },
     Need {
         name: "OpenSSH's client",
@@ -216,6 +229,7 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "openssh",
         apk: "openssh-client",
         pkg: "",
+        go: "",
     },
     Need {
         name: "Chromium",
@@ -226,8 +240,66 @@ pub(crate) const NEEDS: &[Need] = &[
         pacman: "chromium",
         apk: "chromium",
         pkg: "chromium",
+        go: "",
     },
+    HEY,
+    WRK,
+    AB,
+    SIEGE,
 ];
+
+const FRONT_END: &str = "what a front end is tested beside";
+
+/// hey as Go's proxy has it; no later version is there.
+pub(crate) const HEY_SOURCE: &str = "github.com/rakyll/hey@v0.1.5";
+
+const HEY: Need = Need {
+    name: "hey",
+    why: FRONT_END,
+    probe: Probe::Program(&["hey"]),
+    apt: "hey",
+    dnf: "",
+    pacman: "",
+    apk: "",
+    pkg: "",
+    go: HEY_SOURCE,
+};
+
+const WRK: Need = Need {
+    name: "wrk",
+    why: FRONT_END,
+    probe: Probe::Program(&["wrk"]),
+    apt: "wrk",
+    dnf: "wrk",
+    pacman: "wrk",
+    apk: "wrk",
+    pkg: "wrk",
+    go: "",
+};
+
+const AB: Need = Need {
+    name: "ab",
+    why: FRONT_END,
+    probe: Probe::Program(&["ab"]),
+    apt: "apache2-utils",
+    dnf: "httpd-tools",
+    pacman: "apache",
+    apk: "apache2-utils",
+    pkg: "apache24",
+    go: "",
+};
+
+const SIEGE: Need = Need {
+    name: "siege",
+    why: FRONT_END,
+    probe: Probe::Program(&["siege"]),
+    apt: "siege",
+    dnf: "siege",
+    pacman: "siege",
+    apk: "siege",
+    pkg: "siege",
+    go: "",
+};
 
 const PEER: &str = "a peer in the benchmark";
 
@@ -235,34 +307,19 @@ const PEER: &str = "a peer in the benchmark";
 /// for FreeBSD: the benchmark pins and counts as Linux does.
 pub(crate) const PEERS: &[Need] = &[
     Need {
-        name: "wrk",
         why: PEER,
-        probe: Probe::Program(&["wrk"]),
-        apt: "wrk",
-        dnf: "wrk",
-        pacman: "wrk",
-        apk: "wrk",
         pkg: "",
+        ..WRK
     },
     Need {
-        name: "ab",
         why: PEER,
-        probe: Probe::Program(&["ab"]),
-        apt: "apache2-utils",
-        dnf: "httpd-tools",
-        pacman: "apache",
-        apk: "apache2-utils",
         pkg: "",
+        ..AB
     },
     Need {
-        name: "siege",
         why: PEER,
-        probe: Probe::Program(&["siege"]),
-        apt: "siege",
-        dnf: "siege",
-        pacman: "siege",
-        apk: "siege",
         pkg: "",
+        ..SIEGE
     },
     Need {
         name: "h2load",
@@ -273,10 +330,21 @@ pub(crate) const PEERS: &[Need] = &[
         pacman: "nghttp2",
         apk: "nghttp2",
         pkg: "",
+        go: "",
     },
 ];
 
 impl Need {
+    /// Whether it can be built where no package brings it.
+    fn is_built(&self) -> bool {
+        !self.go.is_empty()
+    }
+
+    /// What `go install` builds it from, empty where that is nothing.
+    pub(crate) fn source(&self) -> &'static str {
+        self.go
+    }
+
     /// The package that brings it, empty where none is needed.
     pub(crate) fn package(&self, manager: Manager) -> &'static str {
         match manager {
@@ -294,6 +362,8 @@ impl Need {
 pub(crate) struct Selection {
     /// To be installed, in the order in which they were given.
     pub(crate) install: Vec<&'static Need>,
+    /// To be built from source.
+    pub(crate) build: Vec<&'static Need>,
     /// Not to be had from this system's packages, with the reason and the way out.
     pub(crate) unavailable: Vec<(&'static Need, &'static str)>,
 }
@@ -308,10 +378,14 @@ pub(crate) fn select(
 ) -> Selection {
     let mut selection = Selection::default();
     for need in needs {
-        if manager.is_some_and(|m| need.package(m).is_empty()) || met(need) {
+        let has_package = manager.is_none_or(|m| !need.package(m).is_empty());
+        if !(has_package || need.is_built()) || met(need) {
             continue;
         }
         match manager {
+            _ if need.is_built() && (manager.is_none() || !has_package) => {
+                selection.build.push(need);
+            }
             None => selection
                 .unavailable
                 .push((need, "no package manager that is known here")),
@@ -385,6 +459,10 @@ mod tests {
             "openssh-server",
             "openssh-client",
             "chromium",
+            "hey",
+            "wrk",
+            "apache2-utils",
+            "siege",
         ];
         assert_eq!(names(&selection, Manager::Apt), expected);
         assert!(selection.unavailable.is_empty());
@@ -407,7 +485,26 @@ mod tests {
     fn freebsd_asks_for_nothing_that_its_base_has() {
         let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
         assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
-        assert_eq!(selection.install.len(), 5);
+        assert_eq!(selection.install.len(), 8);
+    }
+
+    #[test]
+    fn what_no_package_brings_is_built() {
+        for manager in [
+            None,
+            Some(Manager::Dnf),
+            Some(Manager::Apk),
+            Some(Manager::Pkg),
+        ] {
+            let selection = select(NEEDS, manager, "", |n| n.name != "hey");
+            assert!(selection.install.is_empty(), "{manager:?}");
+            assert_eq!(selection.build, [&HEY], "{manager:?}");
+        }
+        let debian = select(NEEDS, Some(Manager::Apt), DEBIAN, |n| n.name != "hey");
+        assert_eq!(
+            (names(&debian, Manager::Apt), debian.build),
+            (vec!["hey"], vec![])
+        );
     }
 
     #[test]

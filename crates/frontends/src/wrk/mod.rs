@@ -10,6 +10,7 @@ mod lua;
 mod report;
 mod request;
 mod run;
+mod spectrum;
 mod statistics;
 mod units;
 mod url;

@@ -55,6 +55,8 @@ impl Errors {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Results {
     pub(super) latency: Statistics,
+    /// With a rate, without the wait for a free connection.
+    pub(super) uncorrected: Option<Statistics>,
     /// Requests a second, of each thread each tenth of a second.
     pub(super) rates: Statistics,
     pub(super) duration: Duration,
@@ -163,6 +165,7 @@ mod tests {
     #[test]
     fn the_lines_are_wrks_to_the_space() {
         let results = Results {
+            uncorrected: None,
             latency: Statistics::of_samples(vec![180, 185, 190, 1230, 15_000]),
             rates: Statistics::of_samples(vec![4000, 4370, 5370]),
             duration: Duration::from_millis(1100),

@@ -12,8 +12,8 @@ use super::arguments::Arguments;
 use super::director::{Has, Hooks};
 use super::lua::{Address, Interrupt, Scripts, Seed};
 use super::report::{self, Errors, Results};
-use super::request;
 use super::statistics::Statistics;
+use super::{request, spectrum};
 use crate::session::{self, Refusal, Session, Tick, print};
 
 /// How often each thread's rate is looked at.
@@ -256,9 +256,10 @@ impl Load<'_> {
     fn results(&self, loaded: &Loaded, rates: Vec<u64>) -> Results {
         let Loaded { record, recorder } = loaded;
         let service = recorder.service_time();
-        let latency = match self.arguments.rate_per_s {
-            Some(_) => recorder.response_time(),
-            None => service,
+        // wrk2's latency begins when a request is due, wrk's when it is sent.
+        let (latency, uncorrected) = match self.arguments.rate_per_s {
+            Some(_) => (recorder.response_time(), Some(service)),
+            None => (service, None),
         };
         let outcomes = recorder.outcomes();
         let mut errors = Errors::of(outcomes);
@@ -273,6 +274,7 @@ impl Load<'_> {
         errors.timeout += late(service, self.arguments.timeout_s);
         Results {
             latency: Statistics::of_times(latency),
+            uncorrected: uncorrected.map(Statistics::of_times),
             rates: Statistics::of_samples(rates),
             duration: Duration::from_secs_f64(record.totals.elapsed_s),
             requests: record.totals.ok,
@@ -282,8 +284,12 @@ impl Load<'_> {
     }
 
     fn print(&self, results: &Results) {
+        let latency = &results.latency;
+        let uncorrected = results.uncorrected.as_ref();
         let distribution = match self.arguments.prints_latency {
-            true => report::distribution(&results.latency),
+            true if self.arguments.rate_per_s.is_none() => report::distribution(latency),
+            true if self.arguments.prints_uncorrected => spectrum::lines(latency, uncorrected),
+            true => spectrum::lines(latency, None),
             false => String::new(),
         };
         print(&results.text(&distribution));

@@ -82,18 +82,30 @@ impl Statistics {
         near.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64 * 100.0
     }
 
+    /// The different ones, each with how many are no larger.
+    pub(super) fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.values.iter().scan(0, |total, (value, count)| {
+            *total += count;
+            Some((*value, *total))
+        })
+    }
+
+    /// The value at a share of all, 0 to 1, by HdrHistogram's rank: the exact one, rounded.
+    pub(super) fn at_share(&self, share: f64) -> u64 {
+        self.at_rank((share * self.count() as f64).round() as u64)
+    }
+
     /// The value at so many in a hundred, by wrk's rank: half above the exact one, rounded.
     pub(super) fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()
             .max(0.0) as u64;
-        let mut total = 0;
-        let reaches = |(_, count): &&(u64, u64)| {
-            total += count;
-            total >= rank
-        };
-        let found = self.values.iter().find(reaches);
-        found.map_or(self.max(), |(value, _)| *value)
+        self.at_rank(rank)
+    }
+
+    fn at_rank(&self, rank: u64) -> u64 {
+        let found = self.cumulated().find(|(_, total)| *total >= rank);
+        found.map_or(self.max(), |(value, _)| value)
     }
 }
 

@@ -54,7 +54,7 @@ impl Director for Posting {
 impl Script for Poster<'_> {
     fn next(&mut self, user: u32, _now: Nanos) -> Step {
         self.made += 1;
-        if self.made % 7 == 0 {
+        if self.made.is_multiple_of(7) {
             return Step::Rest(Nanos::from_micros(50));
         }
         let url = format!("/bytes/{}?user={user}", self.made % 40 + 1);

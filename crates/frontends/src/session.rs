@@ -72,6 +72,19 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
+    /// The same with the engine's words replaced by the tool's, each pair in its turn.
+    pub(crate) fn reworded(self, words: &[(&str, &str)]) -> Refusal {
+        let replaced = |text: String| {
+            words
+                .iter()
+                .fold(text, |text, (engine, own)| text.replace(engine, own))
+        };
+        match self {
+            Refusal::Wrong(text) => Refusal::Wrong(replaced(text)),
+            Refusal::Environment(text) => Refusal::Environment(replaced(text)),
+        }
+    }
+
     /// Says why, with the tool's name in front, on standard error.
     pub(crate) fn say(&self, tool: &str) -> Ending {
         let (text, ending) = match self {

@@ -1,1 +1,510 @@
 //! `prony hey` beside hey.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::beside::{Origin, Said, command, original, ours, through};
+use crate::recorder::{Asked, Recorder};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// The same arguments to both, hey's first.
+fn both(arguments: &[&str]) -> [Said; 2] {
+    let dir = folder();
+    [
+        original("hey", arguments, dir.path()).expect(0),
+        ours("hey", arguments, dir.path()).expect(0),
+    ]
+}
+
+/// Scripts such as people have around hey, each with what it must find in both outputs.
+#[test]
+fn scripts_read_the_same_from_both() {
+    let origin = Origin::start(&[]);
+    for (arguments, path, scripts) in [
+        (
+            &["-n", "60", "-c", "6"][..],
+            "/bytes/1000",
+            &[
+                ("grep -F '[200]' | cut -f2 | cut -d' ' -f1", "60"),
+                ("awk '/Total data:/ {print $3}'", "60000"),
+                ("awk '/Size\\/request:/ {print $2}'", "1000"),
+                ("grep -c ' in [0-9.]* secs$'", "7"),
+                ("awk -F'[][]' '/\\|/ {n += $2} END {print n}'", "60"),
+                ("sed -n '/^Details/,/^$/p' | grep -c ' secs, '", "5"),
+                (
+                    "sed -n '/^Response time histogram:/,/^$/p' | grep -c '|'",
+                    "11",
+                ),
+            ][..],
+        ),
+        (
+            &["-n", "12", "-c", "3"],
+            "/status/503",
+            &[("awk '/\\[503\\]/ {print $2}'", "12")],
+        ),
+        (
+            &["-n", "12", "-c", "3", "-disable-redirects"],
+            "/redirect/2",
+            &[("awk '/\\[302\\]/ {print $2}'", "12")],
+        ),
+        (
+            &["-n", "12", "-c", "3"],
+            "/redirect/9",
+            &[("awk '/\\[200\\]/ {print $2}'", "12")],
+        ),
+        (
+            &["-n", "6", "-c", "2"],
+            "/bytes/10",
+            // Every label, and how many figures follow it.
+            &[("grep -c '^  [A-Z][A-Za-z/ ]*:\t'", "7")],
+        ),
+    ] {
+        let url = origin.url(path);
+        let arguments: Vec<&str> = arguments.iter().copied().chain([&*url]).collect();
+        let [theirs, ours] = both(&arguments);
+        for (script, expected) in scripts {
+            assert_eq!(&through(script, &theirs.out), expected, "hey: {script}");
+            assert_eq!(&through(script, &ours.out), expected, "prony: {script}");
+        }
+    }
+}
+
+/// Everything but the figures, from `Summary:` on.
+fn shape(out: &str) -> String {
+    let summary = &out[out.find("\nSummary:").unwrap()..];
+    let mut shape = String::new();
+    for line in summary.lines() {
+        let line = line.trim_end_matches('■');
+        let figure = |c: char| c.is_ascii_digit() || c == '.';
+        let words = line.split(figure).filter(|word| !word.is_empty());
+        shape.push_str(&words.collect::<Vec<_>>().join("#"));
+        shape.push('\n');
+    }
+    shape
+}
+
+#[test]
+fn the_summary_has_the_same_lines_in_the_same_places() {
+    let origin = Origin::start(&[]);
+    // Of fewer than a hundred requests hey leaves percentiles out.
+    let [theirs, ours] = both(&["-n", "200", "-c", "4", &origin.url("/bytes/100")]);
+    assert_eq!(shape(&ours.out), shape(&theirs.out));
+}
+
+#[test]
+fn csv_has_the_same_columns_and_as_many_lines() {
+    let origin = Origin::start(&[]);
+    let [theirs, ours] = both(&[
+        "-n",
+        "40",
+        "-c",
+        "4",
+        "-o",
+        "csv",
+        &origin.url("/delay/1ms"),
+    ]);
+    for script in [
+        "head -1",
+        "wc -l",
+        "tail -n +2 | cut -d, -f7 | sort | uniq -c",
+        "awk -F, '{print NF}' | sort -u",
+        // The whole is no less than what it is made of, as far as four digits tell.
+        "awk -F, 'NR > 1 && $1 + 0.0005 < $2 + $4 + $5 + $6' | wc -l",
+        "tail -n +2 | grep -vcE '^([0-9]+\\.[0-9]{4},){6}200,[0-9]+\\.[0-9]{4}$' || true",
+    ] {
+        assert_eq!(
+            through(script, &ours.out),
+            through(script, &theirs.out),
+            "{script}"
+        );
+    }
+}
+
+#[test]
+fn a_number_that_the_workers_do_not_divide_is_kept_all_the_same() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let [theirs, ours] = both(&["-n", "103", "-c", "10", &url]);
+    let answers = "awk '/\\[200\\]/ {print $2}'";
+    assert_eq!(through(answers, &theirs.out), "100");
+    assert_eq!(through(answers, &ours.out), "103");
+}
+
+#[test]
+fn a_time_ends_it_and_waits_for_what_is_under_way() {
+    let origin = Origin::start(&[]);
+    // Each of four workers begins a request at 0, 300 and 600 ms, and none at 900 ms.
+    let [theirs, ours] = both(&["-z", "700ms", "-c", "4", &origin.url("/delay/300ms")]);
+    let answers = "awk '/\\[200\\]/ {print $2}'";
+    assert_eq!(through(answers, &theirs.out), "12");
+    assert_eq!(through(answers, &ours.out), "12");
+    assert!(!ours.out.contains("Error distribution"), "{}", ours.out);
+}
+
+#[test]
+fn a_rate_is_that_of_each_worker() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let [theirs, ours] = both(&["-z", "1s", "-c", "2", "-q", "10", &url]);
+    let rate = "awk '/Requests\\/sec:/ {print ($2 > 15 && $2 < 21)}'";
+    assert_eq!(through(rate, &theirs.out), "1");
+    assert_eq!(through(rate, &ours.out), "1");
+    let answers = "awk '/\\[200\\]/ {print $2}'";
+    assert_eq!(through(answers, &ours.out), "20");
+}
+
+/// What both send, in hey's order of things that matter: hey's first.
+fn sent(recorder: &Recorder, arguments: &[&str]) -> [Asked; 2] {
+    let mut all = vec!["-n", "1", "-c", "1"];
+    all.extend(arguments);
+    let dir = folder();
+    let both = [
+        original("hey", &all, dir.path()),
+        ours("hey", &all, dir.path()),
+    ];
+    for said in &both {
+        assert_eq!(said.status, 0, "{said:?}");
+    }
+    let asked = recorder.take();
+    let [mut theirs, mut ours] = <[Asked; 2]>::try_from(asked).unwrap();
+    theirs.headers.sort();
+    ours.headers.sort();
+    (theirs.connection, ours.connection) = (0, 0);
+    [theirs, ours]
+}
+
+#[test]
+fn requests_are_the_same_flag_by_flag() {
+    let recorder = Recorder::start();
+    let dir = folder();
+    let file = dir.path().join("body");
+    fs::write(&file, b"from a file\n\x00\xff").unwrap();
+    let file = file.to_str().unwrap();
+    for arguments in [
+        &[][..],
+        &["-m", "post", "-d", "a=b&c", "-T", "application/json"],
+        &["-m", "PUT", "-D", file],
+        &["-m", "POST"],
+        &["-m", "HEAD"],
+        &["-m", "OPTIONS"],
+        &["-H", "x-own: 1", "-H", "X-Own:2", "-H", "Content-Type: a/b"],
+        &["-A", "application/json"],
+        &["-host", "example.org"],
+        &["-disable-compression"],
+        &["-disable-keepalive"],
+        &["-H", "Accept-Encoding: br"],
+        &["-H", "Range: bytes=0-3"],
+        &["-H", "Host: nobody", "-H", "Content-Length: 77"],
+        &["-t", "0", "-cpus", "1"],
+    ] {
+        let url = recorder.url("/path?query=1");
+        let arguments: Vec<&str> = arguments.iter().copied().chain([&*url]).collect();
+        let [theirs, ours] = sent(&recorder, &arguments);
+        assert_eq!(ours, theirs, "{arguments:?}");
+    }
+}
+
+#[test]
+fn what_hey_fails_to_send_is_sent() {
+    let recorder = Recorder::start();
+    let dir = folder();
+    let send = |arguments: &[&str]| {
+        let url = recorder.url("/");
+        let all: Vec<&str> = ["-n", "1", "-c", "1"]
+            .iter()
+            .chain(arguments)
+            .copied()
+            .chain([&*url])
+            .collect();
+        ours("hey", &all, dir.path()).expect(0);
+        recorder.take().remove(0)
+    };
+    let asked = send(&["-a", "user:secret"]);
+    assert_eq!(
+        asked.header("authorization"),
+        Some("Basic dXNlcjpzZWNyZXQ=")
+    );
+    let asked = send(&["-H", "User-Agent: me"]);
+    assert_eq!(asked.header("user-agent"), Some("me hey/0.0.1"));
+    let asked = send(&["-U", "browser"]);
+    assert_eq!(asked.header("user-agent"), Some("browser hey/0.0.1"));
+}
+
+#[test]
+fn connections_are_kept_unless_told_otherwise() {
+    let recorder = Recorder::start();
+    let dir = folder();
+    let connections = |flags: &[&str]| {
+        let url = recorder.url("/");
+        let mut all = vec!["-n", "12", "-c", "3"];
+        all.extend(flags);
+        all.push(&url);
+        ours("hey", &all, dir.path()).expect(0);
+        let asked = recorder.take();
+        assert_eq!(asked.len(), 12);
+        let used: std::collections::BTreeSet<_> = asked.iter().map(|it| it.connection).collect();
+        used.len()
+    };
+    assert_eq!(connections(&[]), 3);
+    assert_eq!(connections(&["-disable-keepalive"]), 12);
+}
+
+#[test]
+fn http_2_is_spoken_where_it_is_wished_for_and_known() {
+    let origin = Origin::start(&["--tls"]);
+    let (url, echo) = (format!("https://{}/", origin.address), origin.url("/"));
+    let dir = folder();
+    let json = dir.path().join("timeline.json");
+    let timeline = json.to_str().unwrap();
+    for arguments in [
+        &["-h2", "-n", "130", "-c", "120", &url][..],
+        &["-n", "130", "-c", "20", &url],
+        &[
+            "-h2=false",
+            "-n",
+            "130",
+            "-c",
+            "20",
+            "-timeline",
+            timeline,
+            &url,
+        ],
+    ] {
+        let said = ours("hey", arguments, dir.path()).expect(0);
+        let answers = through("awk '/\\[200\\]/ {print $2}'", &said.out);
+        assert_eq!(answers, "130", "{arguments:?}: {said:?}");
+    }
+    assert!(json.is_file());
+    let said = ours("hey", &["-n", "2", "-c", "1", &echo], dir.path()).expect(1);
+    assert!(
+        said.out.contains("Error distribution:\n  [2]\tGet \""),
+        "{}",
+        said.out
+    );
+}
+
+#[test]
+fn failures_are_counted_by_gos_words_in_both() {
+    let origin = Origin::start(&[]);
+    let dir = folder();
+    let gone = Origin::start(&[]);
+    let refused = gone.url("/");
+    drop(gone);
+    for (url, flags, pattern, theirs_is_right) in [
+        (refused, "-t 5", "connection refused", true),
+        (origin.url("/fault/close"), "-t 5", "EOF", true),
+        (
+            origin.url("/delay/3s"),
+            "-t 1",
+            "Client.Timeout exceeded while awaiting headers",
+            true,
+        ),
+        (
+            origin.url("/redirect/10"),
+            "-t 5",
+            "stopped after 10 redirects",
+            true,
+        ),
+        (
+            origin.url("/fault/reset"),
+            "-t 5",
+            "connection reset by peer",
+            true,
+        ),
+        // hey takes half of a body for a whole one.
+        (
+            origin.url("/fault/truncate"),
+            "-t 5",
+            "unexpected EOF",
+            false,
+        ),
+    ] {
+        let arguments: Vec<&str> = ["-n", "4", "-c", "2"]
+            .into_iter()
+            .chain(flags.split(' '))
+            .chain([&*url])
+            .collect();
+        let script = format!(
+            "sed -n '/^Error distribution:/,$p' | grep '{pattern}' | \
+             awk -F'[][]' '{{n += $2}} END {{print n + 0}}'"
+        );
+        let theirs = original("hey", &arguments, dir.path()).expect(0);
+        let found = through(&script, &theirs.out);
+        assert_eq!(found, if theirs_is_right { "4" } else { "0" }, "{theirs:?}");
+        // No request succeeded.
+        let ours = ours("hey", &arguments, dir.path()).expect(1);
+        assert_eq!(through(&script, &ours.out), "4", "{ours:?}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told_in_the_same_words() {
+    let dir = folder();
+    for arguments in [
+        "-foo http://127.0.0.1:1/",
+        "-n",
+        "-n x http://127.0.0.1:1/",
+        "-h2=maybe http://127.0.0.1:1/",
+        "---n http://127.0.0.1:1/",
+        "-z 10 http://127.0.0.1:1/",
+        "-n 5 -c 10 http://127.0.0.1:1/",
+        "-c 0 -z 1s http://127.0.0.1:1/",
+        "-n 0 http://127.0.0.1:1/",
+        "-H X http://127.0.0.1:1/",
+        "-h X:1 http://127.0.0.1:1/",
+        "",
+        "-h",
+    ] {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        let theirs = original("hey", &words, dir.path());
+        let ours = ours("hey", &words, dir.path()).expect(2);
+        assert!(theirs.status > 0, "{theirs:?}");
+        let first = |said: &Said| said.err.lines().next().unwrap_or_default().to_owned();
+        assert_eq!(first(&ours), first(&theirs), "{arguments}");
+        assert!(
+            ours.err.contains("Usage: hey [options...] <url>"),
+            "{ours:?}"
+        );
+        assert_eq!(ours.out, "");
+    }
+    let help = ours("hey", &["-help"], dir.path()).expect(0);
+    assert!(help.err.starts_with("Usage: hey"), "{help:?}");
+}
+
+/// The flags that hey's own usage text names are known here, and in the usage text here.
+#[test]
+fn every_flag_of_heys_usage_is_there() {
+    let dir = folder();
+    let theirs = original("hey", &["-help"], dir.path());
+    let ours = ours("hey", &["-help"], dir.path());
+    let flags = "grep -oE '^  -[A-Za-z0-9-]+' | tr -d ' ' | sort -u";
+    let (theirs, ours) = (through(flags, &theirs.err), through(flags, &ours.err));
+    assert!(theirs.lines().count() > 15, "{theirs}");
+    for flag in theirs.lines() {
+        assert!(ours.lines().any(|own| own == flag), "{flag} in {ours}");
+    }
+}
+
+#[test]
+fn what_is_not_to_be_had_is_refused_by_name() {
+    let dir = folder();
+    for (arguments, expected) in [
+        ("-o json http://127.0.0.1:1/", "-o json: "),
+        (
+            "-x socks5://127.0.0.1:1 http://127.0.0.1:1/",
+            "-x socks5://127.0.0.1:1: ",
+        ),
+        (
+            "-D nothing-here http://127.0.0.1:1/",
+            "-D: open nothing-here: ",
+        ),
+        ("-progress maybe http://127.0.0.1:1/", "-progress maybe: "),
+        ("-m CONNECT http://127.0.0.1:1/", "CONNECT"),
+        ("http://93.184.216.34/", "PRONY_PUBLIC"),
+    ] {
+        let words: Vec<&str> = arguments.split_whitespace().collect();
+        let said = ours("hey", &words, dir.path()).expect(2);
+        assert!(said.err.contains(expected), "{arguments}: {said:?}");
+        assert_eq!(said.out, "");
+    }
+}
+
+/// Stamps the progress lines, as wrappers of the time of those lines do.
+const STAMP: &str = r#"awk -v clock="date +%s.%N" '
+    BEGIN { clock | getline begun; close(clock) }
+    /requests done/ { clock | getline now; close(clock); $0 = sprintf("%.4f %s", now - begun, $0) }
+    { print }
+'"#;
+
+/// Pairs of seconds and completions out of that, after a line that says how many there are to be.
+const PAIRS: &str = r#"awk '
+    BEGIN { printf "[%0.4f, %u],\n", 0, 0 }
+    /total requests/ { total = $2 }
+    /Total:/ { time = $2 }
+    /requests done/ && $2 ~ /^[0-9]+$/ { printf "[%0.4f, %u],\n", $1, $2 - before; before = $2 }
+    END { printf "[%0.4f, %u],\n", time, total - before }
+'"#;
+
+fn completions(pairs: &str) -> Vec<u64> {
+    let pair = |line: &str| {
+        let (_, count) = line.trim_matches(['[', ']', ',', ' ']).split_once(", ")?;
+        count.trim_end_matches([']', ',']).parse().ok()
+    };
+    pairs.lines().filter_map(pair).collect()
+}
+
+#[test]
+fn progress_lines_become_pairs() {
+    let origin = Origin::start(&[]);
+    let dir = folder();
+    // 40 requests, two at a time, 60 ms each: 1.2 s, so that two half seconds pass within it.
+    let url = origin.url("/delay/60ms");
+    let arguments = ["-n", "40", "-c", "2", "-timeline", "pairs.json", &*url];
+    let said = ours("hey", &arguments, dir.path()).expect(0);
+    let lines: Vec<&str> = said
+        .out
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let (last, counted) = lines.split_last().unwrap();
+    assert_eq!(*last, "All requests done.");
+    assert!(counted.len() >= 2, "{lines:?}");
+    for line in counted {
+        let (number, words) = line.split_once(' ').unwrap();
+        assert_eq!(words, "requests done.");
+        assert!((1..=40).contains(&number.parse::<u32>().unwrap()), "{line}");
+    }
+    let log = through(
+        &format!("(echo 'Performing 40 total requests'; cat) | {STAMP} | {PAIRS}"),
+        &said.out,
+    );
+    let stamped = completions(&log);
+    assert_eq!(stamped[0], 0, "{log}");
+    assert_eq!(stamped.iter().sum::<u64>(), 40, "{log}");
+    assert_eq!(stamped.len(), counted.len() + 2, "{log}");
+
+    let written = fs::read_to_string(dir.path().join("pairs.json")).unwrap();
+    let pairs: Vec<(f64, u64)> = serde_json::from_str(&written).unwrap();
+    assert_eq!(pairs[0], (0.0, 0));
+    assert_eq!(pairs.iter().map(|pair| pair.1).sum::<u64>(), 40);
+    assert!(pairs.len() >= 4, "{written}");
+
+    let quiet = ["-n", "2", "-c", "1", "-progress", "none", &*url];
+    let quiet = ours("hey", &quiet, dir.path()).expect(0);
+    assert!(quiet.out.starts_with("\nSummary:\n"), "{}", quiet.out);
+    let csv = ours(
+        "hey",
+        &["-n", "20", "-c", "2", "-o", "csv", &url],
+        dir.path(),
+    )
+    .expect(0);
+    assert!(csv.out.starts_with("response-time,"), "{}", csv.out);
+}
+
+#[test]
+fn an_interrupt_prints_what_was_done() {
+    let origin = Origin::start(&[]);
+    let dir = folder();
+    let url = origin.url("/delay/20ms");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+    let arguments = ["hey", "-z", "5m", "-c", "3", &url];
+    let mut child = command(program, &arguments, dir.path()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut text = String::new();
+    out.read_line(&mut text).unwrap();
+    assert!(text.ends_with(" requests done.\n"), "{text}");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    out.read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    let answers: u64 = through("awk '/\\[200\\]/ {print $2}'", &text)
+        .parse()
+        .unwrap();
+    assert!(answers > 3, "{text}");
+    assert!(!text.contains("All requests done."), "{text}");
+}

@@ -4,5 +4,6 @@
 mod ab;
 mod beside;
 mod hey;
+mod recorder;
 mod siege;
 mod wrk;

@@ -140,12 +140,11 @@ fn integer(typed: &str) -> Result<i64, &'static str> {
         _ if lower.len() > 1 && lower.starts_with('0') => (8, &lower[1..]),
         _ => (10, lower.as_str()),
     };
-    let is_spaced_well = !digits.ends_with('_')
-        && !digits.contains("__")
-        && !(radix == 10 && digits.starts_with('_'));
+    let is_spaced_ill =
+        digits.ends_with('_') || digits.contains("__") || (radix == 10 && digits.starts_with('_'));
     let digits = digits.replace('_', "");
     let are_digits = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
-    if !is_spaced_well || !are_digits {
+    if is_spaced_ill || !are_digits {
         return Err(PARSE_ERROR);
     }
     i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| "value out of range")

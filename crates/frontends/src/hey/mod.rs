@@ -18,7 +18,7 @@ use prony_record::Outcome;
 
 use self::arguments::{Arguments, Wrong};
 use self::failures::{Asked, failures};
-use self::options::Spread;
+use self::options::{Spread, WORDS};
 use self::print::{Results, timeline};
 use self::watch::{Noted, Watch};
 use crate::session::{self, Ending, Refusal, Session, Tick, complain, print, resolve};
@@ -34,7 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match Arguments::read(arguments) {
-        Ok(arguments) => load(&arguments, session).unwrap_or_else(|refusal| refusal.say(TOOL)),
+        Ok(arguments) => {
+            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(&WORDS).say(TOOL))
+        }
         Err(wrong) => refuse(&wrong),
     }
 }
@@ -90,6 +92,10 @@ fn files(arguments: &Arguments) -> Result<Option<(File, String)>, Refusal> {
 fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
     for note in &arguments.notes {
         complain(TOOL, note);
+    }
+    if let Some(proxy) = &arguments.proxy {
+        let text = format!("-x {proxy}: proxies can't be gone through yet");
+        return Err(Refusal::Wrong(text));
     }
     let timeline_file = files(arguments)?;
     let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;

@@ -11,12 +11,23 @@ use super::arguments::Arguments;
 /// A load that ends when its users leave has to end some time all the same: in a thousand years.
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
-/// Go's client follows so many redirects.
-#[allow(dead_code)]
-const REDIRECTS: u64 = 10;
+/// Go's client follows so many redirects: it makes ten requests, and fails where that wasn't enough.
+const REDIRECTS: u64 = 9;
 
 /// Streams that servers grant a connection at the least (RFC 9113 §6.5.2 advises that many).
 const STREAMS: u64 = 100;
+
+/// The engine's words for hey's flags, in what it refuses.
+pub(super) const WORDS: [(&str, &str); 8] = [
+    ("--connections", "-c"),
+    ("--threads", "-cpus"),
+    ("--header", "-H"),
+    ("--method", "-m"),
+    ("--body-file", "-D"),
+    ("--proxy", "-x"),
+    ("--sni", "-host"),
+    ("say so with --public", "set PRONY_PUBLIC=1"),
+];
 
 /// How requests at once are spread: over connections, and on each of them over streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,30 +77,33 @@ impl Arguments {
 
     /// The load in the engine's terms.
     pub(super) fn options(&self, spread: Spread) -> LoadOptions {
-        let mut options = LoadOptions::default();
-        options.connections = spread.connections;
-        options.streams = spread.streams;
-        options.rate = self.total_rate();
-        (options.requests, options.duration) = self.end();
-        options.threads = self.cores.map(|cores| cores.min(spread.connections));
-        options.method = self.method.clone();
-        options.header = self.header_lines();
-        match &self.body_file {
-            Some(file) => options.body_file = Some(file.clone()),
-            None => options.body = self.body.clone(),
+        let (requests, duration) = self.end();
+        LoadOptions {
+            connections: spread.connections,
+            streams: spread.streams,
+            rate: self.total_rate(),
+            requests,
+            duration,
+            threads: self.cores.map(|cores| cores.min(spread.connections)),
+            method: self.method.clone(),
+            header: self.header_lines(),
+            body: self.body.clone().filter(|_| self.body_file.is_none()),
+            body_file: self.body_file.clone(),
+            http: match self.h2 && self.is_tls() {
+                true => None,
+                false => Some(HttpFlag::Http11),
+            },
+            no_keepalive: !self.keepalive,
+            follow: if self.redirects { REDIRECTS } else { 0 },
+            fails_beyond_follow: self.redirects,
+            timeout: self.timeout.unwrap_or_default(),
+            // hey's time-out is that of the whole request.
+            connect_timeout: self.timeout.unwrap_or(NEVER),
+            expect_status: StatusSet::all(),
+            insecure: true,
+            sni: self.host_name().filter(|_| self.is_tls()),
+            ..LoadOptions::default()
         }
-        options.http = match self.h2 && self.is_tls() {
-            true => None,
-            false => Some(HttpFlag::Http11),
-        };
-        options.no_keepalive = !self.keepalive;
-        options.timeout = self.timeout.unwrap_or_default();
-        // hey's time-out is that of the whole request.
-        options.connect_timeout = self.timeout.unwrap_or(NEVER);
-        options.expect_status = StatusSet::all();
-        options.insecure = true;
-        options.sni = self.host_name().filter(|_| self.is_tls());
-        options
     }
 
     /// By number, or by time: then an open loop's schedule holds what is due within it, and a closed
@@ -107,11 +121,14 @@ impl Arguments {
 
     fn header_lines(&self) -> Vec<String> {
         let host = self.host.as_ref().map(|host| ("Host", host.as_str()));
+        // The engine's own Accept is not sent where it is given as nothing.
+        let no_accept = (!self.headers.contains_key("Accept")).then_some(("Accept", ""));
         let others = self
             .headers
             .iter()
             .map(|(name, value)| (name.as_str(), value.as_str()));
         host.into_iter()
+            .chain(no_accept)
             .chain(others)
             .map(|(name, value)| format!("{name}: {value}"))
             .collect()

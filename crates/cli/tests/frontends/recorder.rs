@@ -1,0 +1,143 @@
+//! A server that keeps what it was sent.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// One request as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// The number of the connection that it came on, from 0.
+    pub(crate) connection: usize,
+    /// The address that it came from.
+    pub(crate) from: IpAddr,
+    /// The first line.
+    pub(crate) line: String,
+    /// Header lines as they were written.
+    pub(crate) headers: Vec<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Asked {
+    /// The value of a header, by its name in any case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find_map(|line| {
+            let (own, value) = line.split_once(':')?;
+            own.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+/// Answers every request with `hello` and keeps it; stopped when this is dropped.
+pub(crate) struct Recorder {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    is_over: Arc<AtomicBool>,
+    listening: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Starts it on a free port of the loopback.
+    pub(crate) fn start() -> Recorder {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (kept, over) = (asked.clone(), is_over.clone());
+        let listening = thread::spawn(move || {
+            for (number, stream) in listener.incoming().enumerate() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (stream, kept) = (stream.unwrap(), kept.clone());
+                // It ends with its client.
+                thread::spawn(move || serve(&stream, number, &kept));
+            }
+        });
+        Recorder {
+            address,
+            asked,
+            is_over,
+            listening: Some(listening),
+        }
+    }
+
+    /// `127.0.0.1:PORT`
+    pub(crate) fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// An URL of it.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// What came since the last time, and forgets it.
+    pub(crate) fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut *self.asked.lock().unwrap())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // Wakes the listener, which then ends.
+        let _ = TcpStream::connect(self.address);
+        if let Some(listening) = self.listening.take() {
+            let _ = listening.join();
+        }
+    }
+}
+
+fn serve(stream: &TcpStream, connection: usize, kept: &Mutex<Vec<Asked>>) {
+    let mut reader = BufReader::new(stream);
+    while let Some(asked) = read(&mut reader, connection) {
+        // HTTP/1.0 closes unless told otherwise.
+        let told = asked.header("connection").map(str::to_ascii_lowercase);
+        let stays = told.as_deref() == Some("keep-alive");
+        let closes = told.as_deref() == Some("close") || (asked.line.ends_with("/1.0") && !stays);
+        let is_head = asked.line.starts_with("HEAD ");
+        kept.lock().unwrap().push(asked);
+        let body = if is_head { "" } else { "hello" };
+        let connection = match (closes, stays) {
+            (true, _) => "Connection: close\r\n",
+            (false, true) => "Connection: Keep-Alive\r\n",
+            (false, false) => "",
+        };
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n{connection}\r\n{body}");
+        if reader.get_mut().write_all(answer.as_bytes()).is_err() || closes {
+            return;
+        }
+    }
+}
+
+fn read(reader: &mut BufReader<&TcpStream>, connection: usize) -> Option<Asked> {
+    let mut line = || {
+        let mut line = String::new();
+        let read = reader.read_line(&mut line).ok()?;
+        (read > 0).then(|| line.trim_end().to_owned())
+    };
+    let first = line()?;
+    let mut headers = Vec::new();
+    loop {
+        match line()? {
+            empty if empty.is_empty() => break,
+            header => headers.push(header),
+        }
+    }
+    let mut asked = Asked {
+        connection,
+        from: reader.get_ref().peer_addr().ok()?.ip(),
+        line: first,
+        headers,
+        body: Vec::new(),
+    };
+    let length = asked
+        .header("content-length")
+        .map_or(0, |n| n.parse().unwrap());
+    asked.body = vec![0; length];
+    reader.read_exact(&mut asked.body).ok()?;
+    Some(asked)
+}

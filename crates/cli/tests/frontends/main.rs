@@ -6,4 +6,5 @@ mod beside;
 mod hey;
 mod recorder;
 mod siege;
+mod site;
 mod wrk;

@@ -1,1 +1,515 @@
-//! `prony siege` beside siege.
+//! `prony siege` beside siege. Both get a configuration file of the test's own, and a home without
+//! any.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::beside::{Origin, Said, command, original, ours, through};
+use crate::site::Site;
+
+/// A folder with the configuration `rc` in it. The empty folder keeps the original from making one of
+/// its own and telling so.
+fn folder(more: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join(".siege")).unwrap();
+    let rc = format!(
+        "verbose = true\ncolor = off\nprotocol = HTTP/1.1\nchunked = true\nparser = true\n\
+         accept-encoding = gzip, deflate\n{more}\n"
+    );
+    fs::write(folder.path().join("rc"), rc).unwrap();
+    folder
+}
+
+/// The same words to both, the original first.
+fn both(words: &[&str], dir: &Path) -> [Said; 2] {
+    let all: Vec<&str> = ["-R", "rc", "-b"].iter().chain(words).copied().collect();
+    [original("siege", &all, dir), ours("siege", &all, dir)]
+}
+
+/// Transactions, successes and failures, as scripts cut them out.
+fn counts(said: &Said) -> [String; 3] {
+    [
+        "^Transactions:",
+        "^Successful transactions:",
+        "^Failed transactions:",
+    ]
+    .map(|label| {
+        through(
+            &format!("grep '{label}' | cut -d: -f2 | awk '{{print $1}}'"),
+            &said.err,
+        )
+    })
+}
+
+/// The verbose lines without their times.
+fn lines(said: &Said) -> Vec<String> {
+    through("sed -E 's/ +[0-9]+\\.[0-9]+ secs/ T/'", &said.out)
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Requests without what differs by design.
+fn asked(site: &Site) -> Vec<String> {
+    let without = |text: &String| -> String {
+        text.split_inclusive('\n')
+            .filter(|line| !line.starts_with("User-Agent: Mozilla"))
+            .collect()
+    };
+    site.take().iter().map(without).collect()
+}
+
+/// Scripts such as stand around siege, over a run of 3 users and 4 requests each; and what each must
+/// find.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("awk '/^Transactions:/ {print $2}'", "12"),
+    ("awk '/^Transactions:/ {print $3}'", "hits"),
+    ("grep Availability | awk '{print $2 $3}'", "100.00%"),
+    ("sed -n 's/^Successful transactions: *//p'", "12"),
+    ("grep '^Failed' | awk '{print $NF}'", "0"),
+    (
+        "awk '/^Elapsed time:/ {print $4, $3 ~ /^[0-9.]+$/}'",
+        "secs 1",
+    ),
+    ("grep 'Transaction rate' | awk '{print $NF}'", "trans/sec"),
+    ("grep 'Throughput' | awk '{print $3}'", "MB/sec"),
+    (
+        "awk -F: '/transaction/ {print $1}' | xargs",
+        "Successful transactions Failed transactions Longest transaction Shortest transaction",
+    ),
+    ("grep '^\\*\\* Preparing' | cut -d' ' -f3", "3"),
+    ("grep -c 'The server is now under siege...'", "1"),
+    ("grep '^\\*\\* SIEGE' | awk '{print $3}'", "4.0.7"),
+    // The column where the numbers end.
+    (
+        "grep '^Availability' | expand | cut -c24-36",
+        "      100.00 ",
+    ),
+    (
+        "grep '^Shortest' | expand | cut -c1-24",
+        "Shortest transaction:",
+    ),
+    ("tail -2 | head -1 | cut -d: -f1", "Shortest transaction"),
+];
+
+#[test]
+fn scripts_find_the_same_in_both_reports() {
+    let origin = Origin::start(&[]);
+    let dir = folder("");
+    let said = both(&["-c3", "-r", "4", &origin.url("/")], dir.path());
+    for said in said {
+        let said = said.expect(0);
+        for (script, found) in SCRIPTS {
+            assert_eq!(
+                through(script, &said.err),
+                found.trim(),
+                "{script}\n{}",
+                said.err
+            );
+        }
+        assert_eq!(
+            lines(&said),
+            vec!["HTTP/1.1 200 T:      13 bytes ==> GET  /"; 12]
+        );
+    }
+}
+
+#[test]
+fn json_has_the_same_keys_and_counts() {
+    let origin = Origin::start(&[]);
+    let dir = folder("");
+    let [theirs, own] = both(
+        &["-j", "-c2", "--reps=3", &origin.url("/bytes/1048576")],
+        dir.path(),
+    )
+    .map(|said| serde_json::from_str::<serde_json::Value>(&said.expect(0).out).unwrap());
+    let keys = |value: &serde_json::Value| {
+        value
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(keys(&own), keys(&theirs));
+    for key in [
+        "transactions",
+        "availability",
+        "data_transferred",
+        "successful_transactions",
+        "failed_transactions",
+    ] {
+        assert_eq!(own[key], theirs[key], "{key}");
+    }
+    assert_eq!(own["data_transferred"], 6.0);
+}
+
+#[test]
+fn quiet_says_nothing_at_all() {
+    let origin = Origin::start(&[]);
+    let dir = folder("");
+    for said in both(&["-q", "-c1", "-r1", &origin.url("/")], dir.path()) {
+        assert_eq!(
+            (said.status, said.out.as_str(), said.err.as_str()),
+            (0, "", "")
+        );
+    }
+}
+
+#[test]
+fn pages_redirects_and_statuses_count_the_same() {
+    let site = Site::open();
+    let dir = folder("");
+    for path in [
+        "/page",
+        "/meta",
+        "/to/301",
+        "/to/302",
+        "/to/303",
+        "/to/307",
+        "/status/204",
+        "/status/404",
+        "/status/500",
+        "/status/408",
+        "/status/503",
+    ] {
+        let [theirs, own] = both(&["-c1", "-r2", &site.url(path)], dir.path());
+        assert_eq!(lines(&own), lines(&theirs), "{path}");
+        assert_eq!(counts(&own), counts(&theirs), "{path}");
+    }
+    let [_, own] = both(&["-c1", "-r2", &site.url("/page")], dir.path());
+    assert_eq!(counts(&own), ["10", "10", "0"]);
+    for flag in ["--no-parser", "--no-follow"] {
+        for path in ["/page", "/to/301"] {
+            let [theirs, own] = both(&["-c1", "-r2", flag, &site.url(path)], dir.path());
+            assert_eq!(lines(&own), lines(&theirs), "{flag} {path}");
+        }
+    }
+}
+
+#[test]
+fn requests_are_the_same_to_the_byte() {
+    let site = Site::open();
+    let dir = folder("");
+    fs::write(dir.path().join("form.txt"), "k=v&file=1\n").unwrap();
+    fs::write(dir.path().join("raw.json"), "{\"a\":1}\n").unwrap();
+    let root = site.url("");
+    let bare = root.trim_start_matches("http://");
+    let urls = format!(
+        "# a list\n\nHOST={bare}\nhttp://$(HOST)/one\nhttp://${{HOST}}/two?a=b;c=d\n{bare}/three\n{bare}\n\
+         {root}/sp ace?q=a b\n{root}/part#x\n{root}/post POST a=b&c=d e\n\
+         {root}/form POST <form.txt\n{root}/raw POST < raw.json\n{root}/put PUT x=1\n\
+         {root}/patch PATCH x=1\n{root}/delete DELETE\n{root}/options OPTIONS\n{root}/to/307 POST again=1\n"
+    );
+    fs::write(dir.path().join("urls.txt"), urls).unwrap();
+    let words = [
+        "-R", "rc", "-b", "-c1", "-r", "once", "-f", "urls.txt", "-H", "X-A: b", "-T", "a/b",
+    ];
+    original("siege", &words, dir.path());
+    let theirs = asked(&site);
+    ours("siege", &words, dir.path()).expect(0);
+    assert_eq!(asked(&site), theirs);
+    assert_eq!(theirs.len(), 15, "{theirs:#?}");
+}
+
+#[test]
+fn the_list_is_gone_through_by_each_user_or_at_random() {
+    let site = Site::open();
+    let dir = folder("");
+    let urls: String = (0..4).map(|n| site.url(&format!("/{n}\n"))).collect();
+    fs::write(dir.path().join("urls.txt"), urls).unwrap();
+    for (words, requests) in [
+        (&["-c2", "-r", "once"][..], 8),
+        (&["-c2", "-r3"], 6),
+        (&["-c1", "-r9"], 9),
+    ] {
+        let words = [words, &["-f", "urls.txt"]].concat();
+        let [theirs, own] = both(&words, dir.path()).map(|said| {
+            let mut lines = lines(&said);
+            lines.sort();
+            lines
+        });
+        assert_eq!(own, theirs, "{words:?}");
+        assert_eq!(own.len(), requests, "{words:?}");
+    }
+    let random = both(&["-c3", "-r20", "-i", "-f", "urls.txt"], dir.path());
+    for said in random {
+        assert_eq!(counts(&said), ["60", "60", "0"]);
+    }
+}
+
+#[test]
+fn cookies_go_back_where_they_belong() {
+    let site = Site::open();
+    let dir = folder("");
+    ours(
+        "siege",
+        &["-R", "rc", "-b", "-c1", "-r2", &site.url("/cookie")],
+        dir.path(),
+    )
+    .expect(0);
+    let asked = site.take();
+    assert!(!asked[0].contains("Cookie:"), "{asked:?}");
+    assert!(asked[1].contains("\r\nCookie: seen=yes\r\n"), "{asked:?}");
+    let dir = folder("cookies = false");
+    ours(
+        "siege",
+        &["-R", "rc", "-b", "-c1", "-r2", &site.url("/cookie")],
+        dir.path(),
+    )
+    .expect(0);
+    assert!(site.take().iter().all(|asked| !asked.contains("Cookie:")));
+}
+
+#[test]
+fn logins_are_answered_as_the_original_does() {
+    let site = Site::open();
+    let dir = folder("login = me:secret:R");
+    let [theirs, own] = both(&["-c1", "-r2", &site.url("/basic")], dir.path());
+    assert_eq!(
+        (lines(&own), counts(&own)),
+        (lines(&theirs), counts(&theirs))
+    );
+    let asked = asked(&site);
+    assert_eq!(asked[..3], asked[3..]);
+    let [theirs, own] = both(&["-c1", "-r2", &site.url("/digest")], dir.path());
+    assert_eq!(
+        (lines(&own), counts(&own)),
+        (lines(&theirs), counts(&theirs))
+    );
+}
+
+#[test]
+fn get_and_print_show_the_same() {
+    let site = Site::open();
+    let dir = folder("gmethod = HEAD");
+    let post = format!("{} POST a=b", site.url("/x"));
+    for words in [
+        &["-g", &site.url("/to/301")][..],
+        &["-g", &post],
+        &["-p", &site.url("/x")],
+        &["-p", &post],
+        &["-q", "-p", &site.url("/x")],
+        &["-q", "-g", &site.url("/x")],
+    ] {
+        let [theirs, own] = both(words, dir.path())
+            .map(|said| through("sed 's/^User-Agent: .*/User-Agent/'", &said.expect(0).out));
+        assert_eq!(own, theirs, "{words:?}");
+    }
+}
+
+#[test]
+fn the_log_has_the_same_columns() {
+    let origin = Origin::start(&[]);
+    let dir = folder("show-logfile = true");
+    let url = origin.url("/");
+    let mut logs = Vec::new();
+    for (name, file) in [("theirs", "a.log"), ("own", "b.log")] {
+        let log = format!("-l{}", dir.path().join(file).display());
+        let words = ["-R", "rc", "-b", "-c2", "-r2", "-m", "a mark", &log, &url];
+        let said = match name {
+            "theirs" => original("siege", &words, dir.path()),
+            _ => ours("siege", &words, dir.path()),
+        };
+        assert!(said.out.contains("LOG FILE: "), "{said:?}");
+        logs.push(fs::read_to_string(dir.path().join(file)).unwrap());
+    }
+    for script in [
+        "head -2",
+        "tail -1 | awk -F, '{print NF, $2, $9, $10}'",
+        // Every column has its width, whatever stands in it.
+        "tail -1 | awk -F, '{for (n = 1; n <= NF; n++) print length($n)}' | xargs",
+    ] {
+        assert_eq!(
+            through(script, &logs[1]),
+            through(script, &logs[0]),
+            "{script}"
+        );
+    }
+}
+
+#[test]
+fn a_time_ends_both() {
+    let origin = Origin::start(&[]);
+    let dir = folder("verbose = false");
+    for said in both(&["-c2", "-t1S", &origin.url("/")], dir.path()) {
+        let said = said.expect(0);
+        assert!(
+            said.err
+                .contains("\nLifting the server siege...\nTransactions:"),
+            "{said:?}"
+        );
+        let [transactions, successful, failed] = counts(&said);
+        assert!(transactions.parse::<u64>().unwrap() > 0);
+        // The original cuts requests off between two of its counts.
+        let apart = transactions.parse::<i64>().unwrap() - successful.parse::<i64>().unwrap();
+        assert!(apart.abs() <= 2, "{said:?}");
+        assert_eq!(failed, "0");
+    }
+}
+
+#[test]
+fn chunked_answers_come_whole() {
+    // The original hangs on them.
+    let origin = Origin::start(&[]);
+    let dir = folder("connection = keep-alive");
+    let said = ours(
+        "siege",
+        &["-R", "rc", "-b", "-c2", "-r5", &origin.url("/chunked/5000")],
+        dir.path(),
+    );
+    let said = said.expect(0);
+    assert_eq!(counts(&said), ["10", "10", "0"]);
+    assert_eq!(
+        lines(&said),
+        vec!["HTTP/1.1 200 T:    5000 bytes ==> GET  /chunked/5000"; 10]
+    );
+}
+
+#[test]
+fn failures_are_said_counted_and_end_it() {
+    let dir = folder("failures = 3");
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", refused.local_addr().unwrap());
+    drop(refused);
+    let [theirs, own] = both(&["-c1", "-r9", &url], dir.path());
+    assert_eq!(counts(&own), counts(&theirs));
+    assert_eq!(counts(&own), ["0", "0", "3"]);
+    for said in [&theirs, &own] {
+        assert!(said.err.contains("socket: unable to connect"), "{said:?}");
+        assert!(
+            said.err
+                .contains("siege aborted due to excessive socket failure"),
+            "{said:?}"
+        );
+    }
+    // The original says success even so.
+    assert_eq!((theirs.status, own.status), (0, 1));
+}
+
+#[test]
+fn ctrl_c_prints_the_report() {
+    let origin = Origin::start(&[]);
+    let dir = folder("");
+    let program = env!("CARGO_BIN_EXE_prony").into();
+    let url = origin.url("/");
+    let mut siege = command(
+        program,
+        &["siege", "-R", "rc", "-c1", "-d0.1", &url],
+        dir.path(),
+    );
+    let siege = siege.spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    let id = siege.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let said = Said::from(siege.wait_with_output().unwrap()).expect(130);
+    assert!(
+        said.err
+            .contains("\nLifting the server siege...\nTransactions:"),
+        "{said:?}"
+    );
+    let [transactions, successful, _] = counts(&said);
+    assert_eq!(transactions, successful);
+    assert_eq!(lines(&said).len().to_string(), transactions);
+}
+
+#[test]
+fn the_configuration_is_read_and_none_is_made() {
+    let origin = Origin::start(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let url = origin.url("/");
+    fs::create_dir(dir.path().join(".siege")).unwrap();
+    fs::write(
+        dir.path().join(".siege/siege.conf"),
+        "concurrent = 2\nreps = 3\nverbose = true\nconnection = keep-alive\ncache = true\nurl = $(PRONY_HOST)/\n\
+         protocol = HTTP/1.1\n",
+    )
+    .unwrap();
+    let program = dir.path().join("siege");
+    symlink(env!("CARGO_BIN_EXE_prony"), &program).unwrap();
+    let said = command(program, &["-b"], dir.path())
+        .env("PRONY_HOST", url.trim_end_matches('/'))
+        .output();
+    let said = Said::from(said.unwrap()).expect(0);
+    assert_eq!(counts(&said), ["6", "6", "0"]);
+    assert!(
+        said.err.contains("siege.conf:5: cache: nothing is kept"),
+        "{said:?}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    ours("siege", &["-q", "-b", "-c1", "-r1", &url], dir.path()).expect(0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn the_configuration_is_shown_in_the_same_rows() {
+    let dir = folder("");
+    let words = [
+        "-R",
+        "rc",
+        "-C",
+        "-c7",
+        "-t90",
+        "-d2.5",
+        "-i",
+        "http://a.test/",
+    ];
+    let [theirs, own] = [
+        original("siege", &words, dir.path()),
+        ours("siege", &words, dir.path()),
+    ]
+    .map(|said| said.expect(0).out);
+    let labels = "tail -n +4 | cut -c1-32";
+    assert_eq!(through(labels, &own), through(labels, &theirs));
+    for label in [
+        "concurrent users",
+        "time to run",
+        "delay",
+        "internet",
+        "named URL",
+        "protocol",
+    ] {
+        let row = format!("grep '^{label}'");
+        assert_eq!(through(&row, &own), through(&row, &theirs));
+    }
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_by_name() {
+    let dir = folder("");
+    for (words, told) in [
+        (&["--bogus"][..], "siege: unrecognized option '--bogus'"),
+        (&["--co", "1"], "siege: option '--co' is ambiguous"),
+        (&["-D"], "siege: -D/--debug: "),
+        (&["-R", "none"], "siege: could not open none: "),
+        (
+            &["-R", "rc", "-f", "none"],
+            "siege: unable to open file: none: ",
+        ),
+        (
+            &["-R", "rc", "ftp://127.0.0.1/"],
+            "siege: ftp://127.0.0.1/: FTP is not spoken here",
+        ),
+        (
+            &["-R", "rc", "-H", "x", "127.0.0.1"],
+            "siege: no ':' in http-header",
+        ),
+        (&["-R", "rc", "http://192.0.2.1/"], "set PRONY_PUBLIC=1"),
+    ] {
+        let said = ours("siege", words, dir.path()).expect(2);
+        assert!(said.err.contains(told), "{words:?}: {}", said.err);
+    }
+    let said = ours("siege", &["-R", "rc", "-g"], dir.path()).expect(2);
+    assert_eq!(said.out, "ERROR: -g/--get requires a commandline URL\n");
+}

@@ -1,6 +1,5 @@
 //! What siege is given to request: a line of a file of URLs, or the URL of the command line.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -155,14 +154,6 @@ pub(super) enum UrlFileError {
     Line(String),
 }
 
-impl fmt::Display for UrlFileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            UrlFileError::Unreadable(text) | UrlFileError::Line(text) => f.write_str(text),
-        }
-    }
-}
-
 impl UrlFile {
     /// Reads the file at `path`.
     ///
@@ -226,6 +217,13 @@ mod tests {
 
     fn parsed(text: &str) -> UrlFile {
         UrlFile::parse(text, "urls.txt", true).unwrap()
+    }
+
+    fn error(text: &str) -> String {
+        match UrlFile::parse(text, "u", true).unwrap_err() {
+            UrlFileError::Line(text) => text,
+            other => panic!("{other:?}"),
+        }
     }
 
     fn shown(file: &UrlFile) -> Vec<String> {
@@ -297,18 +295,13 @@ mod tests {
         ] {
             assert_eq!(&*Wanted::parse(&line, true).unwrap().body, body, "{line}");
         }
-        let error = UrlFile::parse("\na.test POST </no/such", "urls.txt", true).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .starts_with("urls.txt:2: unable to open file: /no/such: "),
-            "{error}"
-        );
+        let error = error("\na.test POST </no/such");
+        let begins = "u:2: unable to open file: /no/such: ";
+        assert!(error.starts_with(begins), "{error}");
     }
 
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
-        let error = |text| UrlFile::parse(text, "u", true).unwrap_err().to_string();
         assert_eq!(
             error("a.test\nftp://b/"),
             "u:2: ftp://b/: FTP is not spoken here, only HTTP"

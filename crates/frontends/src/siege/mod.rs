@@ -28,7 +28,7 @@ use std::time::Duration;
 use prony_load::{HttpFlag, LoadOptions, LoadSpec};
 
 use self::arguments::{Arguments, Flag};
-use self::listed::{Method, UrlFile, Wanted};
+use self::listed::{Method, UrlFile, UrlFileError, Wanted};
 use self::rc::Rc;
 use self::report::Report;
 use self::request::Form;
@@ -47,6 +47,29 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
         Ok(Prepared::Said) => Ending::Done,
         Ok(Prepared::Course(course)) => besiege(&course, session),
         Err(refusal) => refusal.say("siege"),
+    }
+}
+
+/// The engine's words for siege's flags and keys, in what it refuses.
+const WORDS: [(&str, &str); 6] = [
+    ("--connections", "-c"),
+    ("--ciphers", "ssl-ciphers"),
+    ("--cert", "ssl-cert"),
+    ("--key", "ssl-key"),
+    ("say so with --public", "set PRONY_PUBLIC=1"),
+    ("check it, or give one with --resolve", "check it"),
+];
+
+fn worded(text: String) -> String {
+    WORDS
+        .iter()
+        .fold(text, |text, (engine, own)| text.replace(engine, own))
+}
+
+fn in_sieges_words(refusal: Refusal) -> Refusal {
+    match refusal {
+        Refusal::Wrong(text) => Refusal::Wrong(worded(text)),
+        Refusal::Environment(text) => Refusal::Environment(worded(text)),
     }
 }
 
@@ -119,9 +142,8 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
             ));
         }
         None => {
-            let file = UrlFile::read(&settings.file, settings.escape).map_err(|error| {
-                Refusal::Wrong(format!("{error}; siege --help shows how to name an URL"))
-            })?;
+            let file = UrlFile::read(&settings.file, settings.escape)
+                .map_err(|error| Refusal::Wrong(in_words(&error)))?;
             for remark in &file.remarks {
                 complain("siege", remark);
             }
@@ -146,6 +168,15 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
         logins,
         settings,
     })
+}
+
+fn in_words(error: &UrlFileError) -> String {
+    match error {
+        UrlFileError::Unreadable(text) => {
+            format!("{text}; name an URL or a file of them: siege --help shows how")
+        }
+        UrlFileError::Line(text) => text.clone(),
+    }
 }
 
 /// The load whose users' requests a script makes.
@@ -189,7 +220,7 @@ fn besiege(course: &Course, session: &Session) -> Ending {
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return refusal.say("siege"),
+        Err(refusal) => return in_sieges_words(refusal).say("siege"),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
@@ -207,7 +238,7 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(refusal) => return refusal.say("siege"),
+        Err(refusal) => return in_sieges_words(refusal).say("siege"),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
@@ -230,7 +261,7 @@ fn check(course: &Course, form: &Form, spec: &LoadSpec) -> Result<(), Refusal> {
         let url = wanted.url.text();
         writer
             .raw_to(&url, wanted.method.name(), bytes)
-            .map_err(|error| Refusal::Wrong(format!("{url}: {error}")))?;
+            .map_err(|error| Refusal::Wrong(worded(format!("{url}: {error}"))))?;
     }
     Ok(())
 }
@@ -242,8 +273,9 @@ fn tell(settings: &Settings, report: &Report) {
         print(&report.json());
     } else if !settings.quiet {
         if is_given_up {
-            eprint!(
-                "\nsiege aborted due to excessive socket failure; you\n\
+            let begin = if settings.verbose { "" } else { "\n" };
+            eprintln!(
+                "{begin}siege aborted due to excessive socket failure; you\n\
                  can change the failure threshold, failures, in the configuration file"
             );
         }

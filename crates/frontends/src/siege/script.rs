@@ -178,7 +178,7 @@ impl Siege<'_> {
         let bytes = self.form.write(wanted, authorization, cookie);
         self.writer
             .raw_to(&wanted.url.text(), wanted.method.name(), bytes)
-            .map_err(|error| error.to_string())
+            .map_err(|error| super::worded(error.to_string()))
     }
 
     /// How lines name what was requested: GET by its path, others by the whole URL.
@@ -225,7 +225,11 @@ impl Script for Worker<'_> {
             match self.written(user, &ask) {
                 Ok(request) => {
                     if siege.shows_requests() {
-                        siege.say(Line::Plain([request.bytes(), b"\n"].concat()));
+                        let end: &[u8] = match ask.wanted.method.has_body() {
+                            true => b"\n\n",
+                            false => b"\n",
+                        };
+                        siege.say(Line::Plain([request.bytes(), end].concat()));
                     }
                     self.seat(user).current = Some(Current {
                         ask,

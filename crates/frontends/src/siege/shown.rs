@@ -68,7 +68,6 @@ pub(super) fn configuration(rc: &Rc) -> String {
         let shown: Vec<String> = logins.iter().map(login).collect();
         text.push_str(&format!("{label:<32}{}\n", shown.join(", ")));
     }
-    text.push('\n');
     text
 }
 

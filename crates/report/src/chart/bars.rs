@@ -111,8 +111,7 @@ fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 
             (top + 24.0, 18.0)
         } else {
             let y = top + row / 2.0;
-            let fitted = name.fit(&bar.name, left - 14.0);
-            canvas.text((0.0, y), &fitted, style);
+            canvas.name((0.0, y), &bar.name, left - 14.0, style);
             canvas.text((right + 14.0, y), note, Text::AXIS);
             (top + 6.0, 22.0)
         };

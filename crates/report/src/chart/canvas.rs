@@ -124,6 +124,21 @@ impl Canvas {
         self.shapes.push(Shape::Text { at, text, style });
     }
 
+    /// A name in `width` pixels: on two smaller lines where one has no room, and shortened where
+    /// those have none.
+    pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: Text) {
+        let Some((first, second)) = halves(name, style, width) else {
+            self.text(at, &style.fit(name, width), style);
+            return;
+        };
+        let small = Text {
+            size: style.size * 0.86,
+            ..style
+        };
+        self.text((at.0, at.1 - 6.0), &small.fit(first, width), small);
+        self.text((at.0, at.1 + 6.5), &small.fit(second, width), small);
+    }
+
     /// A straight line.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Color, width: f64) {
         self.path(&[from, to], color, width, 1.0);
@@ -158,6 +173,20 @@ impl Canvas {
             opacity,
         });
     }
+}
+
+/// A name that has no room on one line, parted where both parts are shortest; none where it has, or
+/// where nothing parts it.
+fn halves(name: &str, style: Text, width: f64) -> Option<(&str, &str)> {
+    if style.width_of(name) <= width {
+        return None;
+    }
+    let marks = name.char_indices().filter(|(_, c)| " /-_".contains(*c));
+    let ends = marks.map(|(place, c)| place + c.len_utf8());
+    let inside = ends.filter(|&end| end < name.len());
+    let longer = |&end: &usize| name[..end].chars().count().max(name[end..].chars().count());
+    let end = inside.min_by_key(longer)?;
+    Some((name[..end].trim_end(), &name[end..]))
 }
 
 /// An axis: values to pixels, and where to put its marks.
@@ -207,6 +236,20 @@ mod tests {
         assert!(cut.contains('…') && cut.ends_with('t'), "{cut}");
         assert!(Text::LABEL.width_of(&cut) <= 100.0);
         assert_eq!(Text::LABEL.fit("long", 0.0), "…");
+    }
+
+    #[test]
+    fn a_long_name_takes_two_lines() {
+        let style = Text::LABEL.bold();
+        let parted = |name, width| halves(name, style, width);
+        assert_eq!(parted("native, unix", 200.0), None);
+        let name = "portable, no CPU extensions, 1 MiB, 1.1";
+        let lines = ("portable, no CPU", "extensions, 1 MiB, 1.1");
+        assert_eq!(parted(name, 180.0), Some(lines));
+        assert_eq!(parted("interminable", 20.0), None);
+        let mut canvas = Canvas::default();
+        canvas.name((0.0, 50.0), name, 180.0, style);
+        assert_eq!(canvas.shapes.len(), 2);
     }
 
     #[test]

@@ -110,8 +110,7 @@ fn draw_row(
         top + 42.0
     } else {
         let y = top + 19.0;
-        let fitted = name.fit(&row.name, left - 16.0);
-        canvas.text((0.0, y), &fitted, name);
+        canvas.name((0.0, y), &row.name, left - 16.0, name);
         canvas.text((right + 14.0, y - 7.5), &figure(row, false), Text::LABEL);
         canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
         y

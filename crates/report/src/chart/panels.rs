@@ -26,6 +26,8 @@ pub(crate) fn over_time(label: String, panels: &[Panel]) -> Chart {
 const LEFT: f64 = 52.0;
 const GAP: f64 = 22.0;
 const TITLE: f64 = 26.0;
+/// Room for titles of two lines.
+const TALL_TITLE: f64 = 38.0;
 
 fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
     let columns = match (room, panels.len()) {
@@ -40,6 +42,11 @@ fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
         (Room::Narrow, _) => 84.0,
     };
     let width = (room.width() - LEFT - 8.0 - GAP * (columns - 1) as f64) / columns as f64;
+    let is_long = |panel: &Panel| Text::LABEL.bold().width_of(&panel.name) > width;
+    let title = match panels.iter().any(is_long) {
+        true => TALL_TITLE,
+        false => TITLE,
+    };
     let (longest, highest) = extent(panels);
     // The unit stands once, above the first panel's marks.
     let top = 18.0;
@@ -47,15 +54,18 @@ fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
     let mut bottom = top;
     for (i, panel) in panels.iter().enumerate() {
         let left = LEFT + (width + GAP) * (i % columns) as f64;
-        let head = top + (plot_height + TITLE + 12.0) * (i / columns) as f64;
+        let head = top + (plot_height + title + 12.0) * (i / columns) as f64;
         let frame = Frame {
             x: Axis::new(0.0..longest, left..left + width),
-            y: Axis::new(0.0..highest, head + TITLE + plot_height..head + TITLE),
+            y: Axis::new(0.0..highest, head + title + plot_height..head + title),
             marks_y: i.is_multiple_of(columns),
             marks_x: i + columns >= panels.len(),
         };
-        bottom = head + TITLE + plot_height;
-        draw_panel(canvas, panel, &frame, (left, left + width), (head, bottom));
+        bottom = head + title + plot_height;
+        let at = (left, head + title / 2.0);
+        let name = Text::LABEL.bold().color(panel.color);
+        canvas.name(at, &panel.name, width, name);
+        draw_panel(canvas, panel, &frame, (left, left + width), bottom);
     }
     let caption = "seconds since the measured part began";
     canvas.text(
@@ -92,11 +102,8 @@ fn draw_panel(
     panel: &Panel,
     frame: &Frame,
     (left, right): (f64, f64),
-    (head, bottom): (f64, f64),
+    bottom: f64,
 ) {
-    let name = Text::LABEL.bold().color(panel.color);
-    let fitted = name.fit(&panel.name, right - left);
-    canvas.text((left, head + 13.0), &fitted, name);
     for value in frame.y.marks(6) {
         let y = frame.y.at(value);
         let color = if value == 0.0 {

@@ -63,7 +63,7 @@ fn draw(canvas: &mut Canvas, room: Room, groups: &[StripGroup]) -> f64 {
             for (row, strip) in group.strips.iter().enumerate() {
                 let y = top + HEAD + ROW * (row as f64 + 0.5);
                 let style = name.color(strip.color);
-                canvas.text((0.0, y), &name.fit(&strip.name, left - 14.0), style);
+                canvas.name((0.0, y), &strip.name, left - 14.0, style);
             }
         }
     }

@@ -112,14 +112,19 @@ impl Grid {
         let least = most(&mut self.cells(column).map(Cell::least_width));
         let body = self.rows.iter().filter_map(|row| row.get(column));
         let natural = most(&mut body.map(Cell::width));
-        // Figures are not broken, headings are; where figures are sentences, they are broken, too.
-        match self.align.get(column) {
-            Some(Align::Right) if natural <= WIDEST_WORD => {
+        // Figures and words of a kind are not broken, their headings are; sentences are.
+        match column {
+            1.. if natural <= WIDEST_WORD => {
                 let least = least.max(natural);
                 (
                     least.max(most(&mut self.cells(column).map(Cell::width)).min(90.0)),
                     least,
                 )
+            }
+            // Names are read first, and broken into few lines.
+            0 => {
+                let natural = most(&mut self.cells(column).map(Cell::width));
+                (natural, least.max(natural.min(WIDTH * 0.3)))
             }
             _ => (most(&mut self.cells(column).map(Cell::width)), least),
         }
@@ -199,7 +204,7 @@ fn groups(wants: &[(f64, f64)]) -> Vec<Vec<usize>> {
     let Some(first) = wants.first() else {
         return Vec::new();
     };
-    let first = first.1.min(WIDTH / 3.0);
+    let first = first.1;
     let mut groups: Vec<Vec<usize>> = vec![vec![0]];
     let mut reach = first;
     for (column, &(_, least)) in wants.iter().enumerate().skip(1) {

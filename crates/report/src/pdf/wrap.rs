@@ -2,10 +2,13 @@
 
 use super::style::Style;
 
+/// What widths may be over because they were added up in another order.
+const SLACK: f64 = 1e-6;
+
 /// What follows its number on the same line.
-const UNITS: [&str; 17] = [
+const UNITS: [&str; 21] = [
     "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "req/s", "bit/s", "kbit/s",
-    "Mbit/s", "Gbit/s", "×", "points",
+    "Mbit/s", "Gbit/s", "×", "points", "block", "blocks", "trials", "requests",
 ];
 
 /// A text as lines that are no wider than `width` points; at least one, which may be empty. Lines
@@ -17,7 +20,7 @@ pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
     let space = style.width_of(" ");
     for word in words(text) {
         let length = style.width_of(&word);
-        if !line.is_empty() && reach + space + length <= width {
+        if !line.is_empty() && reach + space + length <= width + SLACK {
             line.push(' ');
             line += &word;
             reach += space + length;
@@ -27,7 +30,7 @@ pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
             lines.push(std::mem::take(&mut line));
         }
         let mut rest = word.as_str();
-        while style.width_of(rest) > width {
+        while style.width_of(rest) > width + SLACK {
             let cut = cut(rest, style, width);
             lines.push(rest[..cut].to_owned());
             rest = &rest[cut..];
@@ -47,14 +50,18 @@ pub(super) fn least_width(text: &str, style: Style) -> f64 {
     widths.fold(0.0, f64::max)
 }
 
-/// The words of a text, a number with its unit being one.
+/// The words of a text: a number with its unit is one, and so is `1.04 to 1.09`.
 fn words(text: &str) -> impl Iterator<Item = String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
-        let is_unit = UNITS.contains(&bare);
+        let goes_on = words.last().is_some_and(|last| {
+            let is_figure = last.ends_with(|c: char| c.is_ascii_digit() || c == '%');
+            let is_joined = last.ends_with(" to") && word.starts_with(|c: char| c.is_ascii_digit());
+            is_joined || is_figure && (bare == "to" || UNITS.contains(&bare))
+        });
         match words.last_mut() {
-            Some(last) if is_unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+            Some(last) if goes_on => {
                 last.push(' ');
                 last.push_str(word);
             }

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::flags::{Flag, FlagError, Takes, split};
+use super::url::Url;
 
 /// A load in hey's terms.
 #[derive(Debug, Clone, PartialEq)]
@@ -191,6 +192,7 @@ impl Arguments {
         let Some(url) = words.next() else {
             return Err(Wrong::Load(None));
         };
+        let url = Url::typed(&url);
         typed.check_counts()?;
         let csv = match typed.output.as_str() {
             "" => false,
@@ -219,11 +221,11 @@ impl Arguments {
                 unread.join(" ")
             ));
         }
-        let headers = typed.headers(&method, &mut notes)?;
+        let headers = typed.headers(&method, url.user.as_deref(), &mut notes)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let whole = |number: i64| u64::try_from(number).ok().filter(|&number| number > 0);
         Ok(Arguments {
-            url,
+            url: url.text,
             requests: typed.n.unsigned_abs(),
             workers: typed.c.unsigned_abs(),
             rate: Some(typed.q).filter(|&q| q > 0.0),
@@ -260,10 +262,11 @@ impl Typed {
         }
     }
 
-    /// What is sent beside Host, Content-Length and Connection.
+    /// What is sent beside Host, Content-Length and Connection; `user` is the one in the URL.
     fn headers(
         &self,
         method: &str,
+        user: Option<&str>,
         notes: &mut Vec<String>,
     ) -> Result<BTreeMap<String, String>, Wrong> {
         let unreadable = |input: &str| {
@@ -292,13 +295,16 @@ impl Typed {
         if !self.accept.is_empty() {
             set("Accept", &self.accept);
         }
-        if !self.auth.is_empty() {
-            if !self.auth.contains(':') {
-                return Err(unreadable(&self.auth));
-            }
-            set(
-                "Authorization",
-                &format!("Basic {}", BASE64.encode(&self.auth)),
+        let has_authorization = headers.contains_key("Authorization");
+        let user = match self.auth.as_str() {
+            "" => user,
+            typed if typed.contains(':') => Some(typed),
+            typed => return Err(unreadable(typed)),
+        };
+        if let Some(user) = user.filter(|_| !self.auth.is_empty() || !has_authorization) {
+            headers.insert(
+                "Authorization".to_owned(),
+                format!("Basic {}", BASE64.encode(user)),
             );
         }
         let own = match self.user_agent.as_str() {

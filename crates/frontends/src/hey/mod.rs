@@ -5,6 +5,7 @@ mod failures;
 mod flags;
 mod options;
 mod print;
+mod url;
 mod usage;
 mod watch;
 

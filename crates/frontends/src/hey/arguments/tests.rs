@@ -109,6 +109,16 @@ fn headers_replace_each_other_as_in_go() {
 }
 
 #[test]
+fn a_user_in_the_url_is_a_header_unless_there_is_one() {
+    let header = |words| reads(words).headers["Authorization"].clone();
+    assert_eq!(header("http://me:pass@h/"), "Basic bWU6cGFzcw==");
+    assert_eq!(header("-a a:b http://me:pass@h/"), "Basic YTpi");
+    assert_eq!(header("-H Authorization:x http://me:pass@h/"), "x");
+    assert_eq!(header("-H Authorization:x -a a:b http://h/"), "Basic YTpi");
+    assert_eq!(reads("http://me:pass@h/").url, "http://h/");
+}
+
+#[test]
 fn compression_is_asked_for_where_go_asks() {
     let asks = |words: &[&str]| {
         read(words)

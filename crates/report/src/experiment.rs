@@ -27,6 +27,8 @@ pub struct Trial {
     pub position: Option<usize>,
     /// The metrics that could be measured; without telemetry those that the record tells.
     pub values: Values,
+    /// `telemetry.csv`; empty where there is none.
+    pub telemetry: String,
     /// What was measured.
     pub record: Record,
 }

@@ -133,6 +133,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
                 variant,
                 position: stated.as_ref().and_then(|stated| stated.position),
                 values: values(&record, stated.as_ref()),
+                telemetry: text(&entry.path().join("telemetry.csv"))?.unwrap_or_default(),
                 record,
             });
         }

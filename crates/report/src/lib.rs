@@ -7,7 +7,9 @@
 //! ready.
 
 mod chart;
+pub mod ci;
 pub mod csv;
+pub mod data;
 pub mod doctor_view;
 mod experiment;
 mod figures;

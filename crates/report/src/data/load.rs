@@ -1,0 +1,169 @@
+//! One load as tables.
+
+use prony_record::Record;
+
+use super::{Cell, DataTable};
+use crate::text::severity_name;
+
+/// Every table of a load.
+pub fn load(record: &Record) -> Vec<DataTable> {
+    let mut all = DataTable::new("loads", &[]);
+    all.columns = record_columns();
+    all.push(record_cells(record));
+    let mut series = DataTable::new("series", &SERIES);
+    for row in series_rows(record) {
+        series.push(row);
+    }
+    let mut outcomes = DataTable::new("outcomes", &["outcome", "requests"]);
+    for (outcome, count) in &record.outcomes {
+        outcomes.push(vec![outcome.name().into(), (*count).into()]);
+    }
+    let mut statuses = DataTable::new("statuses", &["status", "requests"]);
+    for (status, count) in &record.status {
+        statuses.push(vec![u64::from(*status).into(), (*count).into()]);
+    }
+    let mut findings = DataTable::new("findings", &["severity", "id", "text"]);
+    for finding in &record.findings {
+        findings.push(vec![
+            severity_name(finding.severity).into(),
+            (&finding.id).into(),
+            (&finding.text).into(),
+        ]);
+    }
+    vec![all, series, outcomes, statuses, findings, times(record)]
+}
+
+/// Every kind of time, a row each.
+fn times(record: &Record) -> DataTable {
+    let columns = [
+        "time", "min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "at_least",
+    ];
+    let mut times = DataTable::new("times", &columns);
+    for (name, summary) in [
+        ("response", &record.response_time_us),
+        ("service", &record.service_time_us),
+        ("first_byte", &record.first_byte_us),
+        ("connect", &record.connect_time_us),
+        ("tls", &record.tls_time_us),
+        ("late", &record.generator.late_us),
+    ] {
+        times.push(vec![
+            name.into(),
+            summary.min.into(),
+            summary.mean.into(),
+            summary.p50.into(),
+            summary.p90.into(),
+            summary.p99.into(),
+            summary.p99_9.into(),
+            summary.max.into(),
+            Cell::Text(summary.at_least.join(" ")),
+        ]);
+    }
+    times
+}
+
+/// The columns of each half second.
+pub(super) const SERIES: [&str; 7] = [
+    "t_s", "ok", "failed", "ok_per_s", "bytes_in", "p50_us", "p99_us",
+];
+
+/// Each half second of a load.
+pub(super) fn series_rows(record: &Record) -> Vec<Vec<Cell>> {
+    let mut previous_s = 0.0;
+    let rows = record.series.iter().map(|slice| {
+        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
+        vec![
+            slice.t_s.into(),
+            slice.ok.into(),
+            slice.failed.into(),
+            (slice.ok as f64 / length_s).into(),
+            slice.bytes_in.into(),
+            slice.p50_us.into(),
+            slice.p99_us.into(),
+        ]
+    });
+    rows.collect()
+}
+
+/// The columns that describe one record as a whole, with [`record_cells`] below them.
+pub(super) fn record_columns() -> Vec<String> {
+    [
+        "url",
+        "model",
+        "connections",
+        "streams",
+        "rate_per_s",
+        "http",
+        "tls",
+        "cipher",
+        "started_at",
+        "elapsed_s",
+        "started",
+        "ok",
+        "failed",
+        "unfinished",
+        "unstarted",
+        "retried",
+        "ok_per_s",
+        "offered_per_s",
+        "bytes_in",
+        "body_bytes_in",
+        "bytes_out",
+        "connections_opened",
+        "response_p50_us",
+        "response_p90_us",
+        "response_p99_us",
+        "response_p99_9_us",
+        "response_max_us",
+        "service_p50_us",
+        "service_p99_us",
+        "first_byte_p50_us",
+        "first_byte_p99_us",
+        "generator_cpu_s",
+        "generator_busy_share",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+pub(super) fn record_cells(record: &Record) -> Vec<Cell> {
+    let (load, totals) = (&record.load, &record.totals);
+    let negotiated = &record.negotiated;
+    let (response, service) = (&record.response_time_us, &record.service_time_us);
+    let generator = &record.generator;
+    vec![
+        (&load.url).into(),
+        (&load.model).into(),
+        load.connections.into(),
+        load.streams.into(),
+        load.rate_per_s.into(),
+        negotiated.http.as_ref().unwrap_or(&load.http).into(),
+        negotiated.tls.as_ref().into(),
+        negotiated.cipher.as_ref().into(),
+        (&record.started_at).into(),
+        totals.elapsed_s.into(),
+        totals.started.into(),
+        totals.ok.into(),
+        totals.failed.into(),
+        totals.unfinished.into(),
+        totals.unstarted.into(),
+        totals.retried.into(),
+        record.rate.ok_per_s.into(),
+        record.rate.offered_per_s.into(),
+        totals.bytes_in.into(),
+        totals.body_bytes_in.into(),
+        totals.bytes_out.into(),
+        totals.connections_opened.into(),
+        response.p50.into(),
+        response.p90.into(),
+        response.p99.into(),
+        response.p99_9.into(),
+        response.max.into(),
+        service.p50.into(),
+        service.p99.into(),
+        record.first_byte_us.p50.into(),
+        record.first_byte_us.p99.into(),
+        (generator.cpu_user_s + generator.cpu_system_s).into(),
+        generator.busy_share.into(),
+    ]
+}

@@ -233,6 +233,12 @@ pub struct Negotiated {
     pub tls: Option<String>,
     /// The cipher suite by its IANA name.
     pub cipher: Option<String>,
+    /// The group of the key exchange, such as `X25519`; none where a session was resumed without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Bits of the server's public key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_key_bits: Option<u32>,
     /// The protocol that ALPN chose.
     pub alpn: Option<String>,
 }

@@ -6,7 +6,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{Error, HandshakeKind};
 
 use super::traffic::Traffic;
-use super::{Agreed, Buffers, Client};
+use super::{Agreed, Buffers, Client, certificate};
 
 /// More application data than this, in bytes, along with a handshake is not honest.
 const MOST_EARLY: usize = 64 * 1024;
@@ -131,6 +131,12 @@ impl Handshake {
         let agreed = Agreed {
             version,
             suite,
+            group: connection
+                .negotiated_key_exchange_group()
+                .map(|group| group.name()),
+            server_key_bits: connection
+                .peer_certificates()
+                .and_then(|chain| certificate::key_bits(chain.first()?)),
             alpn: self.alpn.iter().copied().find(|name| Some(*name) == chosen),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         };

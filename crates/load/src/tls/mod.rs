@@ -13,6 +13,7 @@
 //!
 //! Nothing here knows sockets, clocks or HTTP.
 
+mod certificate;
 mod cipher;
 mod config;
 mod handshake;
@@ -24,7 +25,7 @@ mod traffic;
 mod verify;
 
 use rustls::pki_types::ServerName;
-use rustls::{ProtocolVersion, SupportedCipherSuite};
+use rustls::{NamedGroup, ProtocolVersion, SupportedCipherSuite};
 
 use prony_record::Negotiated;
 
@@ -92,6 +93,10 @@ impl Buffers {
 pub(crate) struct Agreed {
     version: ProtocolVersion,
     suite: SupportedCipherSuite,
+    /// The group of the key exchange; none where a session was resumed without one.
+    group: Option<NamedGroup>,
+    /// Bits of the server's public key, where it is of a known kind.
+    server_key_bits: Option<u32>,
     /// The protocol that ALPN chose, of those that were offered.
     pub(crate) alpn: Option<&'static [u8]>,
     /// The handshake went on from an earlier connection's session.
@@ -106,6 +111,8 @@ impl Agreed {
             http: None,
             tls: version.map(|name| name.replacen("TLSv1_", "TLSv1.", 1)),
             cipher: Some(suites::name(self.suite)),
+            group: self.group.map(|group| format!("{group:?}")),
+            server_key_bits: self.server_key_bits,
             alpn: self
                 .alpn
                 .map(|name| String::from_utf8_lossy(name).into_owned()),

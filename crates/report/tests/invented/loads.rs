@@ -160,7 +160,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 .tls
                 .as_ref()
                 .map(|_| "TLS_AES_128_GCM_SHA256".to_owned()),
-            alpn: None,
+            ..Negotiated::default()
         },
         load,
         findings: Vec::new(),

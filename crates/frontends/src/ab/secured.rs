@@ -27,9 +27,14 @@ pub(super) fn tls(agreed: &Negotiated, arguments: &Arguments) -> Tls {
             ..Tls::default()
         };
     };
+    let key_bits = agreed.server_key_bits.unwrap_or_default();
     Tls {
-        protocol: format!("{version},{}", openssl_name(cipher)),
-        exchange: None,
+        protocol: format!(
+            "{version},{},{key_bits},{}",
+            openssl_name(cipher),
+            cipher_bits(cipher)
+        ),
+        exchange: agreed.group.as_deref().map(openssl_group),
         name: name(arguments),
     }
 }
@@ -48,6 +53,16 @@ pub(super) fn openssl_name(iana: &str) -> String {
         None => &cipher,
     };
     format!("{}-{cipher}", exchange.replace('_', "-"))
+}
+
+/// What OpenSSL calls a group, and the bits of its keys.
+fn openssl_group(group: &str) -> String {
+    match group {
+        "X25519" => "X25519 253 bits".to_owned(),
+        "secp256r1" => "ECDH prime256v1 256 bits".to_owned(),
+        "secp384r1" => "ECDH secp384r1 384 bits".to_owned(),
+        other => other.to_owned(),
+    }
 }
 
 /// Bits of its cipher's key.

@@ -120,19 +120,24 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     Some((&line[..at], method, line[end..].trim_start()))
 }
 
-/// Files of these kinds are text: blanks at either end are not sent, a last newline among them.
-const TEXT: [&str; 21] = [
-    "", "asc", "c", "cc", "css", "csv", "f", "f90", "form", "h", "hh", "htm", "html", "m", "md",
-    "sgml", "svg", "tsv", "txt", "xml", "yml",
-];
+/// Files of these kinds are sent as they are. Of others blanks at either end are left out, a last
+/// newline among them, unless they are binary.
+const AS_THEY_ARE: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
+    drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
+    json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \
+    nc oda pbm pdb pdf pgm pgn png pnm pot ppm pps ppt ppz pre prt ps qt ra ram ras rgb rm roff rpm rtf \
+    rtx scm set sh shar silo sit skd skm skp skt smi smil snd sol spl src step stl stp sv4cpio sv4crc \
+    swf t tar tcl tex texi texinfo tif tiff tr tsi tsp unv ustar vcd vda viv vivo vrml wav wrl xbm xlc \
+    xll xlm xls xlw xpm xwd xyz zip";
 
 fn read_body(file: &Path) -> Result<Vec<u8>, String> {
     let bytes = std::fs::read(file)
         .map_err(|error| format!("unable to open file: {}: {error}", file.display()))?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
-    match TEXT.iter().any(|text| kind == *text) {
-        true => Ok(bytes.trim_ascii().to_vec()),
-        false => Ok(bytes),
+    let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
+    match is_binary || AS_THEY_ARE.split_whitespace().any(|other| kind == other) {
+        true => Ok(bytes),
+        false => Ok(bytes.trim_ascii().to_vec()),
     }
 }
 
@@ -283,7 +288,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("body.txt");
         std::fs::write(&text, "k=v\n").unwrap();
-        let binary = folder.path().join("body.bin");
+        let json = folder.path().join("body.json");
+        std::fs::write(&json, "{}\n").unwrap();
+        let binary = folder.path().join("body");
         std::fs::write(&binary, "\n\0\n").unwrap();
         for (line, body) in [
             (format!("a.test POST <{}", text.display()), &b"k=v"[..]),
@@ -291,6 +298,7 @@ mod tests {
                 format!("a.test POST < {}", binary.display()),
                 &b"\n\0\n"[..],
             ),
+            (format!("a.test POST <{}", json.display()), &b"{}\n"[..]),
             (format!("a.test PUT<{}", text.display()), &b"k=v"[..]),
         ] {
             assert_eq!(&*Wanted::parse(&line, true).unwrap().body, body, "{line}");

@@ -1,8 +1,12 @@
 //! `prony hey` beside hey.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -211,6 +215,22 @@ fn requests_are_the_same_flag_by_flag() {
 }
 
 #[test]
+fn urls_are_sent_as_go_sends_them() {
+    let recorder = Recorder::start();
+    let address = recorder.address();
+    for url in [
+        format!("http://{address}"),
+        format!("http://{address}?a=b"),
+        format!("http://{address}/a b|c?d=|e{{}}"),
+        format!("http://{address}/\u{e4}#part"),
+        format!("http://us%40er:pass@{address}//x/../y"),
+    ] {
+        let [theirs, ours] = sent(&recorder, &[&url]);
+        assert_eq!(ours, theirs, "{url}");
+    }
+}
+
+#[test]
 fn what_hey_fails_to_send_is_sent() {
     let recorder = Recorder::start();
     let dir = folder();
@@ -255,16 +275,58 @@ fn connections_are_kept_unless_told_otherwise() {
     assert_eq!(connections(&["-disable-keepalive"]), 12);
 }
 
+/// Hands connections on to an address, and counts them.
+fn relay(to: String) -> (u16, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    // It ends with the process, and each pair of threads with its connection.
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let (client, server) = (client.unwrap(), TcpStream::connect(&to).unwrap());
+            let hand_on = |mut from: TcpStream, mut to: TcpStream| {
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            };
+            hand_on(client.try_clone().unwrap(), server.try_clone().unwrap());
+            hand_on(server, client);
+        }
+    });
+    (port, count)
+}
+
 #[test]
-fn http_2_is_spoken_where_it_is_wished_for_and_known() {
+fn with_http_2_workers_share_connections() {
+    let dir = folder();
+    let secure = Origin::start(&["--tls"]);
+    let (port, count) = relay(secure.address.clone());
+    let connections = |flags: &[&str]| {
+        count.store(0, Ordering::SeqCst);
+        let url = format!("https://localhost:{port}/delay/10ms");
+        let all = ["-n", "240", "-c", "120"].iter().chain(flags).copied();
+        let arguments: Vec<&str> = all.chain([&*url]).collect();
+        let said = ours("hey", &arguments, dir.path()).expect(0);
+        assert_eq!(through("awk '/\\[200\\]/ {print $2}'", &said.out), "240");
+        count.load(Ordering::SeqCst)
+    };
+    // One that asks, and two with 60 streams each.
+    assert_eq!(connections(&["-h2"]), 3);
+    assert_eq!(connections(&[]), 120);
+}
+
+#[test]
+fn without_h2_tls_carries_http_1() {
     let origin = Origin::start(&["--tls"]);
     let (url, echo) = (format!("https://{}/", origin.address), origin.url("/"));
     let dir = folder();
     let json = dir.path().join("timeline.json");
     let timeline = json.to_str().unwrap();
     for arguments in [
-        &["-h2", "-n", "130", "-c", "120", &url][..],
-        &["-n", "130", "-c", "20", &url],
+        &["-n", "130", "-c", "20", &url][..],
         &[
             "-h2=false",
             "-n",
@@ -487,21 +549,34 @@ fn progress_lines_become_pairs() {
     assert!(csv.out.starts_with("response-time,"), "{}", csv.out);
 }
 
+/// How many threads of a process load.
+#[cfg(target_os = "linux")]
+fn workers(process: u32) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
+    let names = tasks.filter_map(|task| name(task.unwrap()));
+    names.filter(|name| name.starts_with("load-")).count()
+}
+
 #[test]
 fn an_interrupt_prints_what_was_done() {
     let origin = Origin::start(&[]);
     let dir = folder();
     let url = origin.url("/delay/20ms");
     let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
-    let arguments = ["hey", "-z", "5m", "-c", "3", &url];
+    let arguments = ["hey", "-z", "5m", "-c", "3", "-cpus", "1", &url];
     let mut child = command(program, &arguments, dir.path()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut text = String::new();
     out.read_line(&mut text).unwrap();
     assert!(text.ends_with(" requests done.\n"), "{text}");
+    #[cfg(target_os = "linux")]
+    let threads = workers(child.id());
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     out.read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    #[cfg(target_os = "linux")]
+    assert_eq!(threads, 1);
     let answers: u64 = through("awk '/\\[200\\]/ {print $2}'", &text)
         .parse()
         .unwrap();

@@ -8,6 +8,8 @@ pub mod clock;
 pub mod credentials;
 pub mod division;
 pub mod ledger;
+pub mod link;
 pub mod names;
 pub mod permissions;
 pub mod policy;
+pub mod server;

@@ -246,7 +246,25 @@ pub(crate) const NEEDS: &[Need] = &[
     WRK,
     AB,
     SIEGE,
+    NATS,
 ];
+
+/// A version that Go's proxy has; Debian's own is older.
+const NATS: Need = Need {
+    name: "nats-server",
+    why: "the server between agents and coordinator",
+    probe: Probe::Program(&[
+        "nats-server",
+        "/usr/sbin/nats-server",
+        "/usr/local/sbin/nats-server",
+    ]),
+    apt: "nats-server",
+    dnf: "",
+    pacman: "nats-server",
+    apk: "nats-server",
+    pkg: "nats-server",
+    go: "github.com/nats-io/nats-server/v2@v2.10.29",
+};
 
 const FRONT_END: &str = "what a front end is tested beside";
 
@@ -463,6 +481,7 @@ mod tests {
             "wrk",
             "apache2-utils",
             "siege",
+            "nats-server",
         ];
         assert_eq!(names(&selection, Manager::Apt), expected);
         assert!(selection.unavailable.is_empty());

@@ -1,0 +1,469 @@
+//! The connection to the NATS server, for threads that wait.
+//!
+//! NATS's client is asynchronous; what uses it here is not. One thread of its own runs the client, so
+//! that no load worker ever meets it, and each call here waits on the calling thread, for a bounded
+//! time.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::{self, stream};
+use async_nats::rustls::{self, pki_types::CertificateDer, pki_types::pem::PemObject};
+use async_nats::{Client, ConnectOptions};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::runtime::Runtime;
+use tokio::time::timeout;
+
+use crate::credentials::{Credentials, KeyFile};
+use crate::names::{AGENTS, RESULTS, RUNS};
+use crate::permissions::Role;
+
+/// How long the server may take to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long an agent counts as there after its last sign of life.
+pub const AGENT_LEASE: Duration = Duration::from_secs(15);
+/// How long runs and results are kept.
+const KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// Bytes of results that are kept at most; the oldest go first.
+const MOST_RESULTS: i64 = 4 << 30;
+/// How long the server remembers a message's number, to pass over what is sent twice.
+const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// Why the server can't be talked to, or didn't do what it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkError {
+    /// The credentials can't be used.
+    Credentials(String),
+    /// No connection came about.
+    Connect {
+        /// The server.
+        server: String,
+        /// Why.
+        why: String,
+    },
+    /// Nobody answers there: no such agent, or it is gone.
+    NobodyThere(String),
+    /// No answer came in time.
+    Silent(String),
+    /// The server refused, in its own words.
+    Refused(String),
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::Credentials(why) => write!(f, "the credentials can't be used: {why}"),
+            LinkError::Connect { server, why } => {
+                write!(f, "no connection to the NATS server {server}: {why}")
+            }
+            LinkError::NobodyThere(subject) => write!(f, "nobody listens at {subject}"),
+            LinkError::Silent(what) => write!(f, "{what}: no answer from the NATS server in time"),
+            LinkError::Refused(why) => write!(f, "the NATS server refused: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
+
+/// A message that came.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// Where it came.
+    pub subject: String,
+    /// Where its sender waits for an answer.
+    pub reply: Option<String>,
+    /// What it says.
+    pub payload: Bytes,
+}
+
+/// A connection; it comes back by itself after the server was away.
+pub struct Link {
+    // Dropped last: the client's tasks run on it.
+    client: Client,
+    jetstream: jetstream::Context,
+    runtime: Arc<Runtime>,
+}
+
+/// Messages of one subject, or of several, as they come.
+pub struct Subscription {
+    messages: async_nats::Subscriber,
+    runtime: Arc<Runtime>,
+}
+
+impl Link {
+    /// Connects as `role`: to this server, or else to those that the credentials name.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn connect(
+        server: Option<&str>,
+        credentials: &Credentials,
+        role: &Role,
+    ) -> Result<Link, LinkError> {
+        let named = match credentials {
+            Credentials::Key(file) => file.servers.join(","),
+            Credentials::Jwt(_) => String::new(),
+        };
+        let server = server.unwrap_or(&named).to_owned();
+        if server.is_empty() {
+            let why = "no server is named; give one with --nats, such as tls://10.0.0.1:4222";
+            return Err(LinkError::Credentials(why.to_owned()));
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("nats")
+            .enable_all()
+            .build()
+            .map_err(|error| LinkError::Refused(format!("a thread for NATS: {error}")))?;
+        let options = options(credentials, role)?;
+        let failed = |why: String| LinkError::Connect {
+            server: server.clone(),
+            why,
+        };
+        let addresses: Vec<&str> = server.split(',').collect();
+        let client = runtime
+            .block_on(async { timeout(2 * ANSWER, options.connect(addresses)).await })
+            .map_err(|_| failed("no answer in time".to_owned()))?
+            .map_err(|error| failed(in_full(&error)))?;
+        // It begins a task of its own.
+        let entered = runtime.enter();
+        let jetstream = jetstream::ContextBuilder::new()
+            .timeout(ANSWER)
+            .build(client.clone());
+        drop(entered);
+        Ok(Link {
+            client,
+            jetstream,
+            runtime: Arc::new(runtime),
+        })
+    }
+
+    /// Whether the connection stands now.
+    pub fn is_up(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    fn wait<T, E: std::error::Error>(
+        &self,
+        what: &str,
+        within: Duration,
+        future: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, LinkError> {
+        match self
+            .runtime
+            .block_on(async { timeout(within, future).await })
+        {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(LinkError::Refused(format!("{what}: {}", in_full(&error)))),
+            Err(_) => Err(LinkError::Silent(what.to_owned())),
+        }
+    }
+
+    /// Makes what the fleet keeps on the server: its buckets and the stream of results. What is there
+    /// already is left as it is.
+    ///
+    /// # Errors
+    ///
+    /// Where the server refuses, as without JetStream.
+    pub fn prepare_server(&self) -> Result<(), LinkError> {
+        for (bucket, max_age) in [(AGENTS, AGENT_LEASE), (RUNS, KEPT)] {
+            // A bucket is a stream with certain settings. The client's own way to make one asks the
+            // server for what servers before 2.10 don't tell.
+            let config = stream::Config {
+                name: format!("KV_{bucket}"),
+                subjects: vec![format!("$KV.{bucket}.>")],
+                max_messages_per_subject: 1,
+                max_age,
+                discard: stream::DiscardPolicy::New,
+                allow_rollup: true,
+                deny_delete: true,
+                allow_direct: true,
+                num_replicas: 1,
+                ..stream::Config::default()
+            };
+            self.wait(bucket, ANSWER, self.jetstream.get_or_create_stream(config))?;
+        }
+        let results = stream::Config {
+            name: RESULTS.to_owned(),
+            subjects: vec!["prony.result.>".to_owned()],
+            max_age: KEPT,
+            max_bytes: MOST_RESULTS,
+            duplicate_window: REMEMBERED,
+            ..stream::Config::default()
+        };
+        let made = self.jetstream.get_or_create_stream(results);
+        self.wait(RESULTS, ANSWER, made).map(|_| ())
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::NobodyThere`] at once where nobody listens; otherwise see [`LinkError`].
+    pub fn ask(
+        &self,
+        subject: &str,
+        payload: impl Into<Bytes>,
+        within: Duration,
+    ) -> Result<Bytes, LinkError> {
+        let request = async_nats::Request::new()
+            .payload(payload.into())
+            .timeout(Some(within));
+        let asked = self.client.send_request(subject.to_owned(), request);
+        match self.runtime.block_on(asked) {
+            Ok(message) => Ok(message.payload),
+            Err(error) => Err(match error.kind() {
+                async_nats::RequestErrorKind::NoResponders => {
+                    LinkError::NobodyThere(subject.to_owned())
+                }
+                async_nats::RequestErrorKind::TimedOut => LinkError::Silent(subject.to_owned()),
+                _ => LinkError::Refused(format!("{subject}: {}", in_full(&error))),
+            }),
+        }
+    }
+
+    /// Says something and waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// Where it can't be sent.
+    pub fn say(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
+        let said = async {
+            self.client
+                .publish(subject.to_owned(), payload.into())
+                .await?;
+            // The client gathers what is said; what nobody waits for must not wait for more.
+            let _ = self.client.flush().await;
+            Ok::<(), async_nats::PublishError>(())
+        };
+        self.wait(subject, ANSWER, said)
+    }
+
+    /// Stores a message in a stream or bucket and waits until the server has it. One that bears the
+    /// `number` of an earlier one is passed over.
+    ///
+    /// # Errors
+    ///
+    /// Where the server doesn't say in time that it has it; it may have it even so.
+    pub fn store(
+        &self,
+        subject: &str,
+        number: Option<&str>,
+        payload: impl Into<Bytes>,
+    ) -> Result<(), LinkError> {
+        let mut headers = async_nats::HeaderMap::new();
+        if let Some(number) = number {
+            headers.insert("Nats-Msg-Id", number);
+        }
+        let stored = async {
+            let sent =
+                self.jetstream
+                    .publish_with_headers(subject.to_owned(), headers, payload.into());
+            sent.await?.await
+        };
+        self.wait(subject, ANSWER, stored).map(|_| ())
+    }
+
+    /// Hears what is said at a subject from now on.
+    ///
+    /// # Errors
+    ///
+    /// Where the server can't be asked; that it refuses shows later, as silence.
+    pub fn subscribe(&self, subject: &str) -> Result<Subscription, LinkError> {
+        let subscribed = self.client.subscribe(subject.to_owned());
+        let messages = self.wait(subject, ANSWER, subscribed)?;
+        self.wait(subject, ANSWER, self.client.flush())?;
+        Ok(Subscription {
+            messages,
+            runtime: self.runtime.clone(),
+        })
+    }
+
+    /// All keys of a bucket with their values.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn entries(&self, bucket: &str) -> Result<Vec<(String, Bytes)>, LinkError> {
+        let all = async {
+            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
+            let mut keys = store.keys().await.map_err(boxed)?;
+            let mut entries = Vec::new();
+            while let Some(key) = keys.next().await {
+                let key = key.map_err(boxed)?;
+                // It may have run out since it was listed.
+                if let Some(value) = store.get(key.as_str()).await.map_err(boxed)? {
+                    entries.push((key, value));
+                }
+            }
+            Ok::<_, Failed>(entries)
+        };
+        self.wait(bucket, 2 * ANSWER, all)
+    }
+
+    /// The value of a key, if it is there.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn entry(&self, bucket: &str, key: &str) -> Result<Option<Bytes>, LinkError> {
+        let entry = async {
+            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
+            store.get(key).await.map_err(boxed)
+        };
+        self.wait(bucket, ANSWER, entry)
+    }
+
+    /// Hears what was stored in the stream of results at these subjects from its first message on, and
+    /// then what comes.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn replay(&self, subject: &str) -> Result<Replay, LinkError> {
+        let consumer = async {
+            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
+            let config = jetstream::consumer::pull::OrderedConfig {
+                filter_subject: subject.to_owned(),
+                ..Default::default()
+            };
+            let consumer = stream.create_consumer(config).await.map_err(boxed)?;
+            consumer.messages().await.map_err(boxed)
+        };
+        let messages = self.wait(RESULTS, ANSWER, consumer)?;
+        Ok(Replay {
+            messages: Box::new(messages),
+            runtime: self.runtime.clone(),
+        })
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("is_up", &self.is_up())
+            .finish()
+    }
+}
+
+impl Subscription {
+    /// The next message; none where the time is up first, or where the connection is gone for good.
+    pub fn next(&mut self, within: Duration) -> Option<Message> {
+        let next = self
+            .runtime
+            .block_on(async { timeout(within, self.messages.next()).await });
+        let message = next.ok().flatten()?;
+        Some(Message {
+            subject: message.subject.to_string(),
+            reply: message.reply.map(|reply| reply.to_string()),
+            payload: message.payload,
+        })
+    }
+}
+
+/// What was stored, in its order.
+pub struct Replay {
+    messages: Box<jetstream::consumer::pull::Ordered>,
+    runtime: Arc<Runtime>,
+}
+
+impl Replay {
+    /// The next message; none where the time is up first. What the server says against it, as while it
+    /// is away, is waited out.
+    pub fn next(&mut self, within: Duration) -> Option<Message> {
+        let next = async {
+            loop {
+                match timeout(within, self.messages.next()).await {
+                    Ok(Some(Ok(message))) => return Some(message),
+                    Ok(Some(Err(_))) => tokio::time::sleep(Duration::from_millis(100)).await,
+                    Ok(None) | Err(_) => return None,
+                }
+            }
+        };
+        let bounded = async { timeout(within, next).await.ok().flatten() };
+        let message = self.runtime.block_on(bounded)?;
+        Some(Message {
+            subject: message.subject.to_string(),
+            reply: None,
+            payload: message.payload.clone(),
+        })
+    }
+}
+
+/// Errors of many types as one.
+#[derive(Debug)]
+struct Failed(Box<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Failed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+fn boxed(error: impl std::error::Error + Send + Sync + 'static) -> Failed {
+    Failed(Box::new(error))
+}
+
+/// An error with what it comes from, each said once.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = error.source();
+    }
+    text
+}
+
+fn options(credentials: &Credentials, role: &Role) -> Result<ConnectOptions, LinkError> {
+    let options = match credentials {
+        Credentials::Key(file) => {
+            let options = ConnectOptions::with_nkey(file.seed.reveal().to_owned());
+            match &file.authority {
+                Some(_) => options.tls_client_config(trusting(file)?).require_tls(true),
+                None => options,
+            }
+        }
+        Credentials::Jwt(text) => ConnectOptions::with_credentials(text.reveal())
+            .map_err(|error| LinkError::Credentials(error.to_string()))?,
+    };
+    Ok(options
+        .custom_inbox_prefix(role.inbox())
+        .name("prony")
+        .connection_timeout(ANSWER)
+        .ping_interval(Duration::from_secs(5))
+        .max_reconnects(None)
+        .reconnect_delay_callback(|tries| Duration::from_millis(100 * (tries as u64).min(10))))
+}
+
+/// TLS that believes the credentials' own authority alone.
+fn trusting(file: &KeyFile) -> Result<rustls::ClientConfig, LinkError> {
+    let wrong = |why: &dyn fmt::Display| LinkError::Credentials(format!("authority: {why}"));
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = file.authority.as_deref().unwrap_or_default();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        let certificate = certificate.map_err(|error| wrong(&error))?;
+        roots.add(certificate).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong(&"there is no certificate in it"));
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong(&error))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}

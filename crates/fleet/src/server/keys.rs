@@ -1,0 +1,78 @@
+//! Keys and certificates of a server's folder.
+
+use std::fs;
+use std::path::Path;
+
+use nkeys::KeyPair;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
+};
+
+use super::{ServerError, write_secret};
+use crate::credentials::Secret;
+
+/// A new user's key.
+pub(super) fn new_user() -> Result<Secret, ServerError> {
+    let seed = KeyPair::new_user().seed();
+    let seed = seed.map_err(|error| ServerError::Keys(error.to_string()))?;
+    Ok(Secret::new(seed))
+}
+
+/// The public part of a user's key.
+pub(super) fn public(seed: &Secret) -> Result<String, ServerError> {
+    let pair = KeyPair::from_seed(seed.reveal());
+    let pair = pair.map_err(|error| ServerError::Keys(error.to_string()))?;
+    Ok(pair.public_key())
+}
+
+/// The certificate of the folder's own authority, PEM; made at the first time, and the server's with it
+/// each time, as it may be reached by other names now.
+pub(super) fn authority(folder: &Path, names: &[String]) -> Result<String, ServerError> {
+    let (certificate, key) = (folder.join("authority.pem"), folder.join("authority.key"));
+    let failed = |error: rcgen::Error| ServerError::Keys(error.to_string());
+    let read = |path: &Path| {
+        fs::read_to_string(path).map_err(|error| ServerError::File(path.to_owned(), error))
+    };
+    if !certificate.exists() || !key.exists() {
+        let pair = rcgen::KeyPair::generate().map_err(failed)?;
+        let made = authority_params().self_signed(&pair).map_err(failed)?;
+        write_secret(&key, &pair.serialize_pem())?;
+        fs::write(&certificate, made.pem())
+            .map_err(|error| ServerError::File(certificate.clone(), error))?;
+    }
+    let pair = rcgen::KeyPair::from_pem(&read(&key)?).map_err(failed)?;
+    let issuer = CertifiedIssuer::self_signed(authority_params(), pair).map_err(failed)?;
+    let server = rcgen::KeyPair::generate().map_err(failed)?;
+    let mut names = names.to_vec();
+    for local in ["localhost", "127.0.0.1", "::1"] {
+        if !names.iter().any(|name| name == local) {
+            names.push(local.to_owned());
+        }
+    }
+    let mut params = CertificateParams::new(names).map_err(failed)?;
+    params.distinguished_name = called("prony's NATS server");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let made = params.signed_by(&server, &issuer).map_err(failed)?;
+    let path = folder.join("server.pem");
+    fs::write(&path, made.pem()).map_err(|error| ServerError::File(path, error))?;
+    write_secret(&folder.join("server.key"), &server.serialize_pem())?;
+    read(&certificate)
+}
+
+fn authority_params() -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = called("prony's authority for NATS");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::DigitalSignature,
+    ];
+    params
+}
+
+fn called(name: &str) -> DistinguishedName {
+    let mut called = DistinguishedName::new();
+    called.push(DnType::CommonName, name);
+    called
+}

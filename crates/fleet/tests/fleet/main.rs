@@ -1,0 +1,4 @@
+//! The fleet over real nats-server processes.
+
+mod ground;
+mod server;

@@ -253,11 +253,7 @@ pub(crate) const NEEDS: &[Need] = &[
 const NATS: Need = Need {
     name: "nats-server",
     why: "the server between agents and coordinator",
-    probe: Probe::Program(&[
-        "nats-server",
-        "/usr/sbin/nats-server",
-        "/usr/local/sbin/nats-server",
-    ]),
+    probe: Probe::Program(&["nats-server"]),
     apt: "nats-server",
     dnf: "",
     pacman: "nats-server",
@@ -504,7 +500,7 @@ mod tests {
     fn freebsd_asks_for_nothing_that_its_base_has() {
         let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
         assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
-        assert_eq!(selection.install.len(), 8);
+        assert_eq!(selection.install.len(), 9);
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn about(experiment: &Experiment) -> About {
     }
 }
 
-fn story(experiment: &Experiment) -> Story {
+pub(super) fn story(experiment: &Experiment) -> Story {
     let verdict = &experiment.verdict;
     let mut story = Story::default();
     first_page(&mut story, verdict);
@@ -90,7 +90,7 @@ fn first_page(story: &mut Story, verdict: &VerdictDocument) {
 /// Every comparison's sentence beside its word, unless the lead has said the only one, and what
 /// each factor does.
 fn words(story: &mut Story, verdict: &VerdictDocument) {
-    const INDENT: f64 = 92.0;
+    const INDENT: f64 = 78.0;
     if verdict.comparisons.len() > 1 {
         for (place, comparison) in verdict.comparisons.iter().enumerate() {
             let color = match comparison.verdict {

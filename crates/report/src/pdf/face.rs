@@ -22,6 +22,9 @@ pub(super) struct Glyph {
     pub(super) replaces: bool,
 }
 
+/// The end of the characters whose glyphs are looked for once.
+const LATIN_END: u32 = 0x180;
+
 /// What a character is shown as that no face has.
 const REPLACEMENT: char = '\u{fffd}';
 
@@ -70,6 +73,19 @@ impl Face {
     /// What a character is shown as in this face: from another face where this one lacks it, a
     /// replacement where all do, nothing where it has no shape of its own.
     pub(super) fn glyph(self, c: char) -> Option<Glyph> {
+        // Nearly all texts are of these, and every text is measured several times.
+        static LATIN: [OnceLock<Vec<Option<Glyph>>>; 3] = [const { OnceLock::new() }; 3];
+        let latin = LATIN[self as usize].get_or_init(|| {
+            let each = (0..LATIN_END).filter_map(char::from_u32);
+            each.map(|c| self.found(c)).collect()
+        });
+        match latin.get(c as usize) {
+            Some(glyph) => *glyph,
+            None => self.found(c),
+        }
+    }
+
+    fn found(self, c: char) -> Option<Glyph> {
         if is_invisible(c) {
             return None;
         }

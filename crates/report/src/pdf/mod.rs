@@ -32,3 +32,6 @@ struct About {
     /// The prony that measured.
     version: String,
 }
+
+#[cfg(test)]
+mod layout_tests;

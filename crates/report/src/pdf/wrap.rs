@@ -30,8 +30,7 @@ pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
             lines.push(std::mem::take(&mut line));
         }
         let mut rest = word.as_str();
-        while style.width_of(rest) > width + SLACK {
-            let cut = cut(rest, style, width);
+        while let Some(cut) = cut(rest, style, width) {
             lines.push(rest[..cut].to_owned());
             rest = &rest[cut..];
         }
@@ -72,15 +71,16 @@ fn words(text: &str) -> impl Iterator<Item = String> {
 }
 
 /// Where to break a word that is wider than `width`: after a mark that parts its pieces, if one
-/// stands in the latter half of what fits; otherwise as late as it fits. Never at its beginning.
-fn cut(word: &str, style: Style, width: f64) -> usize {
+/// stands in the latter half of what fits; otherwise as late as it fits. Never at its beginning;
+/// none where the whole fits.
+fn cut(word: &str, style: Style, width: f64) -> Option<usize> {
     let mut reach = 0.0;
     let mut fits = 0;
     let mut parted = 0;
     for (place, c) in word.char_indices() {
         reach += style.width_of(c.encode_utf8(&mut [0; 4]));
-        if reach > width && fits > 0 {
-            break;
+        if reach > width + SLACK && fits > 0 {
+            return Some(if parted * 2 > fits { parted } else { fits });
         }
         fits = place + c.len_utf8();
         if matches!(
@@ -90,7 +90,7 @@ fn cut(word: &str, style: Style, width: f64) -> usize {
             parted = fits;
         }
     }
-    if parted * 2 > fits { parted } else { fits }
+    None
 }
 
 #[cfg(test)]

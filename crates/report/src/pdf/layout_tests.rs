@@ -1,0 +1,219 @@
+//! Every page of every stored experiment, and of some that no one would store.
+
+use std::path::Path;
+
+use prony_record::Record;
+
+use super::block::{Op, Story};
+use super::flow::{Bookmark, Page, pages};
+use super::style::{BOTTOM, FOOT, MARGIN, PAGE_WIDTH, Style, TOP};
+use super::{About, experiment, load};
+use crate::{Experiment, figures, folder};
+
+fn fixtures() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn stored(name: &str) -> Experiment {
+    folder::read(&fixtures().join(name)).unwrap()
+}
+
+fn about() -> About {
+    About {
+        title: String::new(),
+        running: "of a test".to_owned(),
+        version: String::new(),
+    }
+}
+
+fn set(story: &Story) -> (Vec<Page>, Vec<Bookmark>) {
+    let (pages, bookmarks) = pages(story, &about());
+    pages.iter().for_each(stays_on_paper);
+    (pages, bookmarks)
+}
+
+/// No text leaves the page's margins, and every mark that is begun is ended.
+#[track_caller]
+fn stays_on_paper(page: &Page) {
+    let mut open = 0_i32;
+    for op in &page.ops {
+        match op {
+            Op::Text { x, y, text, style } => {
+                let end = x + style.width_of(text);
+                // A chart guesses how wide its texts become.
+                assert!(*x >= MARGIN - 6.0, "{text} begins at {x}");
+                assert!(end <= PAGE_WIDTH - MARGIN + 6.0, "{text} ends at {end}");
+                let is_foot = (y - FOOT).abs() < 1e-6;
+                assert!(
+                    is_foot || (TOP..=BOTTOM).contains(y),
+                    "{text} stands at {y}"
+                );
+            }
+            Op::Begin(_) | Op::Decoration => open += 1,
+            Op::End => open -= 1,
+            _ => {}
+        }
+        assert!((0..=1).contains(&open));
+    }
+    assert_eq!(open, 0);
+}
+
+/// The texts of a page in their order, with their looks, without the foot.
+fn texts(page: &Page) -> Vec<(&str, Style)> {
+    let text = |op| match op {
+        &Op::Text {
+            y, ref text, style, ..
+        } if y < FOOT - 1.0 => Some((text.as_str(), style)),
+        _ => None,
+    };
+    page.ops.iter().filter_map(text).collect()
+}
+
+const EXPERIMENTS: [&str; 6] = [
+    "gunicorn-sockets",
+    "demo",
+    "errors",
+    "ciphers",
+    "portable",
+    "demo-of-0.1.0",
+];
+
+#[test]
+fn every_stored_experiment_stays_on_paper_and_no_heading_stands_alone() {
+    for name in EXPERIMENTS {
+        let (pages, bookmarks) = set(&experiment::story(&stored(name)));
+        for (number, page) in pages.iter().enumerate() {
+            let texts = texts(page);
+            let (last, style) = texts.last().unwrap();
+            let is_heading = *style == Style::SECTION || *style == Style::SUBSECTION;
+            assert!(
+                !is_heading,
+                "{name}, page {}: {last} is the last",
+                number + 1
+            );
+        }
+        let sections = ["Findings", "All metrics", "How it was measured"];
+        for section in sections {
+            assert!(
+                bookmarks.iter().any(|mark| mark.text == section),
+                "{name}: {section}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_chart_of_the_page_is_in_the_document() {
+    for name in EXPERIMENTS {
+        let experiment = stored(name);
+        let story = experiment::story(&experiment);
+        let figure = |element: &super::block::Element| match &element.role {
+            super::block::Role::Figure(label) => Some(label.clone()),
+            _ => None,
+        };
+        let drawn: Vec<String> = story.elements.iter().filter_map(figure).collect();
+        let figures = figures::all(&experiment);
+        let wanted: Vec<&String> = figures.iter().map(|f| &f.chart.label).collect();
+        assert_eq!(drawn.iter().collect::<Vec<_>>(), wanted, "{name}");
+        let page = crate::html::report(&experiment);
+        assert_eq!(
+            page.matches("<svg class=\"wide\"").count(),
+            wanted.len(),
+            "{name}"
+        );
+    }
+}
+
+/// An experiment of so many variants, all trials of which are those of another.
+fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
+    let mut experiment = stored("demo");
+    let verdict = &mut experiment.verdict;
+    let (variant, comparison) = (verdict.variants[0].clone(), verdict.comparisons[0].clone());
+    for place in 2..variants {
+        let levels = [("socket".to_owned(), name(place))].into_iter().collect();
+        verdict.variants.push(prony_stats::VariantSummary {
+            name: name(place),
+            levels,
+            ..variant.clone()
+        });
+        let levels = verdict.variants[place].levels.clone();
+        verdict.comparisons.push(prony_stats::Comparison {
+            name: name(place),
+            levels,
+            text: format!("{} is slower than unix", name(place)),
+            ..comparison.clone()
+        });
+    }
+    let trials: Vec<crate::Trial> = experiment.trials.clone();
+    for trial in trials.iter().filter(|trial| trial.variant == 0) {
+        for variant in 2..variants {
+            experiment.trials.push(crate::Trial {
+                variant,
+                ..trial.clone()
+            });
+        }
+    }
+    experiment
+}
+
+#[test]
+fn hundreds_of_variants_take_pages_and_lose_nothing() {
+    let experiment = of_many(200, |place| format!("variant {place}"));
+    let (pages, _) = set(&experiment::story(&experiment));
+    assert!((20..400).contains(&pages.len()), "{}", pages.len());
+    let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
+    for place in 2..200 {
+        let name = format!("variant {place}");
+        // In the table, the chart, the sentences, CPU twice, two charts and two more tables.
+        let times = all.iter().filter(|text| **text == name).count();
+        assert!(times >= 7, "{name}: {times}");
+    }
+}
+
+#[test]
+fn names_of_any_length_and_script_stay_on_paper() {
+    let long = "an-interminable_name.without:any/space".repeat(20);
+    let names = [
+        "فارسی و עברית",
+        "漢字とかな交じり文",
+        "🚀👩‍👩‍👧",
+        long.as_str(),
+        "",
+    ];
+    let mut experiment = of_many(8, |place| names[place % names.len()].repeat(1 + place / 4));
+    experiment.verdict.name = long.clone();
+    experiment.verdict.question = names.join(" ").repeat(30);
+    experiment.plan = format!("{long}\n\tx = 1\n{}", "y ".repeat(500));
+    experiment.environment = serde_json::json!({ "a": long.repeat(40), (long.clone()): names });
+    let (pages, _) = set(&experiment::story(&experiment));
+    assert!(pages.len() > 3);
+    assert!(!experiment::report(&experiment).is_empty());
+}
+
+#[test]
+fn what_lacks_everything_is_a_document_too() {
+    let mut experiment = stored("demo");
+    experiment.trials.clear();
+    experiment.plan.clear();
+    experiment.environment = serde_json::Value::Null;
+    let verdict = &mut experiment.verdict;
+    verdict.comparisons.clear();
+    verdict.described.clear();
+    verdict.why.clear();
+    verdict.effects.clear();
+    verdict.order.clear();
+    verdict.question.clear();
+    verdict.blocks = 0;
+    for variant in &mut verdict.variants {
+        variant.metrics.clear();
+    }
+    let (pages, _) = set(&experiment::story(&experiment));
+    let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
+    assert!(
+        all.contains(&"No complete block: nothing can be compared."),
+        "{all:?}"
+    );
+    experiment.verdict.variants.clear();
+    set(&experiment::story(&experiment));
+    assert!(!load(&Record::default()).is_empty());
+}

@@ -15,11 +15,13 @@ mod trace;
 mod url;
 
 use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use jiff::tz::TimeZone;
-use prony_load::Loaded;
+use prony_load::{LoadSpec, Loaded};
 
 use crate::session::{Ending, Refusal, Session, Tick, complain, print, resolve, run as run_load};
 
@@ -29,6 +31,7 @@ use report::Report;
 use request::Written;
 use tally::{First, Tally, Watch};
 use text::Parts;
+use times::Row;
 use trace::Trace;
 
 /// The status of ab where the command is wrong (EINVAL).
@@ -46,7 +49,7 @@ pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
             Ending::Done
         }
         Ok(Wanted::Usage) => {
-            eprint!("{}", banner::USAGE);
+            note(banner::USAGE);
             WRONG_COMMAND
         }
         Ok(Wanted::Load(arguments)) => {
@@ -60,7 +63,7 @@ fn tell(mistake: &Mistake) -> Ending {
     match mistake {
         Mistake::Usage(text) => {
             complain("ab", text);
-            eprint!("{}", banner::USAGE);
+            note(banner::USAGE);
             WRONG_COMMAND
         }
         Mistake::Value(text) => {
@@ -71,48 +74,74 @@ fn tell(mistake: &Mistake) -> Ending {
     }
 }
 
+/// What a run needs and leaves.
+struct Run {
+    written: Written,
+    spec: LoadSpec,
+    csv: Option<Results>,
+    gnuplot: Option<Results>,
+}
+
+impl Run {
+    /// Reads and opens all files and looks up all names, so that what is to fail fails now.
+    fn prepare(arguments: &Arguments) -> Result<Run, Mistake> {
+        let body = match &arguments.body_file {
+            Some(path) => std::fs::read(path).map_err(|error| {
+                let path = path.display();
+                Mistake::Value(format!("Could not open POST data file ({path}): {error}"))
+            })?,
+            None => Vec::new(),
+        };
+        let written = Written::new(arguments, body);
+        let options = load::options(arguments);
+        let spec = resolve(Some(&arguments.url.root()), &options);
+        let mut spec = spec.map_err(load::in_abs_words)?;
+        let request = spec.writer().raw(&arguments.method, written.bytes());
+        spec.send_only(&request);
+        let create = |path: &Option<PathBuf>| {
+            let file = path.as_deref().map(Results::create).transpose();
+            file.map_err(Mistake::Value)
+        };
+        Ok(Run {
+            written,
+            spec,
+            csv: create(&arguments.csv)?,
+            gnuplot: create(&arguments.gnuplot)?,
+        })
+    }
+
+    /// Writes the files of `-e` and `-g`.
+    fn leave(&mut self, report: &Report, rows: &[Row], began: SystemTime) -> Result<(), String> {
+        if let Some(file) = &mut self.csv {
+            file.write(&files::csv(&report.times.total))?;
+        }
+        if let Some(file) = &mut self.gnuplot {
+            file.write(&files::gnuplot(rows, began, &TimeZone::system()))?;
+        }
+        Ok(())
+    }
+}
+
 /// A run from its files to its report.
 fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> {
-    let body = match &arguments.body_file {
-        Some(path) => std::fs::read(path).map_err(|error| {
-            Mistake::Value(format!(
-                "Could not open POST data file ({}): {error}",
-                path.display()
-            ))
-        })?,
-        None => Vec::new(),
-    };
-    let written = Written::new(arguments, body);
-    let mut spec = resolve(Some(&arguments.url.root()), &load::options(arguments))
-        .map_err(load::in_abs_words)?;
-    let request = spec.writer().raw(&arguments.method, written.bytes());
-    spec.send_only(&request);
-    let create =
-        |path: &Option<std::path::PathBuf>| path.as_deref().map(Results::create).transpose();
-    let mut csv = create(&arguments.csv).map_err(Mistake::Value)?;
-    let mut gnuplot = create(&arguments.gnuplot).map_err(Mistake::Value)?;
-
+    let mut run = Run::prepare(arguments)?;
     print(&banner::banner(arguments.html.as_ref()));
     let beat = Beat::of(arguments);
     if arguments.html.is_none() {
         print(&announcement(arguments, &beat));
     }
     let trace = Trace::new(arguments.verbosity);
-    trace.request(&arguments.method, &written);
+    trace.request(&arguments.method, &run.written);
     let watch = Watch::new(arguments);
     wait_until(arguments.start_at, session)?;
 
     let mut told = 0;
+    let tick = Tick {
+        every: LOOK,
+        call: &mut |_, control| beat.tell(control.counts().0, &mut told),
+    };
     let began = SystemTime::now();
-    let loaded = run_load(
-        session,
-        &spec,
-        Some(&watch),
-        Some(Tick {
-            every: LOOK,
-            call: &mut |_, control| beat.tell(control.counts().0, &mut told),
-        }),
-    )?;
+    let loaded = run_load(session, &run.spec, Some(&watch), Some(tick))?;
     let tally = watch.take();
     beat.tell(tally.complete, &mut told);
     let is_interrupted = session.stop.is_asked();
@@ -124,27 +153,25 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
         Some(attributes) => html::html(&report, attributes),
         None => text::text(&report, Parts::of(arguments)),
     });
-    if let Some(file) = &mut csv {
-        file.write(&files::csv(&report.times.total))
-            .map_err(Mistake::Value)?;
+    run.leave(&report, &tally.rows, began)
+        .map_err(Mistake::Value)?;
+    let mut findings = loaded.record.findings.iter();
+    if let Some(errors) = findings.find(|finding| finding.id == "errors") {
+        complain("ab", &errors.text);
     }
-    if let Some(file) = &mut gnuplot {
-        let text = files::gnuplot(&tally.rows, began, &TimeZone::system());
-        file.write(&text).map_err(Mistake::Value)?;
-    }
-    if let Some(finding) = loaded
-        .record
-        .findings
-        .iter()
-        .find(|finding| finding.id == "errors")
-    {
-        complain("ab", &finding.text);
-    }
-    Ok(match () {
-        () if is_interrupted => Ending::Interrupted,
-        () if tally.failed.all() == tally.complete => Ending::Failed,
-        () => Ending::Done,
+    Ok(if is_interrupted {
+        Ending::Interrupted
+    } else if tally.failed.all() == tally.complete {
+        Ending::Failed
+    } else {
+        Ending::Done
     })
+}
+
+/// Prints to standard error as it is.
+fn note(text: &str) {
+    // Where this can't be said, nothing can.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// The line that ends when the load does, or is followed by its progress.
@@ -203,7 +230,7 @@ impl Beat {
         };
         while *told + every <= done {
             *told += every;
-            eprintln!("Completed {told} requests");
+            note(&format!("Completed {told} requests\n"));
         }
     }
 
@@ -211,7 +238,7 @@ impl Beat {
     fn finish(&self, done: u64, is_interrupted: bool) {
         match self.every {
             _ if is_interrupted => {}
-            Some(_) => eprintln!("Finished {done} requests"),
+            Some(_) => note(&format!("Finished {done} requests\n")),
             None => print("..done\n"),
         }
     }

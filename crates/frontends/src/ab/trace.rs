@@ -53,10 +53,10 @@ impl Trace {
         if let (true, Some(version), Some(cipher)) =
             (self.tells_answers(), &agreed.tls, &agreed.cipher)
         {
-            eprintln!(
-                "Transport Protocol      :{version}\nCipher Suite Name       :{}",
+            super::note(&format!(
+                "Transport Protocol      :{version}\nCipher Suite Name       :{}\n",
                 openssl_name(cipher)
-            );
+            ));
         }
     }
 

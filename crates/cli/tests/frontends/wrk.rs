@@ -1,1 +1,618 @@
 //! `prony wrk` beside wrk.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::beside::{Origin, Said, command, original, ours, through};
+use crate::recorder::{Asked, Recorder};
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+/// The same arguments to both, wrk's first, with this script in `script.lua`; both at once, as they
+/// take their time.
+fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
+    let dir = folder();
+    fs::write(dir.path().join("script.lua"), script).unwrap();
+    thread::scope(|scope| {
+        let theirs = scope.spawn(|| original("wrk", arguments, dir.path()));
+        let ours = ours("wrk", arguments, dir.path());
+        [theirs.join().unwrap(), ours]
+    })
+}
+
+/// `prony wrk` with this script in `script.lua`.
+fn ours_with(script: &str, arguments: &[&str]) -> Said {
+    let dir = folder();
+    fs::write(dir.path().join("script.lua"), script).unwrap();
+    ours("wrk", arguments, dir.path())
+}
+
+/// The output with 9 for each row of digits, and one space for each row of spaces: what a script's
+/// patterns see of it.
+fn shape(out: &str) -> String {
+    let mut shape = String::new();
+    for c in out.chars() {
+        let c = if c.is_ascii_digit() { '9' } else { c };
+        if !((c == '9' || c == ' ') && shape.ends_with(c)) {
+            shape.push(c);
+        }
+    }
+    // Units depend on the machine.
+    let units = ["us", "ms", "s", "m", "k", "K", "M", "G", ""];
+    for unit in units.iter().filter(|unit| !unit.is_empty()) {
+        for behind in [" ", "\n", ",", "B"] {
+            shape = shape.replace(&format!("9.9{unit}{behind}"), &format!("9.9{behind}"));
+        }
+    }
+    shape
+}
+
+fn number(script: &str, of: &Said) -> f64 {
+    let text = through(script, &of.out);
+    let number = text.parse();
+    number.unwrap_or_else(|_| panic!("{script}: {text:?} of {of:?}"))
+}
+
+const REQUESTS: &str = "awk '/requests in/ {print $1}'";
+
+/// Scripts such as people have around wrk, each with what it must find in both outputs.
+#[test]
+fn scripts_read_the_same_from_both() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/status/503");
+    let all = both("", &["-t2", "-c4", "-d1s", "--latency", &url]);
+    for said in &all {
+        let requests = number(REQUESTS, said);
+        assert!(requests > 0.0);
+        for (script, expected) in [
+            ("awk 'NR == 1 {print $1, $2, $3}'", "Running 1s test"),
+            ("awk '/threads and/ {print $1 \" \" $4}'", "2 4"),
+            (
+                "grep -c -E '^    (Latency|Req/Sec) +[0-9.]+[a-z]* +[0-9.]+[a-zA-Z]* +[0-9.]+[a-zA-Z]* +[0-9.]+%$'",
+                "2",
+            ),
+            (
+                "sed -n '/Latency Distribution/,/requests in/p' | awk '/%/ {print $1}' | tr '\\n' ' '",
+                "50% 75% 90% 99%",
+            ),
+            ("awk '/requests in/ {print $2, $3, $6}'", "requests in read"),
+            ("grep -c 'Socket errors'; true", "0"),
+            ("grep -c -E '^Requests/sec: +[0-9]+\\.[0-9]{2}$'", "1"),
+            (
+                "grep -c -E '^Transfer/sec: +[0-9]+\\.[0-9]{2}[KMG]?B$'",
+                "1",
+            ),
+        ] {
+            assert_eq!(through(script, &said.out), expected, "{script}: {said:?}");
+        }
+        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", said);
+        assert_eq!(not_ok, requests, "{said:?}");
+        // The rate is of the time that is told, which has two decimals.
+        let rate = number("awk '/Requests\\/sec:/ {print $2}'", said);
+        let took = number("awk '/requests in/ {print $4 + 0}'", said);
+        assert!((rate * took / requests - 1.0).abs() < 0.02, "{said:?}");
+    }
+    let [theirs, ours] = all.map(|said| said.expect(0));
+    assert_eq!(shape(&theirs.out), shape(&ours.out));
+    assert_eq!((theirs.err, ours.err), (String::new(), String::new()));
+}
+
+#[test]
+fn arguments_are_refused_with_wrks_words_and_status() {
+    for arguments in [
+        &[][..],
+        &["-t2"],
+        &["-c1", "http://127.0.0.1:9/"],
+        &["-d0", "http://127.0.0.1:9/"],
+        &["-d1.5s", "http://127.0.0.1:9/"],
+        &["-cx", "http://127.0.0.1:9/"],
+        &["-z", "http://127.0.0.1:9/"],
+        &["--foo", "http://127.0.0.1:9/"],
+        &["--t", "1", "http://127.0.0.1:9/"],
+        &["-t"],
+        &["--script"],
+        &["--latency=1", "http://127.0.0.1:9/"],
+        &["-h"],
+        &["--help"],
+        &["127.0.0.1:9"],
+        &["ftp:/x"],
+    ] {
+        let [theirs, ours] = both("", arguments);
+        assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
+        assert_eq!(theirs.err, ours.err, "{arguments:?}");
+        let mut lines = ours.out.lines();
+        for line in theirs.out.lines() {
+            assert!(lines.any(|own| own == line), "{arguments:?}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_told_in_wrks_words() {
+    // Nobody listens on a port that was just given back.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    for url in [
+        format!("http://127.0.0.1:{port}/"),
+        "http://no-such-host.invalid/".to_owned(),
+    ] {
+        for arguments in [&["-d1", &url][..], &["-d1", "-s", "script.lua", &url]] {
+            let [theirs, ours] = both("", arguments);
+            assert_eq!((theirs.status, ours.status), (1, 1), "{arguments:?}");
+            assert_eq!(theirs.out, ours.out);
+            // Resolvers have more than one word for what they don't know.
+            let words = |said: &Said| said.err.split(' ').take(4).collect::<Vec<_>>().join(" ");
+            assert_eq!(words(&theirs), words(&ours), "{arguments:?}");
+        }
+    }
+}
+
+/// A request's first line, header lines in any order, and body.
+fn plain(asked: &Asked) -> (String, BTreeSet<String>, String) {
+    let headers = asked.headers.iter().cloned().collect();
+    let body = String::from_utf8_lossy(&asked.body).into_owned();
+    (asked.line.clone(), headers, body)
+}
+
+/// What wrk sends, and what prony sends, for an URL with this path and further arguments.
+fn asked_by_both(script: &str, arguments: &[&str], path: &str) -> [Vec<Asked>; 2] {
+    let dir = folder();
+    fs::write(dir.path().join("script.lua"), script).unwrap();
+    let asked = |run: fn(&str, &[&str], &Path) -> Said| {
+        let server = Recorder::start();
+        let url = server.url(path);
+        let first = std::iter::once(&*url);
+        let arguments: Vec<&str> = first.chain(arguments.iter().copied()).collect();
+        run("wrk", &arguments, dir.path()).expect(0);
+        // Its port is not the same for both.
+        let mut asked = server.take();
+        for header in asked.iter_mut().flat_map(|asked| &mut asked.headers) {
+            *header = header.replace(&server.address(), "SERVER");
+        }
+        asked
+    };
+    thread::scope(|scope| {
+        let theirs = scope.spawn(|| asked(original));
+        let ours = asked(ours);
+        [theirs.join().unwrap(), ours]
+    })
+}
+
+#[test]
+fn what_is_sent_is_what_wrk_sends() {
+    let post = "
+        wrk.method = 'POST'
+        wrk.path = '/posted'
+        wrk.body = 'a=1&b=2'
+        wrk.headers['Content-Type'] = 'application/x-www-form-urlencoded'
+    ";
+    let init = "
+        function init(args) wrk.path = args[1] .. #args .. (args[0] and 'url' or 'none') end
+    ";
+    let numbered = "
+        local n = 0
+        function request()
+           n = n + 1
+           return wrk.format('PUT', '/' .. n, { A = n }, 'body' .. n)
+        end
+    ";
+    let proxied = "
+        function request() return wrk.format(nil, 'http://elsewhere/x', { Host = 'h' }) end
+    ";
+    let twice = ["-H", "X-One: 1", "-H", "X-Two: a: b", "-H", "X-One: 2"];
+    let cases = [
+        ("", &twice[..]),
+        ("", &["-H", "Host: other"]),
+        (post, &["-H", "X-One: 1"]),
+        (init, &["--", "/from-", "x"]),
+        (numbered, &[]),
+        (proxied, &[]),
+    ];
+    thread::scope(|scope| {
+        for (script, arguments) in cases {
+            scope.spawn(move || {
+                let script = format!("function delay() return 200 end\n{script}");
+                let always = ["-t1", "-c1", "-d1", "-s", "script.lua"];
+                let all = [&always, arguments].concat();
+                let [theirs, ours] = asked_by_both(&script, &all, "/path?query");
+                let common = theirs.len().min(ours.len());
+                assert!(common > 0, "{script}");
+                let plain = |all: &[Asked]| all[..common].iter().map(plain).collect::<Vec<_>>();
+                assert_eq!(plain(&theirs), plain(&ours), "{script}");
+            });
+        }
+    });
+    // Without a script, too.
+    let [theirs, ours] = asked_by_both("", &["-t1", "-c1", "-d1", "-H", "A: b"], "/p?q#f");
+    assert_eq!(plain(&theirs[0]), plain(&ours[0]));
+}
+
+/// Counts in each thread and tells all of it in the end, as CSV.
+const COUNTING: &str = "
+    local threads = {}
+    function setup(thread)
+       thread:set('id', #threads + 1)
+       thread:set('limits', { low = 200, high = 299 })
+       table.insert(threads, thread)
+    end
+    function init(args)
+       asked, answered, fine, bytes, odd = 0, 0, 0, 0, 0
+       greeting = args[1]
+    end
+    function request()
+       asked = asked + 1
+       return wrk.format('GET', '/bytes/' .. (asked % 50 + 1), { ['X-Id'] = id })
+    end
+    function response(status, headers, body)
+       answered = answered + 1
+       if status >= limits.low and status <= limits.high then fine = fine + 1 end
+       if tonumber(headers['Content-Length'] or headers['content-length']) ~= #body then odd = odd + 1 end
+       bytes = bytes + #body
+    end
+    function done(summary, latency, requests)
+       local sum = {}
+       for _, thread in ipairs(threads) do
+          for _, name in ipairs({ 'asked', 'answered', 'fine', 'bytes', 'odd' }) do
+             sum[name] = (sum[name] or 0) + thread:get(name)
+          end
+       end
+       local count, last = 0, 0
+       for i = 1, #latency do
+          local value, times = latency(i)
+          assert(value > last or i == 1)
+          count, last = count + times, value
+       end
+       assert(last == latency.max and latency(1) == latency.min)
+       assert(latency:percentile(50) <= latency:percentile(99) and latency.mean <= latency.max)
+       assert(latency.stdev >= 0 and requests.max >= requests.min and #requests >= 1)
+       local errors = summary.errors
+       io.write(string.format('csv,%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%d\\n', sum.asked, sum.answered, sum.fine,
+          sum.odd, sum.bytes, summary.requests, summary.bytes, count, summary.duration,
+          threads[2]:get('greeting'), errors.connect + errors.read + errors.write + errors.status + errors.timeout))
+    end
+";
+
+#[test]
+fn a_script_that_counts_agrees_with_what_is_told() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let arguments = ["-t2", "-c6", "-d1", "-s", "script.lua", &url, "--", "hello"];
+    for said in both(COUNTING, &arguments).map(|said| said.expect(0)) {
+        let line = through("grep ^csv", &said.out);
+        let fields: Vec<&str> = line.split(',').skip(1).collect();
+        let field = |index: usize| {
+            fields[index]
+                .parse::<u64>()
+                .unwrap_or_else(|_| panic!("{line}"))
+        };
+        let (asked, answered, requests) = (field(0), field(1), field(5));
+        assert_eq!(answered, requests, "{said:?}");
+        assert_eq!(number(REQUESTS, &said) as u64, requests);
+        // Six may be under way, and one was made to look at.
+        assert!((requests..=requests + 7).contains(&asked), "{said:?}");
+        assert_eq!((field(2), field(3)), (requests, 0), "{said:?}");
+        assert!(field(4) > 0 && field(6) > field(4), "{said:?}");
+        assert!(field(8) >= 900_000, "{said:?}");
+        assert_eq!((fields[9], field(10)), ("hello", 0), "{said:?}");
+    }
+}
+
+#[test]
+fn the_server_saw_what_is_told_and_what_was_under_way() {
+    let server = Recorder::start();
+    let dir = folder();
+    let said = ours("wrk", &["-t2", "-c4", "-d1", &server.url("/")], dir.path()).expect(0);
+    let told = number(REQUESTS, &said) as usize;
+    let seen = server.take().len();
+    assert!((told..=told + 4).contains(&seen), "{told} {seen}");
+}
+
+/// The first answer's token is in every request after it.
+#[test]
+fn a_token_is_carried_from_an_answer_into_requests() {
+    let script = "
+        token = nil
+        function delay() return 50 end
+        function request()
+           if not token then return wrk.format('GET', '/login') end
+           return wrk.format('GET', '/in', { Authorization = token })
+        end
+        function response(status, headers, body)
+           if status == 200 and not token then token = body end
+        end
+    ";
+    for asked in asked_by_both(script, &["-t1", "-c1", "-d1", "-s", "script.lua"], "/") {
+        assert_eq!(asked[0].line, "GET /login HTTP/1.1");
+        assert!(asked.len() > 1);
+        for next in &asked[1..] {
+            assert_eq!(next.line, "GET /in HTTP/1.1");
+            assert_eq!(next.header("authorization"), Some("hello"));
+        }
+    }
+}
+
+#[test]
+fn a_thread_that_stops_itself_makes_no_more_requests() {
+    let script = "
+        local answers = 0
+        function response()
+           answers = answers + 1
+           if answers == 20 then wrk.thread:stop() end
+        end
+    ";
+    let origin = Origin::start(&[]);
+    for said in both(
+        script,
+        &["-t2", "-c2", "-d1", "-s", "script.lua", &origin.url("/")],
+    ) {
+        assert_eq!(number(REQUESTS, &said.expect(0)), 40.0);
+    }
+}
+
+/// Each thread's own address.
+#[test]
+fn threads_go_where_setup_sends_them() {
+    let (one, other) = (Recorder::start(), Recorder::start());
+    let address = other.address();
+    let (_, port) = address.rsplit_once(':').unwrap();
+    let script = format!(
+        "
+        local number = 0
+        function setup(thread)
+           number = number + 1
+           if number == 2 then
+              local found = wrk.lookup('127.0.0.1', '{port}')
+              assert(#found == 1 and wrk.connect(found[1]))
+              thread.addr = found[1]
+           end
+        end
+        function init() print('sends to ' .. tostring(wrk.thread.addr)) end
+        function delay() return 100 end
+        "
+    );
+    let dir = folder();
+    fs::write(dir.path().join("script.lua"), script).unwrap();
+    let arguments = ["-t2", "-c2", "-d1", "-s", "script.lua", &one.url("/x")];
+    for run in [original, ours] {
+        let said = run("wrk", &arguments, dir.path());
+        let said = said.expect(0);
+        for server in [&one, &other] {
+            assert!(
+                said.out
+                    .contains(&format!("sends to {}\n", server.address())),
+                "{said:?}"
+            );
+            let asked = server.take();
+            assert!(!asked.is_empty());
+            // Both threads mean the server of the URL.
+            assert!(
+                asked
+                    .iter()
+                    .all(|it| it.header("host") == Some(&one.address()))
+            );
+        }
+    }
+}
+
+#[test]
+fn failures_are_told_where_wrk_tells_them() {
+    let origin = Origin::start(&[]);
+    for path in ["/fault/truncate", "/fault/reset", "/fault/garbage"] {
+        let url = origin.url(path);
+        for said in both("", &["-t1", "-c2", "-d1", &url]).map(|said| said.expect(0)) {
+            let read = "awk '/Socket errors:/ {print $6 + 0}'";
+            assert!(number(read, &said) > 0.0, "{path}: {said:?}");
+            let others = "awk '/Socket errors:/ {print $4 + $8 + $10}'";
+            assert_eq!(number(others, &said), 0.0, "{path}: {said:?}");
+            assert_eq!(number(REQUESTS, &said), 0.0, "{path}: {said:?}");
+        }
+    }
+    // An answer after the time is one all the same; and one that never comes is told here alone.
+    let late = "awk '/Socket errors:/ {print $10}'";
+    let url = origin.url("/delay/1300ms");
+    for said in both("", &["-t1", "-c2", "-d2", "--timeout", "1", &url]).map(|said| said.expect(0))
+    {
+        assert_eq!(
+            (number(REQUESTS, &said), number(late, &said)),
+            (2.0, 2.0),
+            "{said:?}"
+        );
+    }
+    let said = ours_with(
+        "",
+        &[
+            "-t1",
+            "-c3",
+            "-d2",
+            "--timeout",
+            "1",
+            &origin.url("/fault/stall"),
+        ],
+    );
+    assert_eq!(number(late, &said.expect(0)), 3.0);
+}
+
+#[test]
+fn a_script_that_fails_is_told_by_file_and_line_after_the_results() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let arguments = ["-t2", "-c2", "-d5", "-s", "script.lua", &url];
+    for (script, told, has_results) in [
+        (
+            "x = = 1",
+            "script.lua:1: unexpected symbol near '='\n",
+            false,
+        ),
+        ("\nerror('no luck')", "script.lua:2: no luck\n", false),
+        (
+            "function setup(thread)\n thread:set('f', print)\nend",
+            "script.lua:2: cannot transfer 'function' to thread\n",
+            false,
+        ),
+        (
+            "function init() local x = nil\n x.y = 1 end",
+            "script.lua:2: attempt to index local 'x' (a nil value)\n",
+            false,
+        ),
+        (
+            "function request() return nil end",
+            "script.lua: request() gave a nil in place of a string\n",
+            false,
+        ),
+        (
+            "function request() return 'GET /' end",
+            "script.lua: request(): request 1 of what it gave has no end\n",
+            false,
+        ),
+        (
+            "local n = 0\nfunction request() n = n + 1\n if n > 9 then error('enough') end\n return wrk.request() end",
+            "script.lua:3: enough\n",
+            true,
+        ),
+        (
+            "local n = 0\nfunction request() n = n + 1\n return n > 9 and 'junk' or wrk.request() end",
+            "script.lua: request(): \"junk\" is no HTTP request\n",
+            true,
+        ),
+        (
+            "function response()\n response = {} + 1 end",
+            "script.lua:2: attempt to perform arithmetic on a table value\n",
+            true,
+        ),
+        (
+            "function delay()\n return wrk.nothing.at.all end",
+            "script.lua:2: attempt to index field 'nothing' (a nil value)\n",
+            true,
+        ),
+        (
+            "local ffi = require 'ffi'",
+            "script.lua:1: module 'ffi' not found:\n",
+            false,
+        ),
+    ] {
+        let said = ours_with(script, &arguments).expect(1);
+        assert!(said.err.starts_with(told), "{script}: {said:?}");
+        assert_eq!(
+            said.out.contains("Requests/sec:"),
+            has_results,
+            "{script}: {said:?}"
+        );
+    }
+    let said = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
+    assert!(
+        said.err
+            .starts_with("nowhere.lua: cannot be read: No such file"),
+        "{said:?}"
+    );
+    // What `done` raises, too.
+    let done = ["-t1", "-c1", "-d1", "-s", "script.lua", &url];
+    let said = ours_with(
+        "function done(s)\n print('n', s.requests)\n error('late') end",
+        &done,
+    )
+    .expect(1);
+    assert_eq!(said.err, "script.lua:3: late\n");
+    assert_eq!(
+        through("awk '$1 == \"n\" {print $2}'", &said.out),
+        through(REQUESTS, &said.out)
+    );
+}
+
+/// Runs `prony wrk` until it has said so many lines, interrupts it, and gives what it came to.
+fn interrupted(script: &str, arguments: &[&str], after: Duration) -> Said {
+    let dir = folder();
+    fs::write(dir.path().join("script.lua"), script).unwrap();
+    let all: Vec<&str> = ["wrk"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+    let mut child = command(program, &all, dir.path()).spawn().unwrap();
+    let mut out = String::new();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut first = [0; 1];
+    stdout.read_exact(&mut first).unwrap();
+    thread::sleep(after);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    stdout.read_to_string(&mut out).unwrap();
+    let mut said = Said::from(child.wait_with_output().unwrap());
+    said.out = format!("{}{out}", char::from(first[0]));
+    said
+}
+
+#[test]
+fn an_interrupt_ends_a_run_with_its_results() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let few = Duration::from_millis(300);
+    let said = interrupted("", &["-t1", "-c2", "-d60", &url], few).expect(0);
+    assert!(number(REQUESTS, &said) > 0.0, "{said:?}");
+    // A script that goes round for ever does not keep it up, and `done` is still called.
+    let round = "
+        local n = 0
+        function request()
+           n = n + 1
+           while n > 20 do end
+           return wrk.request()
+        end
+        function done(summary) print('done', summary.requests) end
+    ";
+    let said = interrupted(
+        round,
+        &["-t1", "-c2", "-d60", "-s", "script.lua", &url],
+        few,
+    )
+    .expect(1);
+    assert_eq!(said.err, "script.lua:5: interrupted\n");
+    assert_eq!(
+        through("awk '$1 == \"done\" {print $2}'", &said.out),
+        through(REQUESTS, &said.out)
+    );
+}
+
+/// What wrk2 has beside wrk's.
+#[test]
+fn a_rate_prints_wrk2s_spectrum() {
+    let origin = Origin::start(&[]);
+    let dir = folder();
+    let url = origin.url("/");
+    let said = ours(
+        "wrk",
+        &["-t2", "-c4", "-d1", "-R200", "-U", &url],
+        dir.path(),
+    )
+    .expect(0);
+    assert_eq!(number(REQUESTS, &said), 200.0);
+    for (script, expected) in [
+        (
+            "grep -c 'Latency Distribution (HdrHistogram - Recorded Latency)'",
+            "1",
+        ),
+        (
+            "grep -c 'Latency Distribution (HdrHistogram - Uncorrected Latency (measured'",
+            "1",
+        ),
+        ("grep -c '^100.000%  '", "2"),
+        ("grep -c '^ 99.999%  '", "2"),
+        // As HdrHistogram's plotters read it.
+        ("awk '/^#\\[Max/ {print $7 + 0}' | head -1", "200"),
+        (
+            "awk '$4 == \"inf\" {print $2, $3}' | head -1",
+            "1.000000 200",
+        ),
+        ("grep -c '^-*$' | awk '{print ($1 >= 2)}'", "1"),
+    ] {
+        assert_eq!(through(script, &said.out), expected, "{script}: {said:?}");
+    }
+}

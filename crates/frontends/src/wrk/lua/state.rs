@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, Table, VmState};
 
 use super::super::url::Url;
@@ -77,8 +78,8 @@ impl State {
         let lua = &self.lua;
         let interrupt = seed.interrupt.clone();
         let triggers = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_BETWEEN_LOOKS);
-        lua.set_global_hook(triggers, move |_, _| match interrupt.is_due() {
-            true => Err(mlua::Error::runtime("interrupted")),
+        lua.set_global_hook(triggers, move |_, place| match interrupt.is_due() {
+            true => Err(interrupted(place)),
             false => Ok(VmState::Continue),
         })?;
         let wrk = lua.create_table()?;
@@ -148,6 +149,12 @@ impl State {
         // A script may have closed its output or replaced the library; then there is nothing to do.
         let _ = self.lua.load("io.stdout:flush()").exec();
     }
+}
+
+fn interrupted(place: &Debug<'_>) -> mlua::Error {
+    let file = place.source().short_src.unwrap_or_default().into_owned();
+    let line = place.current_line().unwrap_or_default();
+    mlua::Error::runtime(format!("{file}:{line}: interrupted"))
 }
 
 /// Lua's own reader of files skips a first line that is for a shell.

@@ -49,8 +49,8 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// The ready-made experiments
     Study(StudyArgs),
-    /// Render an experiment again from what it stored
-    Report(ReportArgs),
+    /// Render what was stored again, or set two runs against one another
+    Report(Box<ReportArgs>),
     /// Run the server that is built in: known bodies, delays, freezes and faults
     Origin(OriginArgs),
     /// Say why a running server, or this machine as a generator, might be slow
@@ -173,6 +173,8 @@ pub(crate) struct RunArgs {
     /// How to show what goes on, on standard error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Experiment")]
     pub(crate) progress: ProgressFlag,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
 }
 
 /// `prony compare`.
@@ -190,12 +192,22 @@ Examples:
   prony compare plan.toml --dry-run        check a plan; say what it does and how long it takes
   prony compare plan.toml                  run it
   prony compare --resume prony-runs/X      go on with one that was interrupted
-  prony compare -c 20 -d 5s http://localhost:8001/ http://localhost:8002/"
+  prony compare -c 20 -d 5s http://localhost:8001/ http://localhost:8002/
+  prony compare --names new,old --fail-if 'p99 of new > old + 5%' URL_A URL_B
+  prony compare plan.toml --against prony-runs/X --junit results.xml"
 )]
 pub(crate) struct CompareArgs {
     /// A plan, or two URLs
     #[arg(value_name = "PLAN|URL", num_args = 0..=2)]
     pub(crate) targets: Vec<String>,
+    /// What results and conditions call two URLs, such as new,old [default: the URLs]
+    #[arg(
+        long,
+        value_name = "A,B",
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) names: Option<String>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
@@ -245,7 +257,7 @@ pub(crate) enum StudyCommand {
         name: String,
     },
     /// Run a study; its files are written to the results' folder first
-    Run(StudyRunArgs),
+    Run(Box<StudyRunArgs>),
 }
 
 /// `prony study run`.
@@ -275,10 +287,28 @@ pub(crate) struct StudyRunArgs {
 
 /// `prony report`.
 #[derive(Debug, Args)]
-#[command(after_help = "Without a file to write, the verdict is printed.")]
+#[command(
+    override_usage = "prony report [OPTIONS] RUN\n       \
+                      prony report [OPTIONS] A B\n       \
+                      prony report [OPTIONS] --against OLD RUN",
+    after_help = "\
+A RUN is a folder that `prony compare` wrote, a record that `prony load --json` wrote, a folder of
+records, or a pattern in quotes that matches some. Two runs are set against one another, B against A,
+with what else differs between them said first. Without a file to write, the result is printed.
+
+EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or 'baseline', 'stored' or
+a variant with a percentage or a value more or less. It fails only where the whole 95% interval does.
+
+Examples:
+  prony report prony-runs/X --html x.html
+  prony report prony-runs/X prony-runs/Y
+  prony report 'before/*.json' 'after/*.json'
+  prony report --against baseline --fail-if 'p99 > stored + 5%' prony-runs/X --junit x.xml"
+)]
 pub(crate) struct ReportArgs {
-    /// A folder that `prony compare` wrote
-    pub(crate) dir: PathBuf,
+    /// One run, or two: A and B
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) stored: Vec<PathBuf>,
     /// Write the report as one page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
@@ -288,12 +318,60 @@ pub(crate) struct ReportArgs {
     /// Write each chart as an SVG file into DIR, which is made if it isn't there
     #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
-    /// Write a row for each variant and metric; - for standard output
+    /// Write the report as Markdown; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) markdown: Option<PathBuf>,
+    /// Write a row for each variant and metric, of a load for each half second; - for standard
+    /// output
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// Write the verdict as JSON; - for standard output
+    /// Write the verdict, the record or the comparison as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write every table as CSV and as JSON into DIR, which is made if it isn't there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tables: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
+}
+
+/// Conditions on results, and what CI reads of them.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GateArgs {
+    /// End with status 1 if this surely holds, such as 'p99 of new > baseline + 5%', 'failed >
+    /// 0.1%' or 'verdict is slower'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
+    pub(crate) fail_if: Vec<String>,
+    /// Hold it against a stored run, and end with status 1 if a variant is surely worse by more
+    /// than the margin; repeatable for records
+    #[arg(long, value_name = "RUN", help_heading = "Conditions")]
+    pub(crate) against: Vec<PathBuf>,
+    /// How much worse than the stored run is a regression, such as 5% [default: the plan's margin]
+    #[arg(long, value_name = "PERCENT", value_parser = margin, help_heading = "Conditions")]
+    pub(crate) margin: Option<f64>,
+    /// Count what can't be told as failed
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) strict: bool,
+    /// Write verdicts and conditions as JUnit XML; - for standard output
+    #[arg(long, value_name = "FILE", help_heading = "Conditions")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Add a summary in GitHub's Markdown to FILE, such as \"$GITHUB_STEP_SUMMARY\"
+    #[arg(long, value_name = "FILE", help_heading = "Conditions")]
+    pub(crate) github: Option<PathBuf>,
+    /// Print what failed as annotations that GitHub reads, on standard error
+    #[arg(long, help_heading = "Conditions")]
+    pub(crate) annotations: bool,
+}
+
+/// Reads a margin as a share.
+fn margin(typed: &str) -> Result<f64, String> {
+    let percent = typed
+        .strip_suffix('%')
+        .and_then(|percent| percent.parse().ok());
+    let share = percent.map(|percent: f64| percent / 100.0);
+    share
+        .filter(|share| *share > 0.0 && *share < 1.0)
+        .ok_or_else(|| "want a percentage above 0% and below 100%, such as 5%".to_owned())
 }
 
 /// `prony origin`.

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use prony_experiment::plan::Plan;
+use prony_experiment::runner::Settings;
 
-use crate::arguments::CompareArgs;
+use crate::arguments::{CompareArgs, RunArgs};
 use crate::ending::{Ending, Failure};
+use crate::gating::{self, Gating};
 use crate::{experiment, pair};
 
 /// Runs an experiment.
@@ -14,7 +16,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     let plan = match (targets.as_slice(), &typed.run.resume) {
         ([a, b], None) => {
             refuse_plans([a, b])?;
-            pair::plan([a, b], &typed.load, &typed.typed)?
+            pair::plan([a, b], typed.names.as_deref(), &typed.load, &typed.typed)?
         }
         ([_, _], Some(_)) => {
             let what = "--resume takes the plan from the folder; leave the URLs out";
@@ -38,11 +40,22 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         (Some(dir), _) | (None, Some(dir)) => dir.clone(),
         (None, None) => experiment::default_out(&plan.name),
     };
-    let settings = experiment::settings(&typed.run, typed.seed, out);
-    if typed.run.dry_run {
-        return experiment::dry_run(&plan, &settings);
+    if typed.names.is_some() && targets.len() != 2 {
+        let what = "--names belongs to two URLs; a plan has its own names";
+        return Err(Failure::wrong(what));
     }
-    experiment::run(&plan, &settings, typed.run.progress)
+    let settings = experiment::settings(&typed.run, typed.seed, out);
+    gated(&plan, &settings, &typed.run)
+}
+
+/// Runs a plan, or says what it would do, and judges the conditions that were typed with it.
+pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result<Ending, Failure> {
+    let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
+    if typed.dry_run {
+        return experiment::dry_run(plan, settings);
+    }
+    let ending = experiment::run(plan, settings, typed.progress)?;
+    gating.conclude(ending, &settings.out)
 }
 
 fn read(plan: &str) -> Result<Plan, Failure> {

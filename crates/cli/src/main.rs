@@ -12,6 +12,7 @@ mod doctor;
 mod ending;
 mod experiment;
 mod frontends;
+mod gating;
 mod init;
 mod load;
 mod origin;

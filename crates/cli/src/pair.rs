@@ -27,9 +27,11 @@ struct Server {
     path: String,
 }
 
-/// The plan that compares `urls[0]` with `urls[1]`, the baseline.
+/// The plan that compares `urls[0]` with `urls[1]`, the baseline. `names` are what results call
+/// them, with a comma between.
 pub(crate) fn plan(
     urls: [&str; 2],
+    names: Option<&str>,
     options: &LoadOptions,
     typed: &[TypedOption],
 ) -> Result<Plan, Failure> {
@@ -40,7 +42,10 @@ pub(crate) fn plan(
         ));
     }
     let mut servers = [server(urls[0], options)?, server(urls[1], options)?];
-    tell_apart(&mut servers);
+    match names {
+        Some(names) => rename(&mut servers, names)?,
+        None => tell_apart(&mut servers),
+    }
     let text = text(&servers, typed);
     let origin = Path::new("two-servers.toml");
     let plan = Plan::from_str(&text, origin, Machine::this());
@@ -123,6 +128,29 @@ fn tell_apart(servers: &mut [Server; 2]) {
         servers[0].name += " (A)";
         servers[1].name += " (B)";
     }
+}
+
+/// Gives them the names that were typed.
+fn rename(servers: &mut [Server; 2], typed: &str) -> Result<(), Failure> {
+    let names: Vec<&str> = typed.split(',').map(str::trim).collect();
+    let is_plain = |name: &&str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| !c.is_control() && !"{}\"<>".contains(c))
+    };
+    let [a, b] = names.as_slice() else {
+        return Err(Failure::wrong(format!(
+            "--names {typed}: two names with a comma between are needed, such as new,old"
+        )));
+    };
+    if a == b || !names.iter().all(is_plain) {
+        return Err(Failure::wrong(format!(
+            "--names {typed}: two different names are needed, without braces and quotes"
+        )));
+    }
+    (servers[0].name, servers[1].name) = ((*a).to_owned(), (*b).to_owned());
+    Ok(())
 }
 
 fn text(servers: &[Server; 2], typed: &[TypedOption]) -> String {
@@ -232,7 +260,7 @@ mod tests {
             typed("no-keepalive", &[], false),
         ];
         let urls = ["http://127.0.0.1:8001/a", "127.0.0.1"];
-        let plan = plan(urls, &options(), &typed).unwrap();
+        let plan = plan(urls, None, &options(), &typed).unwrap();
         assert_eq!(plan.baseline.get("server"), Some("127.0.0.1"));
         assert_eq!(plan.trials.duration.as_secs(), 1);
         let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
@@ -248,9 +276,21 @@ mod tests {
 
     #[test]
     fn equal_urls_and_sockets_are_allowed() {
-        let same = plan(["http://127.0.0.1/", "http://127.0.0.1/"], &options(), &[]).unwrap();
+        let same = plan(
+            ["http://127.0.0.1/", "http://127.0.0.1/"],
+            None,
+            &options(),
+            &[],
+        )
+        .unwrap();
         assert_eq!(same.variants.len(), 2);
-        let socket = plan(["unix:/tmp/a.sock:/x", "unix:/tmp/b.sock"], &options(), &[]).unwrap();
+        let socket = plan(
+            ["unix:/tmp/a.sock:/x", "unix:/tmp/b.sock"],
+            None,
+            &options(),
+            &[],
+        )
+        .unwrap();
         let resolved = socket.resolve(0, &BTreeMap::new()).unwrap();
         assert_eq!(resolved.load.url, "http://localhost/x");
         assert_eq!(
@@ -260,16 +300,29 @@ mod tests {
     }
 
     #[test]
+    fn names_that_are_typed_take_the_place_of_urls() {
+        let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+        let named = |names| plan(urls, Some(names), &options(), &[]);
+        let variants = named("new, old").unwrap().variants;
+        let names: Vec<_> = variants.iter().map(|v| v.levels.get("server")).collect();
+        assert_eq!(names, [Some("new"), Some("old")]);
+        for wrong in ["new", "a,b,c", "a,a", ",b", "{{x}},b"] {
+            let error = named(wrong).unwrap_err().to_string();
+            assert!(error.contains("--names"), "{error}");
+        }
+    }
+
+    #[test]
     fn braces_in_an_url_stay_what_they_are() {
         let urls = ["http://127.0.0.1/a?{{b}}", "http://127.0.0.1/a?{{c}}"];
-        let plan = plan(urls, &options(), &[]).unwrap();
+        let plan = plan(urls, None, &options(), &[]).unwrap();
         let url = plan.resolve(0, &BTreeMap::new()).unwrap().load.url;
         assert_eq!(url, "http://127.0.0.1:80/a?{{b}}");
     }
 
     #[test]
     fn strangers_and_relative_sockets_are_refused() {
-        let refused = |urls| plan(urls, &options(), &[]).unwrap_err().to_string();
+        let refused = |urls| plan(urls, None, &options(), &[]).unwrap_err().to_string();
         assert!(refused(["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
         assert!(refused(["unix:app.sock", "http://127.0.0.1/"]).contains("whole path"));
     }

@@ -10,7 +10,7 @@ use prony_experiment::runner::FolderError;
 use crate::adapt::Unfit;
 use crate::arguments::{StudyArgs, StudyCommand, StudyRunArgs};
 use crate::ending::{Ending, Failure};
-use crate::{adapt, experiment, terminal};
+use crate::{adapt, compare, experiment, terminal};
 
 /// The folder of studies as it was when this program was built.
 static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
@@ -63,10 +63,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
             )));
         }
         let settings = experiment::settings(&typed.run, typed.seed, dir.clone());
-        return match typed.run.dry_run {
-            true => experiment::dry_run(&plan, &settings),
-            false => experiment::run(&plan, &settings, typed.run.progress),
-        };
+        return compare::gated(&plan, &settings, &typed.run);
     }
     // Tried in a folder that goes away, so that a study which can't be run here leaves nothing.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
@@ -74,7 +71,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     let plan = unpacked(study, scratch.path(), &typed.level)?;
     if typed.run.dry_run {
         let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
-        return experiment::dry_run(&plan, &settings);
+        return compare::gated(&plan, &settings, &typed.run);
     }
     let out = typed.run.out.clone();
     let out = out.unwrap_or_else(|| experiment::default_out(name_of(study)));
@@ -83,7 +80,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     }
     let plan = unpacked(study, &out.join(FOLDER), &typed.level)?;
     let settings = experiment::settings(&typed.run, typed.seed, out);
-    experiment::run(&plan, &settings, typed.run.progress)
+    compare::gated(&plan, &settings, &typed.run)
 }
 
 /// Writes a study's files to a folder and reads its plan there: with the levels that were typed, and

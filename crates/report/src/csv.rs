@@ -5,6 +5,7 @@
 //! Fields are quoted where they need it (RFC 4180), lines end with a line feed.
 
 use prony_record::Record;
+use prony_stats::runs::RunsDocument;
 use prony_stats::{Metric, VerdictDocument};
 
 use crate::Experiment;
@@ -149,6 +150,13 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
         }
     }
     write(&headings, rows)
+}
+
+/// One row for each variant and metric that two runs have in common.
+pub fn runs(document: &RunsDocument) -> String {
+    let tables = crate::data::runs(document);
+    let comparisons = tables.iter().find(|table| table.name == "comparisons");
+    comparisons.map_or_else(String::new, crate::data::DataTable::to_csv)
 }
 
 /// The names of all factors.

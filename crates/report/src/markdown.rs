@@ -1,5 +1,6 @@
 //! An experiment as Markdown: what `report.md` holds, for issues, wikis and diffs.
 
+use prony_record::{Finding, Record};
 use prony_stats::VerdictDocument;
 
 use crate::table::{Table, markdown as escaped};
@@ -59,6 +60,34 @@ pub fn report(experiment: &Experiment) -> String {
     out
 }
 
+/// One load as GitHub's Markdown.
+pub fn load(record: &Record) -> String {
+    let (requests, failed) = load_view::requests(record);
+    let mut out = format!("# {}\n\n", escaped(&load_view::headline(record)));
+    out += &format!(
+        "{}\n\n{}\n",
+        escaped(&record.load.url),
+        escaped(&load_view::how(record))
+    );
+    if let Some(text) = load_view::shortfall(record) {
+        out += &format!("\n**{}**\n", escaped(&text));
+    }
+    let failed = failed.map_or(String::new(), |failed| {
+        format!(", **{}**", escaped(&failed))
+    });
+    out += &format!("\n{}{failed}\n", escaped(&requests));
+    for table in [load_view::latency(record), load_view::outcomes(record)] {
+        if !table.rows.is_empty() {
+            out += &format!("\n{}", table.to_markdown());
+        }
+    }
+    out.push('\n');
+    for (name, text) in load_view::facts(record) {
+        out += &format!("- {}: {}\n", escaped(name), escaped(&text));
+    }
+    out + &findings_of(&record.findings)
+}
+
 /// A table below its title.
 fn section(table: &Table) -> String {
     format!("\n## {}\n\n{}", escaped(&table.title), table.to_markdown())
@@ -94,7 +123,11 @@ fn why(verdict: &VerdictDocument) -> String {
 }
 
 fn findings(experiment: &Experiment) -> String {
-    let mut findings: Vec<_> = experiment.verdict.findings.iter().collect();
+    findings_of(&experiment.verdict.findings)
+}
+
+fn findings_of(all: &[Finding]) -> String {
+    let mut findings: Vec<_> = all.iter().collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut out = "\n## Findings\n\n".to_owned();
     if findings.is_empty() {

@@ -210,7 +210,8 @@ fn random_seed() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64) % 1_000_000_007
 }
 
-fn design(plan: &Plan, settings: &Settings) -> Design {
+/// What a plan compares, in the terms of its statistics.
+pub fn design(plan: &Plan, settings: &Settings) -> Design {
     let (blocks_min, blocks_max) = block_range(plan, settings);
     let levels = |levels: &crate::plan::Levels| {
         levels

@@ -1,0 +1,341 @@
+//! Conditions on results, a stored run to hold them against, and what CI reads of both: everything
+//! is read and opened before anything runs.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::plan::Plan;
+use prony_experiment::runner::{Settings, design};
+use prony_report::ci::{self, Judged};
+use prony_report::stored::{self, Content, Stored};
+use prony_report::{regressions, text};
+use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
+use prony_stats::runs::{self, RunVariant, RunsDocument};
+
+use crate::arguments::GateArgs;
+use crate::ending::{Ending, Failure};
+use crate::output::Output;
+use crate::terminal;
+
+/// Chance that an interval misses where there was but one look.
+const MISS: f64 = 0.05;
+
+/// What sentences call the run that `--against` names, and the one that is held against it.
+pub(crate) const LABELS: [&str; 2] = ["stored", "new"];
+
+/// What was asked for, read and checked.
+pub(crate) struct Gating {
+    gates: Vec<Gate>,
+    against: Option<Stored>,
+    margin: Option<f64>,
+    strict: bool,
+    annotations: bool,
+    junit: Option<Output>,
+    summary: Option<PathBuf>,
+}
+
+/// Results, and what was held against them.
+pub(crate) struct Verdicts<'a> {
+    /// What they are about.
+    pub(crate) new: &'a Stored,
+    /// Another run, and what sentences call it.
+    pub(crate) old: Option<(&'a Stored, &'a str)>,
+    /// The two against one another.
+    pub(crate) runs: Option<RunsDocument>,
+    /// Whether the two are what gates on verdicts are about.
+    pub(crate) is_between: bool,
+}
+
+impl Gating {
+    /// Reads the conditions and the stored run; `known` is what the conditions may name.
+    pub(crate) fn prepare(typed: &GateArgs, mut known: Known) -> Result<Gating, Failure> {
+        let against = match typed.against.as_slice() {
+            [] => None,
+            paths => Some(read(paths)?),
+        };
+        if let Some(stored) = &against {
+            known.stored = Some(LABELS[0].to_owned());
+            check_common(&known, stored)?;
+        }
+        if typed.margin.is_some() && against.is_none() {
+            let what =
+                "--margin is how much worse than a stored run is a regression; add --against";
+            return Err(Failure::wrong(what));
+        }
+        Self::with_stored(typed, &known, against)
+    }
+
+    /// The same where the other run is known already.
+    pub(crate) fn with_stored(
+        typed: &GateArgs,
+        known: &Known,
+        against: Option<Stored>,
+    ) -> Result<Gating, Failure> {
+        let gates = typed.fail_if.iter().map(|text| {
+            Gate::parse(text, known).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
+        });
+        if typed.strict && typed.fail_if.is_empty() && typed.against.is_empty() {
+            let what = "--strict has nothing to be strict about; add --fail-if or --against";
+            return Err(Failure::wrong(what));
+        }
+        Ok(Gating {
+            gates: gates.collect::<Result<_, _>>()?,
+            against,
+            margin: typed.margin,
+            strict: typed.strict,
+            annotations: typed.annotations,
+            junit: Output::open("--junit", typed.junit.as_deref())?,
+            summary: typed.github.clone(),
+        })
+    }
+
+    /// Whether nothing at all was asked for.
+    fn is_idle(&self) -> bool {
+        self.gates.is_empty()
+            && self.against.is_none()
+            && self.junit.is_none()
+            && self.summary.is_none()
+            && !self.annotations
+    }
+
+    /// The stored run.
+    pub(crate) fn against(&self) -> Option<&Stored> {
+        self.against.as_ref()
+    }
+
+    /// Whether standard output carries the results as data.
+    pub(crate) fn takes_standard_output(&self) -> bool {
+        self.junit.as_ref().is_some_and(Output::is_standard)
+    }
+
+    /// Sets a run against another.
+    pub(crate) fn compare(&self, old: (&Stored, &str), new: (&Stored, &str)) -> RunsDocument {
+        let about = stored::about(old, new);
+        runs::compare(about, &old.0.run(), &new.0.run(), self.margin)
+    }
+
+    /// Judges an experiment that has just ended, and says so; `ending` is how it ended.
+    pub(crate) fn conclude(self, ending: Ending, dir: &Path) -> Result<Ending, Failure> {
+        if self.is_idle() {
+            return Ok(ending);
+        }
+        if matches!(ending, Ending::Interrupted | Ending::CutShort) {
+            terminal::say("prony: it did not come to its end, so no condition was judged");
+            return Ok(ending);
+        }
+        let new = stored::read(dir).map_err(Failure::refused)?;
+        let old = self.against.clone();
+        let old = old.as_ref().map(|old| (old, LABELS[0]));
+        let mut verdicts = Verdicts {
+            runs: old.map(|old| self.compare(old, (&new, LABELS[1]))),
+            new: &new,
+            old,
+            is_between: false,
+        };
+        let gates = self.judge(&mut verdicts);
+        let is_text = !self.takes_standard_output();
+        if let Some(document) = &verdicts.runs {
+            say(
+                is_text,
+                &format!("\n{}", text::runs(document, is_text && terminal::colours())),
+            );
+        } else {
+            say(
+                is_text,
+                &text::gates(&gates, is_text && terminal::colours()),
+            );
+        }
+        self.finish(ending, &verdicts, &gates)
+    }
+
+    /// What becomes of the conditions; the document of two runs gets them, too.
+    pub(crate) fn judge(&self, verdicts: &mut Verdicts<'_>) -> Vec<GateResult> {
+        let (run, records) = (verdicts.new.run(), verdicts.new.records());
+        let other = verdicts
+            .old
+            .map(|(old, label)| (old.run(), old.records(), label, old));
+        let evidence = Evidence {
+            new: Source {
+                run: &run,
+                records: &records,
+                label: LABELS[1],
+                is_loads: verdicts.new.is_loads(),
+            },
+            stored: other.as_ref().map(|(run, records, label, old)| Source {
+                run,
+                records,
+                label,
+                is_loads: old.is_loads(),
+            }),
+            comparisons: verdicts.new.comparisons(),
+            between: verdicts.runs.as_ref().filter(|_| verdicts.is_between),
+            miss: miss(verdicts.new),
+        };
+        let results: Vec<GateResult> = self
+            .gates
+            .iter()
+            .flat_map(|gate| gate.judge(&evidence))
+            .collect();
+        if let Some(document) = &mut verdicts.runs {
+            document.gates.clone_from(&results);
+        }
+        results
+    }
+
+    /// Writes what CI reads, and says what failed and what can't be told.
+    pub(crate) fn finish(
+        self,
+        ending: Ending,
+        verdicts: &Verdicts<'_>,
+        gates: &[GateResult],
+    ) -> Result<Ending, Failure> {
+        let judged = Judged {
+            new: verdicts.new,
+            runs: verdicts.runs.as_ref(),
+            gates,
+            is_gated: self.against.is_some(),
+            strict: self.strict,
+        };
+        if let Some(junit) = self.junit {
+            junit.write(&ci::junit(&judged))?;
+        }
+        if let Some(path) = &self.summary {
+            append(path, &ci::summary(&judged))?;
+        }
+        if self.annotations {
+            for line in ci::annotations(&judged).lines() {
+                terminal::say(line);
+            }
+        }
+        tell(&judged, self.strict);
+        Ok(match (ending, judged.has_failed()) {
+            (Ending::Done, true) => Ending::Doubtful,
+            (ending, _) => ending,
+        })
+    }
+}
+
+/// Reads one side: a single path, or several records.
+pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
+    let mut all = paths
+        .iter()
+        .map(|path| stored::read(path).map_err(Failure::wrong));
+    let mut first = match all.next() {
+        Some(first) => first?,
+        None => return Err(Failure::wrong("a side needs a folder or a record")),
+    };
+    for next in all {
+        let next = next?;
+        match (&mut first.content, next.content) {
+            (Content::Loads(records), Content::Loads(more)) => records.extend(more),
+            _ => {
+                let what = "an experiment is a side by itself; only records can be put together";
+                return Err(Failure::wrong(what));
+            }
+        }
+        first.source = format!("{}, {}", first.source, next.source);
+    }
+    Ok(first)
+}
+
+/// What conditions on a plan's results may name, before it runs.
+pub(crate) fn known_of_plan(plan: &Plan, settings: &Settings) -> Known {
+    let design = design(plan, settings);
+    let variants = (0..design.variants.len()).map(|place| RunVariant {
+        name: design.name_of(place),
+        levels: design.variants[place].clone(),
+    });
+    Known {
+        variants: variants.collect(),
+        baseline: design.baseline.clone(),
+        stored: None,
+    }
+}
+
+/// The same of what is stored.
+pub(crate) fn known_of_stored(stored: &Stored) -> Known {
+    let run = stored.run();
+    Known {
+        variants: run.variants,
+        baseline: run.baseline,
+        stored: None,
+    }
+}
+
+/// Refuses a stored run that has none of the variants.
+fn check_common(known: &Known, stored: &Stored) -> Result<(), Failure> {
+    let run = stored.run();
+    let is_there = |variant: &RunVariant| {
+        let mut others = run.variants.iter();
+        others.any(|other| other.levels == variant.levels || other.name == variant.name)
+    };
+    let single = known.variants.len() == 1 && run.variants.len() == 1;
+    if single || known.variants.iter().any(is_there) {
+        return Ok(());
+    }
+    let names: Vec<&str> = run.variants.iter().map(|one| one.name.as_str()).collect();
+    Err(Failure::wrong(format!(
+        "--against {}: it has none of these variants; it has {}",
+        stored.source,
+        names.join("; ")
+    )))
+}
+
+/// How often an interval of its last look misses.
+fn miss(stored: &Stored) -> f64 {
+    let Content::Experiment(experiment) = &stored.content else {
+        return MISS;
+    };
+    let levels = prony_stats::levels(&experiment.verdict.looks, MISS);
+    levels.last().copied().unwrap_or(MISS)
+}
+
+/// One line for everything that failed, by its names, and one for what can't be told.
+fn tell(judged: &Judged<'_>, strict: bool) {
+    let of = |ruling: Ruling| -> Vec<String> {
+        let between = judged.runs.filter(|_| judged.is_gated);
+        let between = between.into_iter().flat_map(regressions);
+        let between = between.filter(|(_, found)| *found == ruling);
+        let names = between.map(|(one, _)| match one.name.as_str() {
+            "" => format!("{} against the stored run", one.metric),
+            name => format!("{} of {name} against the stored run", one.metric),
+        });
+        let gates = judged.gates.iter().filter(|gate| gate.ruling == ruling);
+        let gates = gates.map(|gate| match gate.name.as_str() {
+            "" => format!("'{}'", gate.gate),
+            name => format!("'{}' ({name})", gate.gate),
+        });
+        names.chain(gates).collect()
+    };
+    for (ruling, word) in [(Ruling::Failed, "failed"), (Ruling::Unclear, "can't tell")] {
+        let names = of(ruling);
+        if !names.is_empty() {
+            let note = match (ruling, strict) {
+                (Ruling::Unclear, true) => " (which --strict counts as failed)",
+                _ => "",
+            };
+            terminal::say(&format!("prony: {word}: {}{note}", names.join("; ")));
+        }
+    }
+}
+
+/// To standard output where that carries text, else to standard error.
+pub(crate) fn say(is_text: bool, text: &str) {
+    match is_text {
+        true => terminal::print(text),
+        false => terminal::say(text.trim_end()),
+    }
+}
+
+/// A summary is a file that several steps add to.
+fn append(path: &Path, text: &str) -> Result<(), Failure> {
+    let refused = |error| Failure::file(format!("--github {}", path.display()), &error);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .append(true)
+        .create(true)
+        .open(path)
+        .map_err(refused)?;
+    file.write_all(text.as_bytes()).map_err(refused)
+}

@@ -1,0 +1,66 @@
+//! Two runs against one another.
+
+use prony_report::stored::Stored;
+use prony_report::{csv, data, html, runs_markdown, text};
+
+use super::outputs::{Outputs, put, put_tables};
+use crate::arguments::ReportArgs;
+use crate::ending::{Ending, Failure};
+use crate::gating::{Gating, Verdicts, say};
+use crate::terminal;
+
+/// `old` is none where the gating holds it.
+pub(super) fn run(
+    typed: &ReportArgs,
+    gating: Gating,
+    old: Option<Stored>,
+    new: Stored,
+    labels: [&str; 2],
+) -> Result<Ending, Failure> {
+    for (option, is_typed) in [
+        ("--pdf", typed.pdf.is_some()),
+        ("--svg", typed.svg.is_some()),
+    ] {
+        if is_typed {
+            return Err(Failure::wrong(format!(
+                "{option} is of one run; two are written as --html, --markdown, --csv, --json or \
+                 --tables"
+            )));
+        }
+    }
+    let Some(old) = old.or_else(|| gating.against().cloned()) else {
+        return Err(Failure::wrong(
+            "there is no other run to hold this one against",
+        ));
+    };
+    if old.is_loads() != new.is_loads() {
+        return Err(Failure::wrong(format!(
+            "{} and {}: one is an experiment and the other is loads; two of a kind are needed",
+            old.source, new.source
+        )));
+    }
+    let outputs = Outputs::open(typed)?;
+    let document = gating.compare((&old, labels[0]), (&new, labels[1]));
+    let mut verdicts = Verdicts {
+        new: &new,
+        old: Some((&old, labels[0])),
+        runs: Some(document),
+        is_between: true,
+    };
+    let gates = gating.judge(&mut verdicts);
+    let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
+    let colours = is_text && terminal::colours();
+    if let Some(document) = &verdicts.runs {
+        match outputs.is_none() {
+            true => say(is_text, &text::runs(document, colours)),
+            false => say(is_text, &text::gates(&gates, colours)),
+        }
+        put(outputs.html, || html::runs(document))?;
+        put(outputs.markdown, || runs_markdown::runs(document))?;
+        put(outputs.csv, || csv::runs(document))?;
+        put_tables(outputs.tables.as_deref(), || data::runs(document))?;
+        let json = serde_json::to_string_pretty(document).map_err(Failure::refused)?;
+        put(outputs.json, || format!("{json}\n"))?;
+    }
+    gating.finish(Ending::Done, &verdicts, &gates)
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io;
 
 use prony_record::{Nanos, Slice};
 
@@ -160,14 +161,19 @@ impl Results {
         time.max(response.fastest).min(response.slowest)
     }
 
-    /// The lines of `-o csv`.
-    pub(super) fn csv(&self) -> String {
-        let mut out = "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,\
-                       status-code,offset\n"
-            .to_owned();
+    /// Writes the lines of `-o csv`, which may be many.
+    ///
+    /// # Errors
+    ///
+    /// Where they can't be written.
+    pub(super) fn write_csv(&self, out: &mut impl io::Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "response-time,DNS+dialup,DNS,Request-write,Response-delay,Response-read,status-code,\
+             offset"
+        )?;
         for row in &self.noted.rows {
-            // Writing to a string doesn't fail.
-            let _ = writeln!(
+            writeln!(
                 out,
                 "{},{},0.0000,0.0000,{},{},{},{}",
                 seconds(row.response),
@@ -176,9 +182,9 @@ impl Results {
                 seconds(row.read),
                 row.status,
                 seconds(row.offset)
-            );
+            )?;
         }
-        out
+        out.flush()
     }
 }
 

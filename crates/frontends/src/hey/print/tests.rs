@@ -122,7 +122,9 @@ fn the_histogram_holds_every_answer() {
 
 #[test]
 fn csv_has_a_line_for_each_answer() {
-    let csv = results().csv();
+    let mut csv = Vec::new();
+    results().write_csv(&mut csv).unwrap();
+    let csv = String::from_utf8(csv).unwrap();
     let lines: Vec<_> = csv.lines().collect();
     assert_eq!(
         lines[0],

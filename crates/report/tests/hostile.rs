@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use prony_record::{Finding, Record, Severity};
-use prony_report::{Experiment, csv, folder, html, markdown, text, timeline};
+use prony_report::{Experiment, csv, folder, html, markdown, pdf, svg, text, timeline};
 use prony_stats::Levels;
 
 const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*";
@@ -96,6 +96,19 @@ fn is_tame_page(page: &str) {
 fn pages_show_hostile_texts_as_texts() {
     is_tame_page(&html::report(&hostile()));
     is_tame_page(&html::load(&hostile_load()));
+}
+
+#[test]
+fn documents_and_charts_take_hostile_texts() {
+    assert!(pdf::report(&hostile()).starts_with(b"%PDF-"));
+    assert!(pdf::load(&hostile_load()).starts_with(b"%PDF-"));
+    let charts = [svg::report(&hostile()), svg::load(&hostile_load())].concat();
+    assert!(!charts.is_empty());
+    for chart in charts {
+        assert!(!chart.svg.contains("<script") && !chart.svg.contains('\u{1b}'));
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
+        assert!(chart.name.chars().all(plain), "{}", chart.name);
+    }
 }
 
 #[test]

@@ -242,6 +242,17 @@ pub(crate) const NEEDS: &[Need] = &[
         pkg: "chromium",
         go: "",
     },
+    Need {
+        name: "poppler's programs",
+        why: "the PDF report, read as a reader would",
+        probe: Probe::Program(&["pdftotext"]),
+        apt: "poppler-utils",
+        dnf: "poppler-utils",
+        pacman: "poppler",
+        apk: "poppler-utils",
+        pkg: "poppler-utils",
+        go: "",
+    },
     HEY,
     WRK,
     AB,
@@ -473,6 +484,7 @@ mod tests {
             "openssh-server",
             "openssh-client",
             "chromium",
+            "poppler-utils",
             "hey",
             "wrk",
             "apache2-utils",
@@ -500,7 +512,7 @@ mod tests {
     fn freebsd_asks_for_nothing_that_its_base_has() {
         let selection = select(NEEDS, Some(Manager::Pkg), "", |_| false);
         assert!(!names(&selection, Manager::Pkg).iter().any(|p| p.is_empty()));
-        assert_eq!(selection.install.len(), 9);
+        assert_eq!(selection.install.len(), 10);
     }
 
     #[test]

@@ -111,6 +111,18 @@ fn rendered_again_it_is_the_same(room: &Room, verdict: &Value, printed_first: &s
         .expect(0);
     assert_eq!(room.read("again.html"), room.read("r/report.html"));
     assert_eq!(serde_json::from_str::<Value>(&again.out).unwrap(), *verdict);
+    room.run(&["report", "r", "--pdf", "again.pdf", "--svg", "charts/of/it"])
+        .expect(0);
+    let bytes = |path: &str| std::fs::read(room.path(path)).unwrap();
+    assert!(bytes("again.pdf") == bytes("r/report.pdf"), "to the byte");
+    assert!(bytes("again.pdf").starts_with(b"%PDF-"));
+    let charts = names(&room.path("charts/of/it"));
+    assert!(
+        charts.contains(&"response-times.svg".to_owned()),
+        "{charts:?}"
+    );
+    let page = room.read("r/report.html");
+    assert_eq!(charts.len(), page.matches("<svg class=\"wide\"").count());
     let table = room.run(&["report", "r", "--csv", "-"]).expect(0);
     assert!(
         table.out.starts_with("variant,socket,metric,"),

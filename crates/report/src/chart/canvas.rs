@@ -110,6 +110,12 @@ pub(crate) enum Shape {
     },
 }
 
+/// A text without what must not reach a renderer: controls, what turns the writing direction, what
+/// XML forbids.
+pub(super) fn harmless(text: &str) -> String {
+    crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
 /// A surface on which shapes are put in pixels.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
@@ -119,8 +125,7 @@ pub(super) struct Canvas {
 impl Canvas {
     /// A text whose middle line is at the position's height.
     pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: Text) {
-        // Controls, what turns the writing direction and what XML forbids must not reach a renderer.
-        let text = crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+        let text = harmless(text);
         self.shapes.push(Shape::Text { at, text, style });
     }
 

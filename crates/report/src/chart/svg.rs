@@ -9,7 +9,7 @@ use plotters::style::{
 };
 
 use super::Drawing;
-use super::canvas::{Shape, Side, Text};
+use super::canvas::{Shape, Side, Text, harmless};
 use super::palette::{self, Color};
 
 /// The back end draws at whole positions; ten of them make a pixel.
@@ -113,12 +113,12 @@ fn elements(shapes: &[Shape]) -> String {
 
 fn escaped(text: &str) -> String {
     let mut out = String::new();
-    for c in crate::table::plain(text).chars() {
+    for c in harmless(text).chars() {
         match c {
             '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -160,7 +160,7 @@ pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String 
     };
     let heading = Shape::Text {
         at: (0.0, 8.0 - HEAD),
-        text: heading.fit(&crate::table::plain(title), drawing.width),
+        text: heading.fit(&harmless(title), drawing.width),
         style: heading,
     };
     let body = elements(&[&[heading], drawing.shapes.as_slice()].concat());

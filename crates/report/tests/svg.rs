@@ -1,0 +1,112 @@
+//! The charts as files: well-formed, whole without a page around them, and named for what they show.
+
+use std::path::Path;
+
+use prony_record::Record;
+use prony_report::svg::{self, SvgFile};
+use prony_report::{Experiment, folder, html};
+use roxmltree::{Document, Node};
+
+fn fixtures() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn experiment(name: &str) -> Experiment {
+    folder::read(&fixtures().join(name)).unwrap()
+}
+
+fn names(files: &[SvgFile]) -> Vec<&str> {
+    files.iter().map(|file| file.name.as_str()).collect()
+}
+
+/// The file as a tree, after a look at what every file must have.
+#[track_caller]
+fn whole(file: &SvgFile) -> Document<'_> {
+    let document =
+        Document::parse(&file.svg).unwrap_or_else(|error| panic!("{}: {error}", file.name));
+    let root = document.root_element();
+    assert_eq!(
+        root.tag_name().namespace(),
+        Some("http://www.w3.org/2000/svg")
+    );
+    let child = |name: &str| {
+        let mut children = root.children().filter(Node::is_element);
+        children
+            .find(|node| node.tag_name().name() == name)
+            .unwrap()
+    };
+    assert!(!child("title").text().unwrap_or_default().is_empty());
+    assert!(!child("desc").text().unwrap_or_default().is_empty());
+    // Its own ground, size and fonts; nothing that a page would have to bring.
+    assert_eq!(child("rect").attribute("fill"), Some("#FFFFFF"));
+    assert!(
+        root.attribute("font-family")
+            .unwrap()
+            .ends_with("sans-serif")
+    );
+    for size in ["width", "height"] {
+        let size: f64 = root.attribute(size).unwrap().parse().unwrap();
+        assert!(size > 100.0);
+    }
+    let mut nodes = document.descendants().filter(Node::is_element);
+    assert!(nodes.all(|node| {
+        let name = node.tag_name().name();
+        node.attribute("class").is_none() && !["script", "style", "image", "a"].contains(&name)
+    }));
+    document
+}
+
+#[test]
+fn every_chart_of_the_page_is_a_file_named_for_what_it_shows() {
+    for name in ["gunicorn-sockets", "demo", "errors", "ciphers", "portable"] {
+        let experiment = experiment(name);
+        let files = svg::report(&experiment);
+        files.iter().for_each(|file| drop(whole(file)));
+        let page = html::report(&experiment);
+        assert_eq!(
+            files.len(),
+            page.matches("<svg class=\"wide\"").count(),
+            "{name}"
+        );
+    }
+    let files = svg::report(&experiment("demo"));
+    let expected = [
+        "request-rate-against-the-reference.svg",
+        "cpu.svg",
+        "completions-over-time.svg",
+        "response-times.svg",
+    ];
+    assert_eq!(names(&files), expected);
+    let first = whole(&files[0]);
+    let title = first.root_element().first_element_child().unwrap();
+    assert_eq!(title.text(), Some("demo: Request rate"));
+    let texts = first.descendants().filter(|node| node.has_tag_name("text"));
+    let texts: Vec<&str> = texts.filter_map(|node| node.text()).collect();
+    assert!(
+        texts.contains(&"demo: Request rate") && texts.contains(&"tcp"),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_load_has_its_chart() {
+    let json = std::fs::read_to_string(fixtures().join("load-open.json")).unwrap();
+    let record = Record::from_json(&json).unwrap();
+    let files = svg::load(&record);
+    assert_eq!(names(&files), ["completions-over-time.svg"]);
+    whole(&files[0]);
+    assert_eq!(svg::load(&Record::default()), []);
+}
+
+#[test]
+fn names_of_any_kind_stay_texts() {
+    let evil = "</text><script>&\"\u{1b}\u{0}\u{fffe}\u{ffff}]]>\u{202e}";
+    let mut experiment = experiment("demo");
+    experiment.verdict.name = evil.to_owned();
+    for variant in &mut experiment.verdict.variants {
+        variant.name += evil;
+    }
+    for file in svg::report(&experiment) {
+        whole(&file);
+    }
+}

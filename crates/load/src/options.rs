@@ -220,6 +220,9 @@ pub struct LoadOptions {
     /// Give up a connect after this long
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::positive_time, help_heading = "Connection")]
     pub connect_timeout: Duration,
+    /// Send and receive buffers of each TCP socket, in bytes or like 64K [default: the system's]
+    #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Connection")]
+    pub socket_buffer: Option<u64>,
     /// How sockets are driven
     #[arg(long, value_enum, default_value = "auto", help_heading = "Connection")]
     pub io: IoFlag,
@@ -396,6 +399,7 @@ mod tests {
         "--connect-timeout 1s",
         "--io poll",
         "--io uring",
+        "--socket-buffer 64K",
         "--expect-status 200,404",
         "--expect-size 1K",
         "--insecure",
@@ -425,6 +429,7 @@ mod tests {
         "--streams 0",
         "--follow -1",
         "--io epoll",
+        "--socket-buffer x",
         "--order upside",
         "--connect-timeout 0s",
         "--expect-status 20",

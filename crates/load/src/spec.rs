@@ -84,6 +84,8 @@ pub struct LoadSpec {
     pub(crate) keepalive: bool,
     pub(crate) timeout: Option<Nanos>,
     pub(crate) connect_timeout: Nanos,
+    /// Bytes of each socket's buffers, where they are not the system's.
+    pub(crate) buffers: Option<u32>,
     pub(crate) expect: Expectations,
     /// Redirects that a request follows at most...
     pub(crate) follow: u64,
@@ -164,6 +166,7 @@ impl LoadSpec {
             keepalive: !options.no_keepalive,
             timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
             connect_timeout: nanos(options.connect_timeout),
+            buffers: buffers(options)?,
             expect: Expectations::new(options),
             follow: options.follow,
             fails_beyond_follow: options.fails_beyond_follow,
@@ -319,6 +322,17 @@ fn describe_tls(options: &LoadOptions) -> String {
         names => format!(", ciphers {}", names.join(" ")),
     };
     format!("{verified}, {resumed}{versions}{ciphers}")
+}
+
+/// `--socket-buffer`, as far as a system takes a number for it.
+fn buffers(options: &LoadOptions) -> Result<Option<u32>, SpecError> {
+    let fits = |size: &u64| (1..=i32::MAX as u64).contains(size);
+    match options.socket_buffer {
+        Some(size) if !fits(&size) => Err(SpecError::Arguments(format!(
+            "--socket-buffer {size}: from 1 byte to 2 GiB less one"
+        ))),
+        size => Ok(size.map(|size| size as u32)),
+    }
 }
 
 fn arrivals(options: &LoadOptions) -> Arrivals {

@@ -88,6 +88,7 @@ fn to(peer: &Peer) -> Route<'_> {
     Route {
         peer,
         source: None,
+        buffers: None,
         sends_in_a_row: true,
         is_kept: true,
     }
@@ -383,6 +384,23 @@ fn large_answers_come_whole_on_all_connections<S: Sockets<'static>>(mut sockets:
     }
     assert!(all.iter().all(|received| *received == bytes));
     assert_eq!(rest(&mut sockets), []);
+}
+
+fn small_buffers_carry_large_answers<S: Sockets<'static>>(mut sockets: S, via: Via) {
+    let listener = Listener::new(via);
+    let route = Route {
+        buffers: Some(8192),
+        ..to(&listener.peer)
+    };
+    sockets.connect(key(0, 1), route, None);
+    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    let (mut peer, bytes) = (listener.accept(), pattern(100_000));
+    let expected = bytes.clone();
+    let writing = std::thread::spawn(move || peer.write_all(&bytes));
+    let (received, end) = receive_all(&mut sockets);
+    assert!(received == expected);
+    assert_eq!(end, Seen::Closed(key(0, 1)));
+    writing.join().unwrap().unwrap();
 }
 
 fn a_send_goes_out_after_the_peers_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
@@ -687,6 +705,7 @@ macro_rules! contract {
                 both_directions_go_at_once,
                 bytes_come_in_order_and_then_the_end,
                 large_answers_come_whole_on_all_connections,
+                small_buffers_carry_large_answers,
                 a_send_goes_out_after_the_peers_end,
                 what_was_said_before_a_send_failed_is_received,
                 a_reset_fails_the_receive,

@@ -92,6 +92,18 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
 
+/// Gives a socket send and receive buffers of so many bytes, before it connects: what it can receive
+/// is told to the peer then (RFC 7323 §2.2). The system may round, and has an upper bound
+/// (net.core.rmem_max and wmem_max of socket(7)).
+///
+/// # Errors
+///
+/// The system's.
+pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
+    socket.set_send_buffer_size(bytes as usize)?;
+    socket.set_recv_buffer_size(bytes as usize)
+}
+
 #[cfg(target_os = "linux")]
 fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     // SAFETY: the pointer is to an integer of ours, whose size is told.
@@ -274,6 +286,18 @@ fn endpoint(text: &str) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_are_at_least_as_large_as_asked_for() {
+        use socket2::{Domain, Type};
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        size_buffers(&socket, 20_000).unwrap();
+        let sizes = [socket.recv_buffer_size(), socket.send_buffer_size()];
+        for size in sizes.map(Result::unwrap) {
+            // Linux counts its own expense in and says twice as much.
+            assert!((20_000..=40_000).contains(&size), "{size}");
+        }
+    }
 
     #[test]
     fn what_linux_tells_is_read() {

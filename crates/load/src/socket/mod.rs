@@ -74,6 +74,8 @@ pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
     /// Where to come from; the system's choice where nothing is said.
     pub(crate) source: Option<local::Source>,
+    /// Bytes of a TCP socket's send and receive buffers; the system's choice where nothing is said.
+    pub(crate) buffers: Option<u32>,
     /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
     /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
     pub(crate) sends_in_a_row: bool,

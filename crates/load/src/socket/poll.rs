@@ -117,6 +117,9 @@ impl<'run> PollSockets<'run> {
         if route.sends_in_a_row && protocol.is_some() {
             socket.set_tcp_nodelay(true)?;
         }
+        if let (Some(bytes), true) = (route.buffers, protocol.is_some()) {
+            local::size_buffers(&socket, bytes)?;
+        }
         if let Some(source) = route.source {
             local::leave_from(&socket, source)?;
         }

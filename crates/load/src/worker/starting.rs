@@ -177,6 +177,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let route = Route {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
+            buffers: self.spec.buffers,
             sends_in_a_row: target.sends_in_a_row || is_told || has_own,
             is_kept: self.spec.keepalive,
         };

@@ -174,6 +174,9 @@ impl<'run> UringSockets<'run> {
                 if route.sends_in_a_row {
                     socket.set_tcp_nodelay(true)?;
                 }
+                if let Some(bytes) = route.buffers {
+                    local::size_buffers(&socket, bytes)?;
+                }
                 if let Some(source) = route.source {
                     local::leave_from(&socket, source)?;
                 }

@@ -4,7 +4,7 @@
 const COMMANDS: &[&str] = &["agent", "fleet"];
 
 /// Options.
-const OPTIONS: &[&str] = &["--proxy", "--pdf", "--url"];
+const OPTIONS: &[&str] = &["--pdf", "--url"];
 
 /// Values of options that have others.
 const VALUES: &[(&str, &str)] = &[("--http", "3")];

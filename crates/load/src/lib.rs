@@ -10,6 +10,7 @@ mod connection;
 mod deadlines;
 mod expect;
 mod findings;
+mod forward;
 mod location;
 mod meter;
 mod options;
@@ -37,6 +38,7 @@ mod worker;
 mod writer;
 
 pub use meter::Effort;
+pub use forward::HttpProxy;
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,

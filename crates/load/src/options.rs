@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::forward::HttpProxy;
 use crate::quantity::{self, StatusSet};
 use crate::source::SourceRange;
 
@@ -187,6 +188,17 @@ pub struct LoadOptions {
     /// Connect to this UNIX socket; the URL then only names host and path
     #[arg(long, value_name = "PATH", help_heading = "Connection")]
     pub unix: Option<PathBuf>,
+    /// Send requests through this HTTP proxy, also http://USER:PASSWORD@HOST:PORT; https goes through its tunnels
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        conflicts_with = "unix",
+        help_heading = "Connection"
+    )]
+    pub proxy: Option<HttpProxy>,
+    /// `USER:PASSWORD` for the proxy, in place of those in `proxy`. There is no flag for it.
+    #[arg(skip)]
+    pub proxy_auth: Option<String>,
     /// Connect from these addresses of this machine; repeatable
     #[arg(
         long,
@@ -388,6 +400,8 @@ mod tests {
         "--urls f",
         "--order random",
         "--unix /s",
+        "--proxy h:3128",
+        "--proxy http://u:p@[::1]:3128/",
         "--source 127.0.0.2",
         "--source 127.0.0.0/30 --source ::1-::9",
         "--source 127.0.0.2,127.0.0.9 --source-order per-user",
@@ -427,7 +441,7 @@ mod tests {
         "--seed x",
         "--http 3",
         "--streams 0",
-        "--follow -1",
+        "--follow x",
         "--io epoll",
         "--socket-buffer x",
         "--order upside",
@@ -441,6 +455,8 @@ mod tests {
         "--source 127.0.0.0/33",
         "--source 127.0.0.2 --unix /s",
         "--source-order upside",
+        "--proxy https://h:1",
+        "--proxy h:1 --unix /s",
         "--proxy-protocol v3",
         "--proxy-source 127.0.0.2",
         "--proxy-source x --proxy-protocol v1",

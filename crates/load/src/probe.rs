@@ -74,6 +74,9 @@ pub fn probe_until(
         line.send(&header)?;
     }
     let mut connection = Connection::new();
+    if let Some(tunnel) = &target.tunnel {
+        line.tunnel(&mut connection, tunnel)?;
+    }
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
             .open_tls(&settings.client(1), name, spec.protocols)
@@ -107,7 +110,7 @@ pub fn probe_until(
                 return Err(format!("{}: {violation}", Outcome::Protocol.name()));
             }
             (None, Progress::Secured) => begin(&mut connection, request)?,
-            (None, Progress::Waiting | Progress::Streams) => {}
+            (None, Progress::Waiting | Progress::Streams | Progress::Tunneled) => {}
             (None, Progress::Broken(outcome, reason)) => {
                 return Err(format!("{}: {reason}", outcome.name()));
             }
@@ -225,6 +228,25 @@ impl<'a> Line<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Has the proxy at the other end make a tunnel.
+    fn tunnel(&mut self, connection: &mut Connection, request: &[u8]) -> Result<(), String> {
+        let (anything, mut buffers) = (Expectations::anything(), Buffers::default());
+        let mut buffer = vec![0; 4096];
+        connection.open_tunnel();
+        self.send(request)?;
+        loop {
+            let length = self.receive(&mut buffer)?;
+            let bytes = &buffer[..length];
+            let reason = match connection.receive(bytes, Nanos::ZERO, &anything, &mut buffers) {
+                Progress::Tunneled => return Ok(()),
+                Progress::Waiting if length > 0 => continue,
+                Progress::Broken(_, reason) => reason,
+                _ => Reason::NoTunnel(None),
+            };
+            return Err(format!("{}: {reason}", Outcome::ConnectFailed.name()));
+        }
     }
 
     /// Sends all that TLS and HTTP/2 have to say, the request included once it has begun.

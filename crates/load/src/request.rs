@@ -8,6 +8,7 @@ use prony_protocol::h1::{self, Expects, Version};
 use prony_protocol::h2::{EncodedRequest, Scheme};
 use rustls::pki_types::ServerName;
 
+use crate::forward::Forward;
 use crate::options::{HttpFlag, LoadOptions};
 use crate::protocols::Http;
 use crate::socket::Peer;
@@ -106,9 +107,18 @@ pub(crate) struct Target {
     pub(crate) peer: Peer,
     /// The server's name for TLS; none in clear.
     pub(crate) tls: Option<ServerName<'static>>,
+    /// What asks the proxy for a tunnel there, if there is one between.
+    pub(crate) tunnel: Option<Vec<u8>>,
     /// See [`Route::sends_in_a_row`](crate::socket::Route): TLS and HTTP/2 say much by themselves,
     /// and a long request has a last segment that would wait for the others' acknowledgement.
     pub(crate) sends_in_a_row: bool,
+}
+
+impl Target {
+    /// Whether both are reached in clear at the same address.
+    pub(crate) fn is_same_clear(&self, other: &Target) -> bool {
+        self.tls.is_none() && other.tls.is_none() && self.peer == other.peer
+    }
 }
 
 /// Bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
@@ -132,6 +142,8 @@ pub(crate) struct Requests {
     pub(crate) indices: Indices,
     /// The load's own URL, or the first in the list.
     pub(crate) base: Url,
+    /// The proxy between.
+    pub(crate) forward: Option<Forward>,
 }
 
 /// Every request of a load, written out, and where they go.
@@ -150,6 +162,8 @@ pub(crate) fn requests(
         sources,
         public: options.public,
     };
+    let forward = Forward::new(options, &resolver)?;
+    let forward = forward.as_ref();
     let headers = headers(options)?;
     let mut indices = Indices::new();
     let mut base = None;
@@ -160,13 +174,21 @@ pub(crate) fn requests(
         let target = match indices.get(&address) {
             Some(&index) => index,
             None => {
-                targets.push(target(&wanted.url, options, &resolver)?);
-                let index = targets.len() as u32 - 1;
-                indices.insert(address, index);
-                index
+                let new = target(&wanted.url, options, &resolver, forward)?;
+                let index = match forward {
+                    // All that go to the proxy in clear share their connections.
+                    Some(_) => targets.iter().position(|it| it.is_same_clear(&new)),
+                    None => None,
+                };
+                let index = index.unwrap_or_else(|| {
+                    targets.push(new);
+                    targets.len() - 1
+                });
+                indices.insert(address, index as u32);
+                index as u32
             }
         };
-        let request = written(&wanted, target, &headers, options)?;
+        let request = written(&wanted, target, &headers, options, forward)?;
         targets[target as usize].sends_in_a_row |= request.is_long();
         requests.push(request);
         base.get_or_insert(wanted.url);
@@ -177,6 +199,7 @@ pub(crate) fn requests(
             targets,
             indices,
             base,
+            forward: forward.cloned(),
         }),
         None => Err(SpecError::Arguments(
             "there is nothing to request".to_owned(),
@@ -231,10 +254,26 @@ pub(crate) fn target(
     url: &Url,
     options: &LoadOptions,
     resolver: &Resolver,
+    forward: Option<&Forward>,
 ) -> Result<Target, SpecError> {
-    let peer = match &options.unix {
-        Some(path) => unix_peer(path)?,
-        None => resolver.peer(url)?,
+    let peer = match (&options.unix, forward) {
+        (Some(path), _) => unix_peer(path)?,
+        (None, Some(forward)) => {
+            forward.judge(url, resolver)?;
+            forward.peer().clone()
+        }
+        (None, None) => resolver.peer(url)?,
+    };
+    let tunnel = match forward {
+        Some(forward) if url.tls => Some(forward.tunnel(url)?),
+        Some(_) if Http::of(options) == Http::Two => {
+            return Err(SpecError::Arguments(
+                "--proxy with --http 2: HTTP/2 goes through a proxy over TLS only, by a tunnel; \
+                 load https:// URLs, or leave one of the two out"
+                    .to_owned(),
+            ));
+        }
+        _ => None,
     };
     let name = options.sni.as_ref().unwrap_or(&url.host);
     let tls = url
@@ -246,6 +285,7 @@ pub(crate) fn target(
     Ok(Target {
         peer,
         tls,
+        tunnel,
         sends_in_a_row,
     })
 }
@@ -284,6 +324,7 @@ pub(crate) fn written(
     target: u32,
     headers: &[(String, String)],
     options: &LoadOptions,
+    forward: Option<&Forward>,
 ) -> Result<Request, SpecError> {
     let method = wanted.method.as_str();
     if method == "CONNECT" {
@@ -293,9 +334,22 @@ pub(crate) fn written(
         )));
     }
     let host = wanted.url.host_header();
+    let (whole, all);
+    let (path, headers) = match forward {
+        Some(forward) => {
+            (whole, all) = (wanted.url.text(), forward.headers(&wanted.url, headers));
+            let path = if wanted.url.tls {
+                &wanted.url.path
+            } else {
+                &whole
+            };
+            (path, &all[..])
+        }
+        None => (&wanted.url.path, headers),
+    };
     let request = h1::RequestSpec {
         method,
-        target: &wanted.url.path,
+        target: path,
         version: match options.http {
             Some(HttpFlag::Http10) => Version::Http10,
             _ => Version::Http11,

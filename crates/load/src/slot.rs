@@ -8,10 +8,10 @@ use crate::socket::Key;
 /// Where a slot's connection stands.
 ///
 /// ```text
-///  Vacant ─► Connecting ─► Securing ─► Open ─► Draining ─► Vacant
-///     ▲ ▲         │            │         │
-///     │ └─────────┴────────────┴─────────┘  closed or failed
-///     └── BackingOff ◄─ connect failed
+///  Vacant ─► Connecting ─► (Tunneling) ─► Securing ─► Open ─► Draining ─► Vacant
+///     ▲ ▲         │             │             │         │
+///     │ └─────────┴─────────────┴─────────────┴─────────┘  closed or failed
+///     └── BackingOff ◄─ connect or tunnel failed
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
@@ -21,6 +21,8 @@ pub(crate) enum State {
     BackingOff,
     /// A connect is under way, or waits to be tried again.
     Connecting,
+    /// A proxy was asked for a tunnel.
+    Tunneling,
     /// The TLS handshake is under way.
     Securing,
     /// Ready for a request, or busy with one.

@@ -9,7 +9,7 @@ use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
 use crate::protocols::Protocols;
-use crate::request::{Request, Requests, Target, requests};
+use crate::request::{Request, Target, requests};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
 use crate::writer::Writer;
@@ -67,6 +67,8 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
+    /// The HTTP proxy between, by name.
+    pub(crate) proxy: Option<String>,
     pub(crate) tls: Option<Arc<tls::Settings>>,
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
@@ -112,18 +114,13 @@ impl LoadSpec {
     /// See [`SpecError`]; the text names the flag.
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
         let mut sources = Sources::new(options)?;
-        let Requests {
-            requests,
-            targets,
-            indices,
-            base,
-        } = requests(url, options, &sources)?;
-        let protocols = Protocols::resolve(options, &targets)?;
-        sources.check(&targets)?;
+        let asked = requests(url, options, &sources)?;
+        let protocols = Protocols::resolve(options, &asked.targets)?;
+        sources.check(&asked.targets)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
         let threads = threads(options, connections)?;
         check_open_files(connections, threads)?;
-        let scarce = ports::foresee(connections, &mut sources, &targets)?;
+        let scarce = ports::foresee(connections, &mut sources, &asked.targets)?;
         let model = match options.rate {
             None => Model::Closed,
             Some(rate_per_s) => Model::Open {
@@ -135,16 +132,17 @@ impl LoadSpec {
             (None, None) => Some(std::time::Duration::from_secs(10)),
             (duration, _) => duration,
         };
-        let uses_tls = targets.iter().any(|target| target.tls.is_some());
-        let writer = Writer::new(options, base, sources.clone(), &targets, indices)?;
+        let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
+        let writer = Writer::new(options, sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let nanos = |time: std::time::Duration| Nanos::from(time);
         let slots = connections.div_ceil(threads);
         let (backend, fallback) =
             Backend::choose(options.io, threads, slots).map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
-            requests,
-            targets,
+            proxy: asked.forward.map(|it| it.name().to_owned()),
+            requests: asked.requests,
+            targets: asked.targets,
             writer,
             tls,
             sources,
@@ -282,7 +280,7 @@ impl LoadSpec {
             threads: self.threads,
             io: self.backend.name().to_owned(),
             follow: self.follow,
-            proxy: None,
+            proxy: self.proxy.clone(),
             urls: self.requests.len() as u32,
             timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
             sources: self.sources.count(),

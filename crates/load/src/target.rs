@@ -87,12 +87,17 @@ impl Url {
         })
     }
 
-    /// The value of the Host header: the port is named where it isn't the scheme's own.
-    pub(crate) fn host_header(&self) -> String {
-        let host = match self.host.contains(':') {
+    /// The host as an URL has it: an IPv6 address in brackets.
+    pub(crate) fn bracketed_host(&self) -> String {
+        match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),
-        };
+        }
+    }
+
+    /// The value of the Host header: the port is named where it isn't the scheme's own.
+    pub(crate) fn host_header(&self) -> String {
+        let host = self.bracketed_host();
         match (self.tls, self.port) {
             (false, 80) | (true, 443) => host,
             (_, port) => format!("{host}:{port}"),
@@ -177,22 +182,53 @@ pub(crate) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The address to connect to for `url`; of several, the first that takes a connection.
-    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
+    /// Every address of an URL's host.
+    ///
+    /// # Errors
+    ///
+    /// Where it has none.
+    pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
         let fixed = self
             .fixed
             .iter()
             .find(|f| f.host == url.host && f.port == url.port);
-        let addresses: Vec<SocketAddr> = match fixed {
-            Some(fixed) => vec![SocketAddr::new(fixed.address, url.port)],
+        match fixed {
+            Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
             None => (url.host.as_str(), url.port)
                 .to_socket_addrs()
+                .map(Iterator::collect)
                 .map_err(|error| SpecError::Name {
                     host: url.host.clone(),
                     error: error.to_string(),
-                })?
-                .collect(),
+                }),
+        }
+    }
+
+    /// Whether an URL's host, which has these addresses, may be loaded.
+    ///
+    /// # Errors
+    ///
+    /// Names an address that may not be, unasked.
+    pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
+        let mut addresses = addresses.iter();
+        let Some(address) = addresses.find(|address| !self.public && is_public(**address)) else {
+            return Ok(());
         };
+        let ip = address.to_string();
+        let named = if ip == url.host {
+            ip
+        } else {
+            format!("{} ({ip})", url.host)
+        };
+        Err(SpecError::Arguments(format!(
+            "{named} is outside the loopback, private and link-local ranges; if that server is yours \
+             to load, say so with --public"
+        )))
+    }
+
+    /// The address to connect to for `url`; of several, the first that takes a connection.
+    pub(crate) fn peer(&self, url: &Url) -> Result<Peer, SpecError> {
+        let addresses = self.addresses(url)?;
         if let [address] = addresses[..]
             && let IpAddr::V6(v6) = address.ip()
             && v6.is_unicast_link_local()
@@ -202,18 +238,8 @@ impl Resolver<'_> {
                  server another address, such as a unique local one (fd00::/8)"
             )));
         }
-        if let Some(address) = addresses.iter().find(|a| !self.public && is_public(a.ip())) {
-            let ip = address.ip().to_string();
-            let named = if ip == url.host {
-                ip
-            } else {
-                format!("{} ({ip})", url.host)
-            };
-            return Err(SpecError::Arguments(format!(
-                "{named} is outside the loopback, private and link-local ranges; if that server is \
-                 yours to load, say so with --public"
-            )));
-        }
+        let ips: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
+        self.allow(url, &ips)?;
         let suited: Vec<SocketAddr> = match addresses.iter().any(|a| self.sources.suit(a.ip())) {
             true => addresses
                 .into_iter()

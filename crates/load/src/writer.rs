@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::Expects;
 
+use crate::forward::Forward;
 use crate::options::LoadOptions;
-use crate::request::{Request, Target, Wanted, target, written};
+use crate::request::{Request, Requests, Target, Wanted, target, written};
 use crate::source::Sources;
 use crate::spec::SpecError;
 use crate::target::{Resolve, Resolver, Url};
@@ -26,6 +27,7 @@ struct Inner {
     base: Url,
     fixed: Vec<Resolve>,
     sources: Sources,
+    forward: Option<Forward>,
     known: Mutex<Known>,
     tls: OnceLock<Result<Arc<tls::Settings>, SpecError>>,
 }
@@ -40,19 +42,18 @@ impl Writer {
     /// A writer for a load with these requests' targets.
     pub(crate) fn new(
         options: &LoadOptions,
-        base: Url,
         sources: Sources,
-        targets: &[Target],
-        indices: Indices,
+        requests: &Requests,
     ) -> Result<Writer, SpecError> {
         Ok(Writer(Arc::new(Inner {
             options: options.clone(),
-            base,
+            base: requests.base.clone(),
             fixed: Resolve::all(&options.resolve)?,
             sources,
+            forward: requests.forward.clone(),
             known: Mutex::new(Known {
-                targets: targets.iter().cloned().map(Arc::new).collect(),
-                indices,
+                targets: requests.targets.iter().cloned().map(Arc::new).collect(),
+                indices: requests.indices.clone(),
             }),
             tls: OnceLock::new(),
         })))
@@ -95,7 +96,8 @@ impl Writer {
             body: body.to_vec(),
             place: String::new(),
         };
-        written(&wanted, target, headers, &self.0.options).map(Arc::new)
+        let forward = self.0.forward.as_ref();
+        written(&wanted, target, headers, &self.0.options, forward).map(Arc::new)
     }
 
     /// A request whose bytes for HTTP/1 are written already, to the target of the load's own URL.
@@ -155,7 +157,12 @@ impl Writer {
         let new = self.new_target(url)?;
         let mut known = self.known();
         let next = known.targets.len() as u32;
-        let index = *known.indices.entry(address).or_insert(next);
+        let same = match self.0.forward {
+            Some(_) => known.targets.iter().position(|it| it.is_same_clear(&new)),
+            None => None,
+        };
+        let new_index = same.map_or(next, |same| same as u32);
+        let index = *known.indices.entry(address).or_insert(new_index);
         if index == next {
             known.targets.push(Arc::new(new));
         }
@@ -174,7 +181,8 @@ impl Writer {
             sources: &self.0.sources,
             public: self.0.options.public,
         };
-        let target = target(url, &self.0.options, &resolver)?;
+        let forward = self.0.forward.as_ref();
+        let target = target(url, &self.0.options, &resolver, forward)?;
         if url.tls {
             self.tls()?;
         }

@@ -4,7 +4,7 @@ mod multiplexed;
 mod reason;
 mod seen;
 
-use prony_protocol::h1::{Eof, Event, Limits, ResponseParser, Version, Violation};
+use prony_protocol::h1::{Eof, Event, Expects, Limits, ResponseParser, Version, Violation};
 use prony_record::{Nanos, Negotiated, Outcome};
 use rustls::pki_types::ServerName;
 
@@ -28,6 +28,8 @@ const NOTHING_LEFT: usize = usize::MAX;
 pub(crate) enum Progress {
     /// More is to come.
     Waiting,
+    /// A proxy has made the tunnel that it was asked for.
+    Tunneled,
     /// The TLS handshake is done: the connection can be used.
     Secured,
     /// HTTP/2 went on: the streams that ended are in the [`Buffers`], and there may be something to
@@ -67,6 +69,8 @@ pub(crate) struct Connection {
     /// What may be agreed on.
     protocols: Protocols,
     body: Body,
+    /// A proxy was asked for a tunnel.
+    is_tunneling: bool,
     /// A request is under way. Of HTTP/1, as are all fields here but those that say otherwise.
     active: bool,
     status: Option<u16>,
@@ -89,6 +93,7 @@ impl Connection {
             tls: None,
             protocols: Protocols::default(),
             body: Body::default(),
+            is_tunneling: false,
             active: false,
             status: None,
             version: None,
@@ -138,6 +143,14 @@ impl Connection {
         if protocols.is_two_known() {
             self.multiplex();
         }
+    }
+
+    /// A new connection to a proxy, which is asked for a tunnel.
+    pub(crate) fn open_tunnel(&mut self) {
+        self.tls = None;
+        self.abandon();
+        self.is_tunneling = true;
+        self.parser.start(Expects::Connect);
     }
 
     /// A new connection over TLS: its first flight is ready in [`Connection::take_out`].
@@ -393,7 +406,10 @@ impl Connection {
 
     fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {
         if !self.active {
-            return Progress::Unasked;
+            return match self.is_tunneling {
+                true => self.read_tunnel(bytes),
+                false => Progress::Unasked,
+            };
         }
         self.bytes_in += bytes.len() as u64;
         loop {
@@ -427,6 +443,30 @@ impl Connection {
                     return broken(Violation::BytesAfterEnd);
                 }
                 Err(violation) => return broken(violation),
+            }
+        }
+    }
+
+    /// The proxy's answer to CONNECT. What follows its head would be the server's, which has nothing to
+    /// say before TLS begins.
+    #[cold]
+    fn read_tunnel(&mut self, mut bytes: &[u8]) -> Progress {
+        let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);
+        loop {
+            match self.parser.next(&mut bytes) {
+                Ok(Event::NeedMore) => return Progress::Waiting,
+                Ok(Event::Interim(_)) => {}
+                Ok(Event::Head(head)) if !(200..300).contains(&head.status) => {
+                    return failed(Reason::NoTunnel(Some(head.status)));
+                }
+                Ok(Event::Head(_)) if bytes.is_empty() => {
+                    self.is_tunneling = false;
+                    return Progress::Tunneled;
+                }
+                Ok(Event::Head(_) | Event::Body(_) | Event::End { .. }) => {
+                    return failed(Reason::Http1(Violation::BytesAfterEnd));
+                }
+                Err(violation) => return failed(Reason::Http1(violation)),
             }
         }
     }
@@ -490,6 +530,7 @@ impl Connection {
         self.active = false;
         self.encrypted = NOTHING_LEFT;
         self.is_multiplexed = false;
+        self.is_tunneling = false;
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Reason {
     NotStarted(StartError),
     /// HTTP/2 was asked for, and ALPN did not agree on it.
     NoHttp2,
+    /// A proxy made no tunnel: the status that it answered, if it did.
+    NoTunnel(Option<u16>),
     /// Anything else.
     Text(String),
 }
@@ -93,6 +95,16 @@ impl fmt::Display for Reason {
                 "the server did not agree on HTTP/2 by ALPN; without --http 2 prony takes what it \
                  agrees on",
             ),
+            Reason::NoTunnel(Some(407)) => f.write_str(
+                "the proxy answered CONNECT with 407: it wants credentials \
+                 (--proxy http://USER:PASSWORD@HOST:PORT)",
+            ),
+            Reason::NoTunnel(Some(status)) => {
+                write!(f, "the proxy answered CONNECT with {status}")
+            }
+            Reason::NoTunnel(None) => {
+                f.write_str("the proxy closed the connection without an answer to CONNECT")
+            }
             Reason::Text(text) => f.write_str(text),
         }
     }

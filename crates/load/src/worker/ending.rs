@@ -56,7 +56,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &self.slots[index as usize];
         let is_under_way = place.pending.as_ref().is_some_and(|it| it.is_under_way);
         let is_diverted = place.pending.as_ref().is_some_and(|it| it.is_diverted);
-        let is_unmade = matches!(slot.state, State::Connecting | State::Securing);
+        let is_unmade = matches!(
+            slot.state,
+            State::Connecting | State::Tunneling | State::Securing
+        );
         if is_under_way && slot.connection.is_multiplexed() {
             self.stream_timed_out(seat, now);
         } else if is_under_way || (is_unmade && slot.waiting == 1 && !is_diverted) {

@@ -17,6 +17,7 @@ mod scripted;
 mod seating;
 mod starting;
 mod telling;
+mod tunneling;
 #[cfg(test)]
 mod tests;
 

@@ -158,6 +158,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             // Not with HTTP/2.
             Progress::Waiting
             | Progress::Secured
+            | Progress::Tunneled
             | Progress::Answered { .. }
             | Progress::Unasked => {}
         }

@@ -99,12 +99,15 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn connected(&mut self, index: u32, first: Sending, now: Nanos) {
-        self.connect_deadlines.clear(index);
         self.tell(index);
+        if self.ask_for_tunnel(index) {
+            return;
+        }
+        self.connect_deadlines.clear(index);
         let slot = &mut self.slots[index as usize];
         let target = &self.targets[slot.target as usize];
         slot.backoff = Nanos::ZERO;
-        let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
+        if target.tls.is_none() {
             slot.connection.open(self.spec.protocols);
             slot.state = State::Open;
             let connect = now.since(slot.connect_began);
@@ -122,6 +125,18 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             } else {
                 self.opened(index, now);
             }
+            return;
+        }
+        self.secure(index, now);
+    }
+
+    /// The TLS of a connection begins.
+    pub(super) fn secure(&mut self, index: u32, now: Nanos) {
+        let slot = &mut self.slots[index as usize];
+        let target = &self.targets[slot.target as usize];
+        let (Some(name), Some(client)) = (&target.tls, &self.tls) else {
+            // There is one as soon as there is a target with TLS.
+            self.fail(index, Outcome::Tls, None, now);
             return;
         };
         slot.tls_began = now;
@@ -182,6 +197,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.on_streams(index, progress, now);
             return;
         }
+        if slot.state == State::Tunneling {
+            self.on_tunnel(index, progress, now);
+            return;
+        }
         let answered = matches!(progress, Progress::Answered { .. });
         if let Some(pending) = &mut self.seats[slot.seat as usize].pending
             && pending.first_byte.is_none()
@@ -201,8 +220,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.close_idle(index, Close::Abort, now);
             }
             Progress::Idle => self.close_idle(index, Close::Orderly, now),
-            // Not here: those of HTTP/2, and the handshake's end.
-            Progress::Streams | Progress::Secured => {}
+            // Not here: those of HTTP/2, and what comes before a request.
+            Progress::Streams | Progress::Secured | Progress::Tunneled => {}
         }
     }
 
@@ -310,6 +329,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let answering = slot.connection.answering();
         if slot.state == State::Draining {
             self.drained(index, Close::Orderly, now);
+        } else if slot.state == State::Tunneling {
+            self.connect_given_up(index, Outcome::ConnectFailed, Some(reason), now);
         } else if slot.waiting + slot.under_way == 0 {
             self.close(index, Close::Orderly);
             self.vacated(index, now);

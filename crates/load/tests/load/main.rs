@@ -2,6 +2,8 @@
 
 mod expectations;
 mod faults;
+mod following;
+mod forward;
 mod h2_faults;
 mod h2_floods;
 mod h2_frames;

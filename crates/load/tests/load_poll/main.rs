@@ -4,6 +4,10 @@
 mod expectations;
 #[path = "../load/faults.rs"]
 mod faults;
+#[path = "../load/following.rs"]
+mod following;
+#[path = "../load/forward.rs"]
+mod forward;
 #[path = "../load/h2_faults.rs"]
 mod h2_faults;
 #[path = "../load/h2_floods.rs"]

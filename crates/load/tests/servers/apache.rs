@@ -72,7 +72,7 @@ fn start_speaking(protocols: &str) -> Server {
     place.start(&mut command)
 }
 
-fn modules() -> PathBuf {
+pub(crate) fn modules() -> PathBuf {
     let found = MODULES.iter().map(Path::new);
     let found = found.filter(|folder| folder.join("mod_http2.so").is_file());
     found

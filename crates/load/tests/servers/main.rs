@@ -9,6 +9,7 @@ mod agreement;
 mod apache;
 mod caddy;
 mod checks;
+mod forward;
 mod haproxy;
 mod hyper;
 mod limits;

@@ -308,6 +308,39 @@ fn one_scripted_case(seed: u64) -> Counts {
     counts
 }
 
+/// A proxy that answers CONNECT with anything, and then TLS.
+#[test]
+fn nothing_is_lost_and_nothing_hangs_whatever_proxies_do() {
+    let mut seen = std::collections::BTreeSet::new();
+    let one_case = |seed: u64| {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let words = format!(
+            "-t 1 -c {} -n {} --proxy 127.0.0.1:1 --insecure --timeout 500ms --connect-timeout {}ms",
+            random.random_range(1..6),
+            random.random_range(1..60),
+            random.random_range(1..900),
+        );
+        let options = LoadOptions::typed(&words);
+        let spec = LoadSpec::resolve(Some("https://127.0.0.1:2/"), &options).unwrap();
+        let server = Box::new(Fickle {
+            random,
+            badness: [0, 3, 30, 80][seed as usize % 4],
+        });
+        let outcomes = simulate(&spec, vec![server]);
+        check(&spec, &outcomes);
+        outcomes
+    };
+    for seed in 0..CASES / 3 {
+        let outcomes = std::panic::catch_unwind(|| one_case(seed));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
+        seen.extend(outcomes.record.outcomes.keys().copied());
+    }
+    use Outcome::{ConnectFailed, ConnectRefused, ConnectTimeout, Timeout, Tls};
+    for outcome in [ConnectFailed, ConnectRefused, ConnectTimeout, Timeout, Tls] {
+        assert!(seen.contains(&outcome), "{outcome:?}");
+    }
+}
+
 #[test]
 fn each_request_of_a_script_ends_once_whatever_servers_do() {
     let mut ended = 0;

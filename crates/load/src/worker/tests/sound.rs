@@ -81,7 +81,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 assert_eq!(idle, (0, 0), "nobody connects slot {index}");
                 return;
             }
-            State::BackingOff | State::Connecting | State::Securing | State::Draining => return,
+            State::BackingOff
+            | State::Connecting
+            | State::Tunneling
+            | State::Securing
+            | State::Draining => return,
             State::Open => {}
         }
         let Some(multiplexed) = slot.connection.multiplexed() else {

@@ -1,0 +1,240 @@
+//! An HTTP proxy between the load and its targets: `--proxy`.
+//!
+//! Requests in clear go to it whole, with the target's URL in the request line (absolute-form, RFC 9112
+//! §3.2.2), all over the same connections; for targets over TLS it is asked for a tunnel to each (CONNECT,
+//! RFC 9110 §9.3.6).
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use prony_protocol::h1::{self, Version};
+
+use crate::options::LoadOptions;
+use crate::socket::Peer;
+use crate::spec::SpecError;
+use crate::target::{Resolver, Url};
+
+/// The header that tells a proxy who asks.
+const AUTHORIZATION: &str = "Proxy-Authorization";
+
+/// A proxy as it is typed: `HOST`, `HOST:PORT` or `http://USER:PASSWORD@HOST:PORT`; port 80 where none is
+/// given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpProxy {
+    host: String,
+    port: u16,
+    /// `USER:PASSWORD`.
+    credentials: Option<String>,
+}
+
+impl FromStr for HttpProxy {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<HttpProxy, String> {
+        let rest = match typed.split_once("://") {
+            None => typed,
+            Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
+            Some((scheme, _)) => {
+                return Err(format!(
+                    "{scheme}: only HTTP proxies are spoken to, and in clear; write HOST:PORT"
+                ));
+            }
+        };
+        let (credentials, authority) = match rest.rsplit_once('@') {
+            Some((credentials, authority)) => (Some(decoded(credentials)?), authority),
+            None => (None, rest),
+        };
+        // What is wrong is told without what may be a password.
+        let authority = authority.trim_end_matches('/');
+        let url = match authority.contains(['/', '?', '#']) {
+            false => Url::parse(&format!("http://{authority}"), None)?,
+            true => return Err("a proxy has no path; write HOST:PORT".to_owned()),
+        };
+        Ok(HttpProxy {
+            host: url.host,
+            port: url.port,
+            credentials,
+        })
+    }
+}
+
+/// Without percent-encoding.
+fn decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind.get(..2).filter(|_| byte == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.map(|code| u8::from_str_radix(code, 16)) {
+            Some(Ok(decoded)) => {
+                bytes.push(decoded);
+                rest = &behind[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "its user and password are not UTF-8".to_owned())
+}
+
+/// The proxy of a load, looked up.
+#[derive(Debug, Clone)]
+pub(crate) struct Forward {
+    /// As results name it.
+    name: String,
+    peer: Peer,
+    /// The value of `Proxy-Authorization`.
+    authorization: Option<String>,
+    public: bool,
+}
+
+impl Forward {
+    /// The load's proxy, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// Where the proxy has no address, or one that `--public` doesn't allow, or can't be spoken to as
+    /// the load wants.
+    pub(crate) fn new(
+        options: &LoadOptions,
+        resolver: &Resolver,
+    ) -> Result<Option<Forward>, SpecError> {
+        let Some(proxy) = &options.proxy else {
+            return Ok(None);
+        };
+        let url = Url {
+            tls: false,
+            host: proxy.host.clone(),
+            port: proxy.port,
+            path: "/".to_owned(),
+        };
+        let own = options
+            .header
+            .iter()
+            .filter_map(|line| line.split_once(':'));
+        let mut own = own.filter(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION));
+        let credentials = options.proxy_auth.as_ref().or(proxy.credentials.as_ref());
+        let basic = credentials.map(|it| format!("Basic {}", BASE64_STANDARD.encode(it)));
+        Ok(Some(Forward {
+            name: format!("{}:{}", url.bracketed_host(), url.port),
+            peer: resolver.peer(&url)?,
+            authorization: basic.or_else(|| own.next().map(|(_, value)| value.trim().to_owned())),
+            public: options.public,
+        }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Whether a target may be loaded through the proxy, as far as that can be told from here. It is
+    /// the proxy that looks names up; one that is unknown here may be anybody's.
+    ///
+    /// # Errors
+    ///
+    /// What may not, and how to say that it may.
+    pub(crate) fn judge(&self, url: &Url, resolver: &Resolver) -> Result<(), SpecError> {
+        if self.public {
+            return Ok(());
+        }
+        match resolver.addresses(url) {
+            Ok(addresses) => {
+                let addresses: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
+                resolver.allow(url, &addresses)
+            }
+            Err(_) => Err(SpecError::Arguments(format!(
+                "{} has no address here, so that only the proxy knows whose server it is; if it is \
+                 yours to load, say so with --public, or give its address with --resolve",
+                url.host
+            ))),
+        }
+    }
+
+    /// The headers of a request, with those for the proxy where it sees them, and without where it
+    /// doesn't.
+    pub(crate) fn headers(&self, url: &Url, headers: &[(String, String)]) -> Vec<(String, String)> {
+        let is_for_proxy = |name: &str| name.eq_ignore_ascii_case(AUTHORIZATION);
+        let others = headers.iter().filter(|(name, _)| !is_for_proxy(name));
+        let mut others: Vec<_> = others.cloned().collect();
+        let own = headers.iter().find(|(name, _)| is_for_proxy(name));
+        if !url.tls {
+            let value = own.map(|(_, value)| value).or(self.authorization.as_ref());
+            others.extend(value.map(|value| (AUTHORIZATION.to_owned(), value.clone())));
+        }
+        others
+    }
+
+    /// What asks the proxy for a tunnel to an URL's host.
+    ///
+    /// # Errors
+    ///
+    /// What of it can't be written.
+    pub(crate) fn tunnel(&self, url: &Url) -> Result<Vec<u8>, SpecError> {
+        let authority = format!("{}:{}", url.bracketed_host(), url.port);
+        let mut headers = Vec::new();
+        headers.extend(
+            self.authorization
+                .as_ref()
+                .map(|value| (AUTHORIZATION.to_owned(), value.clone())),
+        );
+        let request = h1::RequestSpec {
+            method: "CONNECT",
+            target: &authority,
+            version: Version::Http11,
+            host: &authority,
+            headers: &headers,
+            body: &[],
+            keep_alive: true,
+        };
+        h1::encode_request(&request)
+            .map_err(|error| SpecError::Arguments(format!("--proxy: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(typed: &str) -> Result<(String, u16, Option<String>), String> {
+        let proxy: HttpProxy = typed.parse()?;
+        Ok((proxy.host, proxy.port, proxy.credentials))
+    }
+
+    #[test]
+    fn proxies_are_typed_in_several_ways() {
+        for (typed, host, port, credentials) in [
+            ("h:3128", "h", 3128, None),
+            ("h", "h", 80, None),
+            ("http://h:1/", "h", 1, None),
+            ("HTTP://[::1]:8", "::1", 8, None),
+            ("u:p@h:1", "h", 1, Some("u:p")),
+            ("http://u%40x:p%3a%zz@h", "h", 80, Some("u@x:p:%zz")),
+            ("http://u:p@w@h", "h", 80, Some("u:p@w")),
+        ] {
+            let expected = (host.to_owned(), port, credentials.map(str::to_owned));
+            assert_eq!(parsed(typed), Ok(expected), "{typed}");
+        }
+        for (typed, why) in [
+            ("https://h:1", "in clear"),
+            ("socks5://h:1", "socks5: only HTTP"),
+            ("h:0", "port 0"),
+            ("h:x", "port"),
+            ("", "URL"),
+            ("h/path", "no path"),
+            ("%ff@h", "UTF-8"),
+        ] {
+            let error = parsed(typed).unwrap_err();
+            assert!(error.contains(why), "{typed}: {error}");
+        }
+        let error = parsed("user:secret@h:0").unwrap_err();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}

@@ -1,0 +1,118 @@
+//! Redirects over real sockets: between hosts, into TLS, in circles, and with HTTP/2.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use prony_record::Outcome;
+
+use crate::harness::*;
+
+/// A server that redirects every request there, and keeps the heads that it was sent.
+fn redirecting(status: &str, location: String) -> (Raw, Arc<Mutex<Vec<String>>>) {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let (kept, status) = (heads.clone(), status.to_owned());
+    let server = Raw::new(move |mut stream| {
+        while let Some(head) = read_head(&mut stream) {
+            kept.lock().unwrap().push(String::from_utf8(head).unwrap());
+            let head = format!("HTTP/1.1 {status} X\r\nLocation: {location}\r\n");
+            let answer = format!("{head}Content-Length: 0\r\n\r\n");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    (server, heads)
+}
+
+#[test]
+fn from_clear_into_tls_as_many_sites_do() {
+    let served = Served::secured();
+    let (front, heads) = redirecting("301", served.url("/bytes/100"));
+    let ca = served.ca();
+    for http in [&["--http", "1.1"][..], &[]] {
+        let mut words = vec![
+            "-n",
+            "40",
+            "-c",
+            "4",
+            "--follow",
+            "1",
+            "--expect-size",
+            "100",
+        ];
+        words.extend(["--ca", text(&ca), "-H", "Authorization: a"]);
+        words.extend(http);
+        let record = load_with(&front.url(), &words);
+        assert_eq!(
+            outcomes(&record),
+            [(Outcome::Ok, 40)],
+            "{}",
+            errors(&record)
+        );
+        assert_eq!(record.totals.redirected, 40);
+        // Each hop needs a connection of its own, as they lead to different hosts.
+        assert_eq!(record.totals.tls_handshakes, 40);
+        assert_eq!(record.totals.body_bytes_in, 4000);
+        assert_eq!(record.load.follow, 1);
+    }
+    let heads = heads.lock().unwrap();
+    assert!(
+        heads
+            .iter()
+            .all(|head| head.contains("\r\nAuthorization: a\r\n"))
+    );
+}
+
+#[test]
+fn a_certificate_is_judged_after_a_redirect_too() {
+    let served = Served::secured();
+    let (front, _) = redirecting("302", served.url("/"));
+    let record = load(&front.url(), "-n 4 -c 2 --follow 1");
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 4)]);
+}
+
+#[test]
+fn a_circle_ends_after_as_many_hops_as_are_allowed() {
+    let (server, heads) = redirecting("307", "/round?and=round".to_owned());
+    let record = load(&server.url(), "-n 6 -c 2 --follow 10 -X POST --body x");
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 6)]);
+    assert_eq!(record.status.into_iter().collect::<Vec<_>>(), [(307, 6)]);
+    assert_eq!(record.totals.redirected, 60);
+    assert_eq!(record.totals.connections_opened, 2);
+    let heads = heads.lock().unwrap();
+    let round = heads
+        .iter()
+        .filter(|head| head.contains("POST /round?and=round HTTP/1.1"));
+    assert_eq!((heads.len(), round.count()), (66, 60));
+}
+
+#[test]
+fn two_hosts_that_lead_to_each_other() {
+    let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nthere"]);
+    let (here, heads) = redirecting("303", there.url());
+    let words = "-n 30 -c 3 -t 1 --follow 2 --expect-size 5 -X PUT --body x";
+    let record = load(&here.url(), words);
+    assert_eq!(
+        outcomes(&record),
+        [(Outcome::Ok, 30)],
+        "{}",
+        errors(&record)
+    );
+    assert_eq!(record.totals.redirected, 30);
+    assert!(
+        heads
+            .lock()
+            .unwrap()
+            .iter()
+            .all(|head| head.starts_with("PUT / "))
+    );
+}
+
+#[test]
+fn what_leads_nowhere_is_told() {
+    let (server, _) = redirecting("302", "gopher://127.0.0.1/".to_owned());
+    let record = load(&server.url(), "-n 3 -c 1 --follow 5");
+    assert_eq!(outcomes(&record), [(Outcome::Redirect, 3)]);
+    let told = "Location: gopher://127.0.0.1/: only http and https can be followed (3×)";
+    assert!(errors(&record).contains(told), "{}", errors(&record));
+}

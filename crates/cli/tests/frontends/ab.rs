@@ -388,6 +388,23 @@ fn requests_are_the_same_flag_by_flag() {
 }
 
 #[test]
+fn a_proxy_is_asked_for_the_whole_url() {
+    let recorder = Recorder::start();
+    let dir = folder();
+    for target in ["http://192.168.77.7/some?x", "http://192.168.77.7:81/"] {
+        let words = format!("-X {} -P user:secret {target}", recorder.address());
+        let [theirs, ours] = asked(&recorder, &words, dir.path());
+        assert_eq!(theirs, ours);
+        assert!(ours.line.starts_with(&format!("GET {target} ")), "{ours:?}");
+        let [theirs, ours] = both(&words, dir.path());
+        assert_eq!(exact(&theirs.out), exact(&ours.out));
+        let through_it = |said: &Said| through("grep -o 'through.*patient)'", &said.out);
+        assert_eq!(through_it(&theirs), through_it(&ours));
+        recorder.take();
+    }
+}
+
+#[test]
 fn what_ab_forgets_is_sent() {
     let recorder = Recorder::start();
     let dir = folder();

@@ -6,7 +6,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use prony_load::{SourceRange, TlsVersion, quantity};
+use prony_load::{HttpProxy, SourceRange, TlsVersion, quantity};
 
 use super::url::Url;
 use crate::session::Refusal;
@@ -71,8 +71,8 @@ pub(super) struct Arguments {
     pub(super) login: Option<String>,
     /// `-P`, `USER:PASSWORD`.
     pub(super) proxy_login: Option<String>,
-    /// `-X`: host and port.
-    pub(super) proxy: Option<(String, u16)>,
+    /// `-X`.
+    pub(super) proxy: Option<Proxy>,
     /// `-k`.
     pub(super) keepalive: bool,
     /// Without `-d`.
@@ -101,6 +101,17 @@ pub(super) struct Arguments {
     pub(super) start_at: Option<SystemTime>,
     /// What is loaded.
     pub(super) url: Url,
+}
+
+/// `-X`: `HOST[:PORT]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proxy {
+    /// As typed, the port apart.
+    pub(super) host: String,
+    /// As typed, or the usual one.
+    pub(super) port: u16,
+    /// The same for the engine.
+    pub(super) target: HttpProxy,
 }
 
 /// What is put into the tags of `-w`.
@@ -410,19 +421,22 @@ fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
     value.split(',').map(one).collect()
 }
 
-/// `-X`: `HOST[:PORT]`.
-fn proxy(value: &str) -> Result<(String, u16), Mistake> {
+fn proxy(value: &str) -> Result<Proxy, Mistake> {
     let wrong = || Mistake::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
     let (host, port) = match value.rsplit_once(':') {
-        Some((host, port)) if !host.ends_with(':') && !port.ends_with(']') => {
-            (host, port.parse().map_err(|_| wrong())?)
-        }
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
     };
-    match host.is_empty() || port == 0 {
-        true => Err(wrong()),
-        false => Ok((host.to_owned(), port)),
+    // A login belongs to -P, a scheme nowhere.
+    if host.contains(['@', '/']) {
+        return Err(wrong());
     }
+    let target = format!("{host}:{port}").parse::<HttpProxy>();
+    Ok(Proxy {
+        host: host.to_owned(),
+        port,
+        target: target.map_err(|_| wrong())?,
+    })
 }
 
 /// `-Z`: as OpenSSL separates them.

@@ -22,6 +22,10 @@ pub(super) fn options(arguments: &Arguments) -> LoadOptions {
         http: Some(HttpFlag::Http10),
         no_keepalive: !arguments.keepalive,
         source: arguments.sources.clone(),
+        socket_buffer: arguments.window.map(u64::from),
+        proxy: arguments.proxy.as_ref().map(|proxy| proxy.target.clone()),
+        // Of the proxy's tunnels; what goes to it whole has it written already.
+        proxy_auth: arguments.proxy_login.clone(),
         timeout: arguments.timeout,
         connect_timeout: arguments.timeout.min(LONGEST_CONNECT),
         expect_status: StatusSet::all(),
@@ -101,11 +105,14 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The engine's words for ab's flags, in what it refuses.
-const FLAGS: [(&str, &str); 9] = [
+/// The engine's words for ab's flags, in what it refuses; a flag that ab lacks is no help.
+const FLAGS: [(&str, &str); 12] = [
+    (", or give its address with --resolve", ""),
+    (", or give one with --resolve", ""),
     ("--connections", "-c"),
     ("--requests", "-n"),
     ("--source", "-B"),
+    ("--socket-buffer", "-b"),
     ("--ciphers", "-Z"),
     ("--cert, --key", "-E"),
     ("--cert", "-E"),

@@ -177,7 +177,7 @@ fn note(text: &str) {
 /// The line that ends when the load does, or is followed by its progress.
 fn announcement(arguments: &Arguments, beat: &Beat) -> String {
     let through = match &arguments.proxy {
-        Some((host, port)) => format!("[through {host}:{port}] "),
+        Some(proxy) => format!("[through {}:{}] ", proxy.host, proxy.port),
         None => String::new(),
     };
     let end = if beat.every.is_some() { "\n" } else { "..." };

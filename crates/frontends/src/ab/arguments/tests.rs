@@ -59,7 +59,10 @@ fn each_flag_is_read() {
         (all.login.as_deref(), all.proxy_login.as_deref()),
         (Some("u:p"), Some("x:y"))
     );
-    assert_eq!(all.proxy, Some(("p".to_owned(), 81)));
+    assert_eq!(
+        all.proxy.map(|it| (it.host, it.port)),
+        Some(("p".to_owned(), 81))
+    );
     assert!(all.keepalive && !all.percentages && !all.deviations && all.quiet && all.any_length);
     assert_eq!(
         (all.gnuplot, all.csv),
@@ -168,12 +171,10 @@ fn a_proxy_has_a_port_or_the_usual_one() {
         ("p:3128", "p", 3128),
         ("[::1]:81", "[::1]", 81),
     ] {
-        assert_eq!(
-            load(&format!("-X {typed} h/")).proxy,
-            Some((host.to_owned(), port))
-        );
+        let proxy = load(&format!("-X {typed} h/")).proxy.unwrap();
+        assert_eq!((proxy.host.as_str(), proxy.port), (host, port));
     }
-    for bad in ["p:x", ":81", "p:0"] {
+    for bad in ["p:x", ":81", "p:0", "http://p:81", "u:p@h:81"] {
         assert!(
             matches!(mistake(&format!("-X {bad} h/")), Mistake::Value(_)),
             "{bad}"

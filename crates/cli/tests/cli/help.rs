@@ -63,12 +63,6 @@ fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
     let unbuilt: &[(&str, &[&str])] = &[
         ("prony agent", &["agent"]),
         ("prony fleet", &["fleet", "list"]),
-        ("prony hey", &["hey", "-n", "1", "http://localhost/"]),
-        ("prony wrk", &["wrk"]),
-        ("prony ab", &["ab"]),
-        ("prony siege", &["siege"]),
-        ("--pdf", &["report", "x", "--pdf", "y"]),
-        ("--proxy", &["load", "--proxy", "h:1", "http://localhost/"]),
         ("--http 3", &["compare", "--http=3", "a", "b"]),
     ];
     let mut help = String::new();

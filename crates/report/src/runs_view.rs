@@ -2,7 +2,7 @@
 
 use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::{Between, RunAbout, RunsDocument};
-use prony_stats::{Effect, Metric, Verdict};
+use prony_stats::{Effect, Metric, Unit, Verdict};
 
 use crate::number;
 use crate::table::{Align, Table};
@@ -129,7 +129,7 @@ fn row(between: &Between) -> Vec<String> {
     let shown = |value: Option<f64>| {
         value.map_or("–".to_owned(), |value| view::value(between.metric, value))
     };
-    let (change, interval) = change(&between.effect);
+    let (change, interval) = change(between.metric, &between.effect);
     vec![
         match between.name.as_str() {
             "" => "the load".to_owned(),
@@ -143,28 +143,28 @@ fn row(between: &Between) -> Vec<String> {
     ]
 }
 
-/// A change and its interval: `−3.1%`, `−4.0% to −2.2%`; for shares in points.
-fn change(effect: &Effect) -> (String, String) {
-    let signed = |value: f64, unit: &str| {
-        let text = format!("{value:+.1}{unit}");
-        text.replace('-', "−")
+/// A change and its interval: `−3.1%`, `−4.0% to −2.2%`; of shares in points, of counts that may be
+/// zero in 1,000 requests.
+fn change(metric: Metric, effect: &Effect) -> (String, String) {
+    let signed = |value: f64, decimals: usize| format!("{value:+.decimals$}").replace('-', "−");
+    let percent = |ratio: f64| format!("{}%", signed((ratio - 1.0) * 100.0, 1));
+    let (times, unit) = match metric.unit() {
+        Unit::Share => (100.0, "points"),
+        _ => (1000.0, "in 1,000"),
     };
-    let percent = |ratio: f64| signed((ratio - 1.0) * 100.0, "%");
-    let points = |value: f64| format!("{:+.2}", value * 100.0).replace('-', "−");
+    let points = |value: f64| signed(value * times, 2);
     let ends = effect.low.zip(effect.high);
+    let between = |shown: &dyn Fn(f64) -> String| {
+        ends.map_or(String::new(), |(low, high)| {
+            format!("{} to {}", shown(low), shown(high))
+        })
+    };
     match (effect.ratio, effect.difference) {
-        (Some(ratio), _) => (
-            percent(ratio),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", percent(low), percent(high))
-            }),
-        ),
-        (None, Some(difference)) => (
-            format!("{} points", points(difference)),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", points(low), points(high))
-            }),
-        ),
+        (Some(ratio), _) => (percent(ratio), between(&percent)),
+        (None, Some(difference)) => {
+            let text = format!("{} {unit}", points(difference));
+            (text, between(&points))
+        }
         (None, None) => Default::default(),
     }
 }

@@ -1,0 +1,225 @@
+//! Conditions, stored runs to hold results against, and what CI reads of both.
+
+use serde_json::Value;
+
+use crate::running::{Origin, Room, check_schema};
+
+/// A comparison of the origin with itself, one of the two delayed.
+fn compared(origin: &Origin, more: &[&str]) -> Vec<String> {
+    let mut args: Vec<String> = [
+        "compare",
+        "--names",
+        "new,old",
+        "-c",
+        "2",
+        "-d",
+        "150ms",
+        "--warmup",
+        "20ms",
+        "--blocks",
+        "3",
+        "--progress",
+        "none",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    args.extend(more.iter().map(|&word| word.to_owned()));
+    args.extend([origin.url("/delay/20ms"), origin.url("/")]);
+    args
+}
+
+#[test]
+fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let args = compared(
+        &origin,
+        &[
+            "--out",
+            "r",
+            "--fail-if",
+            "p50 of new > old + 5%",
+            "--fail-if",
+            "failed > 50%",
+            "--junit",
+            "junit.xml",
+            "--github",
+            "summary.md",
+            "--annotations",
+        ],
+    );
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let said = room.run(&args).expect(1);
+    assert!(
+        said.out
+            .contains("failed     p50 of new > old + 5%: p50 of new is +"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("passed     failed > 50%"), "{}", said.out);
+    assert!(
+        said.err
+            .contains("prony: failed: 'p50 of new > old + 5%' (new)"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.err.contains("::error title=prony%3A p50 of new"),
+        "{}",
+        said.err
+    );
+    let junit = room.read("junit.xml");
+    assert!(
+        junit.contains("<failure message=\"p50 of new is +"),
+        "{junit}"
+    );
+    assert!(room.read("summary.md").contains("× failed"));
+
+    judged_again_from_what_is_stored(&room);
+    held_against_itself_nothing_is_worse(&room);
+}
+
+fn judged_again_from_what_is_stored(room: &Room) {
+    let report = |condition: &str| room.run(&["report", "r", "--fail-if", condition]);
+    report("p50 of new > old + 5%").expect(1);
+    report("p50 of new < old").expect(0);
+    let said = report("server_memory_bytes > 1GiB").expect(0);
+    assert!(
+        said.err
+            .contains("can't tell: 'server_memory_bytes > 1GiB' (new)"),
+        "{}",
+        said.err
+    );
+    let strict = [
+        "report",
+        "r",
+        "--strict",
+        "--fail-if",
+        "server_memory_bytes > 1GiB",
+    ];
+    room.run(&strict).expect(1);
+    // A summary is added to.
+    let github = ["report", "r", "--github", "summary.md"];
+    let before = room.read("summary.md").len();
+    room.run(&github).expect(0);
+    assert!(room.read("summary.md").len() > before);
+}
+
+fn held_against_itself_nothing_is_worse(room: &Room) {
+    let args = ["report", "--against", "r", "r", "--json", "-"];
+    let said = room.run(&args).expect(0);
+    let document: Value = serde_json::from_str(&said.out).unwrap();
+    check_schema("prony.runs-1.schema.json", &document);
+    assert_eq!(document["differences"], Value::Array(Vec::new()));
+    let printed = room.run(&["report", "r", "r"]).expect(0);
+    assert!(
+        printed.out.contains("Nothing else differs"),
+        "{}",
+        printed.out
+    );
+    room.run(&[
+        "report",
+        "r",
+        "r",
+        "--html",
+        "two.html",
+        "--markdown",
+        "two.md",
+        "--tables",
+        "t",
+    ])
+    .expect(0);
+    assert!(room.read("two.html").contains("What else differs"));
+    assert!(
+        room.read("t/comparisons.csv")
+            .starts_with("variant,metric,")
+    );
+}
+
+#[test]
+fn what_can_not_be_judged_is_2_before_anything_is_run() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let refused: &[(&[&str], &str)] = &[
+        (&["--fail-if", "p99 of nwe > 5ms"], "         ^^^"),
+        (&["--fail-if", "speed > 5"], "the metrics are p50"),
+        (&["--fail-if", "p99 > stored"], "--against"),
+        (&["--against", "nowhere"], "nowhere"),
+        (&["--strict"], "--strict"),
+        (&["--margin", "5%"], "--against"),
+        (&["--margin", "5"], "percentage"),
+        (&["--junit", "nowhere/x"], "--junit nowhere/x"),
+        (&["--names", "same,same"], "--names"),
+    ];
+    for (more, told) in refused {
+        let args = compared(&origin, more);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        let said = room.run(&args).expect(2);
+        assert!(said.err.contains(told), "{more:?}: {}", said.err);
+        assert!(!room.path("prony-runs").exists(), "{more:?}");
+    }
+}
+
+#[test]
+fn records_are_rendered_and_set_against_one_another() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    for side in ["before", "after"] {
+        std::fs::create_dir(room.path(side)).unwrap();
+        for number in 0..3 {
+            let file = format!("{side}/{number}.json");
+            let path = if side == "after" { "/delay/5ms" } else { "/" };
+            let url = origin.url(path);
+            room.run(&["load", "-n", "20", "-c", "1", "--json", &file, &url])
+                .expect(0);
+        }
+    }
+    // One record is what `load` printed.
+    let one = room.run(&["report", "before/0.json"]).expect(0);
+    assert!(one.out.contains("20 requests: 20 ok"), "{}", one.out);
+    let args = ["report", "before/0.json", "--json", "-"];
+    assert_eq!(room.run(&args).expect(0).out, room.read("before/0.json"));
+    room.run(&["report", "before/0.json", "--fail-if", "p99 > 1m"])
+        .expect(0);
+    room.run(&["report", "before/0.json", "--fail-if", "p99>1us"])
+        .expect(1);
+    // One a side is a description.
+    let two = ["report", "before/0.json", "after/0.json"];
+    let said = room.run(&two).expect(0);
+    assert!(
+        said.out.contains("one load a side says nothing"),
+        "{}",
+        said.out
+    );
+    // Several a side carry a verdict, whichever way they are named.
+    for sides in [["before", "after"], ["before/*.json", "after/*.json"]] {
+        let said = room.run(&["report", sides[0], sides[1]]).expect(0);
+        assert!(said.out.contains("3 loads each"), "{}", said.out);
+    }
+    let gated = [
+        "report",
+        "after",
+        "--against",
+        "before",
+        "--fail-if",
+        "p50 > stored + 5%",
+    ];
+    let said = room.run(&gated).expect(1);
+    assert!(
+        said.err.contains("rate_per_s against the stored run"),
+        "{}",
+        said.err
+    );
+    let many = ["report", "before/0.json", "before/1.json", "after/0.json"];
+    assert!(room.run(&many).expect(2).err.contains("two sides at most"));
+    assert!(
+        room.run(&["report", "before"])
+            .expect(2)
+            .err
+            .contains("3 records")
+    );
+    let mixed = room
+        .run(&["report", "before", "after", "--pdf", "x.pdf"])
+        .expect(2);
+    assert!(mixed.err.contains("--pdf"), "{}", mixed.err);
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use prony_load::HttpProxy;
 
 use super::flags::{Flag, FlagError, Takes, split};
 use super::url::Url;
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
     /// Goes before `body`.
     pub(super) body_file: Option<PathBuf>,
     pub(super) timeout: Option<Duration>,
-    pub(super) proxy: Option<String>,
+    pub(super) proxy: Option<Proxy>,
     pub(super) h2: bool,
     pub(super) keepalive: bool,
     pub(super) redirects: bool,
@@ -238,7 +239,7 @@ impl Arguments {
             body_file: some(typed.body_file).map(PathBuf::from),
             timeout: whole(typed.t).map(Duration::from_secs),
             proxy: some(typed.proxy)
-                .map(|proxy| proxy_address(&proxy))
+                .map(|proxy| Proxy::typed(&proxy))
                 .transpose()?,
             h2: typed.h2,
             keepalive: !typed.no_keepalive,
@@ -350,18 +351,26 @@ fn canonical(name: &str) -> String {
         .collect()
 }
 
-/// A proxy without its scheme: `host:port`, or `user:password@host:port`.
-fn proxy_address(typed: &str) -> Result<String, Wrong> {
-    let address = match typed.split_once("://") {
-        Some(("http", address)) => address,
-        Some((scheme, _)) => {
-            return Err(load(format!(
-                "-x {typed}: {scheme} proxies are not spoken; use host:port or http://host:port"
-            )));
-        }
-        None => typed,
-    };
-    Ok(address.trim_end_matches('/').to_owned())
+/// Where requests go through.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proxy {
+    /// With its login.
+    pub(super) engines: HttpProxy,
+    /// `host:port`, for messages.
+    pub(super) address: String,
+}
+
+impl Proxy {
+    /// `host:port` or `http://user:password@host:port`.
+    fn typed(typed: &str) -> Result<Proxy, Wrong> {
+        let engines = typed.parse().map_err(|why| load(format!("-x: {why}")))?;
+        let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);
+        let address = address.rsplit('@').next().unwrap_or_default();
+        Ok(Proxy {
+            engines,
+            address: address.trim_end_matches('/').to_owned(),
+        })
+    }
 }
 
 #[cfg(test)]

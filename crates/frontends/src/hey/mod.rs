@@ -94,10 +94,6 @@ fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
     for note in &arguments.notes {
         complain(TOOL, note);
     }
-    if let Some(proxy) = &arguments.proxy {
-        let text = format!("-x {proxy}: proxies can't be gone through yet");
-        return Err(Refusal::Wrong(text));
-    }
     let timeline_file = files(arguments)?;
     let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
     let watch = Watch::new(arguments.csv, arguments.until(), arguments.workers);
@@ -127,7 +123,7 @@ fn report(arguments: &Arguments, session: &Session, loaded: &Loaded, noted: Note
     let asked = Asked {
         method: &arguments.method,
         url: &arguments.url,
-        proxy: arguments.proxy.as_deref(),
+        proxy: arguments.proxy.as_ref().map(|proxy| proxy.address.as_str()),
     };
     let is_interrupted = session.stop.is_asked();
     let took_s = loaded.record.totals.elapsed_s;

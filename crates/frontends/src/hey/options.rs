@@ -96,6 +96,7 @@ impl Arguments {
             no_keepalive: !self.keepalive,
             follow: if self.redirects { REDIRECTS } else { 0 },
             fails_beyond_follow: self.redirects,
+            proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
             timeout: self.timeout.unwrap_or_default(),
             // hey's time-out is that of the whole request.
             connect_timeout: self.timeout.unwrap_or(NEVER),

@@ -61,7 +61,10 @@ fn every_flag_lands_in_its_place() {
         body: Some("body".to_owned()),
         body_file: Some(PathBuf::from("file")),
         timeout: Some(Duration::from_secs(7)),
-        proxy: Some("p:3128".to_owned()),
+        proxy: Some(Proxy {
+            engines: "p:3128".parse().unwrap(),
+            address: "p:3128".to_owned(),
+        }),
         h2: true,
         keepalive: false,
         redirects: false,
@@ -188,7 +191,7 @@ fn what_makes_no_load_is_refused_in_heys_words() {
         assert_eq!(refused(words), expected);
     }
     assert!(refused(&["-o", "xml", "U"]).starts_with("-o xml: "));
-    assert!(refused(&["-x", "socks5://h:1", "U"]).starts_with("-x socks5://h:1: "));
+    assert!(refused(&["-x", "socks5://h:1", "U"]).starts_with("-x: socks5: "));
     assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
     assert_eq!(read(&["-n", "5"]), Err(Wrong::Load(None)));
     assert_eq!(read(&["-help"]), Err(Wrong::Help));

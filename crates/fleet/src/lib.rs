@@ -4,11 +4,13 @@
 //! that come twice or in disorder are added up, who may do what. Nothing of it is reached from the
 //! command line yet, and everything else works without it.
 
+pub mod agent;
 pub mod clock;
 pub mod credentials;
 pub mod division;
 pub mod ledger;
 pub mod link;
+pub mod messages;
 pub mod names;
 pub mod permissions;
 pub mod policy;

@@ -59,12 +59,25 @@ pub fn report(experiment: &Experiment) -> String {
         described => verdict.described.iter().map(|d| &d.text).collect::<Vec<_>>(),
         plan => experiment.plan,
         environment => report_view::flattened(&experiment.environment),
+        said => said(),
         lead,
         lead_detail,
         any_bound,
         findings,
     };
     super::render("experiment.html", context)
+}
+
+/// What stands below headings, which the document says, too.
+fn said() -> minijinja::Value {
+    context! {
+        cpu => report_view::CPU,
+        softirq => report_view::SOFTIRQ,
+        scaling => report_view::SCALING,
+        until_done => report_view::UNTIL_DONE,
+        over_time => report_view::OVER_TIME,
+        described => report_view::DESCRIBED,
+    }
 }
 
 /// What leads from the first screen to the findings.

@@ -330,6 +330,6 @@ fn appendices(story: &mut Story, experiment: &Experiment) {
             align: vec![Align::Left, Align::Left],
             rows: environment.iter().map(row).collect(),
         };
-        story.columns(&grid, &[WIDTH * 0.38, WIDTH * 0.62 - 12.0], 4.0);
+        story.columns(&grid, &[WIDTH * 0.42, WIDTH * 0.58 - 12.0], 4.0);
     }
 }

@@ -14,8 +14,12 @@ const GAP: f64 = 12.0;
 const PAD: f64 = 4.0;
 /// The widest that a single word may make a column.
 const WIDEST_WORD: f64 = 120.0;
-/// The highest part of a row that is kept together: rows of such texts are parted.
-const MOST_LINES: usize = 24;
+/// Above and below a cell's lines where many rows are looked up, not compared.
+const TIGHT: f64 = 2.2;
+/// The highest row that is kept together.
+const MOST_LINES: usize = 14;
+/// The lines that are kept together of higher ones.
+const PART: usize = 6;
 /// Room for a coloured dot before a text.
 const SWATCH: f64 = 11.0;
 
@@ -139,18 +143,18 @@ impl Story {
             let wants: Vec<(f64, f64)> = columns.iter().map(|&c| wants[c]).collect();
             let widths = widths(&wants);
             let before = if place == 0 { before } else { 14.0 };
-            self.part(grid, &columns, &widths, before);
+            self.part(grid, &columns, (&widths, PAD), before);
         }
     }
 
-    /// The same with columns of given widths.
+    /// The same with columns of given widths, for what is looked up.
     pub(super) fn columns(&mut self, grid: &Grid, widths: &[f64], before: f64) {
         let columns: Vec<usize> = (0..widths.len()).collect();
-        self.part(grid, &columns, widths, before);
+        self.part(grid, &columns, (widths, TIGHT), before);
     }
 
-    /// The columns of a grid that stand side by side.
-    fn part(&mut self, grid: &Grid, columns: &[usize], widths: &[f64], before: f64) {
+    /// The columns of a grid that stand side by side, with what stays free above and below lines.
+    fn part(&mut self, grid: &Grid, columns: &[usize], (widths, pad): (&[f64], f64), before: f64) {
         let table = self.element(Role::Table, None);
         let row = |cells: &[Cell]| -> Vec<Cell> {
             let cell = |&c: &usize| cells.get(c).cloned().unwrap_or_default();
@@ -160,6 +164,7 @@ impl Story {
         let layout = Layout {
             aligns: &aligns,
             widths,
+            pad,
         };
         let head = row(&grid.head);
         let has_head = head
@@ -265,6 +270,7 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
 struct Layout<'a> {
     aligns: &'a [Align],
     widths: &'a [f64],
+    pad: f64,
 }
 
 impl Layout<'_> {
@@ -276,18 +282,20 @@ impl Layout<'_> {
             .map(|(cell, &width)| cell.wrapped(width))
             .collect();
         let lines = wrapped.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        let parts = lines.div_ceil(MOST_LINES);
+        let each = if lines > MOST_LINES { PART } else { lines };
+        let parts = lines.div_ceil(each);
         let mut blocks = Vec::with_capacity(parts);
         for part in 0..parts {
-            let from = part * MOST_LINES;
+            let from = part * each;
+            let above = if part == 0 { self.pad } else { 0.0 };
             let is_last = part + 1 == parts;
             let mut height: f64 = 0.0;
             let mut ops = Vec::new();
             let mut x = 0.0;
             for (column, (cell, &width)) in cells.iter().zip(self.widths).enumerate() {
-                let lines = wrapped[column].iter().skip(from).take(MOST_LINES);
+                let lines = wrapped[column].iter().skip(from).take(each);
                 ops.push(ids.map_or(Op::Decoration, |ids| Op::Begin(ids[column])));
-                let mut y = PAD;
+                let mut y = above;
                 for (place, (text, style)) in lines.enumerate() {
                     let left = match self.aligns.get(column) {
                         Some(Align::Right) => x + width - style.width_of(text),
@@ -311,7 +319,7 @@ impl Layout<'_> {
                     y += style.leading;
                 }
                 ops.push(Op::End);
-                height = height.max(y + PAD);
+                height = height.max(if is_last { y + self.pad } else { y });
                 x += width + GAP;
             }
             if is_last {

@@ -48,15 +48,19 @@ pub struct Sees {
 
 /// One worker's script. Users are named by their number in the whole load.
 pub trait Script {
-    /// What a user that is free does next.
+    /// What a user that is free does next. It is asked when a request could begin at once: its
+    /// connection has room for one, or there is none yet, and the load's limits allow one more (in an
+    /// open loop, when one is due).
     fn next(&mut self, _user: u32, _now: Nanos) -> Step {
         Step::Listed
     }
 
-    /// A whole answer came, expected or not; [`Script::ended`] follows.
+    /// A whole answer came, expected or not, which is not a redirect that is followed;
+    /// [`Script::ended`] follows. Called where heads or bodies are seen.
     fn answered(&mut self, _user: u32, _answer: &Answer<'_>) {}
 
-    /// A request ended, in whatever way, its redirects included.
+    /// A request ended, in whatever way; once for each that began, those included that the load's end
+    /// cuts off. One whose redirects are followed ends once, with all of its hops.
     fn ended(&mut self, _user: u32, _end: &End<'_>) {}
 
     /// The load is over, and every request has ended.
@@ -68,7 +72,8 @@ pub trait Script {
 pub enum Step {
     /// The request that comes next in the load's own list.
     Listed,
-    /// This one.
+    /// This one, which a [`Writer`](crate::Writer) of the load wrote. It may go to another target than
+    /// the user's last: the user has one connection at a time, and takes another in its place.
     Request(Arc<Request>),
     /// Nothing for so long; then it is asked again.
     Rest(Nanos),
@@ -79,7 +84,7 @@ pub enum Step {
 /// A whole answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
-    /// What was requested.
+    /// What was requested; after redirects the last of it.
     pub request: &'a Request,
     /// The final status.
     pub status: u16,
@@ -95,7 +100,7 @@ pub struct Answer<'a> {
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
-    /// What was requested.
+    /// What was requested; after redirects the last of it.
     pub request: &'a Request,
     /// Its times, its status and its bytes.
     pub exchange: &'a Exchange,
@@ -103,9 +108,10 @@ pub struct End<'a> {
     pub outcome: Outcome,
     /// Why it failed, in words, where there is more to say than the outcome.
     pub reason: Option<&'a str>,
-    /// What connecting took, if a connection was made for this request.
+    /// What connecting took, a proxy's tunnel included, if a connection was made for this request; of
+    /// several the sum.
     pub connect: Option<Nanos>,
-    /// What the TLS handshake of that connection took.
+    /// What the TLS handshake of that connection took, or the sum.
     pub tls: Option<Nanos>,
     /// It belongs to the measured part.
     pub is_measured: bool,

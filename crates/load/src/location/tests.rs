@@ -1,3 +1,6 @@
+use prony_protocol::h1::{RequestSpec, Version, encode_request};
+use proptest::prelude::*;
+
 use super::*;
 
 fn url(typed: &str) -> Url {
@@ -140,80 +143,81 @@ fn methods_bodies_and_credentials() {
     }
 }
 
-/// Whatever a server says: no panic, and what is followed can be requested.
-#[test]
-fn any_bytes_lead_somewhere_or_nowhere() {
-    use prony_protocol::h1::{RequestSpec, Version, encode_request};
-    use rand::{RngExt, SeedableRng};
-    let bases = [
-        "http://a/",
-        "https://[::1]:8443/b/c/d?e=/../f",
-        "http://h:9/x//y/",
-    ]
-    .map(url);
-    let words: &[&[u8]] = &[
-        b"http",
-        b"https",
-        b":",
-        b"//",
-        b"/",
-        b"..",
-        b".",
-        b"?",
-        b"#",
-        b"@",
-        b"[",
-        b"]",
-        b"%",
-        b"%2",
-        b"a",
-        b"h:80",
-        b"::1",
-        b" ",
-        b"\t",
-        b"\0",
-        b"\xff",
-        b"\xc3\xa4",
-        b"&",
-        b"\\",
-        b";",
-        b"127.0.0.1",
-        b":0",
+/// What Locations are made of, and bytes that none is.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let words = [
+        "http",
+        "https",
+        "HTTP",
+        ":",
+        "://",
+        "//",
+        "/",
+        "..",
+        ".",
+        "?",
+        "#",
+        "@",
+        "[",
+        "]",
+        "%",
+        "%2",
+        "a",
+        "h:80",
+        "::1",
+        " ",
+        "\t",
+        "\0",
+        "\u{e4}",
+        "&",
+        "\\",
+        ";",
+        "127.0.0.1",
+        ":0",
+        "[::2]:9",
     ];
-    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
-    let mut followed = 0;
-    for _ in 0..200_000 {
-        let mut location = Vec::new();
-        for _ in 0..random.random_range(0..9) {
-            match random.random_range(0..8) {
-                0 => location.push(random.random::<u8>()),
-                _ => location.extend_from_slice(words[random.random_range(0..words.len())]),
-            }
+    let word = proptest::sample::select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec());
+    prop_oneof![7 => word, 1 => any::<u8>().prop_map(|byte| vec![byte])]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whatever a server says: no panic, and what is followed can be requested.
+    #[test]
+    fn any_bytes_lead_somewhere_or_nowhere(
+        pieces in proptest::collection::vec(piece(), 0..9),
+        base in proptest::sample::select(vec![
+            "http://a/", "https://[::1]:8443/b/c/d?e=/../f", "http://h:9/x//y/",
+        ]),
+    ) {
+        let (base, location) = (url(base), pieces.concat());
+        if let Ok(to) = resolve(&base, &location) {
+            prop_assert!(to.path.starts_with('/') && to.port > 0 && !to.host.is_empty());
+            let spec = RequestSpec {
+                method: "GET",
+                target: &to.path,
+                version: Version::Http11,
+                host: &to.host_header(),
+                headers: &[],
+                body: b"",
+                keep_alive: true,
+            };
+            // A host may still be none that can be looked up, or named.
+            prop_assert!(to.host != base.host || encode_request(&spec).is_ok(), "{:?}", to);
+            // What it leads to leads to itself.
+            prop_assert_eq!(resolve(&base, to.text().as_bytes()), Ok(to));
         }
-        let base = &bases[random.random_range(0..bases.len())];
-        let Ok(url) = resolve(base, &location) else {
-            continue;
-        };
-        followed += 1;
-        let spec = RequestSpec {
-            method: "GET",
-            target: &url.path,
-            version: Version::Http11,
-            host: &url.host_header(),
-            headers: &[],
-            body: b"",
-            keep_alive: true,
-        };
-        let shown = location.escape_ascii();
-        if url.host == base.host {
-            assert!(encode_request(&spec).is_ok(), "{shown} leads to {url:?}");
-        }
-        assert!(
-            url.path.starts_with('/') && url.port > 0 && !url.host.is_empty(),
-            "{shown}"
-        );
-        // What it leads to leads to itself.
-        assert_eq!(resolve(base, url.text().as_bytes()), Ok(url), "{shown}");
     }
-    assert!(followed > 50_000, "{followed}");
+
+    /// A plain path leads there, on the same host.
+    #[test]
+    fn a_plain_path_is_taken_as_it_is(path in "/[a-z0-9]{1,9}(/[a-z0-9_~-]{1,9}){0,4}(\\?[a-z=&/]{0,9})?") {
+        let to = resolve(&url("http://h:81/x?y"), path.as_bytes());
+        prop_assert_eq!(to.map(|to| to.text()), Ok(format!("http://h:81{path}")));
+    }
 }

@@ -29,6 +29,8 @@ pub struct Request {
     pub(crate) bytes_in_frames: u64,
     /// What its method says about the answer's body.
     pub(crate) expects: Expects,
+    /// How many answers are due to it: more than one where it is several requests in a row.
+    pub(crate) answers: u32,
     /// Whether it may be sent again when a reused connection lost it (RFC 9110 §9.2.2).
     pub(crate) idempotent: bool,
     /// The index of its [`Target`].
@@ -87,6 +89,7 @@ impl Request {
             frames: None,
             bytes_in_frames: 0,
             expects: Request::expects(method),
+            answers: 1,
             idempotent: matches!(
                 method,
                 "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"

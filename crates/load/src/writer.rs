@@ -124,6 +124,15 @@ impl Writer {
         Ok(self.raw_at(method, &url, target, bytes))
     }
 
+    /// Raw bytes that are so many requests in a row, of one method or with bodies in their answers
+    /// alike: sent at once, and answered one after the other on the same connection. For the load it
+    /// is one request, from the first byte sent to the last answer's end; a script is shown each
+    /// answer, those before the last when the last has come or something is wrong.
+    pub fn batch(&self, request: Arc<Request>, answers: u32) -> Arc<Request> {
+        let request = Arc::unwrap_or_clone(request);
+        Arc::new(Request { answers, ..request })
+    }
+
     fn raw_at(&self, method: &str, url: &Url, target: u32, bytes: Vec<u8>) -> Arc<Request> {
         Arc::new(Request {
             bytes,

@@ -1,6 +1,6 @@
 //! A script's hooks as the load's workers ask for them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +18,9 @@ pub(super) struct Hooks<'a> {
     /// Where each thread's connections go, as an URL; none for the load's own.
     elsewhere: Vec<Option<String>>,
     has: Has,
+    /// Requests in what a script gives at a time.
+    batch: u32,
+    counted: Counted,
     failure: Failure,
 }
 
@@ -46,6 +49,14 @@ impl Has {
     }
 }
 
+/// Answers to batches, which the load takes for one each.
+#[derive(Default)]
+struct Counted {
+    answers: AtomicU64,
+    /// Of a status over 399.
+    not_fine: AtomicU64,
+}
+
 /// The first failure of a script.
 #[derive(Default)]
 struct Failure {
@@ -59,14 +70,29 @@ impl<'a> Hooks<'a> {
         writer: Writer,
         elsewhere: Vec<Option<String>>,
         has: Has,
+        batch: u32,
     ) -> Hooks<'a> {
         Hooks {
             scripts,
             writer,
             elsewhere,
             has,
+            batch,
+            counted: Counted::default(),
             failure: Failure::default(),
         }
+    }
+
+    /// Requests in what a script gives at a time.
+    pub(super) fn batch(&self) -> u32 {
+        self.batch
+    }
+
+    /// Where there are several: whole answers, and those of a status over 399 among them.
+    pub(super) fn counted(&self) -> Option<(u64, u64)> {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let Counted { answers, not_fine } = &self.counted;
+        (self.batch > 1).then(|| (of(answers), of(not_fine)))
     }
 
     /// Whether a script has failed: there will be no more requests.
@@ -104,6 +130,8 @@ impl Director for Hooks<'_> {
             only: None,
             first_user: users.first,
             has_rested: vec![false; users.count as usize],
+            answers: 0,
+            not_fine: 0,
         };
         if !self.has.request {
             let only = hooked.request().map_err(|fault| fault.to_string())?;
@@ -115,7 +143,8 @@ impl Director for Hooks<'_> {
     fn sees(&self) -> Sees {
         Sees {
             ends: false,
-            heads: self.has.response,
+            // Without one of the two no answer is shown, and those of a batch have to be counted.
+            heads: self.has.response || self.batch > 1,
             body_bytes: if self.has.response { usize::MAX } else { 0 },
         }
     }
@@ -131,21 +160,36 @@ struct Hooked<'a> {
     first_user: u32,
     /// Whose delay is over, by number from the worker's first.
     has_rested: Vec<bool>,
+    /// See [`Counted`].
+    answers: u64,
+    not_fine: u64,
 }
 
 impl Hooked<'_> {
     fn request(&self) -> Result<Arc<Request>, Fault> {
+        let Hooks { writer, batch, .. } = self.hooks;
         let text = self.thread.request()?;
         let bytes = text.as_bytes();
         let wrong = |what: String| self.thread.state.fault(format!("request(): {what}"));
-        let method = request::method(&bytes).map_err(wrong)?;
-        match self.elsewhere {
-            None => Ok(self.hooks.writer.raw(method, bytes.to_vec())),
-            Some(url) => {
-                let request = self.hooks.writer.raw_to(url, method, bytes.to_vec());
-                request.map_err(|error| wrong(error.to_string()))
+        // One is sent as it is; of several it has to be known how many answers are due.
+        if *batch > 1 {
+            let count = request::count(&bytes).map_err(wrong)?;
+            if count != *batch {
+                let what = format!("it gave {count} requests at once, and {batch} before");
+                return Err(wrong(what));
             }
         }
+        let method = request::method(&bytes).map_err(wrong)?;
+        let request = match self.elsewhere {
+            None => writer.raw(method, bytes.to_vec()),
+            Some(url) => writer
+                .raw_to(url, method, bytes.to_vec())
+                .map_err(|error| wrong(error.to_string()))?,
+        };
+        Ok(match *batch {
+            1 => request,
+            several => writer.batch(request, several),
+        })
     }
 
     fn step(&mut self, user: u32) -> Result<Step, Fault> {
@@ -181,7 +225,9 @@ impl Script for Hooked<'_> {
     }
 
     fn answered(&mut self, _user: u32, answer: &Answer<'_>) {
-        if self.is_over() {
+        self.answers += 1;
+        self.not_fine += u64::from(answer.status > 399);
+        if self.is_over() || !self.hooks.has.response {
             return;
         }
         let called = self
@@ -190,5 +236,11 @@ impl Script for Hooked<'_> {
         if let Err(fault) = called {
             self.hooks.fail(fault);
         }
+    }
+
+    fn finish(self: Box<Self>) {
+        let Counted { answers, not_fine } = &self.hooks.counted;
+        answers.fetch_add(self.answers, Ordering::Relaxed);
+        not_fine.fetch_add(self.not_fine, Ordering::Relaxed);
     }
 }

@@ -6,6 +6,7 @@
 mod arguments;
 mod director;
 mod getopt;
+mod load;
 mod lua;
 mod report;
 mod request;

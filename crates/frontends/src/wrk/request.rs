@@ -49,10 +49,14 @@ pub(super) fn method(bytes: &[u8]) -> Result<&str, String> {
 /// # Errors
 ///
 /// Why they aren't whole requests.
-pub(super) fn count(bytes: &[u8]) -> Result<usize, String> {
+pub(super) fn count(bytes: &[u8]) -> Result<u32, String> {
     let mut rest = bytes;
-    let mut count = 0;
+    let mut count: u32 = 0;
+    let is_head = |bytes: &[u8]| bytes.starts_with(b"HEAD ");
     while !rest.is_empty() || count == 0 {
+        if is_head(rest) != is_head(bytes) {
+            return Err("it gave HEAD and other requests at once".to_owned());
+        }
         rest = after_first(rest)
             .map_err(|what| format!("request {} of what it gave {what}", count + 1))?;
         count += 1;
@@ -183,6 +187,10 @@ mod tests {
             (
                 format!("{get}{get}\0"),
                 "request 3 of what it gave is not HTTP",
+            ),
+            (
+                format!("{get}HEAD / HTTP/1.1\r\n\r\n"),
+                "it gave HEAD and other requests at once",
             ),
             (
                 "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab".to_owned(),

@@ -2,22 +2,17 @@
 
 use std::net::IpAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
-use prony_load::{Control, HttpFlag, LoadOptions, LoadSpec, Loaded, SpecError};
-use prony_record::{Distribution, Nanos};
+use prony_load::{HttpFlag, LoadOptions, LoadSpec, SpecError};
 
 use super::arguments::Arguments;
 use super::director::{Has, Hooks};
+use super::load::Load;
 use super::lua::{Address, Interrupt, Scripts, Seed};
-use super::report::{self, Errors, Results};
-use super::statistics::Statistics;
-use super::{request, spectrum};
-use crate::session::{self, Refusal, Session, Tick, print};
-
-/// How often each thread's rate is looked at.
-const SAMPLED_EACH: Duration = Duration::from_millis(100);
+use super::request;
+use crate::session::Session;
 
 /// Longer than the system itself tries to connect: wrk gives no connect up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -156,26 +151,8 @@ fn with_script(
     own: Option<Address>,
     interrupt: &Interrupt,
 ) -> Result<(), String> {
-    let said = |fault: super::lua::Fault| fault.to_string();
     let has = scripts.threads().first().map(Has::of).unwrap_or_default();
-    let mut batches = Vec::new();
-    // Where there is a `request`, the first thread's is called once more than requests are made.
-    let asked = if has.request {
-        1
-    } else {
-        scripts.threads().len()
-    };
-    for thread in &scripts.threads()[..asked] {
-        let text = thread.request().map_err(said)?;
-        let count = request::count(&text.as_bytes());
-        let count = count.map_err(|what| said(thread.state.fault(format!("request(): {what}"))))?;
-        if count > 1 {
-            let text =
-                format!("request() gave {count} requests at once; pipelined requests are not sent");
-            return Err(said(thread.state.fault(text)));
-        }
-        batches.push(text.as_bytes().to_vec());
-    }
+    let (batch, given) = given(scripts, has)?;
     let elsewhere: Vec<Option<String>> = scripts
         .threads()
         .iter()
@@ -187,11 +164,11 @@ fn with_script(
             other.map(|address| format!("{}://{}/", arguments.url.scheme, address.0))
         })
         .collect();
-    let is_plain = !has.any() && elsewhere.iter().all(Option::is_none);
-    let hooks = Hooks::new(scripts, spec.writer(), elsewhere, has);
-    let only = batches
+    let is_plain = batch == 1 && !has.any() && elsewhere.iter().all(Option::is_none);
+    let hooks = Hooks::new(scripts, spec.writer(), elsewhere, has, batch);
+    let only = given
         .first()
-        .filter(|first| is_plain && batches.iter().all(|it| it == *first));
+        .filter(|first| is_plain && given.iter().all(|it| it == *first));
     let director = match only {
         Some(bytes) => {
             let method = request::method(bytes)?;
@@ -211,128 +188,30 @@ fn with_script(
     scripts.flush();
     load.print(&results);
     interrupt.spare();
-    let done = scripts.done(&results).map_err(said);
-    hooks.failure().map_or(done, |fault| Err(said(fault)))
+    let done = scripts.done(&results);
+    let failed = hooks.failure().map_or(done, Err);
+    failed.map_err(|fault| fault.to_string())
 }
 
-/// A load that is ready.
-struct Load<'a> {
-    arguments: &'a Arguments,
-    session: &'a Session,
-    spec: &'a LoadSpec,
-}
-
-impl Load<'_> {
-    /// Runs it, with its heading before.
-    fn run(&self, hooks: Option<&Hooks<'_>>) -> Result<Results, String> {
-        let Arguments {
-            duration_s,
-            threads,
-            connections,
-            ref words,
-            ..
-        } = *self.arguments;
-        let url = words.first().map_or("", String::as_str);
-        print(&report::heading(duration_s, url, threads, connections));
-        let mut rates = Rates::new(threads);
-        let mut sample = |_: Duration, control: &Control| {
-            rates.sample(control);
-            if hooks.is_some_and(Hooks::has_failed) {
-                control.stop();
-            }
-        };
-        let tick = Tick {
-            every: SAMPLED_EACH,
-            call: &mut sample,
-        };
-        let director = hooks.map(|hooks| hooks as &dyn prony_load::script::Director);
-        let loaded = session::run(self.session, self.spec, director, Some(tick));
-        let loaded = loaded.map_err(|refusal| match refusal {
-            Refusal::Wrong(text) | Refusal::Environment(text) => text,
-        })?;
-        Ok(self.results(&loaded, rates.samples))
-    }
-
-    fn results(&self, loaded: &Loaded, rates: Vec<u64>) -> Results {
-        let Loaded { record, recorder } = loaded;
-        let service = recorder.service_time();
-        // wrk2's latency begins when a request is due, wrk's when it is sent.
-        let (latency, uncorrected) = match self.arguments.rate_per_s {
-            Some(_) => (recorder.response_time(), Some(service)),
-            None => (service, None),
-        };
-        let outcomes = recorder.outcomes();
-        let mut errors = Errors::of(outcomes);
-        // A reused connection that the server had closed: wrk loses a request so, here it is sent again.
-        errors.read += record.totals.retried;
-        let over = |status: &u16| *status > 399;
-        errors.status += recorder
-            .statuses()
-            .filter(|(status, _)| over(status))
-            .map(|(_, count)| count)
-            .sum::<u64>();
-        errors.timeout += late(service, self.arguments.timeout_s);
-        Results {
-            latency: Statistics::of_times(latency),
-            uncorrected: uncorrected.map(Statistics::of_times),
-            rates: Statistics::of_samples(rates),
-            duration: Duration::from_secs_f64(record.totals.elapsed_s),
-            requests: record.totals.ok,
-            bytes: record.totals.bytes_in,
-            errors,
+/// How many requests a script gives at a time, and what threads give at first: all of them, or where
+/// there is a `request`, the first, which is called once more so than requests are made.
+fn given(scripts: &Scripts, has: Has) -> Result<(u32, Vec<Vec<u8>>), String> {
+    let asked = match has.request {
+        true => 1,
+        false => scripts.threads().len(),
+    };
+    let mut batch = None;
+    let mut all = Vec::new();
+    for thread in &scripts.threads()[..asked] {
+        let text = thread.request().map_err(|fault| fault.to_string())?;
+        let wrong = |what: String| thread.state.fault(format!("request(): {what}")).to_string();
+        let count = request::count(&text.as_bytes()).map_err(wrong)?;
+        let first = *batch.get_or_insert(count);
+        if first != count {
+            let what = format!("it gave {count} requests at once, and {first} before");
+            return Err(wrong(what));
         }
+        all.push(text.as_bytes().to_vec());
     }
-
-    fn print(&self, results: &Results) {
-        let latency = &results.latency;
-        let uncorrected = results.uncorrected.as_ref();
-        let distribution = match self.arguments.prints_latency {
-            true if self.arguments.rate_per_s.is_none() => report::distribution(latency),
-            true if self.arguments.prints_uncorrected => spectrum::lines(latency, uncorrected),
-            true => spectrum::lines(latency, None),
-            false => String::new(),
-        };
-        print(&results.text(&distribution));
-    }
-}
-
-/// Answers that took longer than `--timeout`, and requests that have waited longer for one.
-fn late(service: &Distribution, timeout_s: u64) -> u64 {
-    match timeout_s {
-        0 => 0,
-        _ => service.count_from(Nanos::from_secs(timeout_s)),
-    }
-}
-
-/// Each thread's requests a second, looked at over and over.
-struct Rates {
-    answered: Vec<u64>,
-    since: Vec<Instant>,
-    samples: Vec<u64>,
-}
-
-impl Rates {
-    fn new(threads: u64) -> Rates {
-        Rates {
-            answered: vec![0; threads as usize],
-            since: vec![Instant::now(); threads as usize],
-            samples: Vec::new(),
-        }
-    }
-
-    /// A thread that had no answer since the last time is left for the next.
-    fn sample(&mut self, control: &Control) {
-        let now = Instant::now();
-        let threads = self.answered.iter_mut().zip(&mut self.since);
-        let counts = control.ended_by_worker().zip(control.failed_by_worker());
-        for ((before, since), (ended, failed)) in threads.zip(counts) {
-            let answered = ended.saturating_sub(failed);
-            let elapsed_s = now.duration_since(*since).as_secs_f64();
-            if answered > *before && elapsed_s > 0.0 {
-                let rate = (answered - *before) as f64 / elapsed_s;
-                self.samples.push(rate as u64);
-                (*before, *since) = (answered, now);
-            }
-        }
-    }
+    Ok((batch.unwrap_or(1), all))
 }

@@ -1,5 +1,6 @@
 //! One connection as bytes: TLS and HTTP joined, without a socket or a clock.
 
+mod batch;
 mod multiplexed;
 mod reason;
 mod seen;
@@ -14,6 +15,9 @@ use crate::request::Request;
 use crate::script::Sees;
 use crate::tls::{self, Tls};
 
+use batch::Batch;
+
+pub(crate) use batch::Whole;
 pub(crate) use multiplexed::{Ended, Ending, Multiplexed, Received};
 pub(crate) use reason::Reason;
 pub(crate) use seen::Seen;
@@ -84,6 +88,8 @@ pub(crate) struct Connection {
     multiplexed: Option<Box<Multiplexed>>,
     /// What is kept of answers, if anything.
     seen: Option<Box<Seen>>,
+    /// Several requests were sent at once.
+    batch: Option<Box<Batch>>,
 }
 
 impl Connection {
@@ -102,6 +108,7 @@ impl Connection {
             is_multiplexed: false,
             multiplexed: None,
             seen: None,
+            batch: None,
         }
     }
 
@@ -209,6 +216,7 @@ impl Connection {
     /// [`Connection::take_out`] makes of them.
     pub(crate) fn begin(&mut self, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
+        self.batch = Batch::of(request.answers, request.expects);
         self.body.start(expected);
         if let Some(seen) = &mut self.seen {
             seen.start();
@@ -269,7 +277,7 @@ impl Connection {
 
     /// A byte of the answer has been seen.
     pub(crate) fn answering(&self) -> bool {
-        self.active && self.parser.started()
+        self.active && (self.parser.started() || self.has_whole())
     }
 
     /// What came for the request under way, or came for the last one; with HTTP/2 for the one with
@@ -282,7 +290,8 @@ impl Connection {
                 status: self.status,
                 first_byte: None,
                 bytes: self.bytes_in,
-                body_bytes: self.body.length(),
+                body_bytes: self.body.length()
+                    + self.batch.as_ref().map_or(0, |it| it.body_bytes()),
             },
         }
     }
@@ -432,15 +441,16 @@ impl Connection {
                     self.version = Some(head.version);
                     if let Some(body) = self.parser.rest(&mut bytes) {
                         self.add_body(body);
-                        return self.answered(head.reusable, expected);
+                        if let Some(progress) = self.is_whole(head.reusable, bytes, expected) {
+                            return progress;
+                        }
                     }
                 }
                 Ok(Event::Body(piece)) => self.add_body(piece),
-                Ok(Event::End { reusable }) if bytes.is_empty() => {
-                    return self.answered(reusable, expected);
-                }
-                Ok(Event::End { .. }) => {
-                    return broken(Violation::BytesAfterEnd);
+                Ok(Event::End { reusable }) => {
+                    if let Some(progress) = self.is_whole(reusable, bytes, expected) {
+                        return progress;
+                    }
                 }
                 Err(violation) => return broken(violation),
             }
@@ -486,10 +496,78 @@ impl Connection {
         }
     }
 
+    /// An answer is whole, and these bytes follow it; what that means, unless another is due.
+    #[inline]
+    fn is_whole(
+        &mut self,
+        reusable: bool,
+        rest: &[u8],
+        expected: &Expectations,
+    ) -> Option<Progress> {
+        match &self.batch {
+            Some(batch) if batch.has_further() => self.go_on(reusable, expected),
+            _ if rest.is_empty() => Some(self.answered(reusable, expected)),
+            _ => Some(broken(Violation::BytesAfterEnd)),
+        }
+    }
+
     fn answered(&mut self, reusable: bool, expected: &Expectations) -> Progress {
         self.active = false;
         let outcome = self.body.judge(self.status.unwrap_or(0), expected);
+        let outcome = match &self.batch {
+            Some(batch) => batch.outcome_with(outcome),
+            None => outcome,
+        };
         Progress::Answered { outcome, reusable }
+    }
+
+    /// The next answer of a batch is due, where the connection is to stay.
+    fn go_on(&mut self, reusable: bool, expected: &Expectations) -> Option<Progress> {
+        let status = self.status.unwrap_or(0);
+        let outcome = self.body.judge(status, expected);
+        let seen = self.seen.as_deref();
+        let whole = Whole {
+            status,
+            head: seen.map_or_else(Vec::new, |seen| seen.head().to_vec()),
+            body: seen.map_or_else(Vec::new, |seen| seen.body().to_vec()),
+            length: self.body.length(),
+        };
+        let expects = self.batch.as_mut()?.keep(whole, outcome);
+        if !reusable {
+            let reason = "the server ends the connection before all of the answers that are due";
+            return Some(Progress::Broken(
+                Outcome::ClosedEarly,
+                Reason::Text(reason.to_owned()),
+            ));
+        }
+        self.parser.start(expects);
+        self.body.start(expected);
+        if let Some(seen) = &mut self.seen {
+            seen.start();
+        }
+        self.status = None;
+        None
+    }
+
+    /// Whether an answer of a batch came whole that was not the last.
+    fn has_whole(&self) -> bool {
+        self.batch.as_ref().is_some_and(|batch| batch.has_begun())
+    }
+
+    /// The whole answers of a batch before the one under way, or before the last; once.
+    pub(crate) fn take_whole(&mut self) -> Vec<Whole> {
+        match &mut self.batch {
+            Some(batch) if !self.is_multiplexed => batch.take(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The length of the body of the answer that came last; with HTTP/2 of that with this tag.
+    pub(crate) fn body_length(&self, tag: u32) -> u64 {
+        match self.multiplexed() {
+            Some(multiplexed) => multiplexed.received(tag).body_bytes,
+            None => self.body.length(),
+        }
     }
 
     /// The peer closed its side.
@@ -515,8 +593,14 @@ impl Connection {
             return Progress::Idle;
         }
         match self.parser.eof() {
+            Eof::Idle if self.has_whole() => {
+                let reason = "the connection closed before all of the answers that were due";
+                Progress::Broken(Outcome::ClosedEarly, Reason::Text(reason.to_owned()))
+            }
             Eof::Idle => Progress::Lost,
-            Eof::Complete if orderly => self.answered(false, expected),
+            Eof::Complete if orderly => self
+                .is_whole(false, &[], expected)
+                .unwrap_or(Progress::Waiting),
             Eof::Complete => truncated("the connection closed without TLS's close_notify"),
             Eof::Truncated if self.status.is_none() => {
                 truncated("the connection closed within the answer's head")

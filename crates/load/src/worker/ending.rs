@@ -109,6 +109,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<&Reason>,
         now: Nanos,
     ) -> bool {
+        if self.script.is_some() {
+            self.show_whole(seat);
+        }
         let place = &mut self.seats[seat as usize];
         let Some(pending) = place.pending.take() else {
             return false;
@@ -210,6 +213,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             reasons: self.reasons,
             negotiated: self.negotiated,
             ended,
+            first_start: self.first_start,
             unasked: self.unasked,
             sources: self.sources,
             streams_limit: self.streams_limit,

@@ -190,6 +190,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                     scripted.left += 1;
                 }
             }
+            // What it leaves unused is for another on the same connection.
+            let index = self.seats[seat as usize].slot;
+            self.unpark(index, now);
         }
         None
     }
@@ -203,6 +206,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn show_answer(&mut self, seat: u32) {
+        self.show_whole(seat);
         let place = &self.seats[seat as usize];
         let connection = &self.slots[place.slot as usize].connection;
         let sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
@@ -222,8 +226,34 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             status: received.status.unwrap_or(0),
             head: if sees.heads { seen.head() } else { &[] },
             body: seen.body(),
-            length: received.body_bytes,
+            length: connection.body_length(place.tag),
         };
         scripted.script.answered(scripted.first + seat, &answer);
+    }
+
+    /// Shows the script the answers of a batch before the one under way, if it hasn't seen them.
+    pub(super) fn show_whole(&mut self, seat: u32) {
+        let place = &self.seats[seat as usize];
+        let connection = &mut self.slots[place.slot as usize].connection;
+        let all = connection.take_whole();
+        let sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        let (Some(scripted), Some(request)) =
+            (&mut self.script, place.request(&self.spec.requests))
+        else {
+            return;
+        };
+        if !sees.heads && sees.body_bytes == 0 {
+            return;
+        }
+        for whole in &all {
+            let answer = Answer {
+                request,
+                status: whole.status,
+                head: if sees.heads { &whole.head } else { &[] },
+                body: &whole.body,
+                length: whole.length,
+            };
+            scripted.script.answered(scripted.first + seat, &answer);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The real worker over simulated sockets: virtual time, scripted servers, exact results.
 
+mod batches;
 mod chaos;
 mod connections;
 mod counts;

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io;
 use std::sync::mpsc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use prony_record::{Finding, Record, RecordError, Recorder, Severity};
+use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
 use crate::pacing::Share;
@@ -28,12 +28,15 @@ pub enum RunError {
     Accounting(RecordError),
     /// A script can't be made.
     Script(String),
+    /// Whoever was to say when it begins called it off.
+    CalledOff,
 }
 
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RunError::Environment(text) | RunError::Script(text) => f.write_str(text),
+            RunError::CalledOff => f.write_str("the load was called off before it began"),
             RunError::Accounting(error) => error.fmt(f),
         }
     }
@@ -48,6 +51,8 @@ pub struct Loaded {
     pub record: Record,
     /// The same, with its distributions whole.
     pub recorder: Recorder,
+    /// When the first request was started, since the load's beginning; none where none was.
+    pub first_start: Option<Nanos>,
 }
 
 /// Runs a load to its end, or until `control` stops it, and gives its record.
@@ -69,6 +74,21 @@ pub fn run_with(
     control: &Control,
     director: Option<&dyn Director>,
 ) -> Result<Loaded, RunError> {
+    run_at(spec, control, director, &|| Some(Instant::now()))
+}
+
+/// [`run_with`], beginning when `begin` says. It is asked once, when all workers are ready, and may take
+/// its time; where it says nothing the load is called off.
+///
+/// # Errors
+///
+/// As [`run_with`], and [`RunError::CalledOff`].
+pub fn run_at(
+    spec: &LoadSpec,
+    control: &Control,
+    director: Option<&dyn Director>,
+    begin: &dyn Fn() -> Option<Instant>,
+) -> Result<Loaded, RunError> {
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -86,11 +106,12 @@ pub fn run_with(
         }
         drop(ready);
         let all_ready = prepared.iter().count() == workers.len();
-        let (epoch, started_at) = (Instant::now(), SystemTime::now());
+        let epoch = all_ready.then(begin).flatten();
+        let started_at = SystemTime::now() + epoch.map_or(Duration::ZERO, until);
         let worked: Vec<_> = workers
             .into_iter()
             .map(|(go, thread)| {
-                if all_ready {
+                if let Some(epoch) = epoch {
                     // A worker that is gone tells why when it is joined.
                     let _ = go.send(epoch);
                 }
@@ -102,9 +123,28 @@ pub fn run_with(
             Err(panic) => std::panic::resume_unwind(panic),
         });
         let worked = worked.collect::<Result<Vec<_>, _>>()?;
-        Ok((worked, started_at))
+        match epoch {
+            None if all_ready => Err(RunError::CalledOff),
+            _ => Ok((worked, started_at)),
+        }
     })?;
     merge(spec, worked.into_iter().flatten().collect(), started_at)
+}
+
+/// How long it is until then.
+fn until(moment: Instant) -> Duration {
+    moment.saturating_duration_since(Instant::now())
+}
+
+/// A thread that slept until a moment may be woken this much later: it is awake for the rest.
+const WAKING: Duration = Duration::from_millis(1);
+
+/// Waits for a moment, to the microsecond.
+fn wait_until(moment: Instant) {
+    std::thread::sleep(until(moment).saturating_sub(WAKING));
+    while Instant::now() < moment {
+        std::hint::spin_loop();
+    }
 }
 
 /// One thread's work: it prepares, says so by `ready`, and begins when the `gate` gives the moment
@@ -117,10 +157,7 @@ fn one_worker(
     gate: &mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
 ) -> Result<Option<Worked>, RunError> {
-    let share = Share {
-        worker,
-        of: u64::from(spec.threads),
-    };
+    let share = spec.share(worker);
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
         system::pin_thread(core).map_err(RunError::Environment)?;
     }
@@ -192,10 +229,11 @@ impl<'run> Start<'run, '_> {
         let Ok(epoch) = self.gate.recv() else {
             return Ok(None);
         };
+        wait_until(epoch);
         set_clock(&mut sockets, epoch);
         let unwatched = Counter::default();
         let counter = control
-            .counter(self.share.worker as usize)
+            .counter(spec.number_here(self.share))
             .unwrap_or(&unwatched);
         Worker::new(spec, self.share, sockets)
             .with_script(self.scripted)
@@ -222,6 +260,10 @@ pub(crate) fn merge(
         whole.ended = whole.ended.max(worker.ended);
         whole.effort = whole.effort.merge(worker.effort);
         whole.unasked += worker.unasked;
+        whole.first_start = match (whole.first_start, worker.first_start) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
         whole.sources.merge(&worker.sources);
         whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -260,5 +302,6 @@ pub(crate) fn merge(
     Ok(Loaded {
         record,
         recorder: whole.recorder,
+        first_start: whole.first_start,
     })
 }

@@ -66,6 +66,8 @@ pub(crate) struct Worked {
     pub(crate) negotiated: Option<Negotiated>,
     /// When its part of the load ended.
     pub(crate) ended: Nanos,
+    /// When it started its first request.
+    pub(crate) first_start: Option<Nanos>,
     /// How busy it was over the measured part.
     pub(crate) effort: Effort,
     /// Times that bytes came while no request was under way.
@@ -126,6 +128,7 @@ pub(crate) struct Worker<'run, S> {
     pace: Pace,
     sequence: Sequence,
     in_flight: u32,
+    first_start: Option<Nanos>,
     request_deadlines: Deadlines,
     connect_deadlines: Deadlines,
     drain_deadlines: Deadlines,
@@ -178,6 +181,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             pace,
             sequence: Sequence::new(spec, share),
             in_flight: 0,
+            first_start: None,
             request_deadlines: Deadlines::new(seats as usize),
             connect_deadlines: Deadlines::new(places as usize),
             drain_deadlines: Deadlines::new(places as usize),

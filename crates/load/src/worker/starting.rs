@@ -103,6 +103,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             bytes_out: 0,
         });
         self.in_flight += 1;
+        self.first_start.get_or_insert(now);
         self.recorder.started();
         if let Pace::Open(_) = self.pace {
             let free_since = place.free_since.max(self.unstuck);

@@ -1,12 +1,15 @@
 //! Random servers of HTTP/2 against random loads, as the parent's `chaos` for HTTP/1: every request is
 //! accounted for, the load ends in bounded (virtual) time, no seat is left for dead.
 
+use std::collections::BTreeMap;
+
 use prony_record::{Nanos, Outcome};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use rustls::version::{TLS12, TLS13};
 
+use super::super::scripts::{Counts, Restless};
 use super::secured::{Secured, config};
 use super::server::{
     self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
@@ -331,6 +334,67 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         assert_eq!(seen.contains(outcome), is_expected, "{outcome:?}");
     }
     assert!(retried > 0 && redirected > 1000, "{retried} {redirected}");
+}
+
+/// A script whose users have a stream each, and whose requests go to several targets, one of them
+/// written by hand for HTTP/1.
+fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));
+    let end = match random.random_bool(0.5) {
+        true => format!("-n {}", random.random_range(1..200)),
+        false => format!("-d {}ms", random.random_range(1..3000)),
+    };
+    let open = ["", "-r 500", "-r 2000 --warmup 100ms"][random.random_range(0..3)];
+    let follow = random.random_range(0..3);
+    let spec = spec(&format!(
+        "--http 2 -c {connections} --streams {streams} {end} {open} --timeout 500ms --follow {follow}"
+    ));
+    let writer = spec.writer();
+    let mut requests: Vec<_> = ["/own", "http://127.0.0.2:1/other", "http://127.0.0.3:1/"]
+        .into_iter()
+        .flat_map(|url| [("GET", url), ("POST", url)])
+        .map(|(method, url)| writer.request(method, url, &[], b"x").unwrap())
+        .collect();
+    if random.random_bool(0.2) {
+        requests.push(writer.raw("GET", b"GET / HTTP/1.1\r\n\r\n".to_vec()));
+    }
+    let counts = Rc::new(RefCell::new(Counts::default()));
+    let script = Restless {
+        requests,
+        counts: counts.clone(),
+        random: seed,
+        left: random.random_range(0..=connections * streams),
+    };
+    let badness = [0, 3, 30, 80][random.random_range(0..4)];
+    let random = Rc::new(RefCell::new(random));
+    let whim = Whim { random, badness };
+    let window = whim.window();
+    let sees = Sees {
+        ends: true,
+        heads: true,
+        body_bytes: 2,
+    };
+    let outcomes = simulate_script(&spec, Box::new(whim.server(window)), script, sees);
+    let counts = counts.take();
+    assert!(counts.is_finished);
+    assert_eq!(counts.begun, counts.ended);
+    let mut measured = outcomes.record.outcomes;
+    measured.remove(&Outcome::Unstarted);
+    assert_eq!(counts.measured, measured);
+    (counts.ended, measured)
+}
+
+#[test]
+fn each_request_of_a_script_ends_once_whatever_servers_do() {
+    let (mut ended, mut ok) = (0, 0);
+    for seed in 0..CASES / 3 {
+        let case = std::panic::catch_unwind(|| one_scripted_case(seed));
+        let (more, measured) = case.unwrap_or_else(|_| panic!("seed {seed}"));
+        ended += more;
+        ok += measured.get(&Outcome::Ok).copied().unwrap_or(0);
+    }
+    assert!(ended > CASES && ok > CASES, "{ended} {ok}");
 }
 
 #[test]

@@ -285,6 +285,33 @@ fn logins_are_answered_as_the_original_does() {
 }
 
 #[test]
+fn a_proxy_is_asked_for_the_whole_url() {
+    let proxy = Site::open();
+    let rc = format!(
+        "proxy-host = 127.0.0.1\nproxy-port = {}\nproxy-login: a:b",
+        proxy.url("").rsplit(':').next().unwrap()
+    );
+    let dir = folder(&rc);
+    original(
+        "siege",
+        &["-R", "rc", "-b", "-c1", "-r1", "http://127.0.0.9:81/x?y"],
+        dir.path(),
+    );
+    let theirs = asked(&proxy);
+    ours(
+        "siege",
+        &["-R", "rc", "-b", "-c1", "-r1", "http://127.0.0.9:81/x?y"],
+        dir.path(),
+    )
+    .expect(0);
+    let login = "Proxy-Authorization: Basic YTpi\r\n";
+    let own = asked(&proxy);
+    assert!(own[0].contains(login), "{own:?}");
+    // The original waits for a challenge first.
+    assert_eq!([own[0].replace(login, "")], theirs[..]);
+}
+
+#[test]
 fn get_and_print_show_the_same() {
     let site = Site::open();
     let dir = folder("gmethod = HEAD");

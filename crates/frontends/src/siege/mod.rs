@@ -51,7 +51,8 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 }
 
 /// The engine's words for siege's flags and keys, in what it refuses.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 7] = [
+    ("--proxy", "proxy-host"),
     ("--connections", "-c"),
     ("--ciphers", "ssl-ciphers"),
     ("--cert", "ssl-cert"),
@@ -185,7 +186,19 @@ fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
     if settings.key.is_some() && settings.certificate.is_none() {
         return Err(Refusal::Wrong("ssl-key needs an ssl-cert".to_owned()));
     }
+    let proxy = settings.proxy_host.as_ref().map(|host| {
+        let address = match host.contains(':') {
+            true => format!("[{host}]:{}", settings.proxy_port),
+            false => format!("{host}:{}", settings.proxy_port),
+        };
+        address
+            .parse()
+            .map_err(|error| Refusal::Wrong(format!("proxy-host: {error}")))
+    });
+    let proxy_login = settings.proxy_login();
     Ok(LoadOptions {
+        proxy: proxy.transpose()?,
+        proxy_auth: proxy_login.map(|login| format!("{}:{}", login.name, login.password)),
         connections: settings.users,
         duration: Some(settings.time_s.map_or(FOR_EVER, Duration::from_secs)),
         http: Some(match settings.http11 && !settings.get && !settings.print {

@@ -9,8 +9,11 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use super::answer::Coding;
 use super::url::Url;
 
-/// A page is unpacked and read up to so many bytes.
-pub(super) const PAGE_BYTES: usize = 8 << 20;
+/// Of a page's body so many bytes are kept for each user who waits for the rest...
+pub(super) const PAGE_BYTES: usize = 2 << 20;
+
+/// ...and of what it unpacks to so many are looked into.
+const UNPACKED_BYTES: usize = 16 << 20;
 
 /// What a page names, in its order and each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +27,7 @@ pub(super) struct Page {
 impl Page {
     /// Reads a page that came from `url`. References that can't be requested are left out.
     pub(super) fn read(body: &[u8], coding: Coding, url: &Url, escape: bool) -> Page {
-        let html = unpacked(body, coding);
+        let html = unpacked(body, coding, UNPACKED_BYTES);
         let mut emitter = DefaultEmitter::default();
         // What stands in scripts and style sheets is no tag.
         emitter.naively_switch_states(true);
@@ -87,10 +90,10 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// A body without its coding, as far as it can be read.
-pub(super) fn unpacked(body: &[u8], coding: Coding) -> Cow<'_, [u8]> {
+/// A body without its coding, as far as it can be read, and so many bytes at most.
+pub(super) fn unpacked(body: &[u8], coding: Coding, most: usize) -> Cow<'_, [u8]> {
     let mut plain = Vec::new();
-    let most = PAGE_BYTES as u64;
+    let most = most as u64;
     // A body that breaks off gives what came before.
     let _ = match coding {
         Coding::Plain => return Cow::Borrowed(body),
@@ -196,10 +199,16 @@ mod tests {
         let mut bare = DeflateEncoder::new(Vec::new(), Compression::fast());
         bare.write_all(html).unwrap();
         let gzip = gzip.finish().unwrap();
-        assert_eq!(&*unpacked(&gzip, Coding::Gzip), html);
-        assert_eq!(&*unpacked(&zlib.finish().unwrap(), Coding::Deflate), html);
-        assert_eq!(&*unpacked(&bare.finish().unwrap(), Coding::Deflate), html);
-        assert!(html.starts_with(&unpacked(&gzip[..gzip.len() - 9], Coding::Gzip)));
-        assert_eq!(&*unpacked(b"no gzip", Coding::Gzip), b"");
+        assert_eq!(&*unpacked(&gzip, Coding::Gzip, 1000), html);
+        assert_eq!(
+            &*unpacked(&zlib.finish().unwrap(), Coding::Deflate, 1000),
+            html
+        );
+        assert_eq!(
+            &*unpacked(&bare.finish().unwrap(), Coding::Deflate, 1000),
+            html
+        );
+        assert!(html.starts_with(&unpacked(&gzip[..gzip.len() - 9], Coding::Gzip, 1000)));
+        assert_eq!(&*unpacked(b"no gzip", Coding::Gzip, 1000), b"");
     }
 }

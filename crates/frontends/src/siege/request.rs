@@ -1,5 +1,7 @@
 //! Requests as siege writes them, header by header.
 
+use http_auth::basic::encode_credentials;
+
 use super::listed::Wanted;
 use super::settings::Settings;
 
@@ -12,8 +14,8 @@ pub(super) struct Form {
     /// The Content-Type of bodies.
     content_type: Option<String>,
     names_host: bool,
-    /// The whole URL is named, as proxies want it.
-    is_absolute: bool,
+    /// The login of the proxy that requests in clear go to, if there is a proxy.
+    proxy: Option<Option<String>>,
 }
 
 impl Form {
@@ -75,7 +77,10 @@ impl Form {
             middle,
             content_type: (!typed("Content-Type")).then(|| settings.content_type.clone()),
             names_host: !typed("Host"),
-            is_absolute: settings.proxy_host.is_some(),
+            proxy: settings.proxy_host.as_ref().map(|_| {
+                let login = settings.proxy_login();
+                login.map(|login| encode_credentials(&login.name, &login.password))
+            }),
         })
     }
 
@@ -88,9 +93,11 @@ impl Form {
     ) -> Vec<u8> {
         let url = &wanted.url;
         let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
-        let target = match self.is_absolute && !url.is_tls() {
-            true => url.text(),
-            false => url.path().to_owned(),
+        // Through a tunnel the server itself is spoken to.
+        let proxy = self.proxy.as_ref().filter(|_| !url.is_tls());
+        let target = match proxy {
+            Some(_) => url.text(),
+            None => url.path().to_owned(),
         };
         let mut put = |parts: &[&str]| {
             for part in parts {
@@ -108,7 +115,12 @@ impl Form {
         if self.names_host {
             put(&["Host: ", &url.host_header(), "\r\n"]);
         }
-        for (name, value) in [("Authorization", authorization), ("Cookie", cookie)] {
+        let proxy_login = proxy.and_then(|login| login.as_deref());
+        for (name, value) in [
+            ("Authorization", authorization),
+            ("Proxy-Authorization", proxy_login),
+            ("Cookie", cookie),
+        ] {
             if let Some(value) = value {
                 put(&[name, ": ", value, "\r\n"]);
             }
@@ -149,6 +161,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::Login;
     use super::*;
 
     fn settings() -> Settings {
@@ -221,7 +234,16 @@ mod tests {
         settings.get = false;
         settings.proxy_host = Some("p.test".to_owned());
         assert!(written(&settings, "a.test/x").starts_with("GET http://a.test/x HTTP/1.1\r\n"));
-        assert!(written(&settings, "https://a.test/x").starts_with("GET /x HTTP/1.1\r\n"));
+        assert!(!written(&settings, "a.test/x").contains("Proxy-Authorization"));
+        settings.proxy_logins = vec![Login::parse("a:b")];
+        let through = written(&settings, "a.test/x");
+        assert!(
+            through.contains("\r\nProxy-Authorization: Basic YTpi\r\n"),
+            "{through}"
+        );
+        let tunnelled = written(&settings, "https://a.test/x");
+        assert!(tunnelled.starts_with("GET /x HTTP/1.1\r\n"), "{tunnelled}");
+        assert!(!tunnelled.contains("Proxy-Authorization"), "{tunnelled}");
     }
 
     #[test]

@@ -18,6 +18,9 @@ use super::tally::{Tally, Verdict};
 use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
 
+/// What `-p` prints of a body at most; there is one user then.
+const PRINTED_BYTES: usize = 256 << 20;
+
 /// Requests that vary in nothing are written once, up to so many.
 const MOST_WRITTEN: usize = 4096;
 
@@ -90,9 +93,10 @@ impl Director for Siege<'_> {
         Sees {
             ends: true,
             heads: true,
-            body_bytes: match settings.parser || settings.print {
-                true => PAGE_BYTES,
-                false => 0,
+            body_bytes: match (settings.print, settings.parser) {
+                (true, _) => PRINTED_BYTES,
+                (false, true) => PAGE_BYTES,
+                (false, false) => 0,
             },
         }
     }
@@ -270,15 +274,21 @@ impl Script for Worker<'_> {
             siege.say(Line::Plain(text));
         }
         if settings.print && !settings.json {
-            let text = [&unpacked(answer.body, head.coding), &b"\n"[..]].concat();
+            let text = [
+                &unpacked(answer.body, head.coding, PRINTED_BYTES),
+                &b"\n"[..],
+            ]
+            .concat();
             siege.say(Line::Plain(text));
         }
         let complaint = seat
             .user
             .answered(siege.course, &current.ask, &head, answer.body);
-        if settings.parser && head.is_html && answer.length > answer.body.len() as u64 {
+        let seen = answer.body.len();
+        let is_looked_into = settings.print || settings.parser && head.is_html;
+        if is_looked_into && answer.length > seen as u64 {
             siege.say(Line::Failed(format!(
-                "{}: a page of {} bytes; only the first {PAGE_BYTES} were looked into",
+                "{}: a page of {} bytes; only the first {seen} were looked into",
                 current.ask.wanted.url.text(),
                 answer.length
             )));

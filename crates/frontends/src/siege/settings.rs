@@ -249,6 +249,12 @@ impl Settings {
         Ok(())
     }
 
+    /// The login for the proxy: one for every realm, or the first, as its realm isn't asked for.
+    pub(super) fn proxy_login(&self) -> Option<&Login> {
+        let of_all = self.proxy_logins.iter().find(|login| login.realm.is_none());
+        of_all.or(self.proxy_logins.first())
+    }
+
     /// Settles what some settings mean for others; gives the conflict that is to be told, if any.
     pub(super) fn settle(&mut self) -> Option<String> {
         let mut conflict = None;

@@ -1,5 +1,6 @@
 //! Two runs against one another as lines and tables, shared by every form that shows them.
 
+use prony_record::Finding;
 use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::{Between, RunAbout, RunsDocument};
 use prony_stats::{Effect, Metric, Unit, Verdict};
@@ -190,6 +191,18 @@ pub fn regressions(document: &RunsDocument) -> Vec<(&Between, Ruling)> {
         .collect();
     found.sort_by_key(|(_, ruling)| *ruling);
     found
+}
+
+/// Each run's findings, the gravest first; none for a run without any.
+pub(crate) fn findings(document: &RunsDocument) -> Vec<(&str, Vec<&Finding>)> {
+    let runs = [&document.old.label, &document.new.label].into_iter();
+    let each = runs.map(|label| {
+        let own = document.findings.iter().filter(|one| one.run == *label);
+        let mut own: Vec<&Finding> = own.map(|one| &one.finding).collect();
+        own.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        (label.as_str(), own)
+    });
+    each.filter(|(_, own)| !own.is_empty()).collect()
 }
 
 /// The mark before a ruling.

@@ -1,6 +1,7 @@
 //! Every chart of a report as an SVG file of its own, to put into an article or a slide.
 
 use prony_record::Record;
+use prony_stats::runs::RunsDocument;
 
 use crate::Experiment;
 use crate::figures::{self, Figure};
@@ -23,6 +24,11 @@ pub fn report(experiment: &Experiment) -> Vec<SvgFile> {
 /// The charts of one load.
 pub fn load(record: &Record) -> Vec<SvgFile> {
     files(&figures::all_of_load(record))
+}
+
+/// The charts of two runs against one another.
+pub fn runs(document: &RunsDocument) -> Vec<SvgFile> {
+    files(&figures::all_of_runs(document))
 }
 
 fn files(figures: &[Figure]) -> Vec<SvgFile> {

@@ -1,9 +1,9 @@
 //! Two runs against one another.
 
 use prony_report::stored::Stored;
-use prony_report::{csv, data, html, runs_markdown, text};
+use prony_report::{csv, data, html, pdf, runs_markdown, svg, text};
 
-use super::outputs::{Outputs, put, put_tables};
+use super::outputs::{Outputs, put, put_bytes, put_charts, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{Gating, Verdicts, say};
@@ -17,17 +17,6 @@ pub(super) fn run(
     new: Stored,
     labels: [&str; 2],
 ) -> Result<Ending, Failure> {
-    for (option, is_typed) in [
-        ("--pdf", typed.pdf.is_some()),
-        ("--svg", typed.svg.is_some()),
-    ] {
-        if is_typed {
-            return Err(Failure::wrong(format!(
-                "{option} is of one run; two are written as --html, --markdown, --csv, --json or \
-                 --tables"
-            )));
-        }
-    }
     let Some(old) = old.or_else(|| gating.against().cloned()) else {
         return Err(Failure::wrong(
             "there is no other run to hold this one against",
@@ -56,6 +45,8 @@ pub(super) fn run(
             false => say(is_text, &text::gates(&gates, colours)),
         }
         put(outputs.html, || html::runs(document))?;
+        put_bytes(outputs.pdf, || pdf::runs(document))?;
+        put_charts(outputs.svg.as_deref(), || svg::runs(document))?;
         put(outputs.markdown, || runs_markdown::runs(document))?;
         put(outputs.csv, || csv::runs(document))?;
         put_tables(outputs.tables.as_deref(), || data::runs(document))?;

@@ -4,17 +4,20 @@
 mod completions;
 mod cpu;
 mod forest;
+mod runs;
 mod scaling;
 mod times;
 
 use prony_record::Record;
+use prony_stats::runs::RunsDocument;
 
 use crate::chart::Chart;
-use crate::{Experiment, report_view, verdict_view};
+use crate::{Experiment, report_view, runs_view, verdict_view};
 
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
 pub(crate) use forest::forest;
+pub(crate) use runs::of_runs;
 pub(crate) use scaling::scaling;
 pub(crate) use times::{latency, latency_groups, of_load, over_time};
 
@@ -70,6 +73,18 @@ pub(crate) fn all_of_load(record: &Record) -> Vec<Figure> {
     let mut figures = Figures::default();
     let title = format!("{}: completions over time", record.load.url);
     figures.put("completions over time", &title, of_load(record));
+    figures.0
+}
+
+/// Every chart of two runs against one another.
+pub(crate) fn all_of_runs(document: &RunsDocument) -> Vec<Figure> {
+    let mut figures = Figures::default();
+    let title = runs_view::title(document);
+    for metric in runs_view::family(document) {
+        let name = format!("{} of two runs", metric.noun());
+        let title = format!("{title}: {}", metric.noun());
+        figures.put(&name, &title, of_runs(document, metric));
+    }
     figures.0
 }
 

@@ -1,11 +1,11 @@
 //! The page of two runs against one another.
 
 use minijinja::context;
-use prony_record::Finding;
 use prony_stats::runs::RunsDocument;
 use serde::Serialize;
 
-use crate::chart::{self, ForestRow, palette};
+use crate::chart::Chart;
+use crate::figures;
 use crate::report_view::capitalised;
 use crate::runs_view as view;
 use crate::verdict_view::word;
@@ -18,7 +18,7 @@ pub fn runs(document: &RunsDocument) -> String {
         .map(|metric| Block {
             title: capitalised(metric.noun()),
             table: view::result_table(document, metric),
-            chart: forest(document, metric),
+            chart: figures::of_runs(document, metric),
         })
         .collect();
     let context = context! {
@@ -34,22 +34,10 @@ pub fn runs(document: &RunsDocument) -> String {
         relative => document.relative.iter().map(|one| &one.text).collect::<Vec<_>>(),
         described => view::described_table(document),
         gates => view::gates_table(&document.gates),
-        findings => findings(document),
+        findings => view::findings(document),
         caveat => view::CAVEAT,
     };
     super::render("runs.html", context)
-}
-
-/// Each run's findings, the gravest first; none for a run without any.
-fn findings(document: &RunsDocument) -> Vec<(&str, Vec<&Finding>)> {
-    let runs = [&document.old.label, &document.new.label].into_iter();
-    let each = runs.map(|label| {
-        let own = document.findings.iter().filter(|one| one.run == *label);
-        let mut own: Vec<&Finding> = own.map(|one| &one.finding).collect();
-        own.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-        (label.as_str(), own)
-    });
-    each.filter(|(_, own)| !own.is_empty()).collect()
 }
 
 /// A comparison's sentence beside its word.
@@ -73,36 +61,5 @@ impl Line<'_> {
 struct Block {
     title: String,
     table: crate::table::Table,
-    chart: Option<chart::Chart>,
-}
-
-fn forest(document: &RunsDocument, metric: prony_stats::Metric) -> Option<chart::Chart> {
-    let rows: Vec<ForestRow> = document
-        .comparisons
-        .iter()
-        .filter(|between| between.metric == metric)
-        .enumerate()
-        .map(|(place, between)| ForestRow {
-            name: match between.name.as_str() {
-                "" => "the load".to_owned(),
-                name => name.to_owned(),
-            },
-            color: palette::variant(place),
-            ratio: between.effect.ratio,
-            interval: between
-                .effect
-                .ratio
-                .and(between.effect.low.zip(between.effect.high)),
-            verdict: between.verdict.map_or("", word).to_owned(),
-        })
-        .collect();
-    rows.iter().any(|row| row.ratio.is_some()).then(|| {
-        let label = format!(
-            "{} in {} as percent of {}, with 95% intervals.",
-            capitalised(metric.noun()),
-            document.new.label,
-            document.old.label
-        );
-        chart::forest(label, &rows, document.margin)
-    })
+    chart: Option<Chart>,
 }

@@ -1,6 +1,6 @@
 //! An experiment as a document.
 
-use prony_stats::{Metric, Verdict, VerdictDocument, Why};
+use prony_stats::{Metric, VerdictDocument, Why};
 
 use super::block::Story;
 use super::paragraph::Paragraph;
@@ -93,12 +93,7 @@ fn words(story: &mut Story, verdict: &VerdictDocument) {
     const INDENT: f64 = 78.0;
     if verdict.comparisons.len() > 1 {
         for (place, comparison) in verdict.comparisons.iter().enumerate() {
-            let color = match comparison.verdict {
-                Verdict::Faster | Verdict::Equivalent => style::GOOD,
-                Verdict::Slower => style::CARE,
-                Verdict::Undecided => style::MUTED,
-                Verdict::Withheld => style::BAD,
-            };
+            let color = style::of_verdict(comparison.verdict);
             let mut variants = verdict.variants.iter();
             let variant = variants.position(|v| v.levels == comparison.levels);
             let first = story.blocks.len();

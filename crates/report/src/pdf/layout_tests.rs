@@ -124,6 +124,26 @@ fn every_chart_of_the_page_is_in_the_document() {
     }
 }
 
+/// Two runs against one another, as another test keeps them.
+fn two_runs() -> prony_stats::runs::RunsDocument {
+    let path = fixtures().join("../golden-runs/runs.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn two_runs_stay_on_paper_and_say_first_what_differs() {
+    let document = two_runs();
+    let (pages, bookmarks) = set(&super::runs::story(&document));
+    let sections: Vec<&str> = bookmarks.iter().map(|mark| mark.text.as_str()).collect();
+    assert_eq!(sections[..3], ["What else differs", "Results", "Request rate"]);
+    let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
+    assert!(all.contains(&document.comparisons[0].name.as_str()));
+    let charts = figures::all_of_runs(&document).len();
+    let page = crate::html::runs(&document);
+    assert_eq!(page.matches("<svg class=\"wide\"").count(), charts);
+    assert!(super::runs(&document) == super::runs(&document));
+}
+
 /// An experiment of so many variants, all trials of which are those of another.
 fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
     let mut experiment = stored("demo");

@@ -123,20 +123,25 @@ impl Story {
         let mut sorted: Vec<&Finding> = findings.iter().collect();
         sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
         for finding in sorted {
-            let (word, color) = match finding.severity {
-                Severity::Error => ("Error", style::BAD),
-                Severity::Warning => ("Warning", style::CARE),
-                Severity::Note => ("Note", style::MUTED),
-            };
-            let label = Style::NOTE.bold().color(color);
-            let left = 12.0;
-            let indent = left + label.width_of(word) + 7.0;
-            let head = Paragraph::new(&finding.id, Style::BODY.bold());
-            let head = head.before(9.0).indent(indent).label(word, label);
-            self.paragraph(&head.bar(color).keep());
-            let text = Paragraph::new(&finding.text, Style::BODY).before(0.0);
-            self.paragraph(&text.indent(left).bar(color));
+            self.finding(finding);
         }
+    }
+
+    /// A finding: how grave it is, its name, and below it what it says.
+    pub(super) fn finding(&mut self, finding: &Finding) {
+        let (word, color) = match finding.severity {
+            Severity::Error => ("Error", style::BAD),
+            Severity::Warning => ("Warning", style::CARE),
+            Severity::Note => ("Note", style::MUTED),
+        };
+        let label = Style::NOTE.bold().color(color);
+        let left = 12.0;
+        let indent = left + label.width_of(word) + 7.0;
+        let head = Paragraph::new(&finding.id, Style::BODY.bold());
+        let head = head.before(9.0).indent(indent).label(word, label);
+        self.paragraph(&head.bar(color).keep());
+        let text = Paragraph::new(&finding.text, Style::BODY).before(0.0);
+        self.paragraph(&text.indent(left).bar(color));
     }
 
     /// A fact: its name, and beside it the text.

@@ -14,6 +14,7 @@ mod face;
 mod flow;
 mod load;
 mod paragraph;
+mod runs;
 mod style;
 mod table;
 mod wrap;
@@ -21,6 +22,7 @@ mod write;
 
 pub use experiment::report;
 pub use load::load;
+pub use runs::runs;
 
 /// What a PDF says of itself beside its pages.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Sizes and colours, in points of 1/72 inch and as `RRGGBB`.
 
+use prony_stats::Verdict;
+
 use super::face::Face;
 use crate::chart::palette;
 
@@ -25,6 +27,16 @@ pub(super) const BAD: u32 = 0xB3261E;
 pub(super) const GOOD_TINT: u32 = 0xE8F5EF;
 pub(super) const CARE_TINT: u32 = 0xFBF3E0;
 pub(super) const BAD_TINT: u32 = 0xFCEBE9;
+
+/// The colour of a verdict's word.
+pub(super) fn of_verdict(verdict: Verdict) -> u32 {
+    match verdict {
+        Verdict::Faster | Verdict::Equivalent => GOOD,
+        Verdict::Slower => CARE,
+        Verdict::Undecided => MUTED,
+        Verdict::Withheld => BAD,
+    }
+}
 
 /// How a text looks.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -56,7 +56,8 @@ fn words(text: &str) -> impl Iterator<Item = String> {
         let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
         let goes_on = words.last().is_some_and(|last| {
             let is_figure = last.ends_with(|c: char| c.is_ascii_digit() || c == '%');
-            let is_joined = last.ends_with(" to") && word.starts_with(|c: char| c.is_ascii_digit());
+            let is_joined = last.ends_with(" to")
+                && word.starts_with(|c: char| c.is_ascii_digit() || "+-−".contains(c));
             is_joined || is_figure && (bare == "to" || UNITS.contains(&bare))
         });
         match words.last_mut() {

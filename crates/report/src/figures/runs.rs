@@ -1,0 +1,41 @@
+//! One run against another.
+
+use prony_stats::Metric;
+use prony_stats::runs::RunsDocument;
+
+use crate::chart::{self, Chart, ForestRow, palette};
+use crate::report_view::capitalised;
+use crate::verdict_view::word;
+
+/// One metric of the new run against the old one, variant by variant; none where nothing is
+/// compared by ratio.
+pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Chart> {
+    let rows: Vec<ForestRow> = document
+        .comparisons
+        .iter()
+        .filter(|between| between.metric == metric)
+        .enumerate()
+        .map(|(place, between)| ForestRow {
+            name: match between.name.as_str() {
+                "" => "the load".to_owned(),
+                name => name.to_owned(),
+            },
+            color: palette::variant(place),
+            ratio: between.effect.ratio,
+            interval: between
+                .effect
+                .ratio
+                .and(between.effect.low.zip(between.effect.high)),
+            verdict: between.verdict.map_or("", word).to_owned(),
+        })
+        .collect();
+    rows.iter().any(|row| row.ratio.is_some()).then(|| {
+        let label = format!(
+            "{} in {} as percent of {}, with 95% intervals.",
+            capitalised(metric.noun()),
+            document.new.label,
+            document.old.label
+        );
+        chart::forest(label, &rows, document.margin)
+    })
+}

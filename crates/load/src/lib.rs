@@ -15,6 +15,7 @@ mod location;
 mod meter;
 mod options;
 mod pacing;
+mod part;
 mod ports;
 mod probe;
 mod progress;
@@ -44,10 +45,11 @@ pub use options::{
     SourceOrder, TlsVersion,
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
+pub use part::Part;
 pub use probe::{Answer, probe, probe_until};
 pub use progress::Control;
 pub use request::Request;
-pub use run::{Loaded, RunError, run, run_with};
+pub use run::{Loaded, RunError, run, run_at, run_with};
 pub use source::SourceRange;
 pub use spec::{LoadSpec, Model, SpecError};
 pub use writer::Writer;

@@ -8,6 +8,7 @@ use prony_record::{Finding, LoadInfo, Nanos};
 use crate::expect::Expectations;
 use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
+use crate::part::Part;
 use crate::protocols::Protocols;
 use crate::request::{Request, Target, requests};
 use crate::socket::{Backend, system};
@@ -79,6 +80,8 @@ pub struct LoadSpec {
     pub(crate) connections: u32,
     pub(crate) protocols: Protocols,
     pub(crate) threads: u32,
+    /// Which of its workers run here: as a rule all.
+    pub(crate) part: Part,
     pub(crate) cores: Vec<usize>,
     pub(crate) limit: Option<u64>,
     pub(crate) duration: Option<Nanos>,
@@ -113,14 +116,32 @@ impl LoadSpec {
     ///
     /// See [`SpecError`]; the text names the flag.
     pub fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, SpecError> {
+        LoadSpec::resolve_part(url, options, None)
+    }
+
+    /// [`LoadSpec::resolve`], of which only a part runs here.
+    ///
+    /// # Errors
+    ///
+    /// As [`LoadSpec::resolve`]; limits are those of the part.
+    pub fn resolve_part(
+        url: Option<&str>,
+        options: &LoadOptions,
+        part: Option<Part>,
+    ) -> Result<LoadSpec, SpecError> {
         let mut sources = Sources::new(options)?;
         let asked = requests(url, options, &sources)?;
         let protocols = Protocols::resolve(options, &asked.targets)?;
         sources.check(&asked.targets)?;
         let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
-        let threads = threads(options, connections)?;
-        check_open_files(connections, threads)?;
-        let scarce = ports::foresee(connections, &mut sources, &asked.targets)?;
+        let part = match part {
+            Some(part) => checked(part, connections)?,
+            None => Part::whole(threads(options, connections)?),
+        };
+        let threads = part.workers;
+        let connections_here = part.of_whole(u64::from(connections)) as u32;
+        check_open_files(connections_here, threads)?;
+        let scarce = ports::foresee(connections_here, &mut sources, &asked.targets)?;
         let model = match options.rate {
             None => Model::Closed,
             Some(rate_per_s) => Model::Open {
@@ -136,7 +157,7 @@ impl LoadSpec {
         let writer = Writer::new(options, sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;
         let nanos = |time: std::time::Duration| Nanos::from(time);
-        let slots = connections.div_ceil(threads);
+        let slots = connections_here.div_ceil(threads);
         let (backend, fallback) =
             Backend::choose(options.io, threads, slots).map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
@@ -153,6 +174,7 @@ impl LoadSpec {
             connections,
             protocols,
             threads,
+            part,
             cores: options
                 .cores
                 .clone()
@@ -234,6 +256,16 @@ impl LoadSpec {
         u64::from(self.connections) * u64::from(self.protocols.streams)
     }
 
+    /// What worker number `here` of those that run here takes of the load.
+    pub(crate) fn share(&self, here: u64) -> Share {
+        self.part.share(here)
+    }
+
+    /// The number among those that run here of the worker with this share.
+    pub(crate) fn number_here(&self, share: Share) -> usize {
+        share.worker.saturating_sub(u64::from(self.part.first)) as usize
+    }
+
     /// How many of the connections a worker has.
     pub(crate) fn slots(&self, share: Share) -> u32 {
         share.part(u64::from(self.connections)) as u32
@@ -244,7 +276,8 @@ impl LoadSpec {
     /// many.
     pub(crate) fn slots_with_twins(&self, share: Share) -> u32 {
         let slots = self.slots(share);
-        let both = open_files(self.connections.saturating_mul(2), self.threads);
+        let here = self.part.of_whole(u64::from(self.connections)) as u32;
+        let both = open_files(here.saturating_mul(2), self.threads);
         match self.protocols.streams > 1 && both <= system::open_files_limit() {
             true => 2 * slots,
             false => slots,
@@ -338,6 +371,18 @@ fn arrivals(options: &LoadOptions) -> Arrivals {
         Some(ArrivalsFlag::Poisson) => Arrivals::Poisson,
         Some(ArrivalsFlag::Constant) | None => Arrivals::Constant,
     }
+}
+
+fn checked(part: Part, connections: u32) -> Result<Part, SpecError> {
+    if part.is_sound() && part.of <= connections {
+        return Ok(part);
+    }
+    Err(SpecError::Arguments(format!(
+        "workers {} to {} of {} can't share --connections {connections}",
+        part.first,
+        u64::from(part.first) + u64::from(part.workers),
+        part.of,
+    )))
 }
 
 fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {

@@ -57,7 +57,7 @@ impl Opening {
         let counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
         (spec.keepalive && left > FROM && !counted_late).then_some(Opening {
             left,
-            pause: Nanos::from_millis(u64::from(spec.threads)),
+            pause: Nanos::from_millis(u64::from(spec.part.of)),
             begun: 0,
             under_way: 0,
             settled: Nanos::ZERO,

@@ -17,6 +17,7 @@ mod h2_tls;
 mod harness;
 mod hostile;
 mod limits;
+mod parts;
 mod proxied;
 mod requests;
 mod scripts;

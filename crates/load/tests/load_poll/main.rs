@@ -34,6 +34,8 @@ mod harness;
 mod hostile;
 #[path = "../load/limits.rs"]
 mod limits;
+#[path = "../load/parts.rs"]
+mod parts;
 #[path = "../load/proxied.rs"]
 mod proxied;
 #[path = "../load/requests.rs"]

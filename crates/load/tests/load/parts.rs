@@ -1,0 +1,92 @@
+//! Loads that several make together.
+
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec, Part, RunError, run_at};
+use prony_record::Record;
+
+use crate::harness::{Served, options, resolve};
+
+/// Runs the parts of a load one after the other, as their order doesn't matter to what each does.
+fn parts(url: Option<&str>, words: &str, workers: &[u32]) -> Vec<Record> {
+    let of = workers.iter().sum();
+    let mut first = 0;
+    let parts = workers.iter().map(|&workers| {
+        let part = Part { first, workers, of };
+        first += workers;
+        let words: Vec<_> = words.split_whitespace().collect();
+        let spec = LoadSpec::resolve_part(url, &options(&words), Some(part)).unwrap();
+        let begin = || Some(Instant::now());
+        let loaded = run_at(&spec, &Control::new(workers), None, &begin).unwrap();
+        assert!(loaded.first_start.is_some());
+        loaded.record
+    });
+    parts.collect()
+}
+
+fn total(parts: &[Record], of: impl Fn(&Record) -> u64) -> u64 {
+    parts.iter().map(of).sum()
+}
+
+#[test]
+fn requests_and_connections_are_divided_to_the_last_one() {
+    let served = Served::clear();
+    let url = served.url("/");
+    for (workers, requests) in [(vec![1, 2], 1001), (vec![3], 7), (vec![1; 5], 9)] {
+        let words = format!("-c 7 -n {requests}");
+        let parts = parts(Some(&url), &words, &workers);
+        assert_eq!(total(&parts, |it| it.totals.ok), requests);
+        assert!(total(&parts, |it| it.totals.connections_opened) <= 7);
+    }
+}
+
+#[test]
+fn an_open_loops_arrivals_fall_to_one_part_each() {
+    let served = Served::clear();
+    let url = served.url("/");
+    for arrivals in ["constant", "poisson"] {
+        let words = format!("-c 6 -r 2000 -n 401 --arrivals {arrivals}");
+        let parts = parts(Some(&url), &words, &[2, 1, 2]);
+        assert_eq!(total(&parts, |it| it.totals.ok), 401);
+        // Worker by worker in turn.
+        let each: Vec<u64> = parts.iter().map(|it| it.totals.ok).collect();
+        assert_eq!(each, [161, 80, 160], "{each:?}");
+    }
+}
+
+#[test]
+fn a_list_is_asked_for_as_one_client_would() {
+    let served = Served::clear();
+    let list = served.folder.path().join("urls");
+    let lines: Vec<String> = (0..10)
+        .map(|n| served.url(&format!("/bytes/{n}")))
+        .collect();
+    std::fs::write(&list, lines.join("\n")).unwrap();
+    let words = format!("-c 4 -n 50 --urls {}", list.display());
+    let parts = parts(None, &words, &[1, 2, 1]);
+    assert_eq!(total(&parts, |it| it.totals.body_bytes_in), 5 * 45);
+}
+
+#[test]
+fn a_load_begins_when_it_is_told_to() {
+    let served = Served::clear();
+    let spec = resolve(&served.url("/"), &["-n", "5", "-c", "1"]).unwrap();
+    let moment = Instant::now() + Duration::from_millis(200);
+    let loaded = run_at(&spec, &Control::new(1), None, &|| Some(moment)).unwrap();
+    assert!(Instant::now() > moment);
+    assert_eq!(loaded.record.totals.ok, 5);
+    let off = run_at(&spec, &Control::new(1), None, &|| None);
+    assert!(matches!(off, Err(RunError::CalledOff)));
+}
+
+#[test]
+fn a_part_that_cannot_be_is_refused() {
+    let served = Served::clear();
+    for (first, workers, of) in [(0, 0, 1), (1, 1, 1), (0, 8, 8), (u32::MAX, 2, 4)] {
+        let part = Part { first, workers, of };
+        let options = options(&["-c", "7"]);
+        let url = served.url("/");
+        let error = LoadSpec::resolve_part(Some(&url), &options, Some(part)).err();
+        assert!(error.unwrap().to_string().contains("--connections 7"));
+    }
+}

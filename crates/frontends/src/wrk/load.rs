@@ -65,7 +65,7 @@ impl Load<'_> {
     }
 
     fn results(&self, loaded: &Loaded, rates: Vec<u64>) -> Results {
-        let Loaded { record, recorder } = loaded;
+        let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
         // wrk2's latency begins when a request is due, wrk's when it is sent.
         let (latency, uncorrected) = match self.arguments.rate_per_s {

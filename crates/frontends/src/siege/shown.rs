@@ -1,7 +1,7 @@
 //! What `-h`, `-V` and `-C` show.
 
 use super::rc::Rc;
-use super::settings::{Login, Reps, VERSION};
+use super::settings::{Login, Reps, Settings, VERSION};
 
 /// The version line: siege's, whose arguments and lines these are, and prony's, which does the work.
 pub(super) fn version() -> String {
@@ -77,33 +77,33 @@ fn login(login: &Login) -> String {
     format!("{}:***:{realm}", login.name)
 }
 
-fn rows(rc: &Rc) -> Vec<(&'static str, String)> {
-    let settings = &rc.settings;
-    let flag = |on: bool| on.to_string();
-    let none = || "n/a".to_owned();
+type Row = (&'static str, String);
+
+/// All rows, in siege's order.
+fn rows(rc: &Rc) -> Vec<Row> {
+    let mut rows = spoken(&rc.settings);
+    rows.extend(load(&rc.settings));
+    rows.extend(files(rc));
+    rows
+}
+
+fn flag(on: bool) -> String {
+    on.to_string()
+}
+
+/// What is said, and to whom.
+fn spoken(settings: &Settings) -> Vec<Row> {
+    let either = |on: bool, one: &str, other: &str| if on { one } else { other }.to_owned();
     let mut rows = vec![
         ("version", VERSION.to_owned()),
         ("verbose", flag(settings.verbose)),
         ("color", flag(settings.color)),
         ("quiet", flag(settings.quiet)),
         ("debug", flag(false)),
-        (
-            "protocol",
-            if settings.http11 {
-                "HTTP/1.1"
-            } else {
-                "HTTP/1.0"
-            }
-            .to_owned(),
-        ),
+        ("protocol", either(settings.http11, "HTTP/1.1", "HTTP/1.0")),
         (
             "HTML parser",
-            if settings.parser {
-                "enabled"
-            } else {
-                "disabled"
-            }
-            .to_owned(),
+            either(settings.parser, "enabled", "disabled"),
         ),
         ("get method", settings.get_method.name().to_owned()),
     ];
@@ -111,26 +111,24 @@ fn rows(rc: &Rc) -> Vec<(&'static str, String)> {
         rows.push(("proxy-host", host.clone()));
         rows.push(("proxy-port", settings.proxy_port.to_string()));
     }
+    let connection = either(settings.keep_alive, "keep-alive", "close");
+    rows.push(("connection", connection));
+    rows
+}
+
+/// How much of it.
+fn load(settings: &Settings) -> Vec<Row> {
+    let none = || "n/a".to_owned();
+    let time = settings.time_s.map(|time| format!("{time} seconds"));
     let reps = match settings.reps {
         Reps::Forever => none(),
         Reps::Times(times) => times.to_string(),
         Reps::Once => "once".to_owned(),
     };
     let plural = if settings.delay_s > 1.0 { "s" } else { "" };
-    let connection = if settings.keep_alive {
-        "keep-alive"
-    } else {
-        "close"
-    };
-    rows.extend([
-        ("connection", connection.to_owned()),
+    vec![
         ("concurrent users", settings.users.to_string()),
-        (
-            "time to run",
-            settings
-                .time_s
-                .map_or_else(none, |time| format!("{time} seconds")),
-        ),
+        ("time to run", time.unwrap_or_else(none)),
         ("repetitions", reps),
         ("socket timeout", settings.timeout_s.to_string()),
         ("cache enabled", flag(false)),
@@ -139,20 +137,21 @@ fn rows(rc: &Rc) -> Vec<(&'static str, String)> {
         ("internet simulation", flag(settings.internet)),
         ("benchmark mode", flag(settings.benchmark)),
         ("failures until abort", settings.failures.to_string()),
-        (
-            "named URL",
-            settings.url.clone().unwrap_or_else(|| "none".to_owned()),
-        ),
+    ]
+}
+
+/// Where it comes from, and where results go.
+fn files(rc: &Rc) -> Vec<Row> {
+    let settings = &rc.settings;
+    let none = || "none".to_owned();
+    let resource = rc.path.as_ref().map(|path| path.display().to_string());
+    vec![
+        ("named URL", settings.url.clone().unwrap_or_else(none)),
         ("URLs file", settings.file.display().to_string()),
         ("thread limit", settings.limit.to_string()),
         ("logging", flag(settings.logging)),
         ("log file", settings.log.display().to_string()),
-        (
-            "resource file",
-            rc.path
-                .as_ref()
-                .map_or_else(|| "none".to_owned(), |path| path.display().to_string()),
-        ),
+        ("resource file", resource.unwrap_or_else(none)),
         ("timestamped output", flag(settings.timestamp)),
         ("comma separated output", flag(settings.csv)),
         ("allow redirects", flag(settings.follow)),
@@ -160,13 +159,11 @@ fn rows(rc: &Rc) -> Vec<(&'static str, String)> {
         ("allow chunked encoding", flag(true)),
         ("upload unique files", flag(false)),
         ("json output", flag(settings.json)),
-    ]);
-    rows
+    ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::Settings;
     use super::*;
 
     #[test]

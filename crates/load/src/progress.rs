@@ -164,18 +164,27 @@ impl Control {
     /// What already qualifies the figures of the load, of which `info` is what was asked for. It may
     /// yet change, and the load's end adds what only that shows.
     pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
+        match self.so_far().span {
+            None => Vec::new(),
+            Some(_) => findings::of(&self.record_so_far(info), &[], 0),
+        }
+    }
+
+    /// What the record of the load, of which `info` is what was asked for, would be if it had ended
+    /// with the last half second, but for the time series; all zero before the measured part.
+    pub fn record_so_far(&self, info: &LoadInfo) -> Record {
         let all = self.so_far();
-        let Some(span) = all.span else {
-            return Vec::new();
-        };
+        let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(info.clone(), &all, span, None);
         if let Some(effort) = self.efforts().into_iter().reduce(Effort::merge) {
+            record.generator.cpu_user_s = effort.cpu.0.as_secs_f64();
+            record.generator.cpu_system_s = effort.cpu.1.as_secs_f64();
             record.generator.busy_share = effort.busy_share;
             record.generator.awake_share = effort.awake_share;
             record.generator.starved_share = effort.starved_share;
             record.generator.queue_share = effort.queue_share;
         }
-        findings::of(&record, &[], 0)
+        record
     }
 
     fn mails(&self) -> impl Iterator<Item = MutexGuard<'_, Mail>> {

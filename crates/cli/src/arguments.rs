@@ -328,6 +328,9 @@ pub(crate) struct ReportArgs {
     /// Write the verdict, the record or the comparison as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write counts and histograms of response times as OpenMetrics text; - for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
     /// Write every table as CSV and as JSON into DIR, which is made if it isn't there
     #[arg(long, value_name = "DIR")]
     pub(crate) tables: Option<PathBuf>,

@@ -18,6 +18,7 @@ pub mod html;
 mod load_view;
 pub mod markdown;
 pub mod number;
+pub mod openmetrics;
 pub mod pdf;
 mod report_view;
 pub mod runs_markdown;

@@ -2,7 +2,7 @@
 
 use prony_record::Record;
 use prony_report::stored::{Content, Stored};
-use prony_report::{Experiment, csv, data, html, markdown, pdf, svg, text};
+use prony_report::{Experiment, csv, data, html, markdown, openmetrics, pdf, svg, text};
 use prony_stats::gate::GateResult;
 
 use super::outputs::{Outputs, put, put_bytes, put_charts, put_tables};
@@ -67,6 +67,7 @@ fn write_experiment(
     put_charts(outputs.svg.as_deref(), || svg::report(experiment))?;
     put(outputs.csv, || csv::verdict(verdict))?;
     put(outputs.markdown, || markdown::report(experiment))?;
+    put(outputs.openmetrics, || openmetrics::experiment(experiment))?;
     put_tables(outputs.tables.as_deref(), || {
         data::experiment(experiment, gates)
     })?;
@@ -80,6 +81,7 @@ fn write_load(outputs: Outputs, record: &Record) -> Result<(), Failure> {
     put_charts(outputs.svg.as_deref(), || svg::load(record))?;
     put(outputs.csv, || csv::series(record))?;
     put(outputs.markdown, || markdown::load(record))?;
+    put(outputs.openmetrics, || openmetrics::load(record))?;
     put_tables(outputs.tables.as_deref(), || data::load(record))?;
     put(outputs.json, || record.to_json())
 }

@@ -17,28 +17,31 @@ pub(super) struct Outputs {
     pub(super) csv: Option<Output>,
     pub(super) json: Option<Output>,
     pub(super) markdown: Option<Output>,
+    pub(super) openmetrics: Option<Output>,
     pub(super) svg: Option<PathBuf>,
     pub(super) tables: Option<PathBuf>,
 }
 
 impl Outputs {
     pub(super) fn open(typed: &ReportArgs) -> Result<Outputs, Failure> {
-        let all: [(&str, Option<&Path>); 6] = [
+        let all: [(&str, Option<&Path>); 7] = [
             ("--html", typed.html.as_deref()),
             ("--pdf", typed.pdf.as_deref()),
             ("--csv", typed.csv.as_deref()),
             ("--json", typed.json.as_deref()),
             ("--markdown", typed.markdown.as_deref()),
+            ("--openmetrics", typed.openmetrics.as_deref()),
             ("--junit", typed.gates.junit.as_deref()),
         ];
         check_distinct(&all)?;
-        let [html, pdf, csv, json, markdown, _] = all;
+        let [html, pdf, csv, json, markdown, openmetrics, _] = all;
         Ok(Outputs {
             html: Output::open_file(html.0, html.1)?,
             pdf: Output::open_file(pdf.0, pdf.1)?,
             csv: Output::open(csv.0, csv.1)?,
             json: Output::open(json.0, json.1)?,
             markdown: Output::open(markdown.0, markdown.1)?,
+            openmetrics: Output::open(openmetrics.0, openmetrics.1)?,
             svg: typed.svg.clone(),
             tables: typed.tables.clone(),
         })
@@ -46,13 +49,16 @@ impl Outputs {
 
     /// Whether no file was asked for at all, so that the report is printed.
     pub(super) fn is_none(&self) -> bool {
-        let files = [&self.html, &self.pdf, &self.csv, &self.json, &self.markdown];
-        files.iter().all(|output| output.is_none()) && self.svg.is_none() && self.tables.is_none()
+        let pages = [&self.html, &self.pdf, &self.markdown];
+        let data = [&self.csv, &self.json, &self.openmetrics];
+        pages.into_iter().chain(data).all(Option::is_none)
+            && self.svg.is_none()
+            && self.tables.is_none()
     }
 
     /// Whether standard output carries data.
     pub(super) fn takes_standard_output(&self) -> bool {
-        let files = [&self.csv, &self.json, &self.markdown];
+        let files = [&self.csv, &self.json, &self.markdown, &self.openmetrics];
         files.into_iter().flatten().any(Output::is_standard)
     }
 }

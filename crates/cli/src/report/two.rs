@@ -17,6 +17,10 @@ pub(super) fn run(
     new: Stored,
     labels: [&str; 2],
 ) -> Result<Ending, Failure> {
+    if typed.openmetrics.is_some() {
+        let what = "--openmetrics is of one run: name it alone";
+        return Err(Failure::wrong(what));
+    }
     let Some(old) = old.or_else(|| gating.against().cloned()) else {
         return Err(Failure::wrong(
             "there is no other run to hold this one against",

@@ -1,0 +1,333 @@
+//! Loads as OpenMetrics text, which Prometheus reads: of a finished load, of all trials of an
+//! experiment, of one that is running.
+//!
+//! The format is OpenMetrics 1.0: each family once, with its type, unit and help; its samples
+//! together; counters that end in `_total`; times in seconds and sizes in bytes; `# EOF` at the end.
+//! Everything counts over the measured part alone. Records of the same labels add up.
+
+use std::fmt::Write;
+
+use prony_record::{Distribution, Outcome, Record};
+use prony_stats::Levels;
+
+use crate::Experiment;
+
+/// The content type of the text.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The upper ends of the histograms' buckets in seconds, from 10 µs to 60 s: about 2.5 times apart.
+/// What is longer is in the last one, +Inf.
+const BUCKETS_S: [f64; 21] = [
+    0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// Labels, each a name and its value.
+pub type Labels = Vec<(String, String)>;
+
+/// One load.
+pub fn load(record: &Record) -> String {
+    text(&[(Labels::new(), record)])
+}
+
+/// All trials of an experiment, by variant.
+pub fn experiment(experiment: &Experiment) -> String {
+    let variants = &experiment.verdict.variants;
+    let samples: Vec<(Labels, &Record)> = experiment
+        .trials
+        .iter()
+        .filter_map(|trial| {
+            let variant = variants.get(trial.variant)?;
+            Some((labels(&variant.name, &variant.levels), &trial.record))
+        })
+        .collect();
+    text(&samples)
+}
+
+/// The labels of a variant: its name, and each factor's level as `factor_NAME`.
+pub fn labels(name: &str, levels: &Levels) -> Labels {
+    let mut labels = vec![("variant".to_owned(), name.to_owned())];
+    labels.extend(levels.iter().map(|(factor, level)| {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let factor: String = factor.chars().map(plain).collect();
+        (format!("factor_{factor}"), level.clone())
+    }));
+    labels
+}
+
+/// The text of all these; those of the same labels are added.
+pub fn text(samples: &[(Labels, &Record)]) -> String {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (labels, record) in samples {
+        match groups.iter_mut().find(|group| group.labels == labels) {
+            Some(group) => group.records.push(record),
+            None => groups.push(Group {
+                labels,
+                records: vec![record],
+            }),
+        }
+    }
+    let mut out = Text::default();
+    info(&mut out, &groups);
+    requests(&mut out, &groups);
+    transfer(&mut out, &groups);
+    times(&mut out, &groups);
+    generator(&mut out, &groups);
+    out.0 + "# EOF\n"
+}
+
+/// Records of the same labels.
+struct Group<'a> {
+    labels: &'a Labels,
+    records: Vec<&'a Record>,
+}
+
+impl Group<'_> {
+    fn sum(&self, of: impl Fn(&Record) -> u64) -> u64 {
+        self.records.iter().map(|record| of(record)).sum()
+    }
+
+    fn sum_s(&self, of: impl Fn(&Record) -> f64) -> f64 {
+        self.records.iter().map(|record| of(record)).sum()
+    }
+
+    /// All records' distributions of this name; none where none has one.
+    fn times(&self, name: &str) -> Option<Distribution> {
+        let mut all: Option<Distribution> = None;
+        for record in &self.records {
+            let Some(times) = record.histograms.get(name) else {
+                continue;
+            };
+            let times = Distribution::decode(times)?;
+            all.get_or_insert_with(Distribution::new).merge(&times);
+        }
+        all
+    }
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+        // Writing to memory has no way to fail.
+        let _ = writeln!(self.0, "# TYPE {name} {kind}");
+        if !unit.is_empty() {
+            let _ = writeln!(self.0, "# UNIT {name} {unit}");
+        }
+        let _ = writeln!(self.0, "# HELP {name} {help}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+
+    /// A family of counters with one sample a group.
+    fn counter(
+        &mut self,
+        (name, unit, help): (&str, &str, &str),
+        groups: &[Group<'_>],
+        of: impl Fn(&Record) -> u64,
+    ) {
+        self.family(name, "counter", unit, help);
+        for group in groups {
+            let value = group.sum(&of);
+            self.sample(
+                &format!("{name}_total"),
+                &borrowed(group.labels, &[]),
+                value,
+            );
+        }
+    }
+}
+
+fn borrowed<'a>(labels: &'a Labels, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let own = labels
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    own.chain(more.iter().copied()).collect()
+}
+
+/// A label's value as the format has it.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn info(out: &mut Text, groups: &[Group<'_>]) {
+    out.family("prony_load", "info", "", "What was asked for.");
+    for group in groups {
+        let Some(record) = group.records.first() else {
+            continue;
+        };
+        let load = &record.load;
+        let (connections, streams) = (load.connections.to_string(), load.streams.to_string());
+        let more = [
+            ("url", load.url.as_str()),
+            ("model", load.model.as_str()),
+            ("connections", connections.as_str()),
+            ("streams", streams.as_str()),
+            ("http", load.http.as_str()),
+            ("version", record.version.as_str()),
+        ];
+        out.sample("prony_load_info", &borrowed(group.labels, &more), 1);
+    }
+    let help = "Length of the measured part so far.";
+    out.family("prony_measured_seconds", "gauge", "seconds", help);
+    for group in groups {
+        let seconds = group.sum_s(|record| record.totals.elapsed_s);
+        out.sample(
+            "prony_measured_seconds",
+            &borrowed(group.labels, &[]),
+            seconds,
+        );
+    }
+}
+
+fn requests(out: &mut Text, groups: &[Group<'_>]) {
+    let started = (
+        "prony_requests_started",
+        "",
+        "Requests whose connect or send began.",
+    );
+    out.counter(started, groups, |record| record.totals.started);
+    let help = "Requests by how they ended; unstarted ones were due and never began.";
+    out.family("prony_requests", "counter", "", help);
+    for group in groups {
+        for outcome in Outcome::ALL {
+            let of = |record: &Record| record.outcomes.get(outcome).copied().unwrap_or(0);
+            let count = group.sum(of);
+            // What must be there to be alarmed by is there from the start.
+            if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Timeout) {
+                let labels = borrowed(group.labels, &[("outcome", outcome.name())]);
+                out.sample("prony_requests_total", &labels, count);
+            }
+        }
+    }
+    out.family("prony_responses", "counter", "", "Final answers by status.");
+    for group in groups {
+        let mut statuses: Vec<u16> = Vec::new();
+        for record in &group.records {
+            statuses.extend(record.status.keys());
+        }
+        statuses.sort_unstable();
+        statuses.dedup();
+        for status in statuses {
+            let of = |record: &Record| record.status.get(&status).copied().unwrap_or(0);
+            let text = status.to_string();
+            let labels = borrowed(group.labels, &[("status", &text)]);
+            out.sample("prony_responses_total", &labels, group.sum(of));
+        }
+    }
+    let help = "Requests sent once more because a reused connection had lost them.";
+    let retried = ("prony_requests_retried", "", help);
+    out.counter(retried, groups, |record| record.totals.retried);
+}
+
+fn transfer(out: &mut Text, groups: &[Group<'_>]) {
+    let help = "HTTP bytes received, above TLS.";
+    let received = ("prony_received_bytes", "bytes", help);
+    out.counter(received, groups, |record| record.totals.bytes_in);
+    let bodies = ("prony_received_body_bytes", "bytes", "Bodies among them.");
+    out.counter(bodies, groups, |record| record.totals.body_bytes_in);
+    let sent = ("prony_sent_bytes", "bytes", "HTTP bytes sent, above TLS.");
+    out.counter(sent, groups, |record| record.totals.bytes_out);
+    let opened = ("prony_connections_opened", "", "Connections opened.");
+    out.counter(opened, groups, |record| record.totals.connections_opened);
+    let help = "TLS handshakes, by whether they went on from an earlier session.";
+    out.family("prony_tls_handshakes", "counter", "", help);
+    for group in groups {
+        let resumed = group.sum(|record| record.totals.tls_resumed);
+        let all = group.sum(|record| record.totals.tls_handshakes);
+        for (name, count) in [("true", resumed), ("false", all.saturating_sub(resumed))] {
+            let labels = borrowed(group.labels, &[("resumed", name)]);
+            out.sample("prony_tls_handshakes_total", &labels, count);
+        }
+    }
+}
+
+fn times(out: &mut Text, groups: &[Group<'_>]) {
+    for (name, of, help) in [
+        (
+            "prony_response_time_seconds",
+            "response_time",
+            "From the intended start to the last byte; what was cut off counts with what was seen.",
+        ),
+        (
+            "prony_service_time_seconds",
+            "service_time",
+            "From the first byte sent to the last byte received.",
+        ),
+    ] {
+        let all: Vec<(&Group<'_>, Distribution)> = groups
+            .iter()
+            .filter_map(|group| Some((group, group.times(of)?)))
+            .collect();
+        if all.is_empty() {
+            continue;
+        }
+        out.family(name, "histogram", "seconds", help);
+        for (group, times) in all {
+            histogram(out, name, group.labels, &times);
+        }
+    }
+}
+
+fn histogram(out: &mut Text, name: &str, labels: &Labels, times: &Distribution) {
+    let mut buckets = times.buckets().peekable();
+    let mut below = 0;
+    for end_s in BUCKETS_S {
+        let end_ns = (end_s * 1e9).round() as u64;
+        while let Some((_, count)) = buckets.next_if(|(value, _)| value.0 <= end_ns) {
+            below += count;
+        }
+        let le = end_s.to_string();
+        let labels = borrowed(labels, &[("le", &le)]);
+        out.sample(&format!("{name}_bucket"), &labels, below);
+    }
+    let all = times.count();
+    let infinite = borrowed(labels, &[("le", "+Inf")]);
+    out.sample(&format!("{name}_bucket"), &infinite, all);
+    let own = borrowed(labels, &[]);
+    out.sample(&format!("{name}_count"), &own, all);
+    let sum_s = times.summary().mean / 1e6 * all as f64;
+    out.sample(&format!("{name}_sum"), &own, sum_s);
+}
+
+fn generator(out: &mut Text, groups: &[Group<'_>]) {
+    let help = "CPU time of the load generator's workers.";
+    out.family("prony_generator_cpu_seconds", "counter", "seconds", help);
+    for group in groups {
+        let user = group.sum_s(|record| record.generator.cpu_user_s);
+        let system = group.sum_s(|record| record.generator.cpu_system_s);
+        for (mode, seconds) in [("user", user), ("system", system)] {
+            let labels = borrowed(group.labels, &[("mode", mode)]);
+            out.sample("prony_generator_cpu_seconds_total", &labels, seconds);
+        }
+    }
+    let help = "Share of the time in which the busiest worker was at work.";
+    out.family("prony_generator_busy_ratio", "gauge", "ratio", help);
+    for group in groups {
+        let shares = group
+            .records
+            .iter()
+            .map(|record| record.generator.busy_share);
+        let most = shares.fold(0.0, f64::max);
+        out.sample(
+            "prony_generator_busy_ratio",
+            &borrowed(group.labels, &[]),
+            most,
+        );
+    }
+}

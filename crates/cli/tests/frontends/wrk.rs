@@ -308,6 +308,82 @@ fn a_script_that_counts_agrees_with_what_is_told() {
     }
 }
 
+/// As wrk's own example of pipelining does it: several requests in one string.
+#[test]
+fn requests_at_once_count_one_by_one() {
+    let script = "
+        local seen = 0
+        function init(args)
+           local parts = {}
+           for i, path in ipairs({ '/bytes/10', '/status/404', '/chunked/20' }) do
+              parts[i] = wrk.format(nil, path)
+           end
+           all = table.concat(parts)
+        end
+        function request() return all end
+        function response(status, headers, body)
+           seen = seen + 1
+           local turn = (seen - 1) % 3 + 1
+           assert(status == ({ 200, 404, 200 })[turn], 'status')
+           assert(turn == 2 or #body == ({ 10, 0, 20 })[turn], 'body')
+           count = seen
+        end
+        local only
+        function setup(thread) only = thread end
+        function done(summary)
+           local errors = summary.errors
+           print('count', only:get('count'), summary.requests, errors.status, errors.read)
+        end
+    ";
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    let arguments = ["-t1", "-c1", "-d1", "-s", "script.lua", &url];
+    for said in both(script, &arguments).map(|said| said.expect(0)) {
+        let told = through("grep ^count", &said.out);
+        let counts: Vec<u64> = told
+            .split_whitespace()
+            .skip(1)
+            .map(|n| n.parse().unwrap())
+            .collect();
+        let [seen, requests, not_fine, read] = counts[..] else {
+            panic!("{said:?}")
+        };
+        assert!(requests > 30 && seen == requests, "{said:?}");
+        assert!(
+            (requests / 3..=requests / 3 + 1).contains(&not_fine),
+            "{said:?}"
+        );
+        assert_eq!(read, 0, "{said:?}");
+        assert_eq!(number(REQUESTS, &said) as u64, requests);
+        let not_ok = number("awk '/Non-2xx or 3xx responses:/ {print $5}'", &said);
+        assert_eq!(not_ok as u64, not_fine);
+    }
+    // Without a hook for answers they count as well.
+    let silent = "function request() return string.rep(wrk.format(nil, '/'), 8) end";
+    let server = Recorder::start();
+    let said = ours_with(
+        silent,
+        &["-t1", "-c1", "-d1", "-s", "script.lua", &server.url("/")],
+    );
+    let (told, seen) = (
+        number(REQUESTS, &said.expect(0)) as usize,
+        server.take().len(),
+    );
+    assert!((told..=told + 8).contains(&seen), "{told} {seen}");
+    for (script, told) in [
+        (
+            "local n = 0\nfunction request() n = n + 1\n return string.rep(wrk.format(), n < 9 and 2 or 3) end",
+            "script.lua: request(): it gave 3 requests at once, and 2 before\n",
+        ),
+        (
+            "function request() return wrk.format('HEAD') .. wrk.format() end",
+            "script.lua: request(): it gave HEAD and other requests at once\n",
+        ),
+    ] {
+        assert_eq!(ours_with(script, &arguments).expect(1).err, told);
+    }
+}
+
 #[test]
 fn the_server_saw_what_is_told_and_what_was_under_way() {
     let server = Recorder::start();

@@ -218,8 +218,13 @@ fn records_are_rendered_and_set_against_one_another() {
             .err
             .contains("3 records")
     );
-    let mixed = room
-        .run(&["report", "before", "after", "--pdf", "x.pdf"])
-        .expect(2);
-    assert!(mixed.err.contains("--pdf"), "{}", mixed.err);
+    let files = ["--pdf", "x.pdf", "--svg", "charts"];
+    let both = [&["report", "before", "after"][..], &files].concat();
+    room.run(&both).expect(0);
+    assert!(
+        std::fs::read(room.path("x.pdf"))
+            .unwrap()
+            .starts_with(b"%PDF-")
+    );
+    assert!(room.path("charts").is_dir());
 }

@@ -10,7 +10,7 @@ const LINES: [&str; 3] = [
         env!("CARGO_PKG_VERSION"),
         ">"
     ),
-    "The arguments and lines of ab, from prony's own engine and by its own authors",
+    "ab's arguments and lines, with the engine of prony behind them",
     "docs/front-ends.md lists what differs from the ab of the Apache HTTP Server",
 ];
 

@@ -138,6 +138,10 @@ pub(crate) struct LoadArgs {
     /// Write a JSON array of [seconds, completions since the last], each half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Serve the running load's numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with one, under /metrics
+    #[arg(long, value_name = "ADDR", help_heading = "Output")]
+    pub(crate) metrics: Option<String>,
     /// How to show what goes on, on standard error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Output")]
     pub(crate) progress: ProgressFlag,
@@ -170,6 +174,10 @@ pub(crate) struct RunArgs {
     /// Go on with the experiment in this folder
     #[arg(long, value_name = "DIR", help_heading = "Experiment")]
     pub(crate) resume: Option<PathBuf>,
+    /// Serve the running trials' numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
+    /// with one, under /metrics
+    #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
+    pub(crate) metrics: Option<String>,
     /// How to show what goes on, on standard error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Experiment")]
     pub(crate) progress: ProgressFlag,

@@ -8,6 +8,7 @@ use prony_experiment::runner::Settings;
 use crate::arguments::{CompareArgs, RunArgs};
 use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
+use crate::metrics::Metrics;
 use crate::{experiment, pair};
 
 /// Runs an experiment.
@@ -54,7 +55,10 @@ pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result
     if typed.dry_run {
         return experiment::dry_run(plan, settings);
     }
-    let ending = experiment::run(plan, settings, typed.progress)?;
+    let metrics = typed.metrics.as_deref();
+    let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
+    let metrics = metrics.transpose()?;
+    let ending = experiment::run(plan, settings, typed.progress, metrics.as_ref())?;
     gating.conclude(ending, &settings.out)
 }
 

@@ -19,6 +19,7 @@ use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
+use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::watch::Watch;
 use crate::{outlook, signals, terminal};
@@ -96,8 +97,13 @@ pub(crate) fn dry_run(plan: &Plan, settings: &Settings) -> Result<Ending, Failur
     Ok(Ending::Done)
 }
 
-/// Runs a plan, and prints and stores what it says, whatever ends it.
-pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Result<Ending, Failure> {
+/// Runs a plan, and prints and stores what it says, whatever ends it. `metrics` hear what happens.
+pub(crate) fn run(
+    plan: &Plan,
+    settings: &Settings,
+    flag: ProgressFlag,
+    metrics: Option<&Metrics>,
+) -> Result<Ending, Failure> {
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
     progress.line(&outlook::summary(plan, settings));
@@ -123,6 +129,9 @@ pub(crate) fn run(plan: &Plan, settings: &Settings, flag: ProgressFlag) -> Resul
         scope.spawn(move || live.keep_live(&is_done));
         let finished = run_blocks(plan, &mut host, settings, &interrupt, &mut |event| {
             watch.hear(&event);
+            if let Some(metrics) = metrics {
+                metrics.hear(&event);
+            }
             if let Event::Looked { .. } = event {
                 reports.write();
             }

@@ -12,6 +12,7 @@ use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
+use crate::metrics::Metrics;
 use crate::output::{Output, check_distinct};
 use crate::progress::{Progress, Show, rounded};
 use crate::{signals, terminal};
@@ -40,6 +41,10 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         progress.warn(&format!("prony: {}", finding.text));
     }
     let control = Arc::new(Control::new(spec.info().threads));
+    let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
+    if let Some(metrics) = &metrics {
+        metrics.running(spec.info(), &control);
+    }
     let stop = control.clone();
     signals::listen(move |_| stop.stop())?;
     let record = watched(&spec, &control, &progress)?;

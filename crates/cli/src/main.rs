@@ -15,6 +15,7 @@ mod frontends;
 mod gating;
 mod init;
 mod load;
+mod metrics;
 mod origin;
 mod outlook;
 mod output;

@@ -6,6 +6,7 @@ mod gates;
 mod help;
 mod interrupts;
 mod loads;
+mod metrics;
 mod mistakes;
 mod running;
 mod statuses;

@@ -1,0 +1,233 @@
+//! A running load's numbers over HTTP, for Prometheus: `--metrics ADDR`.
+//!
+//! A thread of its own answers; it looks at what the workers lay down each half second and asks
+//! nothing of them.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use prony_experiment::plan::Plan;
+use prony_experiment::runner::{Event, Settings, design};
+use prony_load::Control;
+use prony_record::{LoadInfo, Record};
+use prony_report::openmetrics::{self, Labels};
+use tiny_http::{Header, Method, Request, Response, Server};
+
+use crate::ending::Failure;
+use crate::terminal;
+
+/// The port of `--metrics` is looked for here where no host is given.
+const LOOPBACK: &str = "127.0.0.1";
+
+/// The page that says where the numbers are.
+const INDEX: &str = "prony: the numbers of the running load are at /metrics\n";
+
+/// What is served.
+#[derive(Debug, Default)]
+struct Numbers {
+    /// Loads that ended, with the labels of their variants.
+    ended: Vec<(Labels, Record)>,
+    /// The load that runs.
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    labels: Labels,
+    info: LoadInfo,
+    control: Arc<Control>,
+}
+
+/// A server that answers until it is dropped.
+pub(crate) struct Metrics {
+    server: Arc<Server>,
+    numbers: Arc<Mutex<Numbers>>,
+    thread: Option<JoinHandle<()>>,
+    /// Labels by the ids of variants.
+    variants: Vec<(String, Labels)>,
+    /// Those of the trial that runs.
+    labels: Mutex<Labels>,
+}
+
+impl Metrics {
+    /// Serves at `typed`, a port or an address with one, and says where.
+    pub(crate) fn serve(typed: &str) -> Result<Metrics, Failure> {
+        let address = address(typed)?;
+        let server = Server::http(address)
+            .map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
+        let server = Arc::new(server);
+        if let Some(at) = server.server_addr().to_ip() {
+            terminal::say(&format!("prony: metrics at http://{at}/metrics"));
+        }
+        let numbers = Arc::new(Mutex::new(Numbers::default()));
+        let (answering, of) = (server.clone(), numbers.clone());
+        let thread = std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || {
+                while let Ok(request) = answering.recv() {
+                    answer(request, &of);
+                }
+            })
+            .map_err(|error| Failure::refused(format!("--metrics: starting a thread: {error}")))?;
+        Ok(Metrics {
+            server,
+            numbers,
+            thread: Some(thread),
+            variants: Vec::new(),
+            labels: Mutex::default(),
+        })
+    }
+
+    /// The same for an experiment, whose loads are labelled by variant.
+    pub(crate) fn of_experiment(
+        typed: &str,
+        plan: &Plan,
+        settings: &Settings,
+    ) -> Result<Metrics, Failure> {
+        let mut metrics = Metrics::serve(typed)?;
+        let design = design(plan, settings);
+        let each = plan.variants.iter().enumerate();
+        metrics.variants = each
+            .map(|(place, variant)| {
+                let name = design.name_of(place);
+                let labels = openmetrics::labels(&name, &design.variants[place]);
+                (variant.id.clone(), labels)
+            })
+            .collect();
+        Ok(metrics)
+    }
+
+    /// From now on this load runs.
+    pub(crate) fn running(&self, info: &LoadInfo, control: &Arc<Control>) {
+        control.watch();
+        lock(&self.numbers).running = Some(Running {
+            labels: lock(&self.labels).clone(),
+            info: info.clone(),
+            control: control.clone(),
+        });
+    }
+
+    /// Takes note of what happened to an experiment.
+    pub(crate) fn hear(&self, event: &Event<'_>) {
+        match event {
+            Event::TrialBegan { id, .. } => {
+                let mut variants = self.variants.iter();
+                let found = variants.find(|(variant, _)| variant == id);
+                *lock(&self.labels) = found.map_or_else(Labels::new, |(_, labels)| labels.clone());
+            }
+            Event::Loading { info, control, .. } => self.running(info, control),
+            Event::TrialEnded { result, .. } => {
+                let mut numbers = lock(&self.numbers);
+                numbers.running = None;
+                if let Some(record) = &result.record {
+                    let kept = Record {
+                        series: Vec::new(),
+                        ..record.clone()
+                    };
+                    numbers.ended.push((lock(&self.labels).clone(), kept));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        self.server.unblock();
+        if let Some(thread) = self.thread.take() {
+            // It only answers; how it ended changes no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A port alone, or one with nothing before its colon, is on the loopback.
+fn address(typed: &str) -> Result<SocketAddr, Failure> {
+    let full = match typed.rsplit_once(':') {
+        None => format!("{LOOPBACK}:{typed}"),
+        Some(("", port)) => format!("{LOOPBACK}:{port}"),
+        Some(_) => typed.to_owned(),
+    };
+    let mut found = full.to_socket_addrs().map_err(|error| {
+        Failure::wrong(format!(
+            "--metrics {typed}: {error} (want a port, or an address with one, such as 9464 or \
+             0.0.0.0:9464)"
+        ))
+    })?;
+    found
+        .next()
+        .ok_or_else(|| Failure::wrong(format!("--metrics {typed}: no such address")))
+}
+
+fn answer(request: Request, numbers: &Mutex<Numbers>) {
+    let is_read = matches!(request.method(), Method::Get | Method::Head);
+    let path = request.url().split('?').next().unwrap_or_default();
+    let (status, kind, text) = match (is_read, path) {
+        (false, _) => (
+            405,
+            "text/plain",
+            "only GET and HEAD are answered\n".to_owned(),
+        ),
+        (true, "/metrics") => (200, openmetrics::CONTENT_TYPE, lock(numbers).text()),
+        (true, "/") => (200, "text/plain", INDEX.to_owned()),
+        (true, _) => (404, "text/plain", INDEX.to_owned()),
+    };
+    let mut response = Response::from_string(text).with_status_code(status);
+    if let Ok(header) = Header::from_bytes("Content-Type", kind) {
+        response = response.with_header(header);
+    }
+    // A reader that has left is no failure of the load's.
+    let _ = request.respond(response);
+}
+
+impl Numbers {
+    fn text(&self) -> String {
+        let running = self.running.as_ref().map(|running| {
+            let record = running.record();
+            (running.labels.clone(), record)
+        });
+        let all: Vec<(Labels, &Record)> = self
+            .ended
+            .iter()
+            .chain(&running)
+            .map(|(labels, record)| (labels.clone(), record))
+            .collect();
+        openmetrics::text(&all)
+    }
+}
+
+impl Running {
+    /// What would be stored if the load ended here, to the last half second.
+    fn record(&self) -> Record {
+        self.control.record_so_far(&self.info)
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_loopback() {
+        for (typed, meant) in [
+            ("9464", "127.0.0.1:9464"),
+            (":0", "127.0.0.1:0"),
+            ("0", "127.0.0.1:0"),
+            ("127.0.0.2:1", "127.0.0.2:1"),
+            ("0.0.0.0:9464", "0.0.0.0:9464"),
+            ("[::1]:9464", "[::1]:9464"),
+        ] {
+            assert_eq!(address(typed).unwrap().to_string(), meant);
+        }
+        for wrong in ["", "port", "70000", "127.0.0.1:"] {
+            let error = address(wrong).unwrap_err().to_string();
+            assert!(error.contains("--metrics"), "{error}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -519,111 +519,100 @@ fn failures_are_told_where_wrk_tells_them() {
     assert_eq!(number(late, &said.expect(0)), 3.0);
 }
 
+/// Scripts that fail, what is said of it, and whether there are results by then.
+const FAILING: &[(&str, &str, bool)] = &[
+    ("x = = 1", ":1: unexpected symbol near '='\n", false),
+    ("\nerror('no luck')", ":2: no luck\n", false),
+    (
+        "function setup(thread)\n thread:set('f', print)\nend",
+        ":2: cannot transfer 'function' to thread\n",
+        false,
+    ),
+    (
+        "function init() local x = nil\n x.y = 1 end",
+        ":2: attempt to index local 'x' (a nil value)\n",
+        false,
+    ),
+    (
+        "function request() return nil end",
+        ": request() gave a nil in place of a string\n",
+        false,
+    ),
+    (
+        "function request() return 'GET /' end",
+        ": request(): request 1 of what it gave has no end\n",
+        false,
+    ),
+    (
+        "n = 0\nfunction request()\n n = n + 1\n if n > 9 then error('enough') end\n \
+         return wrk.request() end",
+        ":4: enough\n",
+        true,
+    ),
+    (
+        "n = 0\nfunction request()\n n = n + 1\n return n > 9 and 'junk' or wrk.request() end",
+        ": request(): \"junk\" is no HTTP request\n",
+        true,
+    ),
+    (
+        "function response()\n response = {} + 1 end",
+        ":2: attempt to perform arithmetic on a table value\n",
+        true,
+    ),
+    (
+        "function delay()\n return wrk.nothing.at.all end",
+        ":2: attempt to index field 'nothing' (a nil value)\n",
+        true,
+    ),
+    (
+        "local ffi = require 'ffi'",
+        ":1: module 'ffi' not found:\n",
+        false,
+    ),
+];
+
 #[test]
 fn a_script_that_fails_is_told_by_file_and_line_after_the_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
     let arguments = ["-t2", "-c2", "-d5", "-s", "script.lua", &url];
-    for (script, told, has_results) in [
-        (
-            "x = = 1",
-            "script.lua:1: unexpected symbol near '='\n",
-            false,
-        ),
-        ("\nerror('no luck')", "script.lua:2: no luck\n", false),
-        (
-            "function setup(thread)\n thread:set('f', print)\nend",
-            "script.lua:2: cannot transfer 'function' to thread\n",
-            false,
-        ),
-        (
-            "function init() local x = nil\n x.y = 1 end",
-            "script.lua:2: attempt to index local 'x' (a nil value)\n",
-            false,
-        ),
-        (
-            "function request() return nil end",
-            "script.lua: request() gave a nil in place of a string\n",
-            false,
-        ),
-        (
-            "function request() return 'GET /' end",
-            "script.lua: request(): request 1 of what it gave has no end\n",
-            false,
-        ),
-        (
-            "local n = 0\nfunction request() n = n + 1\n if n > 9 then error('enough') end\n return wrk.request() end",
-            "script.lua:3: enough\n",
-            true,
-        ),
-        (
-            "local n = 0\nfunction request() n = n + 1\n return n > 9 and 'junk' or wrk.request() end",
-            "script.lua: request(): \"junk\" is no HTTP request\n",
-            true,
-        ),
-        (
-            "function response()\n response = {} + 1 end",
-            "script.lua:2: attempt to perform arithmetic on a table value\n",
-            true,
-        ),
-        (
-            "function delay()\n return wrk.nothing.at.all end",
-            "script.lua:2: attempt to index field 'nothing' (a nil value)\n",
-            true,
-        ),
-        (
-            "local ffi = require 'ffi'",
-            "script.lua:1: module 'ffi' not found:\n",
-            false,
-        ),
-    ] {
+    for (script, told, has_results) in FAILING {
         let said = ours_with(script, &arguments).expect(1);
-        assert!(said.err.starts_with(told), "{script}: {said:?}");
-        assert_eq!(
-            said.out.contains("Requests/sec:"),
-            has_results,
-            "{script}: {said:?}"
-        );
+        let told = format!("script.lua{told}");
+        assert!(said.err.starts_with(&told), "{script}: {said:?}");
+        let results = said.out.contains("Requests/sec:");
+        assert_eq!(results, *has_results, "{script}: {said:?}");
     }
     let said = ours_with("", &["-s", "nowhere.lua", "-d1", &url]).expect(1);
-    assert!(
-        said.err
-            .starts_with("nowhere.lua: cannot be read: No such file"),
-        "{said:?}"
-    );
+    let told = "nowhere.lua: cannot be read: No such file";
+    assert!(said.err.starts_with(told), "{said:?}");
     // What `done` raises, too.
-    let done = ["-t1", "-c1", "-d1", "-s", "script.lua", &url];
-    let said = ours_with(
-        "function done(s)\n print('n', s.requests)\n error('late') end",
-        &done,
-    )
-    .expect(1);
+    let script = "function done(s)\n print('n', s.requests)\n error('late') end";
+    let said = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
     assert_eq!(said.err, "script.lua:3: late\n");
-    assert_eq!(
-        through("awk '$1 == \"n\" {print $2}'", &said.out),
-        through(REQUESTS, &said.out)
-    );
+    let n = through("awk '$1 == \"n\" {print $2}'", &said.out);
+    assert_eq!(n, through(REQUESTS, &said.out));
 }
 
-/// Runs `prony wrk` until it has said so many lines, interrupts it, and gives what it came to.
-fn interrupted(script: &str, arguments: &[&str], after: Duration) -> Said {
+/// Runs `prony wrk` until it has printed something, and a while, interrupts it, and gives what it
+/// came to.
+fn interrupted(script: &str, arguments: &[&str], printed: &str) -> Said {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
-    let all: Vec<&str> = ["wrk"]
-        .into_iter()
-        .chain(arguments.iter().copied())
-        .collect();
+    let all = [&["wrk"], arguments].concat();
     let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
     let mut child = command(program, &all, dir.path()).spawn().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
     let mut out = String::new();
-    let mut stdout = child.stdout.take().unwrap();
-    let mut first = [0; 1];
-    stdout.read_exact(&mut first).unwrap();
-    thread::sleep(after);
+    while !out.contains(printed) {
+        let read = stdout.read_line(&mut out).unwrap();
+        assert!(read > 0, "{out}");
+    }
+    thread::sleep(Duration::from_millis(200));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     stdout.read_to_string(&mut out).unwrap();
     let mut said = Said::from(child.wait_with_output().unwrap());
-    said.out = format!("{}{out}", char::from(first[0]));
+    said.out = out;
     said
 }
 
@@ -631,30 +620,24 @@ fn interrupted(script: &str, arguments: &[&str], after: Duration) -> Said {
 fn an_interrupt_ends_a_run_with_its_results() {
     let origin = Origin::start(&[]);
     let url = origin.url("/");
-    let few = Duration::from_millis(300);
-    let said = interrupted("", &["-t1", "-c2", "-d60", &url], few).expect(0);
-    assert!(number(REQUESTS, &said) > 0.0, "{said:?}");
+    let said = interrupted("", &["-t1", "-c2", "-d60", &url], " connections\n").expect(0);
+    assert!(said.out.contains("Requests/sec:"), "{said:?}");
     // A script that goes round for ever does not keep it up, and `done` is still called.
     let round = "
         local n = 0
         function request()
            n = n + 1
+           if n > 20 then print('round') io.stdout:flush() end
            while n > 20 do end
            return wrk.request()
         end
         function done(summary) print('done', summary.requests) end
     ";
-    let said = interrupted(
-        round,
-        &["-t1", "-c2", "-d60", "-s", "script.lua", &url],
-        few,
-    )
-    .expect(1);
-    assert_eq!(said.err, "script.lua:5: interrupted\n");
-    assert_eq!(
-        through("awk '$1 == \"done\" {print $2}'", &said.out),
-        through(REQUESTS, &said.out)
-    );
+    let arguments = ["-t1", "-c2", "-d60", "-s", "script.lua", &url];
+    let said = interrupted(round, &arguments, "round\n").expect(1);
+    assert_eq!(said.err, "script.lua:6: interrupted\n");
+    let done = through("awk '$1 == \"done\" {print $2}'", &said.out);
+    assert_eq!(done, through(REQUESTS, &said.out));
 }
 
 /// What wrk2 has beside wrk's.

@@ -26,9 +26,9 @@ Examples:
   prony compare http://localhost:8001/ http://localhost:8002/
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
-Exit status: 0 done; 1 done, but a --fail-if held, no request succeeded or a verdict was withheld;
-2 the arguments or the plan are wrong, nothing was run; 3 the environment refused; 130 interrupted,
-results so far are printed and stored."
+Exit status: 0 done; 1 done, but a --fail-if held, no request succeeded, a verdict was withheld or a
+variant is surely worse than --against; 2 the arguments or the plan are wrong, nothing was run;
+3 the environment refused; 130 interrupted, results so far are printed and stored."
 )]
 pub(crate) struct Cli {
     /// What to do.

@@ -3,7 +3,7 @@
 //! | status | means |
 //! |---|---|
 //! | 0 | done; an undecided verdict is a result, too |
-//! | 1 | done, but a `--fail-if` held, or no request succeeded, or a verdict was withheld |
+//! | 1 | done, but a `--fail-if` held, or no request succeeded, or a verdict was withheld, or a variant is surely worse than in a stored run |
 //! | 2 | the arguments or the plan are wrong; nothing was run |
 //! | 3 | the environment refused |
 //! | 130 | interrupted; results so far are printed and stored |

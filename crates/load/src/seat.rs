@@ -31,8 +31,8 @@ pub(crate) struct Pending {
 pub(crate) struct Seat {
     /// The slot whose connection it is on.
     pub(crate) slot: u32,
-    /// Its number on that connection.
-    pub(crate) tag: u32,
+    /// Its number on that connection, of at most `ClientSettings::STREAMS_MAX`; see [`Seat::tag`].
+    tag: u16,
     pub(crate) pending: Option<Pending>,
     /// The pending request, where it is none of the spec's.
     pub(crate) own: Option<Arc<Request>>,
@@ -48,13 +48,19 @@ impl Seat {
     pub(crate) fn new(slot: u32, tag: u32) -> Seat {
         Seat {
             slot,
-            tag,
+            tag: tag as u16,
             pending: None,
             own: None,
             is_away: false,
             is_parked: false,
             free_since: Nanos::ZERO,
         }
+    }
+
+    /// Its number on its slot's connection.
+    #[inline]
+    pub(crate) fn tag(&self) -> u32 {
+        u32::from(self.tag)
     }
 
     /// The pending request: its own, or one of the spec's.

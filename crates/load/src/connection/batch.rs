@@ -32,16 +32,16 @@ pub(crate) struct Whole {
 
 impl Batch {
     /// A batch with so many answers; none for a single one.
-    pub(super) fn of(answers: u32, expects: Expects) -> Option<Box<Batch>> {
+    pub(super) fn of(answers: u32, expects: Expects) -> Option<Batch> {
         let further = answers.checked_sub(1).filter(|further| *further > 0)?;
-        Some(Box::new(Batch {
+        Some(Batch {
             all: further,
             further,
             expects,
             outcome: Outcome::Ok,
             body_bytes: 0,
             whole: Vec::new(),
-        }))
+        })
     }
 
     /// Whether answers are due after the one under way.

@@ -66,6 +66,17 @@ pub(crate) struct Buffers {
     pub(crate) ended: Vec<Ended>,
 }
 
+/// What the HTTP/1 side of a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Nothing.
+    Idle,
+    /// The answer to a request.
+    Asked,
+    /// A proxy's, to CONNECT.
+    Tunneling,
+}
+
 /// The state of one connection after the other in the same slot; its memory is kept.
 pub(crate) struct Connection {
     parser: ResponseParser,
@@ -73,10 +84,8 @@ pub(crate) struct Connection {
     /// What may be agreed on.
     protocols: Protocols,
     body: Body,
-    /// A proxy was asked for a tunnel.
-    is_tunneling: bool,
-    /// A request is under way. Of HTTP/1, as are all fields here but those that say otherwise.
-    active: bool,
+    /// Whose answer is read. Of HTTP/1, as are all fields here but those that say otherwise.
+    stage: Stage,
     status: Option<u16>,
     version: Option<Version>,
     bytes_in: u64,
@@ -86,10 +95,27 @@ pub(crate) struct Connection {
     is_multiplexed: bool,
     /// HTTP/2, once it was spoken.
     multiplexed: Option<Box<Multiplexed>>,
-    /// What is kept of answers, if anything.
-    seen: Option<Box<Seen>>,
-    /// Several requests were sent at once.
-    batch: Option<Box<Batch>>,
+    /// What few connections have.
+    beside: Option<Box<Beside>>,
+}
+
+/// What a connection has where a script looks at its answers, or sends several requests at once. Apart,
+/// as there may be many thousands of connections without.
+#[derive(Debug, Default)]
+struct Beside {
+    /// What is kept of answers.
+    seen: Option<Seen>,
+    /// The answers to several requests that were sent at once.
+    batch: Option<Batch>,
+}
+
+impl Beside {
+    /// Another answer begins, or after an interim one the next head.
+    fn start(&mut self) {
+        if let Some(seen) = &mut self.seen {
+            seen.start();
+        }
+    }
 }
 
 impl Connection {
@@ -99,22 +125,23 @@ impl Connection {
             tls: None,
             protocols: Protocols::default(),
             body: Body::default(),
-            is_tunneling: false,
-            active: false,
+            stage: Stage::Idle,
             status: None,
             version: None,
             bytes_in: 0,
             encrypted: NOTHING_LEFT,
             is_multiplexed: false,
             multiplexed: None,
-            seen: None,
-            batch: None,
+            beside: None,
         }
     }
 
     /// From now on so much is kept of answers, for [`Connection::seen`].
     pub(crate) fn see(&mut self, sees: Sees) {
-        self.seen = Seen::new(sees).map(Box::new);
+        let seen = Seen::new(sees);
+        if seen.is_some() || self.beside.is_some() {
+            self.beside.get_or_insert_default().seen = seen;
+        }
     }
 
     /// What is kept of the answer that came last; with HTTP/2 of that with this tag. None where
@@ -122,7 +149,7 @@ impl Connection {
     pub(crate) fn seen(&self, tag: u32) -> Option<&Seen> {
         match self.multiplexed() {
             Some(multiplexed) => multiplexed.seen(tag),
-            None => self.seen.as_deref(),
+            None => self.beside.as_ref()?.seen.as_ref(),
         }
     }
 
@@ -156,7 +183,7 @@ impl Connection {
     pub(crate) fn open_tunnel(&mut self) {
         self.tls = None;
         self.abandon();
-        self.is_tunneling = true;
+        self.stage = Stage::Tunneling;
         self.parser.start(Expects::Connect);
     }
 
@@ -180,7 +207,8 @@ impl Connection {
             Some(multiplexed) => multiplexed.restart(),
             None => {
                 let mut multiplexed = Multiplexed::new(self.protocols.streams);
-                if let Some(seen) = &self.seen {
+                let beside = self.beside.as_ref();
+                if let Some(seen) = beside.and_then(|it| it.seen.as_ref()) {
                     multiplexed.see(seen.sees());
                 }
                 self.multiplexed = Some(Box::new(multiplexed));
@@ -216,12 +244,13 @@ impl Connection {
     /// [`Connection::take_out`] makes of them.
     pub(crate) fn begin(&mut self, request: &Request, expected: &Expectations) {
         self.parser.start(request.expects);
-        self.batch = Batch::of(request.answers, request.expects);
         self.body.start(expected);
-        if let Some(seen) = &mut self.seen {
-            seen.start();
+        if self.beside.is_some() || request.answers > 1 {
+            let beside = self.beside.get_or_insert_default();
+            beside.batch = Batch::of(request.answers, request.expects);
+            beside.start();
         }
-        self.active = true;
+        self.stage = Stage::Asked;
         self.status = None;
         self.bytes_in = 0;
         self.encrypted = match self.tls {
@@ -277,7 +306,7 @@ impl Connection {
 
     /// A byte of the answer has been seen.
     pub(crate) fn answering(&self) -> bool {
-        self.active && (self.parser.started() || self.has_whole())
+        self.stage == Stage::Asked && (self.parser.started() || self.has_whole())
     }
 
     /// What came for the request under way, or came for the last one; with HTTP/2 for the one with
@@ -290,8 +319,7 @@ impl Connection {
                 status: self.status,
                 first_byte: None,
                 bytes: self.bytes_in,
-                body_bytes: self.body.length()
-                    + self.batch.as_ref().map_or(0, |it| it.body_bytes()),
+                body_bytes: self.body.length() + self.batch().map_or(0, Batch::body_bytes),
             },
         }
     }
@@ -414,10 +442,10 @@ impl Connection {
     }
 
     fn read(&mut self, mut bytes: &[u8], expected: &Expectations) -> Progress {
-        if !self.active {
-            return match self.is_tunneling {
-                true => self.read_tunnel(bytes),
-                false => Progress::Unasked,
+        if self.stage != Stage::Asked {
+            return match self.stage {
+                Stage::Tunneling => self.read_tunnel(bytes),
+                Stage::Idle | Stage::Asked => Progress::Unasked,
             };
         }
         self.bytes_in += bytes.len() as u64;
@@ -431,8 +459,8 @@ impl Connection {
                     return Progress::Waiting;
                 }
                 Ok(Event::Interim(_)) => {
-                    if let Some(seen) = &mut self.seen {
-                        seen.start();
+                    if let Some(beside) = &mut self.beside {
+                        beside.start();
                     }
                 }
                 Ok(Event::Head(head)) => {
@@ -470,7 +498,7 @@ impl Connection {
                     return failed(Reason::NoTunnel(Some(head.status)));
                 }
                 Ok(Event::Head(_)) if bytes.is_empty() => {
-                    self.is_tunneling = false;
+                    self.stage = Stage::Idle;
                     return Progress::Tunneled;
                 }
                 Ok(Event::Head(_) | Event::Body(_) | Event::End { .. }) => {
@@ -483,7 +511,10 @@ impl Connection {
 
     #[inline]
     fn see_head(&mut self, piece: &[u8]) {
-        if let Some(seen) = &mut self.seen {
+        if let Some(Beside {
+            seen: Some(seen), ..
+        }) = self.beside.as_deref_mut()
+        {
             seen.add_head(piece);
         }
     }
@@ -491,7 +522,10 @@ impl Connection {
     #[inline]
     fn add_body(&mut self, piece: &[u8]) {
         self.body.add(piece);
-        if let Some(seen) = &mut self.seen {
+        if let Some(Beside {
+            seen: Some(seen), ..
+        }) = self.beside.as_deref_mut()
+        {
             seen.add_body(piece);
         }
     }
@@ -504,7 +538,7 @@ impl Connection {
         rest: &[u8],
         expected: &Expectations,
     ) -> Option<Progress> {
-        match &self.batch {
+        match self.batch() {
             Some(batch) if batch.has_further() => self.go_on(reusable, expected),
             _ if rest.is_empty() => Some(self.answered(reusable, expected)),
             _ => Some(broken(Violation::BytesAfterEnd)),
@@ -512,9 +546,9 @@ impl Connection {
     }
 
     fn answered(&mut self, reusable: bool, expected: &Expectations) -> Progress {
-        self.active = false;
+        self.stage = Stage::Idle;
         let outcome = self.body.judge(self.status.unwrap_or(0), expected);
-        let outcome = match &self.batch {
+        let outcome = match self.batch() {
             Some(batch) => batch.outcome_with(outcome),
             None => outcome,
         };
@@ -525,14 +559,16 @@ impl Connection {
     fn go_on(&mut self, reusable: bool, expected: &Expectations) -> Option<Progress> {
         let status = self.status.unwrap_or(0);
         let outcome = self.body.judge(status, expected);
-        let seen = self.seen.as_deref();
+        let beside = self.beside.as_mut()?;
+        let seen = beside.seen.as_ref();
         let whole = Whole {
             status,
             head: seen.map_or_else(Vec::new, |seen| seen.head().to_vec()),
             body: seen.map_or_else(Vec::new, |seen| seen.body().to_vec()),
             length: self.body.length(),
         };
-        let expects = self.batch.as_mut()?.keep(whole, outcome);
+        let expects = beside.batch.as_mut()?.keep(whole, outcome);
+        beside.start();
         if !reusable {
             let reason = "the server ends the connection before all of the answers that are due";
             return Some(Progress::Broken(
@@ -542,22 +578,25 @@ impl Connection {
         }
         self.parser.start(expects);
         self.body.start(expected);
-        if let Some(seen) = &mut self.seen {
-            seen.start();
-        }
         self.status = None;
         None
     }
 
+    #[inline]
+    fn batch(&self) -> Option<&Batch> {
+        self.beside.as_ref()?.batch.as_ref()
+    }
+
     /// Whether an answer of a batch came whole that was not the last.
     fn has_whole(&self) -> bool {
-        self.batch.as_ref().is_some_and(|batch| batch.has_begun())
+        self.batch().is_some_and(Batch::has_begun)
     }
 
     /// The whole answers of a batch before the one under way, or before the last; once.
     pub(crate) fn take_whole(&mut self) -> Vec<Whole> {
-        match &mut self.batch {
-            Some(batch) if !self.is_multiplexed => batch.take(),
+        let is_multiplexed = self.is_multiplexed;
+        match self.beside.as_mut().and_then(|it| it.batch.as_mut()) {
+            Some(batch) if !is_multiplexed => batch.take(),
             _ => Vec::new(),
         }
     }
@@ -589,7 +628,7 @@ impl Connection {
                 _ => Progress::Lost,
             };
         }
-        if !self.active {
+        if self.stage != Stage::Asked {
             return Progress::Idle;
         }
         match self.parser.eof() {
@@ -611,10 +650,9 @@ impl Connection {
 
     /// What was under way is given up, and the connection with it.
     pub(crate) fn abandon(&mut self) {
-        self.active = false;
+        self.stage = Stage::Idle;
         self.encrypted = NOTHING_LEFT;
         self.is_multiplexed = false;
-        self.is_tunneling = false;
     }
 }
 

@@ -122,7 +122,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let received = match pending.is_under_way {
             true => {
                 slot.under_way -= 1;
-                slot.connection.received(place.tag)
+                slot.connection.received(place.tag())
             }
             false => {
                 match pending.is_diverted {

@@ -171,11 +171,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let following = self.following.as_mut()?;
         let place = &self.seats[seat as usize];
         let connection = &self.slots[place.slot as usize].connection;
-        let status = connection.received(place.tag).status?;
+        let status = connection.received(place.tag()).status?;
         if !location::is_redirect(status) {
             return None;
         }
-        let location = location::of(connection.seen(place.tag)?.head())?;
+        let location = location::of(connection.seen(place.tag())?.head())?;
         if following.hops[seat as usize].count >= following.most {
             let most = following.most;
             let stopped = || Reason::Text(format!("stopped after {most} redirects"));
@@ -205,10 +205,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.learn(further.target);
         let place = &mut self.seats[seat as usize];
         let slot = &mut self.slots[place.slot as usize];
+        let tag = place.tag();
         let (Some(pending), Some(following)) = (&mut place.pending, &mut self.following) else {
             return;
         };
-        let received = slot.connection.received(place.tag);
+        let received = slot.connection.received(tag);
         let hops = &mut following.hops[seat as usize];
         hops.count += 1;
         hops.bytes_in += received.bytes;

@@ -47,6 +47,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let place = &mut self.seats[seat as usize];
         let index = place.slot;
         let slot = &mut self.slots[index as usize];
+        let tag = place.tag();
         let (Some(pending), Some(multiplexed)) =
             (&mut place.pending, slot.connection.multiplexed_mut())
         else {
@@ -61,7 +62,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.refuse(seat, reason, now);
             return;
         };
-        match multiplexed.start(place.tag, frames, &self.spec.expect) {
+        match multiplexed.start(tag, frames, &self.spec.expect) {
             Ok(()) => {
                 pending.sent.get_or_insert(now);
                 pending.bytes_out += request.bytes_in_frames;
@@ -265,7 +266,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             if !self.is_carried(seat, index) {
                 continue;
             }
-            let tag = self.seats[seat as usize].tag;
+            let tag = self.seats[seat as usize].tag();
             let connection = &self.slots[index as usize].connection;
             let is_answered = connection.received(tag).first_byte.is_some();
             if !is_answered && self.may_repeat(seat) {
@@ -311,7 +312,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let sent = place.pending.as_ref().and_then(|it| it.sent);
         let slot = &mut self.slots[index as usize];
         if let Some(multiplexed) = slot.connection.multiplexed_mut() {
-            multiplexed.cancel(place.tag);
+            multiplexed.cancel(place.tag());
         }
         slot.is_suspect |= sent.is_some_and(|sent| slot.heard <= sent);
         self.record_failure(seat, Outcome::Timeout, None, now);

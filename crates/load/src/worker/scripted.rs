@@ -216,17 +216,17 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let (Some(scripted), Some(request), Some(seen)) = (
             &mut self.script,
             place.request(&self.spec.requests),
-            connection.seen(place.tag),
+            connection.seen(place.tag()),
         ) else {
             return;
         };
-        let received = connection.received(place.tag);
+        let received = connection.received(place.tag());
         let answer = Answer {
             request,
             status: received.status.unwrap_or(0),
             head: if sees.heads { seen.head() } else { &[] },
             body: seen.body(),
-            length: connection.body_length(place.tag),
+            length: connection.body_length(place.tag()),
         };
         scripted.script.answered(scripted.first + seat, &answer);
     }

@@ -6,11 +6,110 @@
 //! they took together (RFC 5905 §8), so the exchange with the shortest round trip says most; no average
 //! over worse ones makes it better.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// How much faster one machine's clock may run than another's: crystals are within 50 millionths, and
 /// there are two.
 const DRIFT: f64 = 100e-6;
+
+/// The environment variable that sets an agent's clock off, in nanoseconds, so that tests on one machine
+/// have several clocks. `N,M@MS` adds M more when MS milliseconds have passed.
+const SET_OFF: &str = "PRONY_CLOCK_OFFSET_NS";
+
+/// This machine's clock: nanoseconds since some moment of its own. Clones show the same time.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    set_off: Arc<AtomicI64>,
+    /// When it jumps, and by how much.
+    jump: Option<(Instant, i64)>,
+}
+
+impl Clock {
+    /// The machine's, set off as the environment says, which it does in tests alone.
+    pub fn new() -> Clock {
+        Clock::set_off_as(&std::env::var(SET_OFF).unwrap_or_default())
+    }
+
+    fn set_off_as(text: &str) -> Clock {
+        let (ns, jump) = text.split_once(',').unwrap_or((text, ""));
+        let jump = jump.split_once('@').and_then(|(more, ms)| {
+            let after = Duration::from_millis(ms.parse().ok()?);
+            Some((Instant::now() + after, more.parse().ok()?))
+        });
+        Clock {
+            set_off: Arc::new(AtomicI64::new(ns.parse().unwrap_or(0))),
+            jump,
+        }
+    }
+
+    /// Sets it off by so much more, as a machine does that was asleep.
+    pub fn shift(&self, ns: i64) {
+        self.set_off.fetch_add(ns, Ordering::Relaxed);
+    }
+
+    /// What it shows.
+    pub fn now(&self) -> i64 {
+        let time = clock_gettime(ClockId::Monotonic);
+        let shown = time.tv_sec.saturating_mul(1_000_000_000) + time.tv_nsec;
+        shown.saturating_add(self.off_by())
+    }
+
+    /// The moment at which it shows `at`. Both this and the standard library's moments count on the
+    /// system's monotonic clock.
+    pub fn moment(&self, at: i64) -> Instant {
+        let (now, shown) = (Instant::now(), self.now());
+        let apart = Duration::from_nanos(at.abs_diff(shown));
+        let moment = match at >= shown {
+            true => now.checked_add(apart),
+            false => now.checked_sub(apart),
+        };
+        moment.unwrap_or(now)
+    }
+
+    fn off_by(&self) -> i64 {
+        let jumped = self.jump.filter(|(when, _)| Instant::now() >= *when);
+        let jumped = jumped.map_or(0, |(_, more)| more);
+        self.set_off.load(Ordering::Relaxed).saturating_add(jumped)
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+/// What is answered to a question for the time, whatever that question says: when it came and when the
+/// answer left, on the answerer's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The question came.
+    pub heard: i64,
+    /// The answer leaves.
+    pub answered: i64,
+}
+
+impl Told {
+    /// As it is sent: both, eight bytes each, the highest first.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let both = u128::from(self.heard as u64) << 64 | u128::from(self.answered as u64);
+        both.to_be_bytes()
+    }
+
+    /// What was sent; none where it is something else.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Told> {
+        let both = u128::from_be_bytes(bytes.try_into().ok()?);
+        Some(Told {
+            heard: (both >> 64) as i64,
+            answered: both as i64,
+        })
+    }
+}
 
 /// One exchange, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +198,32 @@ mod tests {
             answered: heard + there,
             learned: asked + out + there + back,
         }
+    }
+
+    #[test]
+    fn a_clock_can_be_set_off_and_can_jump() {
+        let true_clock = Clock::set_off_as("");
+        let ahead = |clock: &Clock| clock.now() - true_clock.now();
+        let set_off = Clock::set_off_as("-5000000000");
+        assert!((ahead(&set_off) + 5_000_000_000).abs() < 1_000_000_000);
+        set_off.clone().shift(20_000_000_000);
+        assert!((ahead(&set_off) - 15_000_000_000).abs() < 1_000_000_000);
+        let jumped = Clock::set_off_as("0,40000000000@0");
+        assert!((ahead(&jumped) - 40_000_000_000).abs() < 1_000_000_000);
+        let later = Clock::set_off_as("7,40000000000@3600000");
+        assert!(ahead(&later).abs() < 1_000_000_000);
+        let moment = set_off.moment(set_off.now() + 3_600_000_000_000);
+        let until = moment.saturating_duration_since(Instant::now());
+        assert!(until > Duration::from_secs(3_590) && until <= Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn what_is_told_is_understood() {
+        for (heard, answered) in [(0, 1), (-1, i64::MAX), (i64::MIN, -7)] {
+            let told = Told { heard, answered };
+            assert_eq!(Told::of_bytes(&told.to_bytes()), Some(told));
+        }
+        assert_eq!(Told::of_bytes(b"8 bytes."), None);
     }
 
     #[test]

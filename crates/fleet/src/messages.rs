@@ -152,6 +152,8 @@ pub struct Ready {
     pub connections: u64,
     /// What may go wrong, as far as it can be told before the load.
     pub forecast: Vec<Finding>,
+    /// The load as it was read there, with this agent's threads.
+    pub load: prony_record::LoadInfo,
 }
 
 /// What a look at a load gave.
@@ -232,8 +234,14 @@ pub struct Manifest {
     pub words: Vec<String>,
     /// The load as the record tells it.
     pub load: prony_record::LoadInfo,
+    /// The seed of arrivals and of random order.
+    pub seed: u64,
+    /// The error of a clock that is borne, in nanoseconds.
+    pub clock_bound_ns: u64,
     /// Who makes which part of it.
     pub parts: BTreeMap<AgentName, Part>,
+    /// When it begins, on the coordinator's clock, in nanoseconds; none before all are ready.
+    pub start: Option<i64>,
 }
 
 /// One agent's part in a run.
@@ -241,6 +249,8 @@ pub struct Manifest {
 pub struct Part {
     /// The agent's instance.
     pub instance: String,
+    /// Its system and kernel.
+    pub system: String,
     /// Its workers.
     pub stretch: Stretch,
     /// Its clock against the coordinator's.

@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::thread;
 use std::time::SystemTime;
 
 use prony_experiment::host::local::LocalHost;
@@ -19,10 +17,11 @@ use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
+use crate::live::experiment::ExperimentPicture;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::watch::Watch;
-use crate::{outlook, signals, terminal};
+use crate::{live, outlook, signals, terminal};
 
 /// Where results go unless told otherwise.
 const RUNS: &str = "prony-runs";
@@ -110,24 +109,23 @@ pub(crate) fn run(
     progress.line(&format!("results: {}", settings.out.display()));
     let mut host = LocalHost::new().map_err(Failure::refused)?;
     let interrupt = Arc::new(Interrupt::default());
-    let (stop, say) = (interrupt.clone(), progress.clone());
-    signals::listen(move |count| {
-        say.warn(match count {
-            1 => "prony: interrupted; taking everything down",
-            _ => "prony: still taking everything down",
-        });
-        stop.stop();
-    })?;
     let watch = Watch::new(&progress, plan, forecast(plan, settings));
+    let (stopping, say) = (interrupt.clone(), progress.clone());
+    let stop = move || {
+        say.warn(match stopping.is_stopped() {
+            false => "prony: interrupted; taking everything down",
+            true => "prony: still taking everything down",
+        });
+        stopping.stop();
+    };
+    let stop_at_signals = stop.clone();
+    signals::listen(move |_| stop_at_signals())?;
     let reports = Reports {
         out: &settings.out,
         progress: &progress,
     };
-    let finished = thread::scope(|scope| {
-        let (done, is_done) = channel::<()>();
-        let live = &watch;
-        scope.spawn(move || live.keep_live(&is_done));
-        let finished = run_blocks(plan, &mut host, settings, &interrupt, &mut |event| {
+    let run = || {
+        run_blocks(plan, &mut host, settings, &interrupt, &mut |event| {
             watch.hear(&event);
             if let Some(metrics) = metrics {
                 metrics.hear(&event);
@@ -135,11 +133,13 @@ pub(crate) fn run(
             if let Event::Looked { .. } = event {
                 reports.write();
             }
-        });
-        drop(done);
-        finished
-    });
-    progress.end();
+        })
+    };
+    let mut picture = ExperimentPicture {
+        told: watch.told(),
+        interrupt: &interrupt,
+    };
+    let finished = live::beside(&progress, &mut picture, &stop, run);
     let finished = finished.map_err(|error| match error {
         RunnerError::Folder(FolderError::File { .. }) => Failure::refused(error),
         RunnerError::Folder(_) | RunnerError::Design(_) | RunnerError::Spent(_) => {

@@ -12,15 +12,13 @@ use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
+use crate::live;
+use crate::live::follower::Follower;
 use crate::metrics::Metrics;
 use crate::output::{Output, check_distinct};
 use crate::progress::{Progress, Show, rounded};
 use crate::{signals, terminal};
 
-/// A short load is over before anybody wants to know how far it is.
-const QUIET: Duration = Duration::from_secs(2);
-/// How often a live line changes.
-const LIVE_EVERY: Duration = Duration::from_millis(500);
 /// How often a plain line comes.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -65,45 +63,55 @@ pub(crate) fn resolve(
 }
 
 /// Runs the load, with a thread beside it that shows how far it is.
-fn watched(spec: &LoadSpec, control: &Control, progress: &Progress) -> Result<Record, Failure> {
-    let (done, is_done) = channel::<()>();
-    let result = thread::scope(|scope| {
-        scope.spawn(move || show(spec, control, progress, &is_done));
-        let result = prony_load::run(spec, control);
-        drop(done);
-        result
-    });
-    progress.end();
+fn watched(
+    spec: &LoadSpec,
+    control: &Arc<Control>,
+    progress: &Progress,
+) -> Result<Record, Failure> {
+    let run = || prony_load::run(spec, control);
+    let result = match progress.show() {
+        Show::View => {
+            let planned = spec.planned().map(Duration::from);
+            let mut follower = Follower::new(control, spec.info(), planned, spec.forecast());
+            live::beside(progress, &mut follower, &|| control.stop(), run)
+        }
+        Show::Lines => with_lines(spec, control, progress, run),
+        Show::Nothing => run(),
+    };
     result.map_err(Failure::refused)
 }
 
-/// Shows how far the load is until the other end of `is_done` is gone.
-fn show(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
-    let every = match progress.show() {
-        Show::Live => LIVE_EVERY,
-        Show::Lines => LINE_EVERY,
-        Show::Nothing => return,
-    };
+/// Does the work with a line of progress now and then.
+fn with_lines<T>(
+    spec: &LoadSpec,
+    control: &Control,
+    progress: &Progress,
+    work: impl FnOnce() -> T,
+) -> T {
+    let (done, is_done) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || lines(spec, control, progress, &is_done));
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+/// Says how far the load is until the other end of `is_done` is gone.
+fn lines(spec: &LoadSpec, control: &Control, progress: &Progress, is_done: &Receiver<()>) {
     let began = Instant::now();
     let (mut before, mut counted) = (began, 0);
-    while is_done.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+    while is_done.recv_timeout(LINE_EVERY) == Err(RecvTimeoutError::Timeout) {
         let (now, (ended, failed)) = (Instant::now(), control.counts());
         let per_s = ended.saturating_sub(counted) as f64 / (now - before).as_secs_f64();
         (before, counted) = (now, ended);
-        if now - began < QUIET {
-            continue;
-        }
-        let text = format!(
+        progress.line(&format!(
             "{}: {}, {} failed{}",
             rounded(now - began),
             number::rate(per_s),
             number::count(failed),
             left(spec, now - began, ended)
-        );
-        progress.status(&text);
-        if progress.show() == Show::Lines {
-            progress.line(&text);
-        }
+        ));
     }
 }
 

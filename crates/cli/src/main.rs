@@ -14,6 +14,7 @@ mod experiment;
 mod frontends;
 mod gating;
 mod init;
+mod live;
 mod load;
 mod metrics;
 mod origin;

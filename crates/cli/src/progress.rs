@@ -1,46 +1,53 @@
-//! What goes on, on standard error: a line that is written over on a terminal, plain lines
-//! elsewhere, or nothing.
+//! What goes on, on standard error: a live view on a terminal, plain lines elsewhere, or nothing.
 
-use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::arguments::ProgressFlag;
 use crate::terminal;
 
-/// The longest line that can be written over on any terminal, in characters.
-const WIDTH: usize = 79;
+/// The view shows no more of what was said.
+const SAID: usize = 50;
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
-    /// One line, written over.
-    Live,
+    /// A view that has the terminal while something runs.
+    View,
     /// Plain lines.
     Lines,
     /// Warnings alone.
     Nothing,
 }
 
-/// The one writer of standard error while something runs; threads share it.
+/// The one writer of lines to standard error while something runs; threads share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     show: Show,
-    /// Whether a line is there that has to be wiped before another is printed.
-    open: Mutex<bool>,
+    said: Mutex<Said>,
+}
+
+/// What was said while the view had the terminal.
+#[derive(Debug, Default)]
+struct Said {
+    is_held: bool,
+    /// For the view, the newest last.
+    shown: Vec<String>,
+    /// To be printed when it is gone.
+    warnings: Vec<String>,
 }
 
 impl Progress {
     /// As the option says.
     pub(crate) fn new(flag: ProgressFlag) -> Progress {
         let show = match flag {
-            ProgressFlag::Auto if terminal::is_live() => Show::Live,
+            ProgressFlag::Auto if terminal::is_live() => Show::View,
             ProgressFlag::Auto | ProgressFlag::Lines => Show::Lines,
             ProgressFlag::None => Show::Nothing,
         };
         Progress {
             show,
-            open: Mutex::new(false),
+            said: Mutex::default(),
         }
     }
 
@@ -49,15 +56,11 @@ impl Progress {
         self.show
     }
 
-    /// What is so at this moment; the next call replaces it. Only a live line shows it.
-    pub(crate) fn status(&self, text: &str) {
-        if self.show != Show::Live {
-            return;
+    /// A step on the way. Where there is a view, it shows by itself what goes on.
+    pub(crate) fn step(&self, text: &str) {
+        if self.show == Show::Lines {
+            self.warn(text);
         }
-        let mut open = self.lock();
-        let text: String = text.chars().take(WIDTH).collect();
-        write(&format!("\r\x1b[K{text}"));
-        *open = true;
     }
 
     /// A line that stays.
@@ -69,33 +72,40 @@ impl Progress {
 
     /// A line that stays, and that everybody must see.
     pub(crate) fn warn(&self, text: &str) {
-        let mut open = self.lock();
-        wipe(&mut open);
-        write(&format!("{text}\n"));
+        let mut said = self.lock();
+        if !said.is_held {
+            terminal::say(text);
+            return;
+        }
+        said.warnings.push(text.to_owned());
+        said.shown.push(text.to_owned());
+        let too_many = said.shown.len().saturating_sub(SAID);
+        said.shown.drain(..too_many);
     }
 
-    /// Wipes the live line.
-    pub(crate) fn end(&self) {
-        wipe(&mut self.lock());
+    /// The view has the terminal: lines wait until it is gone.
+    pub(crate) fn hold(&self) {
+        self.lock().is_held = true;
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The view is gone.
+    pub(crate) fn release(&self) {
+        let mut said = self.lock();
+        said.is_held = false;
+        said.warnings
+            .drain(..)
+            .for_each(|line| terminal::say(&line));
+        said.shown.clear();
     }
-}
 
-fn wipe(open: &mut bool) {
-    if std::mem::take(open) {
-        write("\r\x1b[K");
+    /// What was said since the view has the terminal, the newest last.
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.lock().shown.clone()
     }
-}
 
-fn write(text: &str) {
-    let mut stderr = std::io::stderr().lock();
-    // Where this can't be said, nothing can.
-    let _ = stderr
-        .write_all(text.as_bytes())
-        .and_then(|()| stderr.flush());
+    fn lock(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// A span for people, in whole seconds from ten seconds on: a countdown has no use for more.

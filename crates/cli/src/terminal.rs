@@ -35,11 +35,15 @@ pub(crate) fn say(line: &str) {
 
 /// Whether results are to be coloured: on a terminal, unless NO_COLOR is set (no-color.org).
 pub(crate) fn colours() -> bool {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    io::stdout().is_terminal() && !refused && !is_dumb()
+    io::stdout().is_terminal() && !refuses_colours() && !is_dumb()
 }
 
-/// Whether a line on standard error can be written over.
+/// Whether NO_COLOR is set (no-color.org).
+pub(crate) fn refuses_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether standard error can be drawn on.
 pub(crate) fn is_live() -> bool {
     io::stderr().is_terminal() && !is_dumb()
 }

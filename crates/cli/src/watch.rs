@@ -1,46 +1,22 @@
 //! An experiment's events, told to whoever watches standard error.
 
 use std::collections::BTreeMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use prony_experiment::plan::{Plan, Variant};
 use prony_experiment::runner::{Event, Forecast, TrialResult};
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
-use crate::progress::{Progress, Show, rounded};
+use crate::live::experiment::{Phase, State, Told};
+use crate::progress::Progress;
 
-/// How often a live line changes.
-const EVERY: Duration = Duration::from_millis(250);
-
-/// What is going on.
+/// What is going on: lines for those who read lines, a state for the view.
 #[derive(Debug)]
 pub(crate) struct Watch<'a> {
     progress: &'a Progress,
-    forecast: Forecast,
     /// What results call the variants, by their ids.
     names: BTreeMap<&'a str, String>,
-    now: Mutex<Now>,
-}
-
-/// The trial under way.
-#[derive(Debug, Default)]
-struct Now {
-    block: u32,
-    trial: String,
-    phase: Phase,
-}
-
-#[derive(Debug, Default)]
-enum Phase {
-    #[default]
-    Idle,
-    Starting(String),
-    Loading {
-        until: Instant,
-    },
+    told: Told,
 }
 
 impl<'a> Watch<'a> {
@@ -50,89 +26,74 @@ impl<'a> Watch<'a> {
             let levels: Vec<&str> = variant.levels.iter().map(|(_, level)| level).collect();
             (variant.id.as_str(), levels.join(" "))
         };
-        let names = plan.variants.iter().map(name).collect();
+        let title = match plan.question.is_empty() {
+            true => plan.name.clone(),
+            false => format!("{}: {}", plan.name, plan.question),
+        };
         Watch {
             progress,
-            forecast,
-            names,
-            now: Mutex::default(),
+            names: plan.variants.iter().map(name).collect(),
+            told: Told::new(State::new(title, forecast)),
         }
+    }
+
+    /// What the view draws from.
+    pub(crate) fn told(&self) -> &Told {
+        &self.told
     }
 
     /// Takes note of what happened.
     pub(crate) fn hear(&self, event: &Event<'_>) {
         match event {
             Event::Resumed { blocks } => {
+                self.told.note(|state| state.resumed = *blocks);
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");
                 self.progress.line(&format!("read back: {blocks}"));
             }
             Event::TrialBegan {
                 block,
                 position,
-                variants,
                 id,
-            } => {
-                let mut now = self.lock();
-                now.block = *block;
-                now.trial = format!("{} ({} of {variants})", self.name(id), position + 1);
-                now.phase = Phase::Idle;
-            }
+                ..
+            } => self.told.note(|state| {
+                state.block = *block;
+                let position = u32::try_from(*position).unwrap_or(u32::MAX);
+                state.trial = Some((self.name(id).to_owned(), position.saturating_add(1)));
+                state.phase = Phase::Between;
+            }),
             Event::Starting { service } => {
-                self.lock().phase = Phase::Starting((*service).to_owned());
+                let service = (*service).to_owned();
+                self.told
+                    .note(|state| state.phase = Phase::Starting(service));
             }
-            Event::Loading { planned, .. } => {
-                self.lock().phase = Phase::Loading {
-                    until: Instant::now() + *planned,
-                };
-            }
-            Event::Loaded | Event::BlockEnded { .. } => {}
+            Event::Loading {
+                planned,
+                info,
+                control,
+                latest,
+            } => self.told.loading(control, latest, info, *planned),
+            Event::Loaded => self.told.loaded(),
             Event::TrialEnded { id, result } => {
-                self.lock().phase = Phase::Idle;
-                self.progress.line(&ended(self.name(id), result));
+                let line = ended(self.name(id), result);
+                self.progress.step(&line);
+                self.told.note(|state| state.trial_ended(line));
+            }
+            Event::BlockEnded { block, glances } => {
+                self.told.note(|state| state.glanced(*block, glances));
             }
             Event::Looked { document, next } => {
                 if let Some(text) = looked(document, *next) {
-                    self.progress.line(&text);
+                    self.progress.step(&text);
                 }
+                let comparisons = &document.comparisons;
+                self.told
+                    .note(|state| state.looked(document.blocks, comparisons, *next));
             }
         }
-    }
-
-    /// Keeps the live line up to date until the other end of `is_done` is gone.
-    pub(crate) fn keep_live(&self, is_done: &Receiver<()>) {
-        if self.progress.show() != Show::Live {
-            return;
-        }
-        while is_done.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let text = self.status();
-            self.progress.status(&text);
-        }
-    }
-
-    fn status(&self) -> String {
-        let now = self.lock();
-        let (least, most) = self.forecast.blocks;
-        let of = match least == most {
-            true => most.to_string(),
-            false => format!("{least} to {most}"),
-        };
-        let phase = match &now.phase {
-            Phase::Idle => String::new(),
-            Phase::Starting(service) => format!(", starting {service}"),
-            Phase::Loading { until } => {
-                let left = until.saturating_duration_since(Instant::now());
-                format!(", loading, {} left", rounded(left))
-            }
-        };
-        format!("block {} of {of}: {}{phase}", now.block, now.trial)
     }
 
     fn name<'n>(&'n self, id: &'n str) -> &'n str {
         self.names.get(id).map_or(id, String::as_str)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

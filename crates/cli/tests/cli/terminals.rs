@@ -1,41 +1,172 @@
-//! Colour, live lines, and readers that leave early.
+//! Colour, the live view, and readers that leave early.
 
 use std::fs::File;
-use std::io::Read;
-use std::process::Stdio;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal, ioctl_tiocsctty, kill_process, setsid};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::running::{Origin, Room};
+use crate::running::{Origin, Room, SOON};
 
-/// What a command writes to a terminal on both streams.
+/// What the view begins and ends with.
+const TAKEN: &str = "\x1b[?1049h";
+const GIVEN_BACK: &str = "\x1b[?1049l";
+
+/// A terminal with somebody at its keys.
+struct Typist {
+    keys: File,
+    /// Kept open, so that its modes can be asked for when nobody else has it open.
+    screen: OwnedFd,
+    seen: Arc<Mutex<Vec<u8>>>,
+    reader: JoinHandle<()>,
+    child: Child,
+}
+
+/// What a command has of its terminal.
+#[derive(Clone, Copy, PartialEq)]
+enum Has {
+    /// All three streams.
+    All,
+    /// All but standard input.
+    NoKeys,
+    /// All but standard output, which nobody reads.
+    NoOutput,
+}
+
+impl Typist {
+    fn start(room: &Room, args: &[&str], has: Has, variables: &[(&str, &str)]) -> Typist {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let size = Winsize {
+            ws_col: 100,
+            ws_row: 30,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        tcsetwinsize(&master, size).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let open = || {
+            // Ours it must not become.
+            rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
+        };
+        let screen = open();
+        let mut command = room.command(args);
+        command.env("TERM", "xterm").envs(variables.iter().copied());
+        command.stderr(Stdio::from(open()));
+        if has != Has::NoKeys {
+            command.stdin(Stdio::from(open()));
+        }
+        if has != Has::NoOutput {
+            command.stdout(Stdio::from(open()));
+        }
+        // SAFETY: between fork and exec only two system calls are made.
+        unsafe {
+            command.pre_exec(|| {
+                // So that Ctrl-C and Ctrl-Z on this terminal mean this program.
+                setsid()?;
+                ioctl_tiocsctty(std::io::stderr())?;
+                Ok(())
+            });
+        }
+        let child = command.spawn().unwrap();
+        let keys = File::from(master);
+        let mut from = keys.try_clone().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let kept = seen.clone();
+        let reader = std::thread::spawn(move || {
+            let mut some = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut some) {
+                kept.lock().unwrap().extend_from_slice(&some[..read]);
+            }
+        });
+        Typist {
+            keys,
+            screen,
+            seen,
+            reader,
+            child,
+        }
+    }
+
+    fn seen(&self) -> String {
+        String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
+    }
+
+    #[track_caller]
+    fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let began = Instant::now();
+        while !is_so(&self.seen()) {
+            assert!(began.elapsed() < SOON, "no {what}: {:?}", self.seen());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    fn echoes(&self) -> bool {
+        let modes = tcgetattr(&self.screen).unwrap().local_modes;
+        assert!(modes.contains(LocalModes::ISIG));
+        let echoes = modes.contains(LocalModes::ECHO);
+        assert!(!echoes || modes.contains(LocalModes::ICANON));
+        echoes
+    }
+
+    /// Whether the program is stopped.
+    fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('T')
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end: the status, and all that was seen.
+    fn end(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        assert!(self.echoes(), "the terminal was left as the view had it");
+        // A terminal that nobody has open any more ends with an error, not with an end of file.
+        let Typist {
+            screen,
+            reader,
+            seen,
+            ..
+        } = self;
+        drop(screen);
+        reader.join().unwrap();
+        let seen = String::from_utf8_lossy(&seen.lock().unwrap()).into_owned();
+        (status.code(), seen)
+    }
+}
+
+/// What a command writes to a terminal whose keys it doesn't have.
 fn on_terminal(room: &Room, args: &[&str], variables: &[(&str, &str)]) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let open = || {
-        let slave = File::options()
-            .read(true)
-            .write(true)
-            .open(name.to_str().unwrap())
-            .unwrap();
-        Stdio::from(slave)
-    };
-    let mut command = room.command(args);
-    command
-        .env("TERM", "xterm")
-        .envs(variables.iter().copied())
-        .stdout(open())
-        .stderr(open());
-    let mut child = command.spawn().unwrap();
-    // Ours have to be closed, or reading would never end.
-    drop(command);
-    let mut seen = Vec::new();
-    // A terminal that nobody has open any more ends with an error, not with an end of file.
-    let _ = File::from(master).read_to_end(&mut seen);
-    child.wait().unwrap();
-    String::from_utf8_lossy(&seen).into_owned()
+    Typist::start(room, args, Has::NoKeys, variables).end().1
+}
+
+/// What came after the view was gone for the last time.
+#[track_caller]
+fn after_the_view(seen: &str) -> &str {
+    let (_, after) = seen
+        .rsplit_once(GIVEN_BACK)
+        .unwrap_or_else(|| panic!("no view: {seen:?}"));
+    assert_eq!(
+        seen.matches(TAKEN).count(),
+        seen.matches(GIVEN_BACK).count()
+    );
+    after
 }
 
 #[test]
@@ -56,18 +187,113 @@ fn colour_is_for_terminals_and_can_be_refused() {
 }
 
 #[test]
-fn a_live_line_is_written_over_and_wiped() {
+fn the_view_has_a_screen_of_its_own_and_gives_it_back() {
     let room = Room::new();
     let origin = Origin::tcp(&room);
     let url = origin.url("/");
-    let args = ["load", "-d", "3s", "-c", "1", "-r", "50", &url];
+    let args = ["load", "-d", "2s", "-c", "1", "-r", "50", &url];
     let seen = on_terminal(&room, &args, &[]);
-    let live = seen
-        .rfind(" left")
-        .unwrap_or_else(|| panic!("no live line: {seen:?}"));
-    assert!(seen[live..].contains("\r\x1b[K"), "{seen:?}");
-    let silent = [&args[..], &["--progress", "none"]].concat();
-    assert!(!on_terminal(&room, &silent, &[]).contains(" left"));
+    let after = after_the_view(&seen);
+    assert!(after.contains("100 ok"), "{seen:?}");
+    assert!(
+        !seen.split_once(TAKEN).unwrap().0.contains(" ok"),
+        "{seen:?}"
+    );
+    // Nobody can press q where standard input is no terminal.
+    assert!(
+        seen.contains("Ctrl-C: stop") && !seen.contains("q or"),
+        "{seen:?}"
+    );
+    let blue = "\x1b[38;5;6";
+    assert!(seen.contains(blue), "{seen:?}");
+    let plain = on_terminal(&room, &args, &[("NO_COLOR", "1")]);
+    assert!(plain.contains(TAKEN) && !plain.contains(blue), "{plain:?}");
+    for how in ["none", "lines"] {
+        let other = [&args[..], &["--progress", how]].concat();
+        assert!(!on_terminal(&room, &other, &[]).contains(TAKEN), "{how}");
+    }
+    assert!(!on_terminal(&room, &args, &[("TERM", "dumb")]).contains(TAKEN));
+}
+
+#[test]
+fn a_key_ends_a_load_with_its_results() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
+    for key in ["q", "\x03"] {
+        let mut typist = Typist::start(&room, &args, Has::All, &[]);
+        typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
+        assert!(!typist.echoes());
+        typist.press("zz");
+        typist.press(key);
+        let (status, seen) = typist.end();
+        let after = after_the_view(&seen);
+        assert_eq!(status, Some(130), "{seen:?}");
+        assert!(after.contains("prony: interrupted"), "{seen:?}");
+        assert!(after.contains(" ok"), "{seen:?}");
+        assert!(!seen.contains("zz"), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_key_ends_an_experiment_that_takes_everything_down() {
+    let room = Room::new();
+    let mut typist = Typist::start(&room, &["demo", "--out", "d"], Has::All, &[]);
+    // Words of a line are drawn one by one, with what is there already left out.
+    typist.wait_until("trial", |seen| {
+        seen.contains("tcp:") || seen.contains("unix:")
+    });
+    typist.press("q");
+    let (status, seen) = typist.end();
+    let after = after_the_view(&seen);
+    assert_eq!(status, Some(130), "{seen:?}");
+    assert!(after.contains("prony: interrupted"), "{seen:?}");
+    assert!(after.contains("prony compare --resume d"), "{seen:?}");
+    assert_eq!(room.left_running(), Vec::<String>::new());
+}
+
+#[test]
+fn a_view_that_is_suspended_leaves_the_terminal_and_comes_back() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    let args = ["load", "-d", "60s", "-c", "1", "-r", "50", &url];
+    let mut typist = Typist::start(&room, &args, Has::All, &[]);
+    typist.wait_until("view", |seen| seen.contains("q or Ctrl-C"));
+    typist.press("\x1a");
+    typist.wait_until("end of the view", |seen| seen.contains(GIVEN_BACK));
+    let began = Instant::now();
+    while !typist.is_stopped() {
+        assert!(began.elapsed() < SOON);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(typist.echoes());
+    typist.signal(Signal::CONT);
+    typist.wait_until("second view", |seen| seen.matches(TAKEN).count() == 2);
+    typist.signal(Signal::TERM);
+    let (status, seen) = typist.end();
+    assert_eq!(status, Some(130), "{seen:?}");
+    assert!(after_the_view(&seen).contains(" ok"), "{seen:?}");
+}
+
+#[test]
+fn a_view_leaves_standard_output_to_the_results() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    let args = [
+        "load", "-d", "1500ms", "-c", "1", "-r", "50", "--json", "-", &url,
+    ];
+    let mut typist = Typist::start(&room, &args, Has::NoOutput, &[]);
+    let mut out = String::new();
+    let mut stdout = typist.child.stdout.take().unwrap();
+    stdout.read_to_string(&mut out).unwrap();
+    let (status, seen) = typist.end();
+    assert_eq!(status, Some(0), "{seen:?}");
+    after_the_view(&seen);
+    let record: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(record["totals"]["ok"], 75);
 }
 
 #[test]

@@ -244,18 +244,7 @@ impl Trial<'_> {
         if self.interrupt.is_stopped() {
             return Ok(None);
         }
-        let planned = spec.planned().map_or(Duration::ZERO, Duration::from);
-        let control = Arc::new(Control::new(spec.info().threads));
-        let latest = Arc::new(Latest::default());
-        (self.on)(Event::Loading {
-            planned,
-            info: spec.info(),
-            control: &control,
-            latest: &latest,
-        });
-        let measured = self.measure(&spec, &resolved.load, door, (control, &latest));
-        (self.on)(Event::Loaded);
-        let (record, samples) = measured?;
+        let (record, samples) = self.load(&spec, &resolved.load, door)?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.host.unwatched());
         findings.extend(self.examine(&resolved, place));
@@ -360,18 +349,11 @@ impl Trial<'_> {
             (self.on)(Event::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let place = allocated.get(name);
-            let door = self.host.door(service.spec.place)?;
-            ready::wait(
-                name,
-                &service.ready,
-                place,
-                door.as_ref(),
-                self.host,
-                self.interrupt,
-            )
-            .map_err(|why| TrialError::Service {
-                service: name.clone(),
-                why,
+            ready::wait(name, &service.ready, place, self.host, self.interrupt).map_err(|why| {
+                TrialError::Service {
+                    service: name.clone(),
+                    why,
+                }
             })?;
         }
         Ok(())
@@ -391,6 +373,26 @@ impl Trial<'_> {
         }
         // Which addresses and ports there are is the place's affair.
         within(door, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
+    }
+
+    /// Loads, and tells so whoever watches.
+    fn load(
+        &mut self,
+        spec: &LoadSpec,
+        load: &ResolvedLoad,
+        door: Option<&Door>,
+    ) -> Result<(Record, Vec<Sample>), TrialError> {
+        let control = Arc::new(Control::new(spec.info().threads));
+        let latest = Arc::new(Latest::default());
+        (self.on)(Event::Loading {
+            planned: spec.planned().map_or(Duration::ZERO, Duration::from),
+            info: spec.info(),
+            control: &control,
+            latest: &latest,
+        });
+        let measured = self.measure(spec, load, door, (control, &latest));
+        (self.on)(Event::Loaded);
+        measured
     }
 
     /// Loads, and watches the measured part meanwhile.

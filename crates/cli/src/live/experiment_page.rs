@@ -1,0 +1,396 @@
+//! What `prony compare` shows while it runs.
+
+use prony_report::number;
+use prony_stats::Verdict;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
+
+use super::experiment::{Compared, Cpu, Phase, State};
+use super::follower::Figures;
+use super::{Around, Theme, load_page, panels};
+use crate::progress::rounded;
+
+/// A terminal smaller than this has no room for panels beside each other.
+const ROOMY: (u16, u16) = (60, 18);
+/// A table narrower than this has no room for intervals drawn to scale.
+const DRAWN: u16 = 110;
+/// A bar shorter than this shows nothing.
+const LEAST_BAR: u16 = 10;
+/// The cells of such an interval.
+const SCALE: usize = 31;
+
+/// Draws the page.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State, around: &Around<'_>) {
+    let area = frame.area();
+    if area.width < ROOMY.0 || area.height < ROOMY.1 {
+        small(frame, area, state, around);
+        return;
+    }
+    let theme = around.theme;
+    let figures = state.load.clone().unwrap_or_default();
+    let notes = panels::notes(&figures, around.said, theme);
+    let spare = area.height.saturating_sub(24);
+    let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
+    let load_height = 8 + (spare / 3).min(10);
+    // What is left is for the table, but for a few lines of trials.
+    let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
+    let rest = area.height.saturating_sub(4 + load_height + notes_height);
+    let table_height = comparisons.saturating_add(3).min(rest.saturating_sub(3));
+    let [head, gauge, now, load, table, ended, said, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Length(load_height),
+        Constraint::Length(table_height),
+        Constraint::Fill(1),
+        Constraint::Length(notes_height),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(Line::styled(state.title.clone(), theme.strong()), head);
+    let (words, share) = progress(state);
+    panels::gauge(frame, gauge, &words, Some(share), theme);
+    frame.render_widget(Line::from(trial(state)), now);
+    let [left, right] = panels::halves(load);
+    running(frame, left, &figures, theme);
+    cpu(frame, right, &state.cpu, theme);
+    comparisons_table(frame, table, state, theme);
+    last_trials(frame, ended, state, theme);
+    panels::wrapped(frame, said, notes);
+    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+}
+
+/// How far the experiment is.
+fn progress(state: &State) -> (String, f64) {
+    let (least, most) = state.blocks;
+    let of = match least == most {
+        true => format!("of {most}"),
+        false if state.block <= least => format!("of {least} to {most}"),
+        false => format!("of {most} at most"),
+    };
+    let (soonest, latest) = state.left();
+    let [soonest, latest] = [soonest, latest].map(rounded);
+    let left = match (state.is_stopped, soonest == latest) {
+        (true, _) => "stopping".to_owned(),
+        (false, true) => format!("{soonest} left"),
+        (false, false) => format!("{soonest} to {latest} left"),
+    };
+    let done = state.resumed * state.variants + state.trials_ended;
+    let words = format!(
+        "block {} {of}, trial {} of {}: {left}",
+        state.block.max(1),
+        done + 1,
+        most * state.variants
+    );
+    (
+        words,
+        f64::from(done) / f64::from((most * state.variants).max(1)),
+    )
+}
+
+/// The trial under way.
+fn trial(state: &State) -> String {
+    let Some((variant, position)) = &state.trial else {
+        return String::new();
+    };
+    let of = format!("{variant} ({position} of {})", state.variants);
+    let phase = match &state.phase {
+        Phase::Between => "".to_owned(),
+        Phase::Starting(service) => format!(": starting {service}"),
+        Phase::Stopping => ": stopping services".to_owned(),
+        Phase::Loading => match &state.load {
+            Some(figures) => format!(": {}", panels::progress(figures).0),
+            None => ": loading".to_owned(),
+        },
+    };
+    of + &phase
+}
+
+/// The load under way in a few lines.
+fn running(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let block = panels::titled("load", theme);
+    let inner = block.inner(area);
+    frame.render_widget(block, area);
+    let [line, lines] = Layout::vertical([Constraint::Fill(1), Constraint::Length(5)]).areas(inner);
+    // Two columns for each half second where there is room, so that a short load is seen.
+    let points: Vec<_> = figures
+        .history
+        .iter()
+        .map(|it| (it.t_s, it.ok_per_s))
+        .collect();
+    let points = panels::thinned(&points, usize::from(line.width));
+    let each = (usize::from(line.width) / points.len().max(1)).clamp(1, 4);
+    let rates: Vec<u64> = points
+        .iter()
+        .flat_map(|&(_, rate)| std::iter::repeat_n(rate as u64, each))
+        .collect();
+    frame.render_widget(Sparkline::default().data(rates).style(theme.good()), line);
+    let time = |n: usize| match figures.all.count {
+        0 => "–".to_owned(),
+        _ => number::time(figures.all.percentiles[n].0),
+    };
+    let failed = figures.failed();
+    let mut failures: Vec<String> = figures
+        .outcomes
+        .iter()
+        .filter(|(outcome, _)| outcome.is_failure())
+        .map(|(outcome, n)| format!("{} {}", number::count(*n), outcome.name()))
+        .collect();
+    if failures.is_empty() {
+        failures.push("0 failed".to_owned());
+    }
+    let style = if failed > 0 {
+        theme.bad()
+    } else {
+        Style::new()
+    };
+    let mark = if failed > 0 { "x " } else { "" };
+    let text = vec![
+        panels::rate(figures, theme),
+        Line::from(format!("p50 {}, p90 {}", time(0), time(1))),
+        Line::from(format!("p99 {}, p99.9 {}", time(2), time(3))),
+        Line::styled(format!("{mark}{}", failures.join(", ")), style),
+        panels::generator(figures, area.width, theme),
+    ];
+    frame.render_widget(Paragraph::new(text), lines);
+}
+
+/// What services and machine use.
+fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[Cpu], theme: Theme) {
+    let block = panels::titled("CPU, percent of one core", theme);
+    let room = usize::from(block.inner(area).height).saturating_sub(1);
+    let most = cpu.iter().map(|it| it.user_percent + it.system_percent);
+    let full = most.fold(100.0, f64::max);
+    let right = |text: String| Cell::new(Line::from(text).right_aligned());
+    let name = (area.width / 3).clamp(9, 24);
+    let bar = area.width.saturating_sub(name + 3 * 7 + 1);
+    let bar = if bar < LEAST_BAR { 0 } else { bar };
+    let rows = cpu.iter().take(room).map(|it| {
+        let all = it.user_percent + it.system_percent;
+        let filled = (all / full * f64::from(bar)).round() as usize;
+        Row::new([
+            Cell::new(it.name.clone()),
+            right(format!("{all:.0}")),
+            right(format!("{:.0}", it.user_percent)),
+            right(format!("{:.0}", it.system_percent)),
+            Cell::new(Span::styled("█".repeat(filled), theme.good())),
+        ])
+    });
+    let head = ["all", "user", "system"].map(|text| right(text.to_owned()));
+    let head = [Cell::new("")].into_iter().chain(head);
+    let widths = [
+        Constraint::Length(name),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Length(6),
+        Constraint::Fill(1),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(theme.dim()))
+        .block(block);
+    frame.render_widget(table, area);
+}
+
+/// The comparisons of the family, with what is known of them.
+fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+    let blocks = number::plural(u64::from(state.compared_blocks), "block", "blocks");
+    let first = state.blocks.0.max(1);
+    let title = match (state.compared_blocks, state.next_look) {
+        (0, _) => format!("comparisons: verdicts come after block {first} at the soonest"),
+        (_, Some(next)) => format!("comparisons after {blocks}; verdicts come after block {next}"),
+        (_, None) if state.compared_blocks < first => {
+            format!("comparisons after {blocks}; verdicts come after block {first}")
+        }
+        (_, None) => format!("comparisons after {blocks}"),
+    };
+    let block = panels::titled(&title, theme);
+    let room = usize::from(block.inner(area).height).saturating_sub(1);
+    let all = &state.comparisons;
+    let shown = if all.len() > room {
+        room.saturating_sub(1)
+    } else {
+        all.len()
+    };
+    let scale = Scale::of(all);
+    let draws = area.width >= DRAWN;
+    let mut rows: Vec<Row<'_>> = all[..shown]
+        .iter()
+        .map(|compared| {
+            let (ratio, interval) = effect(compared);
+            let (mark, word, style) = verdict(compared.verdict, theme);
+            let drawn = if draws {
+                scale.draw(compared)
+            } else {
+                String::new()
+            };
+            Row::new([
+                Cell::new(name(compared)),
+                Cell::new(compared.metric.name()).style(theme.dim()),
+                Cell::new(Line::from(ratio).right_aligned()).style(theme.strong()),
+                Cell::new(interval),
+                Cell::new(drawn),
+                Cell::new(format!("{mark} {word}")).style(style),
+            ])
+        })
+        .collect();
+    if shown < all.len() {
+        let text = format!("and {} more", all.len() - shown);
+        rows.push(Row::new([Cell::new(text)]).style(theme.dim()));
+    }
+    let head = [
+        Cell::new(""),
+        Cell::new("metric"),
+        Cell::new(Line::from("ratio").right_aligned()),
+        Cell::new("95% interval"),
+        Cell::new(if draws { scale.head() } else { String::new() }),
+        Cell::new("verdict"),
+    ];
+    let names = all.iter().map(|it| name(it).chars().count());
+    let metrics = all.iter().map(|it| it.metric.name().len());
+    let longest = |lengths: &mut dyn Iterator<Item = usize>| {
+        u16::try_from(lengths.max().unwrap_or(0)).unwrap_or(u16::MAX)
+    };
+    let metric = match area.width {
+        0..90 => 11,
+        _ => longest(&mut { metrics }).max(11),
+    };
+    let widths = [
+        Constraint::Max(longest(&mut { names })),
+        Constraint::Length(metric),
+        Constraint::Length(8),
+        Constraint::Length(18),
+        Constraint::Length(if draws { SCALE as u16 } else { 0 }),
+        Constraint::Length(12),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(head).style(theme.dim()))
+        .block(block);
+    frame.render_widget(table, area);
+}
+
+fn name(compared: &Compared) -> String {
+    format!("{} against {}", compared.names.0, compared.names.1)
+}
+
+/// The estimate and its interval, as ratios, or as differences of shares.
+fn effect(compared: &Compared) -> (String, String) {
+    let effect = &compared.effect;
+    let show = |value: f64| match effect.difference {
+        Some(_) => format!("{:+.2} pp", value * 100.0).replace('-', "−"),
+        None => number::ratio(value),
+    };
+    let estimate = effect.ratio.or(effect.difference);
+    let interval = match (effect.low, effect.high) {
+        (Some(low), Some(high)) => format!("{} to {}", show(low), show(high)),
+        _ => "–".to_owned(),
+    };
+    (estimate.map_or("–".to_owned(), show), interval)
+}
+
+fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static str, Style) {
+    match verdict {
+        None => ("·", "not yet", theme.dim()),
+        Some(Verdict::Faster) => ("▲", "faster", theme.good()),
+        Some(Verdict::Slower) => ("▼", "slower", theme.odd()),
+        Some(Verdict::Equivalent) => ("=", "equivalent", theme.good()),
+        Some(Verdict::Undecided) => ("?", "undecided", theme.dim()),
+        Some(Verdict::Withheld) => ("×", "withheld", theme.bad()),
+    }
+}
+
+/// Where ratios lie in a row of cells, on a logarithmic scale that is the same to both sides.
+struct Scale {
+    most: f64,
+}
+
+impl Scale {
+    /// Wide enough for every interval, and for 5% to both sides.
+    fn of(all: &[Compared]) -> Scale {
+        let ratios = all.iter().filter(|it| it.effect.difference.is_none());
+        let ends = ratios.flat_map(|it| [it.effect.low, it.effect.high, it.effect.ratio]);
+        let far = ends
+            .flatten()
+            .filter(|ratio| *ratio > 0.0)
+            .map(|it| it.ln().abs());
+        Scale {
+            most: far.fold(1.05f64.ln(), f64::max),
+        }
+    }
+
+    /// The cell of a ratio.
+    fn cell(&self, ratio: f64) -> usize {
+        let share = (ratio.max(f64::MIN_POSITIVE).ln() / self.most + 1.0) / 2.0;
+        (share.clamp(0.0, 1.0) * (SCALE - 1) as f64).round() as usize
+    }
+
+    fn head(&self) -> String {
+        let [low, high] = [-self.most, self.most].map(|it| number::ratio(it.exp()));
+        let room = SCALE.saturating_sub(low.chars().count() + high.chars().count());
+        let left = (SCALE / 2).saturating_sub(low.chars().count() + 1);
+        let middle: String = match room.checked_sub(left + 4) {
+            Some(right) => format!("{}100%{}", " ".repeat(left), " ".repeat(right)),
+            None => " ".repeat(room),
+        };
+        format!("{low}{middle}{high}")
+    }
+
+    fn draw(&self, compared: &Compared) -> String {
+        let effect = &compared.effect;
+        let mut cells = [' '; SCALE];
+        cells[SCALE / 2] = '┊';
+        let Some(ratio) = effect.ratio else {
+            return cells.iter().collect();
+        };
+        if let (Some(low), Some(high)) = (effect.low, effect.high) {
+            let (low, high) = (self.cell(low), self.cell(high));
+            cells[low..=high.max(low)].fill('─');
+            cells[low] = '├';
+            cells[high] = '┤';
+        }
+        cells[self.cell(ratio)] = '●';
+        cells.iter().collect()
+    }
+}
+
+/// The trials that ended last.
+fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+    let block = panels::titled("trials", theme);
+    let room = usize::from(block.inner(area).height);
+    let first = state.ended.len().saturating_sub(room);
+    let lines = state
+        .ended
+        .iter()
+        .skip(first)
+        .map(|line| Line::from(line.clone()));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
+}
+
+/// The most important lines, as many as there is room for.
+fn small(frame: &mut Frame<'_>, area: Rect, state: &State, around: &Around<'_>) {
+    let theme = around.theme;
+    let figures = state.load.clone().unwrap_or_default();
+    let mut lines = vec![
+        Line::styled(progress(state).0, theme.strong()),
+        Line::from(trial(state)),
+        panels::rate(&figures, theme),
+    ];
+    for compared in &state.comparisons {
+        let (ratio, _) = effect(compared);
+        let (mark, word, style) = verdict(compared.verdict, theme);
+        lines.push(Line::styled(
+            format!(
+                "{mark} {} {} {ratio} {word}",
+                compared.names.0,
+                compared.metric.name()
+            ),
+            style,
+        ));
+    }
+    lines.extend(panels::notes(&figures, around.said, theme));
+    let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    panels::wrapped(frame, body, lines);
+    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+}

@@ -1,0 +1,152 @@
+//! What `prony load` shows while it runs.
+
+use std::time::Instant;
+
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::follower::{Figures, Follower, Times};
+use super::{Around, Picture, Theme, panels};
+
+/// A terminal smaller than this has no room for tables beside each other.
+const ROOMY: (u16, u16) = (60, 18);
+/// And one lower than this none for a chart above them.
+const CHART: u16 = 20;
+
+impl Picture for Follower {
+    fn refresh(&mut self, now: Instant) {
+        Follower::refresh(self, now);
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, around: &Around<'_>) {
+        draw(frame, self.figures(), around);
+    }
+}
+
+/// The cells that what the generator does needs at least.
+const GENERATOR: u16 = 32;
+
+/// Draws the page.
+pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, around: &Around<'_>) {
+    let area = frame.area();
+    if area.width < ROOMY.0 || area.height < ROOMY.1 {
+        small(frame, area, figures, around);
+        return;
+    }
+    let theme = around.theme;
+    let notes = panels::notes(figures, around.said, theme);
+    let spare = area.height.saturating_sub(24);
+    let chart = match area.height >= CHART {
+        true => Constraint::Fill(1),
+        false => Constraint::Length(0),
+    };
+    let [head, gauge, rate, chart, tables, generator, said, foot] = Layout::vertical([
+        Constraint::Length(2),
+        Constraint::Length(1),
+        Constraint::Length(1),
+        chart,
+        Constraint::Length(7 + (spare / 6).min(6)),
+        Constraint::Length(1),
+        Constraint::Length(note_rows(&notes, area.width, 3 + spare / 4)),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    let title = Line::from(vec![
+        Span::styled("prony load ", theme.strong()),
+        Span::raw(figures.info.url.clone()),
+    ]);
+    let kind = Line::styled(panels::kind(figures), theme.dim());
+    frame.render_widget(Paragraph::new(vec![title, kind]), head);
+    let (words, share) = panels::progress(figures);
+    panels::gauge(frame, gauge, &words, share, theme);
+    frame.render_widget(panels::rate(figures, theme), rate);
+    charts(frame, chart, figures, theme);
+    let [times, outcomes] = panels::halves(tables);
+    panels::times(frame, times, figures, theme);
+    panels::outcomes(frame, outcomes, figures, theme);
+    let right = match area.width {
+        ..100 => Constraint::Length(GENERATOR),
+        _ => Constraint::Fill(1),
+    };
+    let [left, right] = Layout::horizontal([Constraint::Fill(1), right])
+        .spacing(2)
+        .areas(generator);
+    frame.render_widget(panels::under_way(figures, theme), left);
+    frame.render_widget(panels::generator(figures, right.width, theme), right);
+    panels::wrapped(frame, said, notes);
+    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+}
+
+/// One chart, or two where there is room for them beside or above each other.
+fn charts(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let [rates, times] = match area {
+        Rect { height: 0..5, .. } => return,
+        Rect { height: 24.., .. } => Layout::vertical([Constraint::Fill(1); 2]).areas(area),
+        Rect { width: 120.., .. } => panels::halves(area),
+        _ => [area, Rect::default()],
+    };
+    panels::rates(frame, rates, figures, theme);
+    if !times.is_empty() {
+        panels::times_chart(frame, times, figures, theme);
+    }
+}
+
+/// The rows that notes take, as far as there is room.
+pub(super) fn note_rows(notes: &[Line<'_>], width: u16, room: u16) -> u16 {
+    let width = usize::from(width.max(1));
+    let rows = notes.iter().map(|line| line.width().div_ceil(width).max(1));
+    u16::try_from(rows.sum::<usize>()).unwrap_or(room).min(room)
+}
+
+/// The most important lines, as many as there is room for.
+fn small(frame: &mut Frame<'_>, area: Rect, figures: &Figures, around: &Around<'_>) {
+    let theme = around.theme;
+    let times = |name: &str, times: &Times| {
+        let text = match times.count {
+            0 => "–".to_owned(),
+            _ => format!(
+                "p50 {} p99 {}",
+                number::time(times.percentiles[0].0),
+                number::time(times.percentiles[2].0)
+            ),
+        };
+        Line::from(format!("{name} {text}"))
+    };
+    let failed = figures.failed();
+    let mut lines = vec![
+        Line::styled(panels::progress(figures).0, theme.strong()),
+        panels::rate(figures, theme),
+        times("last 5 s:", &figures.recent),
+        times("so far:", &figures.all),
+        Line::styled(
+            format!(
+                "{} ended, {} failed",
+                number::count(figures.ended),
+                number::count(failed)
+            ),
+            if failed > 0 {
+                theme.bad()
+            } else {
+                theme.good()
+            },
+        ),
+    ];
+    let failures = figures.outcomes.iter().filter(|(it, _)| it.is_failure());
+    lines.extend(
+        failures
+            .map(|(outcome, n)| Line::from(format!("x {} {}", outcome.name(), number::count(*n)))),
+    );
+    if let Some(busy) = figures.busy {
+        lines.push(Line::from(format!(
+            "generator {:.0}% busy",
+            busy.busiest * 100.0
+        )));
+    }
+    lines.extend(panels::notes(figures, around.said, theme));
+    let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+    panels::wrapped(frame, body, lines);
+    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+}

@@ -1,0 +1,417 @@
+//! Pieces that pages are put together from.
+
+use std::time::Duration;
+
+use prony_record::{Outcome, Severity};
+use prony_report::number;
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{
+    Axis, Block, Borders, Cell, Chart, Dataset, GraphType, LineGauge, Paragraph, Row, Table, Wrap,
+};
+
+use super::Theme;
+use super::follower::{Figures, Times};
+use crate::progress::rounded;
+
+/// Marks that tell lines of a chart apart where colours don't.
+const FAILED: Marker = Marker::Custom('x');
+const OFFERED: Marker = Marker::Custom('-');
+const SLOW: Marker = Marker::Custom('^');
+
+/// A title over a line, as wide as the panel.
+pub(super) fn titled(title: &str, theme: Theme) -> Block<'static> {
+    Block::new()
+        .borders(Borders::TOP)
+        .border_style(theme.dim())
+        .title(Span::styled(format!(" {title} "), theme.strong()))
+}
+
+/// How far something is, with words beside it.
+pub(super) fn gauge(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    words: &str,
+    share: Option<f64>,
+    theme: Theme,
+) {
+    let Some(share) = share.filter(|_| usize::from(area.width) > words.chars().count() + 6) else {
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    };
+    let gauge = LineGauge::default()
+        .ratio(share.clamp(0.0, 1.0))
+        .label(words.to_owned())
+        .filled_symbol("█")
+        .unfilled_symbol("░")
+        .filled_style(theme.good())
+        .unfilled_style(theme.dim());
+    frame.render_widget(gauge, area);
+}
+
+/// What a load is, in a line.
+pub(super) fn kind(figures: &Figures) -> String {
+    let info = &figures.info;
+    let mut parts = vec![match info.rate_per_s {
+        Some(rate) => format!(
+            "open loop, {} {}",
+            number::rate(rate),
+            info.arrivals.as_deref().unwrap_or_default()
+        ),
+        None => "closed loop".to_owned(),
+    }];
+    let many = |n: u32, what: &str| number::plural(u64::from(n), what, &format!("{what}s"));
+    parts.push(many(info.connections, "connection"));
+    if info.streams > 1 {
+        parts.push(format!("{} each", many(info.streams, "stream")));
+    }
+    parts.push(many(info.threads, "thread"));
+    parts.push(format!("HTTP/{}", info.http));
+    parts.extend(info.tls.as_ref().map(|_| "TLS".to_owned()));
+    parts.join(", ")
+}
+
+/// How far a load is, in words and as a share.
+pub(super) fn progress(figures: &Figures) -> (String, Option<f64>) {
+    let phase = match (figures.is_stopped, figures.is_warming_up()) {
+        (true, _) => "stopping",
+        (false, true) => "warming up",
+        (false, false) => "measuring",
+    };
+    let elapsed = rounded(figures.elapsed);
+    if let Some(limit) = figures.info.requests {
+        let done = figures.ended.min(limit);
+        let words = format!(
+            "{phase}: {} of {} requests, {elapsed}",
+            number::count(done),
+            number::count(limit)
+        );
+        return (words, Some(done as f64 / limit.max(1) as f64));
+    }
+    match (figures.planned, figures.left()) {
+        (Some(planned), Some(left)) => (
+            format!(
+                "{phase}: {elapsed} of {}, {} left",
+                rounded(planned),
+                rounded(left)
+            ),
+            Some(ratio(figures.elapsed, planned)),
+        ),
+        _ => (format!("{phase}: {elapsed}"), None),
+    }
+}
+
+/// The share that a part is of the whole.
+pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
+    match whole.as_secs_f64() {
+        whole if whole > 0.0 => part.as_secs_f64() / whole,
+        _ => 0.0,
+    }
+}
+
+/// The rate of this moment, and what it ought to be.
+pub(super) fn rate(figures: &Figures, theme: Theme) -> Line<'static> {
+    let mut spans = vec![Span::styled(number::rate(figures.ok_per_s), theme.strong())];
+    if let Some(offered) = figures.info.rate_per_s {
+        let share = figures.ok_per_s / offered.max(f64::MIN_POSITIVE);
+        spans.push(Span::raw(format!(
+            " of {} offered ({})",
+            number::rate_figure(offered),
+            number::share(share)
+        )));
+    }
+    if figures.bytes_in_per_s > 0.0 {
+        spans.push(Span::raw(format!(
+            ", {}/s",
+            number::bytes(figures.bytes_in_per_s)
+        )));
+    }
+    Line::from(spans)
+}
+
+/// The rate over time.
+pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let history = figures.history.iter();
+    let ok: Vec<_> = history.clone().map(|it| (it.t_s, it.ok_per_s)).collect();
+    let failed: Vec<_> = history.map(|it| (it.t_s, it.failed_per_s)).collect();
+    let columns = usize::from(area.width);
+    let ok = thinned(&ok, columns * 2);
+    let mut failed = thinned(&failed, columns);
+    failed.retain(|(_, rate)| *rate > 0.0);
+    let end = shown_until(figures);
+    let mut offered = Vec::new();
+    let mut title = "answers a second: ⠒ as expected, x failed".to_owned();
+    if let Some(rate) = figures.info.rate_per_s {
+        title += ", - offered";
+        let share = |column: usize| column as f64 / columns.max(1) as f64;
+        offered.extend((0..columns).map(|column| (end * share(column), rate)));
+    }
+    let lines = [
+        (&offered[..], OFFERED, GraphType::Scatter, theme.dim()),
+        (&ok[..], Marker::Braille, GraphType::Line, theme.good()),
+        (&failed[..], FAILED, GraphType::Scatter, theme.bad()),
+    ];
+    chart(
+        frame,
+        area,
+        (&title, end),
+        lines,
+        number::rate_figure,
+        theme,
+    );
+}
+
+/// Response times over time.
+pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let p50: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p50_us)).collect();
+    let p99: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p99_us)).collect();
+    let columns = usize::from(area.width);
+    let (p50, p99) = (thinned(&p50, columns * 2), thinned(&p99, columns));
+    let lines = [
+        (&p50[..], Marker::Braille, GraphType::Line, theme.good()),
+        (&p99[..], SLOW, GraphType::Scatter, theme.odd()),
+        (&[], Marker::Dot, GraphType::Scatter, theme.dim()),
+    ];
+    let title = "response time: ⠒ p50, ^ p99";
+    let end = shown_until(figures);
+    chart(frame, area, (title, end), lines, number::time, theme);
+}
+
+/// Seconds that a chart shows: a load that is to run for an hour would be a dot in its first minutes.
+fn shown_until(figures: &Figures) -> f64 {
+    let elapsed = figures.elapsed.as_secs_f64();
+    let planned = figures.planned.map_or(elapsed, |it| it.as_secs_f64());
+    planned.min((elapsed * 2.0).max(20.0)).max(elapsed).max(1.0)
+}
+
+/// Points, their mark, how they are joined, and their colour.
+type Drawn<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
+
+/// Lines over time, from zero on.
+fn chart(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    (title, end_s): (&str, f64),
+    lines: [Drawn<'_>; 3],
+    figure: fn(f64) -> String,
+    theme: Theme,
+) {
+    let points = lines.iter().flat_map(|(points, ..)| *points);
+    let top = round_up(points.map(|(_, value)| *value).fold(0.0, f64::max));
+    let datasets = lines.map(|(points, marker, kind, style)| {
+        let dataset = Dataset::default().data(points).style(style);
+        dataset.marker(marker).graph_type(kind)
+    });
+    let label = |text: String| Span::styled(text, theme.dim());
+    let moments = [0.0, end_s / 2.0, end_s];
+    let moments = moments.map(|t_s| label(rounded(Duration::from_secs_f64(t_s))));
+    let values = match area.height {
+        0..7 => vec![0.0, top],
+        _ => vec![0.0, top / 2.0, top],
+    };
+    let values: Vec<Span<'_>> = values.into_iter().map(|it| label(figure(it))).collect();
+    let axis = |bound: f64| Axis::default().bounds([0.0, bound]).style(theme.dim());
+    let chart = Chart::new(datasets.into())
+        .block(titled(title, theme))
+        .legend_position(None)
+        .x_axis(axis(end_s).labels(moments))
+        .y_axis(axis(top).labels(values));
+    frame.render_widget(chart, area);
+}
+
+/// No more points than there is room for, each the mean of those that it stands for.
+pub(super) fn thinned(points: &[(f64, f64)], room: usize) -> Vec<(f64, f64)> {
+    let each = points.len().div_ceil(room.max(1)).max(1);
+    let mean = |points: &[(f64, f64)]| {
+        let sum: f64 = points.iter().map(|(_, value)| value).sum();
+        let last = points.last().map_or(0.0, |(t_s, _)| *t_s);
+        (last, sum / points.len().max(1) as f64)
+    };
+    points.chunks(each).map(mean).collect()
+}
+
+/// The next of 1, 2, 2.5, 4, 5, 8 times a power of ten.
+fn round_up(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 2.5, 4.0, 5.0, 8.0, 10.0];
+    let step = steps.into_iter().find(|step| step * power >= value);
+    step.unwrap_or(10.0) * power
+}
+
+/// Response times of the last seconds beside those of the whole load.
+pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let time = |times: &Times, (us, at_least): (f64, bool)| {
+        let text = match (times.count, at_least) {
+            (0, _) => "–".to_owned(),
+            (_, true) => format!("≥ {}", number::time(us)),
+            (_, false) => number::time(us),
+        };
+        Cell::new(Line::from(text).right_aligned())
+    };
+    let row = |name: &'static str, recent: (f64, bool), all: (f64, bool)| {
+        Row::new([
+            Cell::new(name).style(theme.dim()),
+            time(&figures.recent, recent),
+            time(&figures.all, all),
+        ])
+    };
+    let each = (0..Times::NAMES.len()).map(|n| {
+        let percentiles = (figures.recent.percentiles[n], figures.all.percentiles[n]);
+        row(Times::NAMES[n], percentiles.0, percentiles.1)
+    });
+    let rows = each.chain([row("max", figures.recent.max, figures.all.max)]);
+    let head = ["last 5 s", "so far"].map(|text| Cell::new(Line::from(text).right_aligned()));
+    let head = Row::new([Cell::new("")].into_iter().chain(head)).style(theme.dim());
+    let widths = [
+        Constraint::Length(6),
+        Constraint::Length(12),
+        Constraint::Length(12),
+    ];
+    let table = Table::new(rows, widths)
+        .header(head)
+        .block(titled("response time", theme));
+    frame.render_widget(table, area);
+}
+
+/// How requests ended, the frequent first, then their statuses.
+pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+    let all: u64 = figures.outcomes.iter().map(|(_, n)| n).sum();
+    let mut outcomes = figures.outcomes.clone();
+    let rank = |outcome: Outcome| match outcome {
+        Outcome::Ok => 0,
+        failure if failure.is_failure() => 1,
+        _ => 2,
+    };
+    outcomes.sort_by_key(|&(outcome, n)| (rank(outcome), std::cmp::Reverse(n)));
+    let mut statuses = figures.statuses.clone();
+    statuses.sort_by_key(|&(_, n)| std::cmp::Reverse(n));
+    let outcomes = outcomes.into_iter().map(|(outcome, n)| {
+        let style = match outcome.is_failure() {
+            true => ("x", theme.bad()),
+            false => (" ", theme.good()),
+        };
+        (style, outcome.name().to_owned(), n)
+    });
+    let statuses = statuses
+        .into_iter()
+        .map(|(status, n)| ((" ", theme.dim()), format!("status {status}"), n));
+    let lines: Vec<_> = outcomes.chain(statuses).collect();
+    let room = usize::from(area.height).saturating_sub(1);
+    let shown = match lines.len() > room {
+        true => room.saturating_sub(1),
+        false => lines.len(),
+    };
+    let widest = lines.iter().map(|(.., n)| number::count(*n).len()).max();
+    let mut rows: Vec<Row<'_>> = lines[..shown]
+        .iter()
+        .map(|((mark, style), name, n)| {
+            let share = number::share(*n as f64 / all.max(1) as f64);
+            Row::new([
+                Cell::new(*mark).style(*style),
+                Cell::new(name.clone()).style(*style),
+                Cell::new(Line::from(number::count(*n)).right_aligned()),
+                Cell::new(Line::from(share).right_aligned()),
+            ])
+        })
+        .collect();
+    if shown < lines.len() {
+        let text = format!("and {} more", lines.len() - shown);
+        rows.push(Row::new([Cell::new(""), Cell::new(text)]).style(theme.dim()));
+    }
+    let widths = [
+        Constraint::Length(1),
+        Constraint::Length(19),
+        Constraint::Length(u16::try_from(widest.unwrap_or(0)).unwrap_or(20)),
+        Constraint::Length(7),
+    ];
+    let table = Table::new(rows, widths).block(titled("outcomes", theme));
+    frame.render_widget(table, area);
+}
+
+/// What is under way.
+pub(super) fn under_way(figures: &Figures, theme: Theme) -> Line<'static> {
+    let mut spans = vec![Span::raw(format!(
+        "{} in flight",
+        number::count(figures.in_flight)
+    ))];
+    if let Some(waiting) = figures.waiting {
+        let style = match waiting > figures.in_flight {
+            true => theme.odd(),
+            false => Style::new(),
+        };
+        let text = format!(", {} waiting", number::count(waiting));
+        spans.push(Span::styled(text, style));
+    }
+    let opened = figures.connections_opened;
+    let opened = number::plural(opened, "connect", "connects");
+    spans.push(Span::raw(format!(", {opened}")));
+    Line::from(spans)
+}
+
+/// The cells that the generator's line needs to have room for its CPU time.
+const CPU_TOO: u16 = 44;
+
+/// What the generator does.
+pub(super) fn generator(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
+    let Some(busy) = figures.busy else {
+        return Line::default();
+    };
+    let style = match busy.busiest > 0.95 {
+        true => theme.odd(),
+        false => Style::new(),
+    };
+    let mut spans = vec![
+        Span::styled("generator ", theme.dim()),
+        Span::styled(format!("{:.0}% busy", busy.busiest * 100.0), style),
+    ];
+    if busy.starved > 0.02 {
+        let text = format!(", no core {:.0}%", busy.starved * 100.0);
+        spans.push(Span::styled(text, theme.odd()));
+    }
+    if width >= CPU_TOO {
+        spans.push(Span::raw(format!(", {:.0}% CPU", busy.cpu_percent)));
+    }
+    Line::from(spans)
+}
+
+/// What qualifies the figures, the gravest first, then what was said, the newest first.
+pub(super) fn notes(figures: &Figures, said: &[String], theme: Theme) -> Vec<Line<'static>> {
+    let mut findings: Vec<_> = figures.findings.iter().collect();
+    let rank = |severity: Severity| match severity {
+        Severity::Error => 0,
+        Severity::Warning => 1,
+        Severity::Note => 2,
+    };
+    findings.sort_by_key(|finding| rank(finding.severity));
+    let found = findings.into_iter().map(|finding| {
+        let (word, style) = match finding.severity {
+            Severity::Error => ("error: ", theme.bad()),
+            Severity::Warning => ("warning: ", theme.odd()),
+            Severity::Note => ("note: ", theme.dim()),
+        };
+        Line::from(vec![
+            Span::styled(word, style),
+            Span::raw(finding.text.clone()),
+        ])
+    });
+    let said = said.iter().rev().map(|text| Line::from(text.clone()));
+    found.chain(said).collect()
+}
+
+/// Lines that may need more than one line each.
+pub(super) fn wrapped(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
+    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
+}
+
+/// Two columns.
+pub(super) fn halves(area: Rect) -> [Rect; 2] {
+    Layout::horizontal([Constraint::Fill(1); 2])
+        .spacing(2)
+        .areas(area)
+}

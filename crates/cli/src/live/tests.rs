@@ -1,0 +1,401 @@
+//! Pages of fixed states on terminals of several sizes, compared with what is kept in `tests/`.
+//! `UPDATE_GOLDEN=1 cargo test -p prony live` keeps what there is now; then look at it.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use prony_record::{Finding, LoadInfo, Outcome, Severity};
+use prony_stats::{Effect, Metric, Verdict};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
+
+use super::experiment::{Compared, Cpu, Phase, State};
+use super::follower::{Busy, Figures, Point, Times, TimesAt};
+use super::{Around, Theme, experiment_page, load_page};
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
+
+/// A page on a terminal of so many cells.
+fn drawn((width, height): (u16, u16), page: &Page, theme: Theme) -> Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let said = ["prony: interrupted; taking everything down".to_owned()];
+    let around = Around {
+        theme,
+        said: if page.is_stopping() { &said } else { &[] },
+        keys: "q or Ctrl-C: stop, and print what there is",
+    };
+    let draw = |frame: &mut ratatui::Frame<'_>| match page {
+        Page::Load(figures) => load_page::draw(frame, figures, &around),
+        Page::Experiment(state) => experiment_page::draw(frame, state, &around),
+    };
+    terminal.draw(draw).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+enum Page {
+    Load(Box<Figures>),
+    Experiment(Box<State>),
+}
+
+impl Page {
+    fn is_stopping(&self) -> bool {
+        match self {
+            Page::Load(figures) => figures.is_stopped,
+            Page::Experiment(state) => state.is_stopped,
+        }
+    }
+}
+
+fn text(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let rows = buffer.content.chunks(width).map(|row| {
+        let row: String = row.iter().map(|cell| cell.symbol()).collect();
+        row.trim_end().to_owned() + "\n"
+    });
+    rows.collect()
+}
+
+fn pages() -> Vec<(&'static str, Page)> {
+    vec![
+        ("closed", Page::Load(Box::new(closed()))),
+        ("open", Page::Load(Box::new(open()))),
+        ("failing", Page::Load(Box::new(failing()))),
+        ("warming-up", Page::Load(Box::new(warming_up()))),
+        ("experiment", Page::Experiment(Box::new(experiment()))),
+        ("experiment-begins", Page::Experiment(Box::new(beginning()))),
+        ("experiment-wide", Page::Experiment(Box::new(wide()))),
+    ]
+}
+
+fn closed() -> Figures {
+    let wave = |n: u32| 48_000.0 + 1_500.0 * f64::from(n % 7);
+    Figures {
+        info: LoadInfo {
+            url: "http://127.0.0.1:8080/".to_owned(),
+            model: "closed".to_owned(),
+            connections: 64,
+            streams: 1,
+            warmup_s: 2.0,
+            duration_s: Some(30.0),
+            http: "1.1".to_owned(),
+            keepalive: true,
+            threads: 2,
+            ..LoadInfo::default()
+        },
+        elapsed: Duration::from_millis(14_250),
+        planned: Some(Duration::from_secs(32)),
+        ended: 712_004,
+        history: points(28, wave, |_| 0.0),
+        times: times(24),
+        ok_per_s: 51_204.0,
+        bytes_in_per_s: 6.2e6,
+        recent: Times {
+            count: 250_000,
+            percentiles: [
+                (412.0, false),
+                (590.0, false),
+                (1_830.0, false),
+                (7_400.0, false),
+            ],
+            max: (12_600.0, false),
+        },
+        all: Times {
+            count: 612_004,
+            percentiles: [
+                (410.0, false),
+                (588.0, false),
+                (1_790.0, false),
+                (7_120.0, false),
+            ],
+            max: (15_100.0, false),
+        },
+        outcomes: vec![(Outcome::Ok, 612_004)],
+        statuses: vec![(200, 612_004)],
+        in_flight: 64,
+        connections_opened: 0,
+        busy: Some(Busy {
+            busiest: 0.61,
+            starved: 0.0,
+            cpu_percent: 118.0,
+        }),
+        ..Figures::default()
+    }
+}
+
+fn points(count: u32, ok: impl Fn(u32) -> f64, failed: impl Fn(u32) -> f64) -> Vec<Point> {
+    let point = |n: u32| Point {
+        t_s: f64::from(n + 1) * 0.5,
+        ok_per_s: ok(n),
+        failed_per_s: failed(n),
+    };
+    (0..count).map(point).collect()
+}
+
+fn times(count: u32) -> Vec<TimesAt> {
+    let at = |n: u32| TimesAt {
+        t_s: 2.5 + f64::from(n) * 0.5,
+        p50_us: 400.0 + 3.0 * f64::from(n),
+        p99_us: 1_700.0 + 160.0 * f64::from(n % 5),
+    };
+    (0..count).map(at).collect()
+}
+
+/// More is offered than the server takes.
+fn open() -> Figures {
+    let mut figures = closed();
+    figures.info.rate_per_s = Some(60_000.0);
+    figures.info.arrivals = Some("poisson".to_owned());
+    figures.waiting = Some(41_317);
+    figures.recent.percentiles[3] = (1_400_000.0, true);
+    figures.recent.max = (2_100_000.0, true);
+    figures.busy = Some(Busy {
+        busiest: 0.99,
+        starved: 0.12,
+        cpu_percent: 190.0,
+    });
+    figures.findings = vec![Finding::new(
+        "generator-saturated",
+        Severity::Error,
+        "The generator's busiest worker was busy 99% of the time, late with its starts: the \
+         generator and not the server may have set the rate. Give it more cores (--cores, \
+         --threads), or load less.",
+    )];
+    figures
+}
+
+/// Of everything that can go wrong something.
+fn failing() -> Figures {
+    let mut figures = closed();
+    figures.info.requests = Some(1_000_000);
+    figures.planned = None;
+    figures.is_stopped = true;
+    figures.history = points(
+        28,
+        |n| 30_000.0 - 900.0 * f64::from(n),
+        |n| 200.0 * f64::from(n),
+    );
+    let counts = (1u64..).map(|n| 612_004 / (n * n));
+    figures.outcomes = Outcome::ALL.iter().copied().zip(counts).collect();
+    figures.statuses = vec![
+        (200, 400_001),
+        (404, 3),
+        (500, 80_000),
+        (502, 7),
+        (503, 132_000),
+    ];
+    figures.findings = vec![
+        Finding::new(
+            "requests-retried",
+            Severity::Note,
+            "7 requests were sent once more.",
+        ),
+        Finding::new(
+            "errors",
+            Severity::Error,
+            "34% of the requests failed: 80,000 reset.",
+        ),
+        Finding::new(
+            "generator-starved",
+            Severity::Warning,
+            "A worker had no core.",
+        ),
+    ];
+    figures
+}
+
+fn warming_up() -> Figures {
+    let full = closed();
+    Figures {
+        elapsed: Duration::from_millis(740),
+        history: full.history[..1].to_vec(),
+        info: full.info,
+        planned: full.planned,
+        ended: 21_000,
+        ok_per_s: 42_000.0,
+        ..Figures::default()
+    }
+}
+
+fn beginning() -> State {
+    State {
+        title: "demo: What does TCP cost where a UNIX socket would do?".to_owned(),
+        blocks: (5, 12),
+        variants: 2,
+        time: (Duration::from_secs(23), Duration::from_secs(50)),
+        elapsed: Duration::from_millis(600),
+        block: 1,
+        trial: Some(("tcp".to_owned(), 1)),
+        phase: Phase::Starting("origin".to_owned()),
+        ..State::default()
+    }
+}
+
+fn compared(name: &str, metric: Metric, ratio: [f64; 3], verdict: Option<Verdict>) -> Compared {
+    let [low, ratio, high] = ratio;
+    Compared {
+        names: (name.to_owned(), "unix".to_owned()),
+        metric,
+        effect: Effect {
+            ratio: Some(ratio),
+            difference: None,
+            low: Some(low),
+            high: Some(high),
+        },
+        verdict,
+    }
+}
+
+fn experiment() -> State {
+    let mut load = closed();
+    load.elapsed = Duration::from_millis(1_250);
+    load.planned = Some(Duration::from_millis(1_800));
+    load.info.warmup_s = 0.3;
+    load.history.truncate(3);
+    let cpu = |name: &str, user_percent: f64, system_percent: f64| Cpu {
+        name: name.to_owned(),
+        user_percent,
+        system_percent,
+    };
+    State {
+        elapsed: Duration::from_millis(23_600),
+        block: 6,
+        trials_ended: 11,
+        trials_took: Duration::from_secs(22),
+        phase: Phase::Loading,
+        trial: Some(("unix".to_owned(), 2)),
+        load: Some(load),
+        cpu: vec![
+            cpu("nginx", 12.0, 30.0),
+            cpu("gunicorn", 61.0, 22.0),
+            cpu("generator", 20.0, 31.0),
+            cpu("others", 3.0, 0.0),
+        ],
+        ended: [
+            "block 5, tcp: 21,890 req/s, p99 7.77 ms",
+            "block 5, unix: 25,440 req/s, p99 5.12 ms",
+        ]
+        .map(str::to_owned)
+        .into(),
+        comparisons: vec![
+            compared(
+                "tcp",
+                Metric::RatePerS,
+                [0.842, 0.861, 0.879],
+                Some(Verdict::Slower),
+            ),
+            compared(
+                "tcp",
+                Metric::P99Us,
+                [0.97, 1.21, 1.54],
+                Some(Verdict::Undecided),
+            ),
+        ],
+        compared_blocks: 5,
+        next_look: Some(8),
+        ..beginning()
+    }
+}
+
+/// More comparisons than there is room for, one of a share, one without an interval; asked to end.
+fn wide() -> State {
+    let mut state = experiment();
+    let verdicts = [
+        None,
+        Some(Verdict::Faster),
+        Some(Verdict::Equivalent),
+        Some(Verdict::Withheld),
+    ];
+    for n in 0..40u32 {
+        let name = format!("a stack with a long name and number {n}");
+        let ratio = 1.0 + f64::from(n) / 50.0;
+        let interval = [ratio * 0.95, ratio, ratio * 1.06];
+        let verdict = verdicts[n as usize % verdicts.len()];
+        state
+            .comparisons
+            .push(compared(&name, Metric::P50Us, interval, verdict));
+    }
+    state.comparisons[0].effect = Effect {
+        ratio: None,
+        difference: Some(-0.0012),
+        low: Some(-0.004),
+        high: Some(0.0016),
+    };
+    state.comparisons[1].effect.low = None;
+    state.comparisons[1].effect.high = None;
+    state.is_stopped = true;
+    state
+}
+
+#[test]
+fn pages_are_as_they_were_when_somebody_looked() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/live/tests");
+    for (name, page) in pages() {
+        for size in SIZES {
+            let seen = text(&drawn(size, &page, Theme::new(true)));
+            let path = folder.join(format!("{name}-{}x{}.txt", size.0, size.1));
+            if std::env::var_os("UPDATE_GOLDEN").is_some() {
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(&path, &seen).unwrap();
+            }
+            let kept = fs::read_to_string(&path).unwrap_or_default();
+            assert!(kept == seen, "{} differs:\n{seen}", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_size_is_too_small_or_odd() {
+    for (name, page) in pages() {
+        for width in (1..12).chain([20, 39, 59, 60, 80, 109, 110, 120, 300]) {
+            for height in (1..26).chain([60]) {
+                let buffer = drawn((width, height), &page, Theme::new(true));
+                assert_eq!(buffer.area.width, width, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_colours_the_text_is_the_same_and_nothing_is_coloured() {
+    for (name, page) in pages() {
+        let coloured = drawn((100, 30), &page, Theme::new(true));
+        let plain = drawn((100, 30), &page, Theme::new(false));
+        assert_eq!(text(&coloured), text(&plain), "{name}");
+        let colours = |buffer: &Buffer| {
+            let mut cells = buffer.content.iter();
+            cells.any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
+        };
+        assert!(!colours(&plain), "{name}");
+        assert!(colours(&coloured) || name == "experiment-begins");
+    }
+}
+
+#[test]
+fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
+    let mut state = beginning();
+    assert_eq!(state.left().1, Duration::from_millis(49_400));
+    let mut before = Duration::MAX;
+    for trial in 1..=24 {
+        state.trials_ended = trial;
+        state.elapsed = Duration::from_secs(2) * trial;
+        state.trials_took = state.elapsed;
+        let (least, most) = state.left();
+        assert!(
+            least <= most && most <= before,
+            "{trial}: {least:?} {most:?}"
+        );
+        assert!(state.elapsed + most <= Duration::from_secs(51) || least == most);
+        before = most;
+    }
+    assert_eq!(before, Duration::ZERO);
+    // What was read back is not run again.
+    state.resumed = 4;
+    state.trials_ended = 4;
+    state.trials_took = Duration::from_secs(8);
+    state.elapsed = Duration::from_secs(9);
+    let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
+    assert_eq!(seconds(state.left()), (0, 23));
+}

@@ -13,7 +13,7 @@ use async_nats::jetstream::{self, stream};
 use async_nats::rustls::{self, pki_types::CertificateDer, pki_types::pem::PemObject};
 use async_nats::{Client, ConnectOptions};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
@@ -29,6 +29,10 @@ pub const AGENT_LEASE: Duration = Duration::from_secs(15);
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// Bytes of results that are kept at most; the oldest go first.
 const MOST_RESULTS: i64 = 4 << 30;
+/// Keys that are asked for at once.
+const AT_ONCE: usize = 64;
+/// How often it is looked whether an answer is still wanted.
+const LOOK_UP: Duration = Duration::from_millis(50);
 /// How long the server remembers a message's number, to pass over what is sent twice.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
@@ -84,6 +88,9 @@ pub struct Link {
     // Dropped last: the client's tasks run on it.
     client: Client,
     jetstream: jetstream::Context,
+    /// Stands before the numbers of what is stored, known to nobody else: who knew it could use a
+    /// number first, and the server would pass over what comes under it.
+    numbers: String,
     runtime: Arc<Runtime>,
 }
 
@@ -138,6 +145,7 @@ impl Link {
         Ok(Link {
             client,
             jetstream,
+            numbers: format!("{:032x}", rand::random::<u128>()),
             runtime: Arc::new(runtime),
         })
     }
@@ -179,7 +187,8 @@ impl Link {
                 max_messages_per_subject: 1,
                 max_age,
                 discard: stream::DiscardPolicy::New,
-                allow_rollup: true,
+                // With that, whoever may write one key could empty the bucket.
+                allow_rollup: false,
                 deny_delete: true,
                 allow_direct: true,
                 num_replicas: 1,
@@ -210,11 +219,20 @@ impl Link {
         payload: impl Into<Bytes>,
         within: Duration,
     ) -> Result<Bytes, LinkError> {
+        self.runtime
+            .block_on(self.answer(subject, payload.into(), within))
+    }
+
+    async fn answer(
+        &self,
+        subject: &str,
+        payload: Bytes,
+        within: Duration,
+    ) -> Result<Bytes, LinkError> {
         let request = async_nats::Request::new()
-            .payload(payload.into())
+            .payload(payload)
             .timeout(Some(within));
-        let asked = self.client.send_request(subject.to_owned(), request);
-        match self.runtime.block_on(asked) {
+        match self.client.send_request(subject.to_owned(), request).await {
             Ok(message) => Ok(message.payload),
             Err(error) => Err(match error.kind() {
                 async_nats::RequestErrorKind::NoResponders => {
@@ -224,6 +242,37 @@ impl Link {
                 _ => LinkError::Refused(format!("{subject}: {}", in_full(&error))),
             }),
         }
+    }
+
+    /// Asks many at once, each at its subject, and waits for all answers, which come in the order of the
+    /// questions. One whose number `is_given_up` is waited for no longer.
+    ///
+    /// # Errors
+    ///
+    /// Each as [`Link::ask`].
+    pub fn ask_all(
+        &self,
+        questions: Vec<(String, Bytes)>,
+        within: Duration,
+        is_given_up: &dyn Fn(usize) -> bool,
+    ) -> Vec<Result<Bytes, LinkError>> {
+        let answers =
+            questions
+                .into_iter()
+                .enumerate()
+                .map(|(number, (subject, payload))| async move {
+                    let given_up = async {
+                        while !is_given_up(number) {
+                            tokio::time::sleep(LOOK_UP).await;
+                        }
+                    };
+                    let asked = Box::pin(self.answer(&subject, payload, within));
+                    match future::select(asked, Box::pin(given_up)).await {
+                        future::Either::Left((answer, _)) => answer,
+                        future::Either::Right(_) => Err(LinkError::Silent(subject.clone())),
+                    }
+                });
+        self.runtime.block_on(future::join_all(answers))
     }
 
     /// Says something and waits for nothing.
@@ -244,7 +293,7 @@ impl Link {
     }
 
     /// Stores a message in a stream or bucket and waits until the server has it. One that bears the
-    /// `number` of an earlier one is passed over.
+    /// `number` of an earlier one of this link is passed over.
     ///
     /// # Errors
     ///
@@ -257,7 +306,7 @@ impl Link {
     ) -> Result<(), LinkError> {
         let mut headers = async_nats::HeaderMap::new();
         if let Some(number) = number {
-            headers.insert("Nats-Msg-Id", number);
+            headers.insert("Nats-Msg-Id", format!("{}.{number}", self.numbers));
         }
         let stored = async {
             let sent =
@@ -301,6 +350,35 @@ impl Link {
                 }
             }
             Ok::<_, Failed>(entries)
+        };
+        self.wait(bucket, 2 * ANSWER, all)
+    }
+
+    /// How long ago each key of a bucket was last written, with its value.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(Duration, Bytes)>, LinkError> {
+        let all = async {
+            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
+            let keys = store.keys().await.map_err(boxed)?;
+            let entries = keys.map(|key| async {
+                let key = key.map_err(boxed)?;
+                store.entry(key).await.map_err(boxed)
+            });
+            let mut entries = entries.buffered(AT_ONCE);
+            let mut aged = Vec::new();
+            while let Some(entry) = entries.next().await {
+                // It may have run out since it was listed.
+                let Some(entry) = entry?.filter(is_put) else {
+                    continue;
+                };
+                let written = std::time::SystemTime::from(entry.created);
+                // The server's calendar may be ahead of this machine's.
+                aged.push((written.elapsed().unwrap_or_default(), entry.value));
+            }
+            Ok::<_, Failed>(aged)
         };
         self.wait(bucket, 2 * ANSWER, all)
     }
@@ -392,6 +470,10 @@ impl Replay {
             payload: message.payload.clone(),
         })
     }
+}
+
+fn is_put(entry: &jetstream::kv::Entry) -> bool {
+    entry.operation == jetstream::kv::Operation::Put
 }
 
 /// Errors of many types as one.

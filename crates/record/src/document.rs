@@ -6,7 +6,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Delta, Distribution, Finding, Nanos, Outcome, SLICE, Slice, SourceUse, StartGaps, Summary,
+    Delta, Distribution, Finding, FleetUse, Nanos, Outcome, SLICE, Slice, SourceUse, StartGaps,
+    Summary,
 };
 
 /// The schema's name, the first field of every record.
@@ -50,6 +51,9 @@ pub struct Record {
     /// What came from each source address, where the load was given any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// Who made the load, where several machines did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetUse>,
     /// What client and server agreed on, as seen on the first connection.
     pub negotiated: Negotiated,
     /// What qualifies the figures.
@@ -310,6 +314,7 @@ impl Record {
                 ..Generator::default()
             },
             sources: None,
+            fleet: None,
             negotiated: Negotiated::default(),
             findings: Vec::new(),
             histograms: histograms

@@ -11,6 +11,7 @@ mod delta;
 mod distribution;
 mod document;
 mod finding;
+mod fleet;
 mod outcome;
 mod packed;
 mod recorder;
@@ -27,6 +28,7 @@ pub use document::{
     Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Totals,
 };
 pub use finding::{Finding, Severity};
+pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, Party};
 pub use packed::{Implausible, Packed};
 pub use recorder::{Exchange, Handshake, Measured, Recorder};

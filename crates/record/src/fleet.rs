@@ -1,0 +1,45 @@
+//! What belongs to a load that several machines made together.
+
+use serde::{Deserialize, Serialize};
+
+/// Who made a load together, and how well they began at once. Present in the record of such a load.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FleetUse {
+    /// The run's name.
+    pub run: String,
+    /// Each agent's part, by name.
+    pub agents: Vec<FleetAgent>,
+    /// Between the first request of the agent that began first and that of the one that began last;
+    /// none where fewer than two began. It is known to within twice `clock_bound_us`.
+    pub start_skew_us: Option<f64>,
+    /// The largest error among the agents' clocks against the coordinator's.
+    pub clock_bound_us: f64,
+}
+
+/// One agent's part.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct FleetAgent {
+    /// Its name.
+    pub name: String,
+    /// Its system and kernel.
+    pub system: String,
+    /// Its worker threads.
+    pub workers: u32,
+    /// Its share of the connections.
+    pub connections: u64,
+    /// Requests of the measured part whose connect or send began.
+    pub started: u64,
+    /// Successes.
+    pub ok: u64,
+    /// Failures of every kind.
+    pub failed: u64,
+    /// Its clock less the coordinator's, before the load.
+    pub clock_offset_us: Option<f64>,
+    /// By how much that may be wrong.
+    pub clock_bound_us: Option<f64>,
+    /// Its first request after the moment at which all were to begin, on the coordinator's clock; none
+    /// where it made none, or where it isn't known.
+    pub first_start_us: Option<f64>,
+    /// `done`, `stopped`, `lease-ended`, `failed` or `lost`.
+    pub ended_because: String,
+}

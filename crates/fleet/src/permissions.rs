@@ -3,6 +3,12 @@
 //! An agent hears its own orders and says its own results, and nothing else: who steals an agent's
 //! credentials can read what that agent is asked and lie about what it measured, but can't command
 //! another agent, read another's results, or change what is stored.
+//!
+//! Permissions alone don't bring that about. Whoever stores a message names the subject at which the
+//! server is to acknowledge it, no permission is asked for that subject, and what comes there is the
+//! server's own word: an acknowledgement sent to `$JS.API.STREAM.PURGE.…` empties a stream. So each agent
+//! has an account of its own, in which such an answer stays, and between the accounts passes what is
+//! named here.
 
 use crate::names::{AGENTS, AgentName, RUNS};
 
@@ -18,12 +24,27 @@ pub enum Role {
 /// Subjects as the server's configuration has them: `*` is any one part, `>` all that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
-    /// What may be published.
+    /// What may be published. An agent's comes to the coordinator's account.
     pub publish: Vec<String>,
-    /// What may be subscribed to.
+    /// What may be subscribed to, the inbox aside. An agent's comes from the coordinator's account.
     pub subscribe: Vec<String>,
-    /// Whether whoever asks something may be answered.
+    /// Where answers to its own questions come.
+    pub inbox: String,
+    /// Whether whoever asks something may be answered, once.
     pub may_answer: bool,
+}
+
+/// What agents say comes to the coordinator's account at these subjects.
+pub fn heard_from_agents() -> [String; 2] {
+    ["prony.result.*.*".to_owned(), format!("$KV.{AGENTS}.*")]
+}
+
+/// What agents are told comes from the coordinator's account at these subjects.
+pub fn told_to_agents() -> [String; 2] {
+    [
+        "prony.agent.*.do".to_owned(),
+        "prony.agent.*.clock".to_owned(),
+    ]
 }
 
 impl Role {
@@ -32,6 +53,14 @@ impl Role {
         match self {
             Role::Coordinator => "_INBOX_coordinator".to_owned(),
             Role::Agent(name) => name.inbox(),
+        }
+    }
+
+    /// The account on the server that it belongs to.
+    pub fn account(&self) -> String {
+        match self {
+            Role::Coordinator => "PRONY".to_owned(),
+            Role::Agent(name) => format!("AGENT_{name}"),
         }
     }
 
@@ -47,7 +76,8 @@ impl Role {
                     "$JS.ACK.>".to_owned(),
                     format!("$KV.{RUNS}.>"),
                 ],
-                subscribe: vec![inbox, "prony.result.>".to_owned()],
+                subscribe: vec!["prony.result.>".to_owned()],
+                inbox,
                 may_answer: false,
             },
             Role::Agent(name) => Permissions {
@@ -55,7 +85,8 @@ impl Role {
                     format!("prony.result.{name}.*"),
                     format!("$KV.{AGENTS}.{name}"),
                 ],
-                subscribe: vec![inbox, name.orders(), name.clock()],
+                subscribe: vec![name.orders(), name.clock()],
+                inbox,
                 may_answer: true,
             },
         }
@@ -88,7 +119,9 @@ mod tests {
 
     fn may_hear(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
-        permissions.subscribe.iter().any(|it| covers(it, subject))
+        let inbox = std::iter::once(&permissions.inbox);
+        let mut heard = permissions.subscribe.iter().chain(inbox);
+        heard.any(|it| covers(it, subject))
     }
 
     #[test]
@@ -120,6 +153,16 @@ mod tests {
             "_INBOX_coordinator.x".to_owned(),
         ] {
             assert!(!may_hear(&agent, &subject), "{subject}");
+        }
+    }
+
+    #[test]
+    fn all_that_agents_say_comes_to_the_coordinators_account() {
+        let agent = Role::Agent("one".parse().unwrap());
+        for said in agent.permissions().publish {
+            let said = said.replace('*', "r1");
+            let heard = heard_from_agents();
+            assert!(heard.iter().any(|it| covers(it, &said)), "{said}");
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use crate::permissions::Role;
+use crate::permissions::{Permissions, Role, heard_from_agents, told_to_agents};
 
 /// Somebody whom the server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,8 @@ pub(super) struct User {
     pub(super) public: String,
 }
 
-/// The configuration of a server that listens there, keeps all in `folder`, and knows these users.
+/// The configuration of a server that listens there, keeps all in `folder`, and knows these users: one
+/// coordinator, and agents.
 pub(super) fn text(listen: SocketAddr, folder: &Path, users: &[User]) -> String {
     let quoted = |path: &Path| quote(&path.to_string_lossy());
     let mut text = format!(
@@ -25,42 +26,85 @@ pub(super) fn text(listen: SocketAddr, folder: &Path, users: &[User]) -> String 
          max_payload: 1MB\n\
          jetstream {{\n  store_dir: {store}\n  max_file_store: 8GB\n}}\n\
          tls {{\n  cert_file: {certificate}\n  key_file: {key}\n  timeout: 5\n}}\n\
-         authorization {{\n  users = [\n",
+         accounts {{\n",
         listen = quote(&listen.to_string()),
         store = quoted(&folder.join("store")),
         certificate = quoted(&folder.join("server.pem")),
         key = quoted(&folder.join("server.key")),
     );
     for user in users {
-        let _ = writeln!(text, "{}", user.text());
+        let name = quote(&user.role.account());
+        let _ = match &user.role {
+            Role::Coordinator => write!(text, "  {name}: {}", user.coordinators_account()),
+            Role::Agent(_) => write!(text, "  {name}: {}", user.agents_account()),
+        };
     }
-    text.push_str("  ]\n}\n");
+    text.push_str("}\n");
     text
 }
 
 impl User {
-    fn text(&self) -> String {
+    /// The account that has JetStream; agents' say comes to it, and its orders go to them.
+    fn coordinators_account(&self) -> String {
+        let heard = [self.role.permissions().inbox].into_iter();
+        let heard = heard.chain(heard_from_agents()).map(|it| service(&it));
+        let told = told_to_agents().map(|it| format!("stream: {}", quote(&it)));
+        format!(
+            "{{\n    jetstream: enabled\n    users: [{user}]\n    exports: [\n{exports}    ]\n  }}\n",
+            user = self.user(),
+            exports = lines(heard.chain(told)),
+        )
+    }
+
+    /// An account that nothing leaves but what this agent may say.
+    fn agents_account(&self) -> String {
+        let Permissions {
+            publish, subscribe, ..
+        } = self.role.permissions();
+        let account = quote(&Role::Coordinator.account());
+        let imported =
+            |subject: &String| format!("{{ account: {account}, subject: {} }}", quote(subject));
+        let answers = [Role::Coordinator.permissions().inbox];
+        let says = answers.iter().chain(&publish);
+        let says = says.map(|it| format!("service: {}", imported(it)));
+        let hears = subscribe
+            .iter()
+            .map(|it| format!("stream: {}", imported(it)));
+        format!(
+            "{{\n    users: [{user}]\n    imports: [\n{imports}    ]\n  }}\n",
+            user = self.user(),
+            imports = lines(says.chain(hears)),
+        )
+    }
+
+    fn user(&self) -> String {
         let permissions = self.role.permissions();
         let list = |subjects: &[String]| {
             let quoted: Vec<String> = subjects.iter().map(|it| quote(it)).collect();
             quoted.join(", ")
         };
-        let who = match &self.role {
-            Role::Coordinator => "the coordinator".to_owned(),
-            Role::Agent(name) => format!("agent {name}"),
-        };
+        let mut hears = permissions.subscribe;
+        hears.push(permissions.inbox);
         let answers = match permissions.may_answer {
-            true => "\n        allow_responses: true",
+            true => "\n        allow_responses: { max: 1, expires: \"2m\" }",
             false => "",
         };
         format!(
-            "    # {who}\n    {{\n      nkey: {}\n      permissions: {{\n        \
-             publish: [{}]\n        subscribe: [{}]{answers}\n      }}\n    }}",
+            "{{\n      nkey: {}\n      permissions: {{\n        publish: [{}]\n        \
+             subscribe: [{}]{answers}\n      }}\n    }}",
             self.public,
             list(&permissions.publish),
-            list(&permissions.subscribe),
+            list(&hears),
         )
     }
+}
+
+fn service(subject: &str) -> String {
+    format!("service: {}", quote(subject))
+}
+
+fn lines(items: impl Iterator<Item = String>) -> String {
+    items.map(|item| format!("      {{ {item} }}\n")).collect()
 }
 
 /// A string of the configuration's language.

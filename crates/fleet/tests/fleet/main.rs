@@ -1,4 +1,5 @@
 //! The fleet over real nats-server processes.
 
 mod ground;
+mod reflection;
 mod server;

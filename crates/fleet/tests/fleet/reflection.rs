@@ -1,0 +1,137 @@
+//! What a thief of an agent's credentials can make the server say in its place: whoever stores a
+//! message names where it is acknowledged, and may add headers that say what it replaces.
+
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, HeaderMap};
+use prony_fleet::credentials::Credentials;
+use prony_fleet::link::Subscription;
+use prony_fleet::names::{AGENTS, AgentName, RUNS, RunId};
+use prony_fleet::permissions::Role;
+use tokio::runtime::Runtime;
+
+use crate::ground::{Ground, agent};
+
+const SOON: Duration = Duration::from_secs(10);
+const BRIEF: Duration = Duration::from_millis(500);
+
+/// NATS's own client with an agent's key: it says what [`prony_fleet::link::Link`] has no way to.
+struct Thief {
+    client: Client,
+    runtime: Runtime,
+}
+
+impl Thief {
+    fn new(ground: &Ground, role: &Role) -> Thief {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let Credentials::Key(file) = ground.credentials(role) else {
+            panic!("prony's own file");
+        };
+        let options = ConnectOptions::with_nkey(file.seed.reveal().to_owned())
+            .add_root_certificates(ground.folder.path().join("authority.pem"))
+            .require_tls(true)
+            .custom_inbox_prefix(role.inbox());
+        let server = file.servers[0].clone();
+        let client = runtime.block_on(options.connect(server)).unwrap();
+        Thief { client, runtime }
+    }
+
+    fn say(&self, subject: &str, reply: &str, headers: &[(&str, &str)]) {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, *value);
+        }
+        let (client, subject) = (self.client.clone(), subject.to_owned());
+        let said =
+            client.publish_with_reply_and_headers(subject, reply.to_owned(), map, "x".into());
+        self.runtime.block_on(said).unwrap();
+        self.runtime.block_on(self.client.flush()).unwrap();
+    }
+
+    /// Stores something honest: when the server has it, all that was said before it has been dealt with.
+    fn settle(&self, subject: &str) {
+        let asked = self.client.request(subject.to_owned(), "x".into());
+        self.runtime.block_on(asked).unwrap();
+    }
+}
+
+fn texts(mut next: impl FnMut() -> Option<Vec<u8>>) -> Vec<String> {
+    let all = std::iter::from_fn(&mut next);
+    all.map(|text| String::from_utf8(text).unwrap()).collect()
+}
+
+fn rest(orders: &mut Subscription) -> Vec<String> {
+    texts(|| orders.next(BRIEF).map(|it| it.payload.to_vec()))
+}
+
+#[test]
+fn an_acknowledgement_reaches_nobody_elses_subject() {
+    let ground = Ground::new(&["one", "two"]);
+    let coordinator = ground.link(&Role::Coordinator);
+    coordinator.prepare_server().unwrap();
+    let (one, two): (AgentName, AgentName) = ("one".parse().unwrap(), "two".parse().unwrap());
+    let run: RunId = "r1".parse().unwrap();
+    let victim = ground.link(&agent("two"));
+    let mut orders = victim.subscribe(&two.orders()).unwrap();
+    victim.store("$KV.prony_agents.two", None, "here").unwrap();
+    coordinator
+        .store("$KV.prony_runs.r1", None, "asked")
+        .unwrap();
+    for text in ["a", "b"] {
+        victim.store(&two.results(&run), None, text).unwrap();
+    }
+    let thief = Thief::new(&ground, &agent("one"));
+    let mine = one.results(&"mine".parse().unwrap());
+    for reply in [
+        &two.orders(),
+        &two.clock(),
+        &two.results(&run),
+        "$KV.prony_agents.two",
+        "$KV.prony_runs.r1",
+        "$JS.API.STREAM.PURGE.PRONY_RESULTS",
+        "$JS.API.STREAM.PURGE.KV_prony_runs",
+        "$JS.API.STREAM.DELETE.PRONY_RESULTS",
+    ] {
+        thief.say(&mine, reply, &[]);
+    }
+    thief.settle(&mine);
+    assert!(rest(&mut orders).is_empty());
+    let agents = coordinator.entries(AGENTS).unwrap();
+    assert_eq!(agents, [("two".to_owned(), "here".into())]);
+    assert_eq!(coordinator.entry(RUNS, "r1").unwrap().unwrap(), "asked");
+    let mut results = coordinator.replay(&run.all_results()).unwrap();
+    let results = texts(|| results.next(BRIEF).map(|it| it.payload.to_vec()));
+    assert_eq!(results, ["a", "b"]);
+}
+
+#[test]
+fn no_header_replaces_what_others_stored() {
+    let ground = Ground::new(&["one", "two"]);
+    let coordinator = ground.link(&Role::Coordinator);
+    coordinator.prepare_server().unwrap();
+    let (one, two): (AgentName, AgentName) = ("one".parse().unwrap(), "two".parse().unwrap());
+    let run: RunId = "r1".parse().unwrap();
+    let victim = ground.link(&agent("two"));
+    victim.store("$KV.prony_agents.two", None, "here").unwrap();
+    let thief = Thief::new(&ground, &agent("one"));
+    let inbox = format!("{}.x", one.inbox());
+    for subject in ["$KV.prony_agents.one", &one.results(&run)] {
+        for rollup in ["all", "sub"] {
+            thief.say(subject, &inbox, &[("Nats-Rollup", rollup)]);
+        }
+    }
+    // A number that another agent is about to use.
+    thief.say(&one.results(&run), &inbox, &[("Nats-Msg-Id", "r1.two.0")]);
+    thief.settle(&one.results(&run));
+    victim
+        .store(&two.results(&run), Some("r1.two.0"), "mine")
+        .unwrap();
+    let agents = coordinator.entries(AGENTS).unwrap();
+    assert!(agents.contains(&("two".to_owned(), "here".into())));
+    let mut results = coordinator.replay(&two.results(&run)).unwrap();
+    assert_eq!(&results.next(SOON).unwrap().payload[..], b"mine");
+}

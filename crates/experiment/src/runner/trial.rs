@@ -349,11 +349,18 @@ impl Trial<'_> {
             (self.on)(Event::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let place = allocated.get(name);
-            ready::wait(name, &service.ready, place, self.host, self.interrupt).map_err(|why| {
-                TrialError::Service {
-                    service: name.clone(),
-                    why,
-                }
+            let door = self.host.door(service.spec.place)?;
+            ready::wait(
+                name,
+                &service.ready,
+                place,
+                door.as_ref(),
+                self.host,
+                self.interrupt,
+            )
+            .map_err(|why| TrialError::Service {
+                service: name.clone(),
+                why,
             })?;
         }
         Ok(())

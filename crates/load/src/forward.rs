@@ -142,15 +142,16 @@ impl Forward {
     ///
     /// What may not, and how to say that it may.
     pub(crate) fn judge(&self, url: &Url, resolver: &Resolver) -> Result<(), SpecError> {
-        if self.public {
+        if self.public && resolver.permits.is_none() {
             return Ok(());
         }
-        match resolver.addresses(url) {
-            Ok(addresses) => {
+        match (resolver.addresses(url), resolver.permits) {
+            (Ok(addresses), _) => {
                 let addresses: Vec<IpAddr> = addresses.iter().map(|it| it.ip()).collect();
                 resolver.allow(url, &addresses)
             }
-            Err(_) => Err(SpecError::Arguments(format!(
+            (Err(_), Some(permits)) => permits.ask(&url.host, None).map_err(SpecError::Arguments),
+            (Err(_), None) => Err(SpecError::Arguments(format!(
                 "{} has no address here, so that only the proxy knows whose server it is; if it is \
                  yours to load, say so with --public, or give its address with --resolve",
                 url.host

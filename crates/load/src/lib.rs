@@ -16,6 +16,7 @@ mod meter;
 mod options;
 mod pacing;
 mod part;
+mod permits;
 mod ports;
 mod probe;
 mod progress;
@@ -46,7 +47,8 @@ pub use options::{
 };
 pub use pacing::{Arrivals, End, Schedule, Share};
 pub use part::Part;
-pub use probe::{Answer, probe, probe_until};
+pub use permits::Permits;
+pub use probe::{Answer, probe, probe_until, reach};
 pub use progress::Control;
 pub use request::Request;
 pub use run::{Loaded, RunError, run, run_at, run_with};

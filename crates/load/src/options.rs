@@ -6,11 +6,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ValueEnum;
+use clap::{Parser, ValueEnum};
 
 use crate::forward::HttpProxy;
+use crate::permits::Permits;
 use crate::quantity::{self, StatusSet};
 use crate::source::SourceRange;
+use crate::urls;
 
 /// The order in which a list of URLs is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -291,18 +293,54 @@ pub struct LoadOptions {
         help_heading = "Connection"
     )]
     pub public: bool,
+    /// Who says what may be loaded, in place of `public`: of use to those who load what others say.
+    /// There is no flag for it.
+    #[arg(skip)]
+    pub permits: Option<Permits>,
+}
+
+/// The flags alone.
+#[derive(clap::Parser)]
+#[command(name = "load", disable_help_flag = true)]
+struct Typed {
+    #[command(flatten)]
+    load: LoadOptions,
 }
 
 impl Default for LoadOptions {
     /// As if nothing was typed, and nothing set in the environment but `PRONY_PUBLIC`.
     fn default() -> LoadOptions {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Typed {
-            #[command(flatten)]
-            load: LoadOptions,
+        Typed::parse_from(["load"]).load
+    }
+}
+
+impl LoadOptions {
+    /// As if these words were typed, each an option or its value.
+    ///
+    /// # Errors
+    ///
+    /// In words, which may take several lines.
+    pub fn parse_words(words: &[String]) -> Result<LoadOptions, String> {
+        let words = words.iter().map(String::as_str);
+        match Typed::try_parse_from(std::iter::once("load").chain(words)) {
+            Ok(typed) => Ok(typed.load),
+            Err(error) => Err(error.to_string().trim().to_owned()),
         }
-        Typed::parse_from(["prony"]).load
+    }
+
+    /// Every file that the load reads, those that its list of URLs names among them, each as it is
+    /// opened.
+    ///
+    /// # Errors
+    ///
+    /// Where the list can't be read; the text names it.
+    pub fn files(&self) -> Result<Vec<PathBuf>, String> {
+        let named = [&self.body_file, &self.urls, &self.ca, &self.cert, &self.key];
+        let mut files: Vec<PathBuf> = named.into_iter().flatten().cloned().collect();
+        if let Some(list) = &self.urls {
+            files.extend(urls::bodies(list).map_err(|error| error.to_string())?);
+        }
+        Ok(files)
     }
 }
 
@@ -310,13 +348,7 @@ impl Default for LoadOptions {
 impl LoadOptions {
     /// As if these words were typed.
     pub(crate) fn typed(words: &str) -> LoadOptions {
-        use clap::Parser;
-        #[derive(Parser)]
-        struct Typed {
-            #[command(flatten)]
-            load: LoadOptions,
-        }
-        Typed::parse_from(std::iter::once("prony").chain(words.split_whitespace())).load
+        Typed::parse_from(std::iter::once("load").chain(words.split_whitespace())).load
     }
 }
 

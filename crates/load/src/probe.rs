@@ -44,6 +44,19 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer,
     probe_until(spec, index, timeout, &|| false)
 }
 
+/// Connects to the load's first target, and sends nothing: to see whether it is there.
+///
+/// # Errors
+///
+/// In words why there is no connection within `timeout`.
+pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
+    let Some(target) = spec.targets.first() else {
+        return Err("the load has no target".to_owned());
+    };
+    let source = spec.sources.source(&target.peer, Turn::first(spec));
+    Line::connect(&target.peer, source, timeout, &|| false).map(|_| ())
+}
+
 /// [`probe`], given up soon after `is_stopped` says so.
 ///
 /// # Errors
@@ -59,11 +72,7 @@ pub fn probe_until(
         return Err(format!("the load has no request number {index}"));
     };
     let target = &spec.targets[request.target as usize];
-    let turn = Turn {
-        connection: 0,
-        user: 0,
-        seed: spec.seed,
-    };
+    let turn = Turn::first(spec);
     let source = spec.sources.source(&target.peer, turn);
     let mut line = Line::connect(&target.peer, source, timeout, is_stopped)?;
     if let Some(proxy) = spec.sources.proxy() {
@@ -120,6 +129,17 @@ pub fn probe_until(
                     Outcome::ClosedEarly.name()
                 ));
             }
+        }
+    }
+}
+
+impl Turn {
+    /// That of a load's first connection.
+    fn first(spec: &LoadSpec) -> Turn {
+        Turn {
+            connection: 0,
+            user: 0,
+            seed: spec.seed,
         }
     }
 }

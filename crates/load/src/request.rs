@@ -164,6 +164,7 @@ pub(crate) fn requests(
         fixed: &fixed,
         sources,
         public: options.public,
+        permits: options.permits.as_ref(),
     };
     let forward = Forward::new(options, &resolver)?;
     let forward = forward.as_ref();
@@ -260,7 +261,12 @@ pub(crate) fn target(
     forward: Option<&Forward>,
 ) -> Result<Target, SpecError> {
     let peer = match (&options.unix, forward) {
-        (Some(path), _) => unix_peer(path)?,
+        (Some(path), _) => {
+            let name = format!("unix:{}", path.display());
+            let permitted = resolver.permits.map_or(Ok(()), |it| it.ask(&name, None));
+            permitted.map_err(SpecError::Arguments)?;
+            unix_peer(path)?
+        }
         (None, Some(forward)) => {
             forward.judge(url, resolver)?;
             forward.peer().clone()

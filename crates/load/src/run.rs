@@ -53,6 +53,10 @@ pub struct Loaded {
     pub recorder: Recorder,
     /// When the first request was started, since the load's beginning; none where none was.
     pub first_start: Option<Nanos>,
+    /// The measured part, since the load's beginning.
+    pub span: (Nanos, Nanos),
+    /// Requests that its schedule, or this part's share of it, held; open loop only.
+    pub offered: Option<u64>,
 }
 
 /// Runs a load to its end, or until `control` stops it, and gives its record.
@@ -303,5 +307,7 @@ pub(crate) fn merge(
         record,
         recorder: whole.recorder,
         first_start: whole.first_start,
+        span,
+        offered,
     })
 }

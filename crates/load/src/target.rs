@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::Uri;
 
+use crate::permits::Permits;
 use crate::socket::Peer;
 use crate::source::Sources;
 use crate::spec::SpecError;
@@ -179,6 +180,8 @@ pub(crate) struct Resolver<'a> {
     pub(crate) sources: &'a Sources,
     /// Whether addresses of strangers are allowed.
     pub(crate) public: bool,
+    /// Who says so instead.
+    pub(crate) permits: Option<&'a Permits>,
 }
 
 impl Resolver<'_> {
@@ -188,11 +191,7 @@ impl Resolver<'_> {
     ///
     /// Where it has none.
     pub(crate) fn addresses(&self, url: &Url) -> Result<Vec<SocketAddr>, SpecError> {
-        let fixed = self
-            .fixed
-            .iter()
-            .find(|f| f.host == url.host && f.port == url.port);
-        match fixed {
+        match self.fixed(url) {
             Some(fixed) => Ok(vec![SocketAddr::new(fixed.address, url.port)]),
             None => (url.host.as_str(), url.port)
                 .to_socket_addrs()
@@ -204,12 +203,27 @@ impl Resolver<'_> {
         }
     }
 
+    /// What `--resolve` says about it.
+    fn fixed(&self, url: &Url) -> Option<&Resolve> {
+        let mut fixed = self.fixed.iter();
+        fixed.find(|it| it.host == url.host && it.port == url.port)
+    }
+
     /// Whether an URL's host, which has these addresses, may be loaded.
     ///
     /// # Errors
     ///
     /// Names an address that may not be, unasked.
     pub(crate) fn allow(&self, url: &Url, addresses: &[IpAddr]) -> Result<(), SpecError> {
+        if let Some(permits) = self.permits {
+            let is_fixed = self.fixed(url).is_some();
+            let permitted = addresses.iter().try_for_each(|address| match is_fixed {
+                // Whoever gave the address by hand may have given any name with it.
+                true => permits.ask(&address.to_string(), Some(*address)),
+                false => permits.ask(&url.host, Some(*address)),
+            });
+            return permitted.map_err(SpecError::Arguments);
+        }
         let mut addresses = addresses.iter();
         let Some(address) = addresses.find(|address| !self.public && is_public(**address)) else {
             return Ok(());
@@ -361,6 +375,7 @@ mod tests {
             fixed: &fixed,
             sources: &Sources::default(),
             public: false,
+            permits: None,
         };
         let url = Url::parse("http://example.test/", None).unwrap();
         assert_eq!(

@@ -1,7 +1,7 @@
 //! A file with one request a line: `URL`, `URL POST body` or `URL POST <file`; `#` begins a comment.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One line's request; the method and body of the flags hold where the line gives none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +35,8 @@ impl std::error::Error for UrlsError {}
 /// Names the file and line: what can't be read, is no UTF-8 or holds no request at all.
 pub(crate) fn read(path: &Path) -> Result<Vec<Line>, UrlsError> {
     let shown = path.display();
-    let bytes =
-        std::fs::read(path).map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| UrlsError(format!("--urls {shown}: not a text file in UTF-8")))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let lines = parse(&text, &shown.to_string(), folder)?;
+    let text = read_text(path)?;
+    let lines = parse(&text, &shown.to_string(), folder_of(path))?;
     if lines.is_empty() {
         return Err(UrlsError(format!(
             "--urls {shown}: no URL in it; write one a line"
@@ -49,25 +45,76 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Line>, UrlsError> {
     Ok(lines)
 }
 
-fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError> {
-    let mut lines = Vec::new();
-    for (index, text) in text.lines().enumerate() {
-        let number = index + 1;
-        let text = text.trim();
-        if text.is_empty() || text.starts_with('#') {
-            continue;
-        }
+/// The files that hold the bodies of its requests, as they are opened.
+///
+/// # Errors
+///
+/// As [`read`], where the file itself can't be read.
+pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, UrlsError> {
+    let text = read_text(path)?;
+    let named = requests(&text).filter_map(|(_, request)| match request.body {
+        Body::File(name) => Some(folder_of(path).join(name)),
+        Body::None | Body::Text(_) => None,
+    });
+    Ok(named.collect())
+}
+
+fn read_text(path: &Path) -> Result<String, UrlsError> {
+    let shown = path.display();
+    let bytes =
+        std::fs::read(path).map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
+    String::from_utf8(bytes)
+        .map_err(|_| UrlsError(format!("--urls {shown}: not a text file in UTF-8")))
+}
+
+/// Names in the file are relative to where it lies.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
+/// A line taken apart.
+struct Parts<'a> {
+    url: &'a str,
+    method: &'a str,
+    body: Body<'a>,
+}
+
+/// What follows the method.
+enum Body<'a> {
+    None,
+    Text(&'a str),
+    File(&'a str),
+}
+
+/// Every line that holds a request, with its number.
+fn requests(text: &str) -> impl Iterator<Item = (usize, Parts<'_>)> {
+    let lines = text.lines().map(str::trim).zip(1..);
+    let lines = lines.filter(|(text, _)| !text.is_empty() && !text.starts_with('#'));
+    lines.map(|(text, number)| {
         let (url, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let rest = rest.trim();
         let (method, body) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        let body = match body.trim_start().strip_prefix('<') {
-            Some(file) => {
-                let file = folder.join(file.trim());
+        let body = match (body.trim_start(), body.trim_start().strip_prefix('<')) {
+            (_, Some(file)) => Body::File(file.trim()),
+            ("", None) => Body::None,
+            (text, None) => Body::Text(text),
+        };
+        (number, Parts { url, method, body })
+    })
+}
+
+fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError> {
+    let mut lines = Vec::new();
+    for (number, Parts { url, method, body }) in requests(text) {
+        let body = match body {
+            Body::None => None,
+            Body::Text(text) => Some(text.as_bytes().to_vec()),
+            Body::File(name) => {
+                let file = folder.join(name);
                 Some(std::fs::read(&file).map_err(|error| {
                     UrlsError(format!("{shown}:{number}: {}: {error}", file.display()))
                 })?)
             }
-            None => (!body.is_empty()).then(|| body.trim_start().as_bytes().to_vec()),
         };
         lines.push(Line {
             url: url.to_owned(),

@@ -189,6 +189,7 @@ impl Writer {
             fixed: &self.0.fixed,
             sources: &self.0.sources,
             public: self.0.options.public,
+            permits: self.0.options.permits.as_ref(),
         };
         let forward = self.0.forward.as_ref();
         let target = target(url, &self.0.options, &resolver, forward)?;

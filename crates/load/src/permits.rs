@@ -1,0 +1,106 @@
+//! Whoever lets others say what is loaded says himself which targets may be.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Says of a target's name and address whether it may be loaded, and why not.
+type Judge = dyn Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync;
+
+/// Which targets a load may go to, its proxy and what it is redirected to among them. It is asked about
+/// each before anything is sent there.
+#[derive(Clone)]
+pub struct Permits(Arc<Judge>);
+
+impl Permits {
+    /// Asks `judge`. The name is the URL's host, `unix:` and a path for a UNIX socket, or the address
+    /// itself where that was given by hand (`--resolve`) and says nothing about the name; there is no
+    /// address of a UNIX socket, nor of a name that only the proxy knows.
+    pub fn new(
+        judge: impl Fn(&str, Option<IpAddr>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Permits {
+        Permits(Arc::new(judge))
+    }
+
+    pub(crate) fn ask(&self, name: &str, address: Option<IpAddr>) -> Result<(), String> {
+        (self.0)(name, address)
+    }
+}
+
+impl fmt::Debug for Permits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Permits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::{LoadOptions, LoadSpec};
+
+    /// What is asked about a load of these words, of which nothing is permitted but what is `good`.
+    fn asked(url: &str, words: &str, good: &'static str) -> (bool, Vec<(String, String)>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = asked.clone();
+        let permits = Permits::new(move |name, address| {
+            let address = address.map_or(String::new(), |it| it.to_string());
+            seen.lock().unwrap().push((name.to_owned(), address));
+            match name == good {
+                true => Ok(()),
+                false => Err("no".to_owned()),
+            }
+        });
+        let mut options = LoadOptions::typed(words);
+        (options.public, options.permits) = (true, Some(permits));
+        let resolved = LoadSpec::resolve(Some(url), &options);
+        let asked = asked.lock().unwrap().clone();
+        (resolved.is_ok(), asked)
+    }
+
+    #[test]
+    fn every_way_to_a_target_is_asked_about() {
+        let says = |name: &str, address: &str| vec![(name.to_owned(), address.to_owned())];
+        let url = "http://127.0.0.1:9/";
+        let near = says("127.0.0.1", "127.0.0.1");
+        assert_eq!(asked(url, "-c 1", "127.0.0.1"), (true, near.clone()));
+        assert_eq!(asked(url, "-c 1", "other"), (false, near));
+        let socket = asked(url, "-c 1 --unix /run/x", "unix:/run/y");
+        assert_eq!(socket, (false, says("unix:/run/x", "")));
+        // A name that was given an address by hand proves nothing.
+        let fixed = asked(
+            "http://good.test/",
+            "--resolve good.test:80:192.0.2.1",
+            "good.test",
+        );
+        assert_eq!(fixed, (false, says("192.0.2.1", "192.0.2.1")));
+        let (is_good, seen) = asked("http://good.invalid/", "--proxy 127.0.0.1:9", "127.0.0.1");
+        assert!(!is_good && seen[0].0 == "127.0.0.1", "{seen:?}");
+        assert_eq!(seen[1], ("good.invalid".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn every_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("urls");
+        std::fs::write(
+            &list,
+            "/a\n/b POST <body\n/c POST </etc/passwd\n/d POST x\n",
+        )
+        .unwrap();
+        let words = format!("--urls {} --ca ca.pem --body-file b", list.display());
+        let files = LoadOptions::typed(&words).files().unwrap();
+        let body = folder.path().join("body");
+        let others = ["b", "ca.pem", "/etc/passwd"].map(PathBuf::from);
+        assert_eq!(files.len(), 5);
+        assert!(
+            others
+                .iter()
+                .chain([&list, &body])
+                .all(|it| files.contains(it))
+        );
+        assert!(LoadOptions::typed("--urls /nowhere").files().is_err());
+    }
+}

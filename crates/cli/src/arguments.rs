@@ -76,7 +76,7 @@ pub(crate) enum Command {
 /// How to show what goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressFlag {
-    /// One line that is written over on a terminal, plain lines elsewhere
+    /// A live view on a terminal, plain lines elsewhere
     Auto,
     /// Plain lines
     Lines,

@@ -86,6 +86,42 @@ impl Packed {
         Ok(())
     }
 
+    /// The same in pieces, of which each has up to so many buckets of distributions, 1 at least: for
+    /// ways that carry only messages of a limited length. All pieces add up to what was split.
+    pub fn split(mut self, most: usize) -> Vec<Packed> {
+        let distributions = std::mem::take(&mut self.times);
+        let mut pieces = vec![self];
+        let mut room = most.max(1);
+        for (place, times) in distributions.into_iter().enumerate() {
+            for (is_known, mut buckets) in [(true, times.known), (false, times.at_least)] {
+                while !buckets.is_empty() {
+                    if room == 0 {
+                        pieces.push(Packed::default());
+                        room = most.max(1);
+                    }
+                    let rest = buckets.split_off(room.min(buckets.len()));
+                    room -= buckets.len();
+                    if let Some(piece) = pieces.last_mut() {
+                        piece.put(place, is_known, buckets);
+                    }
+                    buckets = rest;
+                }
+            }
+        }
+        pieces
+    }
+
+    /// Buckets of the distribution at this place.
+    fn put(&mut self, place: usize, is_known: bool, buckets: Vec<(u64, u64)>) {
+        if self.times.len() <= place {
+            self.times.resize_with(place + 1, Times::default);
+        }
+        match is_known {
+            true => self.times[place].known = buckets,
+            false => self.times[place].at_least = buckets,
+        }
+    }
+
     fn is_plausible(&self) -> bool {
         let few = |count: &u64| *count < MOST;
         let few_of_each = |times: &[(u64, u64)]| times.iter().all(|(_, count)| few(count));
@@ -199,6 +235,33 @@ mod tests {
         refused(|it| it.slices[0].bytes_in = u64::MAX);
         refused(|it| it.slices[0].times = vec![(0, u64::MAX)]);
         refused(|it| it.first_slice = u32::MAX);
+    }
+
+    #[test]
+    fn pieces_add_up_to_what_was_split() {
+        let mut whole = Delta {
+            started: 7,
+            ..Delta::default()
+        };
+        for n in 1..2_000u64 {
+            whole.response_time.record(Nanos(n * 1_000));
+            whole.first_byte.record(Nanos(n * 3_000));
+            whole.tls_time.record_at_least(Nanos(n * n));
+        }
+        let packed = Packed::of(&whole);
+        for (most, count) in [(0, None), (7, None), (1_000, None), (100_000, Some(1))] {
+            let pieces = packed.clone().split(most);
+            assert!(count.is_none_or(|count| pieces.len() == count));
+            let mut sum = Delta::default();
+            for piece in pieces.iter().rev() {
+                let buckets = piece.times.iter();
+                let buckets: usize = buckets.map(|it| it.known.len() + it.at_least.len()).sum();
+                assert!(buckets <= most.max(1));
+                piece.add_to(&mut sum).unwrap();
+            }
+            assert!(sum == whole, "{most}");
+        }
+        assert_eq!(Packed::default().split(1), [Packed::default()]);
     }
 
     #[test]

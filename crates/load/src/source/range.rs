@@ -74,11 +74,13 @@ impl SourceRange {
         self.count
     }
 
-    pub(crate) fn first(self) -> IpAddr {
+    /// Its first address.
+    pub fn first(self) -> IpAddr {
         self.first
     }
 
-    pub(crate) fn last(self) -> IpAddr {
+    /// Its last address.
+    pub fn last(self) -> IpAddr {
         self.nth(self.count - 1)
     }
 

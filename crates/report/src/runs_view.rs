@@ -114,12 +114,18 @@ pub(crate) fn described_table(document: &RunsDocument) -> Option<Table> {
     let (old, new) = (&document.old.label, &document.new.label);
     let mut table = Table::new(
         "Other metrics, without a verdict",
-        &["", "metric", old, new, "change", "95% interval"],
+        &["", "metric", old, new, "change, 95% interval"],
     );
     table.columns[1].1 = Align::Left;
     for between in &document.described {
         let mut cells = row(between);
         cells.pop();
+        // One column less, so that a page holds them all.
+        if let Some(interval) = cells.pop().filter(|interval| !interval.is_empty())
+            && let Some(change) = cells.last_mut()
+        {
+            *change = format!("{change} ({interval})");
+        }
         cells.insert(1, between.metric.noun().to_owned());
         table.push(cells);
     }

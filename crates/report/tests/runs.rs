@@ -500,3 +500,57 @@ fn every_column_is_documented() {
         }
     }
 }
+
+const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*\u{ffff}";
+
+#[test]
+fn hostile_names_stay_text_in_every_form() {
+    let mut new = another_day();
+    let Content::Experiment(experiment) = &mut new.content else {
+        panic!("an experiment");
+    };
+    experiment.verdict.name = EVIL.to_owned();
+    experiment.environment["machine"]["kernel"] = json!(EVIL);
+    for variant in &mut experiment.verdict.variants {
+        variant.name += EVIL;
+    }
+    for comparison in &mut experiment.verdict.comparisons {
+        comparison.text += EVIL;
+    }
+    let document = compared(&fixture("demo"), &new);
+    assert_eq!(
+        document.comparisons.len(),
+        2,
+        "levels tell what names don't"
+    );
+    let judged = Judged {
+        new: &new,
+        runs: Some(&document),
+        gates: &[],
+        is_gated: true,
+        strict: true,
+    };
+    let page = html::runs(&document);
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+    for text in [
+        text::runs(&document, false),
+        runs_markdown::runs(&document),
+        ci::summary(&judged),
+        ci::annotations(&judged),
+    ] {
+        assert!(!text.contains('\u{1b}'));
+    }
+    for markdown in [runs_markdown::runs(&document), ci::summary(&judged)] {
+        assert!(!markdown.contains("<script"));
+    }
+    assert_eq!(
+        ci::annotations(&judged)
+            .lines()
+            .filter(|line| !line.starts_with("::"))
+            .count(),
+        0
+    );
+    let xml = ci::junit(&judged);
+    assert!(!xml.contains(['\u{1b}', '\u{ffff}']));
+    assert_eq!(read_junit(&xml).cases, 3);
+}

@@ -7,7 +7,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event};
 use super::{Case, Fate, Judged};
 use crate::report_view::flattened;
 use crate::stored::Content;
-use crate::table::plain;
+use crate::table;
 
 /// The document. What can't be told is skipped; a failure has the sentence as its message.
 pub fn junit(judged: &Judged<'_>) -> String {
@@ -90,6 +90,11 @@ fn suite(
             Ok(())
         })?;
     Ok(())
+}
+
+/// Text without what XML can't hold even escaped.
+fn plain(text: &str) -> String {
+    table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
 /// A name that readers don't split at its points.

@@ -1,6 +1,7 @@
 //! The page of two runs against one another.
 
 use minijinja::context;
+use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::RunsDocument;
 use serde::Serialize;
 
@@ -33,7 +34,7 @@ pub fn runs(document: &RunsDocument) -> String {
         results,
         relative => document.relative.iter().map(|one| &one.text).collect::<Vec<_>>(),
         described => view::described_table(document),
-        gates => view::gates_table(&document.gates),
+        gates => document.gates.iter().map(GateLine::of).collect::<Vec<_>>(),
         findings => view::findings(document),
         caveat => view::CAVEAT,
     };
@@ -52,6 +53,31 @@ impl Line<'_> {
         Line {
             word: between.verdict.map_or("", word),
             text: &between.text,
+        }
+    }
+}
+
+/// A condition beside what became of it.
+#[derive(Serialize)]
+struct GateLine<'a> {
+    /// Whose colour it has.
+    class: &'static str,
+    word: &'static str,
+    gate: &'a str,
+    text: &'a str,
+}
+
+impl GateLine<'_> {
+    fn of(gate: &GateResult) -> GateLine<'_> {
+        GateLine {
+            class: match gate.ruling {
+                Ruling::Failed => "withheld",
+                Ruling::Unclear => "undecided",
+                Ruling::Passed => "equivalent",
+            },
+            word: view::ruling_word(gate.ruling),
+            gate: &gate.gate,
+            text: &gate.text,
         }
     }
 }

@@ -153,6 +153,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             ..Generator::default()
         },
         sources: None,
+        fleet: None,
         negotiated: Negotiated {
             http: Some("1.1".to_owned()),
             tls: load.tls.as_ref().map(|_| "TLSv1.3".to_owned()),

@@ -20,6 +20,12 @@ pub struct Environment {
     /// What became of the settings that the plan has for its named places.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub places: BTreeMap<String, PlaceFacts>,
+    /// The other machines on which services run, by their agents' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, Machine>,
+    /// The agents of those services that run on another machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosted: BTreeMap<String, String>,
 }
 
 /// Kernel settings of a place: those made in its own network, and those left out.

@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 /// What a listener is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ListenKind {
     /// TCP on an address and port that the host picks.
     Tcp,
@@ -19,7 +22,8 @@ pub enum ListenKind {
 }
 
 /// Where a service listens, once the host has picked it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Endpoint {
     /// A TCP address.
     Tcp(SocketAddr),
@@ -28,7 +32,8 @@ pub enum Endpoint {
 }
 
 /// Where a service's processes live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PlaceKind {
     /// The host itself.
     Native,
@@ -44,10 +49,14 @@ pub enum PlaceKind {
 }
 
 /// What has to exist before a service can be rendered and started: its place and its listeners.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocation {
     /// The service's name in the plan.
     pub service: String,
+    /// The machine, as the plan names it; none is the one that runs the experiment.
+    pub host: Option<String>,
+    /// Whether somebody on another machine has to reach it: the load, or a service that needs it.
+    pub exposed: bool,
     /// Where it will live.
     pub place: PlaceKind,
     /// Its listeners by name; a service with a single unnamed listener calls it `""`.
@@ -55,7 +64,7 @@ pub struct Allocation {
 }
 
 /// What a host gave a service: the answer to an [`Allocation`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocated {
     /// One endpoint for each listener asked for, under the same names. In a named place it is the
     /// one that the place itself reaches, on its loopback; who else reaches the service, and at which
@@ -67,7 +76,7 @@ pub struct Allocated {
 
 /// Where processes are found that belong to a service but are not below the one that was started:
 /// daemons of another service manager, containers.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Follow {
     /// A control group (Linux), by its path below the root of the groups.
     pub cgroup: Option<String>,
@@ -84,19 +93,24 @@ impl Follow {
 }
 
 /// A service as it will be started: every template rendered, nothing left to decide.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {
     /// The service's name in the plan.
     pub name: String,
     /// The program and its arguments, a `wrapper` already put before them.
     pub command: Vec<String>,
+    /// How many of these words are the wrapper's; the service's own program comes after them.
+    pub wrapper_words: usize,
     /// Variables added to prony's own environment.
     pub env: BTreeMap<String, String>,
     /// The working directory, absolute.
     pub cwd: PathBuf,
-    /// Rendered files by name, to be written to [`Allocated::files_dir`] before the start.
+    /// Rendered files by name, to be written to [`Allocated::files_dir`] before the start. Between
+    /// machines they travel apart from the rest.
+    #[serde(skip)]
     pub files: BTreeMap<String, Vec<u8>>,
     /// Files that only their owner may read and that no result keeps, by name: private keys.
+    #[serde(skip)]
     pub secrets: BTreeMap<String, Vec<u8>>,
     /// The cores it may run on (empty: any).
     pub cores: Vec<usize>,

@@ -12,16 +12,18 @@ mod watch;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::place::topology::LinkTraffic;
 
 pub use csv::{COLUMNS, write_csv};
-pub use sampling::{Latest, collect};
 pub(crate) use sampling::keep_off;
+pub use sampling::{Latest, collect};
 pub use summary::{HostSummary, ServiceSummary, Summary, summary};
 pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};
 
 /// What memory figures count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum MemoryKind {
     /// The proportional set size: a page that n processes share counts as 1/n in each.
     #[default]
@@ -32,7 +34,7 @@ pub enum MemoryKind {
 }
 
 /// TCP counters of one network namespace; totals since it began, except where noted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TcpCounters {
     /// Connections dropped because a listener's queue of finished handshakes was full.
     pub listen_overflows: u64,
@@ -57,7 +59,7 @@ pub struct TcpCounters {
 }
 
 /// Traffic through the interfaces of a service's place; totals since the interfaces began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkBytes {
     /// Bytes that the place sent.
     pub sent: u64,
@@ -74,7 +76,7 @@ pub struct NetworkBytes {
 }
 
 /// Traffic of one interface; totals since it began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Interface {
     /// Bytes that it sent.
     pub sent: u64,
@@ -90,7 +92,7 @@ pub struct Interface {
 
 /// What the processor's own counters counted; totals since the counting began. `None` is what this
 /// processor, or its hypervisor, does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Hardware {
     /// Cycles in which a core was not halted.
     pub cycles: Option<u64>,
@@ -102,8 +104,10 @@ pub struct Hardware {
 
 /// All processes of one service at one moment: its tree, namespaced and orphaned ones included, and
 /// what its plan follows beside it.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServiceSample {
+    /// The agent on whose machine it runs; none where that is this one.
+    pub host: Option<String>,
     /// CPU seconds since the start from the finest source there is, those of processes that have
     /// ended included.
     pub cpu_s: f64,
@@ -146,7 +150,7 @@ impl ServiceSample {
 }
 
 /// A process that is neither prony nor one of its services.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ForeignProcess {
     /// Its id.
     pub pid: i32,
@@ -157,7 +161,7 @@ pub struct ForeignProcess {
 }
 
 /// The machine at one moment; CPU seconds are summed over all cores and count since the boot.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HostSample {
     /// Cores online.
     pub cores: usize,
@@ -199,7 +203,7 @@ pub struct HostSample {
 }
 
 /// Everything that was read at one moment.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// When, since the host was made, in seconds of a clock that never jumps.
     pub t_s: f64,
@@ -210,6 +214,9 @@ pub struct Sample {
     /// The machine elsewhere that the plan reads, where it answered; its services are among the
     /// others.
     pub remote: Option<HostSample>,
+    /// The other machines on which services of the plan run, by their agents' names.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, HostSample>,
     /// What each link between named places has carried since the trial began.
     pub links: BTreeMap<String, LinkTraffic>,
     /// How long the reading took.

@@ -36,6 +36,8 @@ const TREE: &str = "setsid sh -c 'setsid sh -c \"sleep 1000 & wait\" & sleep 100
 fn allocations() -> Vec<Allocation> {
     let allocation = |service: &str, place, listen: &[(&str, ListenKind)]| Allocation {
         service: service.to_owned(),
+        host: None,
+        exposed: false,
         place,
         listen: listen
             .iter()
@@ -110,6 +112,7 @@ fn spec(wanted: &Allocation, allocated: &Allocated) -> ServiceSpec {
     ServiceSpec {
         name: wanted.service.clone(),
         command,
+        wrapper_words: 0,
         env: BTreeMap::new(),
         cwd: PathBuf::from("/"),
         files,

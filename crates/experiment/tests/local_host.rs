@@ -48,6 +48,8 @@ impl Bench {
             .collect();
         let wanted = Allocation {
             service: "s".to_owned(),
+            host: None,
+            exposed: false,
             place,
             listen,
         };
@@ -84,6 +86,7 @@ fn shell(place: PlaceKind, script: &str) -> ServiceSpec {
     ServiceSpec {
         name: "s".to_owned(),
         command: vec!["sh".to_owned(), "-c".to_owned(), script.to_owned()],
+        wrapper_words: 0,
         env: BTreeMap::new(),
         cwd: PathBuf::from("/"),
         files: BTreeMap::new(),
@@ -408,6 +411,8 @@ fn services_in_namespaces_reach_each_other_and_native_ones() {
     let mut bench = Bench::new();
     let wanted = |service: &str, place| Allocation {
         service: service.to_owned(),
+        host: None,
+        exposed: false,
         place,
         listen: [(String::new(), ListenKind::Tcp)].into(),
     };
@@ -526,6 +531,8 @@ fn a_panic_leaves_nothing() {
         host.allocate(
             &[Allocation {
                 service: "s".into(),
+                host: None,
+                exposed: false,
                 place: PlaceKind::Native,
                 listen,
             }],
@@ -590,6 +597,8 @@ fn files_are_written_where_they_were_promised() {
     let mut bench = Bench::new();
     let wanted = Allocation {
         service: "s".into(),
+        host: None,
+        exposed: false,
         place: PlaceKind::Native,
         listen: BTreeMap::new(),
     };

@@ -37,6 +37,8 @@ impl Bench {
     fn start(&mut self, place: PlaceKind, change: impl FnOnce(&Endpoint, &mut ServiceSpec)) {
         let wanted = Allocation {
             service: "s".to_owned(),
+            host: None,
+            exposed: false,
             place,
             listen: [(String::new(), ListenKind::Tcp)].into(),
         };
@@ -44,6 +46,7 @@ impl Bench {
         let mut spec = ServiceSpec {
             name: "s".to_owned(),
             command: Vec::new(),
+            wrapper_words: 0,
             env: Default::default(),
             cwd: PathBuf::from("/"),
             files: Default::default(),

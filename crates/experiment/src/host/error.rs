@@ -5,6 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::port::Holder;
 use super::program::MissingProgram;
 use crate::service::PlaceKind;
@@ -80,6 +82,13 @@ pub enum HostError {
         /// What the system said.
         source: io::Error,
     },
+    /// Another machine refused, or can't be reached.
+    Elsewhere {
+        /// Its agent's name.
+        host: String,
+        /// Why, in words.
+        text: String,
+    },
     /// Processes of the service outlived a kill.
     Survived {
         /// The service in question.
@@ -153,6 +162,7 @@ impl fmt::Display for HostError {
             } => {
                 write!(f, "could not {action} {}: {source}", path.display())
             }
+            Self::Elsewhere { host, text } => write!(f, "host {host}: {text}"),
             Self::Survived { service, pids } => {
                 write!(f, "service {service}: processes {pids:?} outlived SIGKILL")
             }
@@ -170,7 +180,7 @@ impl std::error::Error for HostError {
 }
 
 /// A service that ended by itself.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exited {
     /// The service's name in the plan.
     pub service: String,

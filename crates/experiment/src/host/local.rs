@@ -17,7 +17,7 @@ use super::state::{self, Made, RunState};
 use super::system::hardware::Group;
 use super::system::{self, Reader, Watched};
 use super::watching::Watching;
-use super::{Exited, Host, HostError, Stopped, port};
+use super::{Exited, Host, HostError, Knock, Stopped, port};
 use crate::environment::Environment;
 use crate::place::topology::Topology;
 use crate::place::{self, Door, Room, Site};
@@ -64,6 +64,8 @@ pub struct LocalHost {
     site: Option<Site>,
     /// The services in the order in which they were started.
     started: Vec<String>,
+    /// Where services listen that other machines have to reach.
+    address: Option<IpAddr>,
 }
 
 /// A service from its allocation on.
@@ -106,7 +108,14 @@ impl LocalHost {
             services: BTreeMap::new(),
             site: None,
             started: Vec::new(),
+            address: None,
         }
+    }
+
+    /// Sets the address at which other machines reach this one: native services that they need
+    /// listen there, and would on the loopback without it.
+    pub fn set_address(&mut self, address: IpAddr) {
+        self.address = Some(address);
     }
 
     /// Sets how long a service may take to end after its stop signal (10 s unless set).
@@ -151,11 +160,14 @@ impl LocalHost {
                 .services
                 .entry(wanted.service.clone())
                 .or_insert_with(|| Service::new(wanted.place, None));
-            let address = match (&service.room, reachable) {
-                (Some(room), _) => room.inside,
-                _ if matches!(wanted.place, PlaceKind::Named(_)) => Ipv4Addr::LOCALHOST,
-                (None, Some(address)) if last_apart > Some(number) => address,
-                _ => Ipv4Addr::LOCALHOST,
+            let address = match (&service.room, self.address) {
+                (Some(room), _) => room.inside.into(),
+                (None, Some(address)) if wanted.exposed => address,
+                _ if matches!(wanted.place, PlaceKind::Named(_)) => Ipv4Addr::LOCALHOST.into(),
+                _ => match reachable {
+                    Some(address) if last_apart > Some(number) => address.into(),
+                    _ => Ipv4Addr::LOCALHOST.into(),
+                },
             };
             let files_dir = launch::inside(&run.folder().join("files"), &wanted.service)?;
             state::make_folder(&run.folder().join("files"))?;
@@ -310,6 +322,13 @@ impl Host for LocalHost {
         topology: &Topology,
     ) -> Result<BTreeMap<String, Allocated>, HostError> {
         self.release()?;
+        if let Some(host) = wanted.iter().find_map(|wanted| wanted.host.as_ref()) {
+            let text = "it is another machine, which only its agent reaches".to_owned();
+            return Err(HostError::Elsewhere {
+                host: host.clone(),
+                text,
+            });
+        }
         let named = (0..topology.places.len().min(1)).map(PlaceKind::Named);
         for kind in wanted.iter().map(|wanted| wanted.place).chain(named) {
             if !self.checked.contains(&kind) {
@@ -410,6 +429,18 @@ impl Host for LocalHost {
                 status,
                 log_tail: self.log_tail(name, TAIL_LINES),
             }),
+        }
+    }
+
+    fn knock(&mut self, name: &str, knock: &Knock) -> Result<Option<u16>, String> {
+        let place = self.services.get(name).map(|service| service.place);
+        let door = place.map(|place| self.door(place)).transpose();
+        let inside = |error: &dyn std::fmt::Display| format!("entering its place: {error}");
+        match door.map_err(|error| inside(&error))?.flatten() {
+            Some(door) => door
+                .within(|| knock.once())
+                .map_err(|error| inside(&error))?,
+            None => knock.once(),
         }
     }
 
@@ -571,16 +602,13 @@ fn room_prefix(folder: &Path) -> String {
     format!("prony-{run}")
 }
 
-fn pick_address(address: Ipv4Addr, own_network: bool) -> Result<SocketAddr, HostError> {
+fn pick_address(address: IpAddr, own_network: bool) -> Result<SocketAddr, HostError> {
     let port = if own_network {
         port::pick_in_own_network()
     } else {
-        port::pick(IpAddr::V4(address))
+        port::pick(address)
     };
-    Ok(SocketAddr::new(
-        IpAddr::V4(address),
-        port.ok_or(HostError::NoFreePort)?,
-    ))
+    Ok(SocketAddr::new(address, port.ok_or(HostError::NoFreePort)?))
 }
 
 /// A path that says whose socket it is, or a shorter one where that would be too long.

@@ -11,6 +11,7 @@ mod examine;
 pub mod freebsd;
 mod inspect;
 mod keeper;
+pub mod knock;
 mod launch;
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
@@ -27,6 +28,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::environment::Environment;
 use crate::place::Door;
 use crate::place::topology::Topology;
@@ -36,6 +39,7 @@ use prony_record::Finding;
 use crate::telemetry::{Sample, Watch};
 
 pub use error::{Exited, HostError};
+pub use knock::Knock;
 
 #[cfg(target_os = "linux")]
 pub(crate) use {channel::Step, keeper::fork};
@@ -46,7 +50,7 @@ pub(crate) use freebsd as system;
 pub(crate) use linux as system;
 
 /// How a service ended when it was asked to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
     /// How its main process ended, in the words of the system (`exit status: 0`); `None` if it had
     /// detached itself from its main process or ended unseen.
@@ -96,6 +100,12 @@ pub trait Host: Send {
     /// # Errors
     /// How it ended and the last lines of its log.
     fn alive(&mut self, service: &str) -> Result<(), Exited>;
+
+    /// Asks a service something from where it lives, whoever else reaches it.
+    ///
+    /// # Errors
+    /// Why there is no answer yet, in words.
+    fn knock(&mut self, service: &str, knock: &Knock) -> Result<Option<u16>, String>;
 
     /// The last lines of the service's log, empty if there is none.
     fn log_tail(&self, service: &str, lines: usize) -> String;

@@ -107,7 +107,9 @@ impl Watching {
             let Some(service) = sample.services.get_mut(name) else {
                 continue;
             };
-            if is_alone(name, own, cores, &self.watch.load_cores) {
+            let load = &self.watch.load_cores;
+            let is_apart = self.watch.load_is_elsewhere || has_apart(own, load);
+            if is_apart && is_alone(name, own, cores) {
                 let of_own = own.iter().filter_map(|core| counts.get(core).copied());
                 service.hardware = sum(of_own);
             }
@@ -143,20 +145,16 @@ fn connect(machine: &RemoteMachine, load_cores: &[usize]) -> Remote {
     connected.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether nobody else is meant to run on a service's cores: no other service and not the load.
-fn is_alone(
-    name: &str,
-    own: &[usize],
-    cores: &BTreeMap<String, Vec<usize>>,
-    load: &[usize],
-) -> bool {
-    let apart =
-        |others: &[usize]| !others.is_empty() && others.iter().all(|core| !own.contains(core));
-    !own.is_empty()
-        && apart(load)
-        && cores
-            .iter()
-            .all(|(other, theirs)| other == name || apart(theirs))
+/// Whether others are tied to cores, none of which is among these.
+fn has_apart(own: &[usize], others: &[usize]) -> bool {
+    !others.is_empty() && others.iter().all(|core| !own.contains(core))
+}
+
+/// Whether no other service is meant to run on a service's cores.
+fn is_alone(name: &str, own: &[usize], cores: &BTreeMap<String, Vec<usize>>) -> bool {
+    let is_apart =
+        |(other, theirs): (&String, &Vec<usize>)| other == name || has_apart(own, theirs);
+    !own.is_empty() && cores.iter().all(is_apart)
 }
 
 /// The sum of several cores' counts; what one of them lacks, the sum lacks.
@@ -193,6 +191,9 @@ mod tests {
             of.iter()
                 .map(|(name, own)| ((*name).to_owned(), own.to_vec()))
                 .collect()
+        };
+        let is_alone = |name: &str, own: &[usize], cores: &BTreeMap<_, _>, load: &[usize]| {
+            has_apart(own, load) && super::is_alone(name, own, cores)
         };
         let apart = cores(&[("web", &[0]), ("app", &[1, 2])]);
         assert!(is_alone("web", &[0], &apart, &[3]));

@@ -9,6 +9,8 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The named places of one variant and the links between them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -64,7 +66,7 @@ pub struct Rate {
 
 /// What went over a link, counted at its first end since the link was made. Without a rate, packets
 /// that the kernel handed over in one piece count as one, with one header.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkTraffic {
     /// Bytes from the first place to the second.
     pub forth_bytes: u64,

@@ -18,7 +18,7 @@ use crate::place;
 use crate::service::{Allocated, Endpoint, PlaceKind};
 
 /// The keys that are no flags.
-const OWN_KEYS: &[&str] = &["target", "scheme", "model", "path", "place"];
+const OWN_KEYS: &[&str] = &["target", "scheme", "model", "path", "place", "agents"];
 
 /// Flags whose value is a file; relative paths start from the plan's folder.
 const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
@@ -85,6 +85,8 @@ pub struct LoadOption {
 pub struct ResolvedLoad {
     /// Where the load lives: natively or in a named place.
     pub place: PlaceKind,
+    /// The agents that make it: how many, or which; none where this machine does.
+    pub agents: Option<String>,
     /// The service that is loaded.
     pub service: String,
     /// Its listener, `""` where it has one without a name.
@@ -135,7 +137,9 @@ pub(crate) fn read(
     let mut options = read_options(&rendered, &command, around, reader);
     let cores = read_cores(&rendered, &mut options, served.layout);
     add_lengths(&mut options, served, reader);
+    let is_here = served.layout.load_agents.is_none();
     if around.on_machine
+        && is_here
         && let Some(node) = &cores
         && let Some(cores) = reader.cores(node, "cores of [load]")
     {
@@ -163,7 +167,9 @@ pub(crate) fn read(
         scheme.as_str(),
         authority(shape, &endpoint)
     );
+    // What an agent has of addresses and cores is its own affair.
     if around.on_machine
+        && is_here
         && let Some(flags) = &flags
         && let Err(trouble) = try_resolve(&url, flags, served.layout)
     {
@@ -174,6 +180,7 @@ pub(crate) fn read(
     }
     Some(ResolvedLoad {
         place: served.layout.load,
+        agents: served.layout.load_agents.clone(),
         service: shape.name.clone(),
         listener: listener.to_owned(),
         target_endpoint: endpoint,
@@ -196,12 +203,16 @@ fn seen_endpoint(
     let endpoint = served.allocated.get(&shape.name)?.endpoints.get(listener)?;
     let viewer = Viewer {
         service: None,
+        host: served.layout.load_agents.as_deref(),
         place: served.layout.load,
     };
     let seen = served.layout.seen(shape, endpoint, viewer);
     if let Err(reason) = &seen {
         let what = format!("the load can't reach its target: {reason}");
-        let mend = "place of [load] and a link between the two decide what it reaches";
+        let mend = match served.layout.is_spread() {
+            true => "a native service that listens on TCP can be reached",
+            false => "place of [load] and a link between the two decide what it reaches",
+        };
         reader.refuse_with(Fault::Structure, line, what, mend);
     }
     seen.ok()

@@ -11,6 +11,7 @@ mod factors;
 mod files;
 mod folder;
 mod freeze;
+mod hosts;
 mod load;
 mod machine;
 mod node;
@@ -44,6 +45,7 @@ use shape::Section;
 
 pub use error::{Fault, PlanError, PlanErrors};
 pub use factors::{Factor, Level, Levels, MOST_VARIANTS, Variant};
+pub use hosts::{About, Objection, Wanted};
 pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
 pub use machine::Machine;
 pub use services::{Ready, ResolvedService};

@@ -12,7 +12,7 @@ use super::certificate::Certificates;
 use super::error::Fault;
 use super::files;
 use super::folder::{Folder, plain_words};
-use super::machine::Machine;
+use super::machine::{Machine, Missing};
 use super::node::{Node, Table, Value};
 use super::reader::Reader;
 use super::shape::Shape;
@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[&str] = &[
     "remote",
     "cgroup",
     "pid_file",
+    "host",
 ];
 
 /// Those of them that a remote service can use.
@@ -82,6 +83,8 @@ pub struct ResolvedService {
     pub ready: Ready,
     /// The address (`host:port` or `unix:/path`) of a server that prony does not start.
     pub remote: Option<String>,
+    /// The machine that runs it, as the plan names it; none is this one.
+    pub host: Option<String>,
 }
 
 /// What reading a service needs beside its table.
@@ -110,6 +113,11 @@ pub(crate) fn read(
 ) -> ResolvedService {
     let owner = format!("service \"{}\"", shape.name);
     reader.known_keys(table, &owner, KEYS);
+    let around = &Surroundings {
+        // What another machine has is not seen from here.
+        on_machine: around.on_machine && shape.host.is_none(),
+        ..around.clone()
+    };
     // The files first: they hold templates of their own, which are not this table's.
     let without_files = Table {
         line: table.line,
@@ -122,12 +130,19 @@ pub(crate) fn read(
     };
     let rendered = around.context.table(&without_files, reader);
     let env = read_env(rendered.get("env"), &owner, reader);
+    if shape.host.is_some() {
+        refuse_relative(&rendered, &owner, reader);
+    }
     let cwd = read_folder(rendered.get("cwd"), "cwd", &owner, around, reader);
+    // On another machine its own folder is the only one that is known to be there.
+    let cwd = cwd.or_else(|| shape.host.as_ref().map(|_| PathBuf::new()));
+    let (command, wrapper_words) = read_command(&rendered, shape, &env, around, reader);
     let cores = read_cores(&rendered, shape, around, reader);
     let files = files::read(table.get("files"), &owner, around, reader);
     let spec = ServiceSpec {
         name: shape.name.clone(),
-        command: read_command(&rendered, shape, &env, around, reader),
+        command,
+        wrapper_words,
         env,
         cwd: cwd.unwrap_or_else(|| around.folder.base.clone()),
         files: files.plain,
@@ -154,6 +169,23 @@ pub(crate) fn read(
         spec,
         ready: read_ready(rendered.get("ready"), shape, &owner, around, reader),
         remote: shape.remote.as_ref().map(|(written, _)| written.clone()),
+        host: shape.host.clone(),
+    }
+}
+
+/// Refuses paths that start from the plan's folder, which another machine lacks.
+fn refuse_relative(table: &Table, owner: &str, reader: &mut Reader<'_>) {
+    for key in ["cwd", "library_path", "pid_file"] {
+        let Some(node) = table.get(key) else { continue };
+        let Value::Text(text) = &node.value else {
+            continue;
+        };
+        if !text.is_empty() && !text.starts_with('/') {
+            let what =
+                format!("{key} of {owner} is a relative path, and its host has no such folder");
+            let mend = "write the whole path, as it is there; files of the plan go into files";
+            reader.refuse_with(Fault::BadValue, node.line, what, mend);
+        }
     }
 }
 
@@ -185,8 +217,9 @@ fn read_command(
     env: &BTreeMap<String, String>,
     around: &Surroundings<'_>,
     reader: &mut Reader<'_>,
-) -> Vec<String> {
+) -> (Vec<String>, usize) {
     let owner = format!("service \"{}\"", shape.name);
+    let none = (Vec::new(), 0);
     let command = table.get("command");
     if shape.remote.is_some() {
         for key in KEYS.iter().filter(|key| !REMOTE_KEYS.contains(key)) {
@@ -196,15 +229,16 @@ fn read_command(
                 reader.refuse_with(Fault::Structure, table.line_of(key), what, mend);
             }
         }
-        return Vec::new();
+        return none;
     }
     let Some(command) = command else {
         let what = format!("{owner} has no command");
         let mend = "command = [\"program\", \"argument\"], or remote = \"host:port\"";
         reader.refuse_with(Fault::MissingKey, shape.line, what, mend);
-        return Vec::new();
+        return none;
     };
     let mut whole = Vec::new();
+    let mut wrapper_words = 0;
     for (key, node) in [
         ("wrapper", table.get("wrapper")),
         ("command", Some(command)),
@@ -220,7 +254,11 @@ fn read_command(
             }
             continue;
         };
-        match around.machine.program(program, &around.folder.base, env) {
+        let found = match shape.host {
+            None => around.machine.program(program, &around.folder.base, env),
+            Some(_) => on_host(program, &owner, node.line, reader),
+        };
+        match found {
             Ok(found) => *program = found,
             Err(missing) => {
                 if around.on_machine {
@@ -230,9 +268,28 @@ fn read_command(
                 *program = missing.started;
             }
         }
+        if key == "wrapper" {
+            wrapper_words = words.len();
+        }
         whole.append(&mut words);
     }
-    whole
+    (whole, wrapper_words)
+}
+
+/// A program of another machine: by its name there, or its whole path.
+fn on_host(
+    program: &str,
+    owner: &str,
+    line: usize,
+    reader: &mut Reader<'_>,
+) -> Result<String, Missing> {
+    if program.contains('/') && !program.starts_with('/') {
+        let what =
+            format!("{owner}: {program} is a relative path, and its host has no such folder");
+        let mend = "name a program that is installed there, or its whole path";
+        reader.refuse_with(Fault::BadValue, line, what, mend);
+    }
+    Ok(program.to_owned())
 }
 
 fn read_words(node: &Node, key: &str, owner: &str, reader: &mut Reader<'_>) -> Option<Vec<String>> {

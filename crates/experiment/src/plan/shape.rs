@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{Fault, did_you_mean};
+use super::hosts;
 use super::node::{Node, Table, Value};
 use super::reader::Reader;
 use super::template::Context;
@@ -36,6 +37,10 @@ pub(crate) struct Shape {
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) line: usize,
+    /// The machine, as the plan names it; none is this one.
+    pub(crate) host: Option<String>,
+    /// Whether somebody on another machine has to reach it.
+    pub(crate) exposed: bool,
     pub(crate) place: PlaceKind,
     pub(crate) place_line: usize,
     pub(crate) listen: BTreeMap<String, ListenKind>,
@@ -49,6 +54,8 @@ impl Shape {
     pub(crate) fn allocation(&self) -> Allocation {
         Allocation {
             service: self.name.clone(),
+            host: self.host.clone(),
+            exposed: self.exposed,
             place: self.place,
             listen: self.listen.clone(),
         }
@@ -111,13 +118,19 @@ fn shape(
     let place = get("place", reader);
     let listen = get("listen", reader);
     let remote = get("remote", reader);
+    let host = get("host", reader);
+    let host = host
+        .and_then(|node| hosts::read_host(&node, &format!("host of service \"{name}\""), reader));
     let needs = get("needs", reader)
         .and_then(|node| reader.texts(&node, &format!("needs of service \"{name}\"")));
     let file_names = service.table.get("files").map(|node| context.keys_of(node));
-    Shape {
+    let shape = Shape {
         index,
         name: name.clone(),
         line: service.line,
+        host,
+        // Only the whole layout tells.
+        exposed: false,
         place: place
             .and_then(|node| {
                 let what = format!("place of service \"{name}\"");
@@ -133,7 +146,14 @@ fn shape(
         needs: needs.unwrap_or_default(),
         remote: remote.and_then(|node| read_remote(&node, name, reader)),
         file_names: file_names.unwrap_or_default(),
+    };
+    if let (Some(host), PlaceKind::Named(_)) = (&shape.host, shape.place) {
+        let what = format!("service \"{name}\" is on host \"{host}\", in a place of this machine");
+        let mend =
+            "named places are networks of the machine that runs prony; take host or place out";
+        reader.refuse_with(Fault::Structure, shape.place_line, what, mend);
     }
+    shape
 }
 
 fn read_listen(

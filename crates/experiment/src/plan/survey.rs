@@ -91,7 +91,7 @@ fn render_all(plan: &Plan, on_machine: bool, mistakes: &mut Mistakes) -> Vec<(St
 }
 
 /// Endpoints of the right kind that nothing listens on.
-fn made_up(shapes: &[Shape]) -> BTreeMap<String, Allocated> {
+pub(crate) fn made_up(shapes: &[Shape]) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
     let mut tcp = || {
         let port = ports.next().unwrap_or(FIRST_PORT);

@@ -76,6 +76,7 @@ impl Telemetry {
         let mut watch = Watch {
             counters: self.counters,
             load_cores: load_cores(resolved),
+            load_is_elsewhere: resolved.load.agents.is_some(),
             ..Watch::default()
         };
         match &self.remote {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::error::{Fault, did_you_mean};
 use super::factors;
+use super::hosts;
 use super::machine::Machine;
 use super::node::{Node, Table, Value};
 use super::reader::Reader;
@@ -41,6 +42,8 @@ pub(crate) struct Layout {
     pub(crate) topology: Topology,
     /// Where the load lives: natively or in a named place.
     pub(crate) load: PlaceKind,
+    /// The agents that make it, as the plan names them; none where this machine does.
+    pub(crate) load_agents: Option<String>,
     /// The lines of the places and, for each, of its settings.
     lines: Vec<(usize, usize)>,
     /// The line of the first link that has a rate.
@@ -71,6 +74,8 @@ impl Cores {
 pub(crate) struct Viewer<'a> {
     /// The service's name; none for the load.
     pub(crate) service: Option<&'a str>,
+    /// Its machine; none for this one.
+    pub(crate) host: Option<&'a str>,
     pub(crate) place: PlaceKind,
 }
 
@@ -86,6 +91,12 @@ impl Layout {
         endpoint: &Endpoint,
         viewer: Viewer<'_>,
     ) -> Result<Endpoint, String> {
+        let who = match viewer.service {
+            Some(service) => format!("service \"{service}\""),
+            None => "the load".to_owned(),
+        };
+        let is_unix = matches!(endpoint, Endpoint::Unix(_));
+        hosts::reaches(shape, is_unix, (&who, viewer.host))?;
         let Endpoint::Tcp(address) = endpoint else {
             return Ok(endpoint.clone());
         };
@@ -106,6 +117,11 @@ impl Layout {
                 shape.name
             )),
         }
+    }
+
+    /// Whether more than one machine takes part.
+    pub(crate) fn is_spread(&self) -> bool {
+        self.load_agents.is_some() || self.shapes.iter().any(|shape| shape.host.is_some())
     }
 
     /// The cores that a place gives to those in it that name none.
@@ -217,6 +233,7 @@ pub(crate) fn layout(
         shapes,
         topology: Topology::default(),
         load: PlaceKind::Native,
+        load_agents: hosts::read_agents(load, context, reader),
         lines: Vec::new(),
         rate_line: None,
         cores: Vec::new(),
@@ -260,6 +277,12 @@ pub(crate) fn layout(
         }
     }
     give_addresses(&mut layout.topology, reader);
+    let target = load
+        .get("target")
+        .and_then(|node| context.node(node, reader))
+        .and_then(|node| node.value.scalar_text());
+    let agents = layout.load_agents.as_deref();
+    hosts::expose(&mut layout.shapes, target.as_deref(), agents);
     layout
 }
 

@@ -89,6 +89,7 @@ pub(crate) fn render(
     };
     let of_load = Viewer {
         service: None,
+        host: layout.load_agents.as_deref(),
         place: layout.load,
     };
     let context = context_of(of_load, &mut reader);
@@ -118,16 +119,18 @@ pub(crate) fn render(
         .as_ref()
         .filter(|load| load.scheme == Scheme::Https)
         .map(|load| (load.service.clone(), load.listener.clone()));
-    // Where there are links, each service sees the others at addresses of its own.
+    // Where there are links, or several machines, each service sees the others at addresses of its own.
     let contexts: Vec<Option<Context>> = layout
         .shapes
         .iter()
         .map(|shape| {
             let viewer = Viewer {
                 service: Some(&shape.name),
+                host: shape.host.as_deref(),
                 place: shape.place,
             };
-            (!layout.topology.is_empty()).then(|| context_of(viewer, &mut reader))
+            let differs = !layout.topology.is_empty() || layout.is_spread();
+            differs.then(|| context_of(viewer, &mut reader))
         })
         .collect();
     let services = layout.shapes.iter().zip(&contexts).map(|(shape, own)| {
@@ -292,7 +295,7 @@ fn offer(
         let remote = shape.remote.as_ref().map(|(_, remote)| remote);
         let parts = match layout.seen(shape, endpoint, viewer) {
             Ok(endpoint) => parts(&endpoint, remote),
-            Err(reason) => ["host", "port", "address"]
+            Err(reason) => ["host", "port", "path", "address"]
                 .map(|part| (part.to_owned(), template::out_of_reach(&reason)))
                 .into(),
         };

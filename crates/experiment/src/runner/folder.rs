@@ -79,6 +79,12 @@ struct StoredEnvironment {
     /// Settings of named places by variant, then by place.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     places: BTreeMap<String, BTreeMap<String, PlaceFacts>>,
+    /// The other machines, by their agents' names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hosts: BTreeMap<String, Machine>,
+    /// The agents of services on other machines, by variant, then by service.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hosted: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 fn environment_schema() -> String {
@@ -92,6 +98,8 @@ impl Default for StoredEnvironment {
             machine: Machine::default(),
             services: BTreeMap::new(),
             places: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            hosted: BTreeMap::new(),
         }
     }
 }
@@ -272,6 +280,11 @@ impl Stored {
         if !environment.places.is_empty() {
             let places = environment.places;
             self.environment.places.insert(id.to_owned(), places);
+        }
+        self.environment.hosts.extend(environment.hosts);
+        if !environment.hosted.is_empty() {
+            let hosted = environment.hosted;
+            self.environment.hosted.insert(id.to_owned(), hosted);
         }
         write_json(&self.dir.join("environment.json"), &self.environment)
     }

@@ -9,6 +9,7 @@ mod event;
 mod findings;
 mod folder;
 pub(crate) mod links;
+mod maker;
 mod ready;
 mod trial;
 mod values;
@@ -32,6 +33,7 @@ use crate::why;
 
 pub use event::Event;
 pub use folder::{FolderError, Stored};
+pub use maker::{AskedLoad, LoadMaker};
 pub use trial::{TrialError, TrialResult};
 
 /// How long a trial takes beside its load: starting, checking and stopping services. A guess until
@@ -166,15 +168,39 @@ fn block_range(plan: &Plan, settings: &Settings) -> (u32, u32) {
     settings.blocks.map_or(of_plan, |blocks| (blocks, blocks))
 }
 
-/// Runs an experiment on `host`. `on` hears what happens as it happens, on the calling thread.
+/// The machines of an experiment.
+pub struct Machines<'a> {
+    /// Where services run.
+    pub host: &'a mut dyn Host,
+    /// Who makes loads that are not made by this process; none where no plan asks for that.
+    pub load: Option<&'a mut dyn LoadMaker>,
+}
+
+/// Runs an experiment whose load this process makes; see [`run_on`].
+///
+/// # Errors
+///
+/// Those of [`run_on`].
+pub fn run(
+    plan: &Plan,
+    host: &mut dyn Host,
+    settings: &Settings,
+    interrupt: &Interrupt,
+    on: &mut dyn FnMut(Event<'_>),
+) -> Result<Finished, RunnerError> {
+    let machines = Machines { host, load: None };
+    run_on(plan, machines, settings, interrupt, on)
+}
+
+/// Runs an experiment on `machines`. `on` hears what happens as it happens, on the calling thread.
 ///
 /// # Errors
 ///
 /// Where nothing could be run at all. A trial that fails ends the experiment, but what was measured
 /// before is in [`Finished`] like in an interrupted one.
-pub fn run(
+pub fn run_on(
     plan: &Plan,
-    host: &mut dyn Host,
+    mut machines: Machines<'_>,
     settings: &Settings,
     interrupt: &Interrupt,
     on: &mut dyn FnMut(Event<'_>),
@@ -201,7 +227,7 @@ pub fn run(
         looks: Vec::new(),
         on,
     };
-    experiment.run(host, interrupt)
+    experiment.run(&mut machines, interrupt)
 }
 
 /// A seed that nobody chose: the clock's low digits.
@@ -259,7 +285,11 @@ struct Experiment<'a> {
 }
 
 impl Experiment<'_> {
-    fn run(&mut self, host: &mut dyn Host, interrupt: &Interrupt) -> Result<Finished, RunnerError> {
+    fn run(
+        &mut self,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<Finished, RunnerError> {
         self.looks = self.stored.looks().to_vec();
         let mut failed = None;
         let done = self.stored.complete_blocks(self.plan.variants.len());
@@ -276,7 +306,7 @@ impl Experiment<'_> {
         }
         let mut block = done + 1;
         while next_look >= block && !interrupt.is_stopped() && self.has_time(block) {
-            match self.block(block, host, interrupt) {
+            match self.block(block, machines, interrupt) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -349,7 +379,7 @@ impl Experiment<'_> {
     fn block(
         &mut self,
         block: u32,
-        host: &mut dyn Host,
+        machines: &mut Machines<'_>,
         interrupt: &Interrupt,
     ) -> Result<bool, TrialError> {
         let variants = self.plan.variants.len();
@@ -369,7 +399,12 @@ impl Experiment<'_> {
             };
             let mut trial = trial::Trial {
                 plan: self.plan,
-                host: &mut *host,
+                host: &mut *machines.host,
+                // One reborrow, which the type checker wants spelt out.
+                load: match &mut machines.load {
+                    Some(load) => Some(&mut **load),
+                    None => None,
+                },
                 interrupt,
                 stored: &mut self.stored,
                 on: &mut *self.on,

@@ -1,22 +1,14 @@
 //! Waiting until a service answers.
 
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use clap::{Args, FromArgMatches};
-use prony_load::{LoadOptions, LoadSpec, probe};
-
 use super::Interrupt;
-use crate::host::Host;
-use crate::place::Door;
+use crate::host::{Host, Knock};
 use crate::plan::Ready;
-use crate::service::{Allocated, Endpoint};
+use crate::service::Allocated;
 
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long one try may take.
-const TRY: Duration = Duration::from_secs(2);
 /// Lines of its log that a service which never got ready is shown with.
 const LOG_LINES: usize = 15;
 
@@ -43,13 +35,11 @@ pub enum NotReady {
     Interrupted,
 }
 
-/// Waits until the service answers as `ready` says; where it lives in a named place, it is asked from
-/// within, through `door`.
+/// Waits until the service answers as `ready` says. It is asked from where it lives.
 pub(crate) fn wait(
     service: &str,
     ready: &Ready,
     allocated: Option<&Allocated>,
-    door: Option<&Door>,
     host: &mut dyn Host,
     interrupt: &Interrupt,
 ) -> Result<(), NotReady> {
@@ -58,6 +48,11 @@ pub(crate) fn wait(
         .listener
         .as_ref()
         .and_then(|listener| allocated?.endpoints.get(listener));
+    let knock = endpoint.map(|endpoint| Knock {
+        endpoint: endpoint.clone(),
+        get: ready.get.clone(),
+        https: ready.https,
+    });
     loop {
         if interrupt.is_stopped() {
             return Err(NotReady::Interrupted);
@@ -68,12 +63,17 @@ pub(crate) fn wait(
                 log: exited.log_tail,
             });
         }
-        let last = match endpoint {
-            None => return Ok(()),
-            Some(endpoint) => match try_in_place(door, endpoint, ready) {
-                Ok(()) => return Ok(()),
-                Err(why) => why,
-            },
+        let Some(knock) = &knock else {
+            return Ok(());
+        };
+        let last = match host.knock(service, knock) {
+            Ok(status) if status.is_none_or(|status| ready.accepts(status)) => return Ok(()),
+            Ok(status) => {
+                let path = ready.get.as_deref().unwrap_or_default();
+                let status = status.unwrap_or_default();
+                format!("GET {path} was answered with status {status}")
+            }
+            Err(why) => why,
         };
         if Instant::now() >= until {
             let log = host.log_tail(service, LOG_LINES);
@@ -85,55 +85,4 @@ pub(crate) fn wait(
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-fn try_in_place(door: Option<&Door>, endpoint: &Endpoint, ready: &Ready) -> Result<(), String> {
-    match door {
-        Some(door) => door
-            .within(|| try_once(endpoint, ready))
-            .map_err(|error| format!("entering its place: {error}"))?,
-        None => try_once(endpoint, ready),
-    }
-}
-
-fn try_once(endpoint: &Endpoint, ready: &Ready) -> Result<(), String> {
-    let Some(path) = &ready.get else {
-        return accepts(endpoint);
-    };
-    let (url, unix) = match endpoint {
-        Endpoint::Tcp(address) => (format!("{address}{path}"), None),
-        Endpoint::Unix(socket) => (format!("localhost{path}"), Some(socket.clone())),
-    };
-    let scheme = if ready.https { "https" } else { "http" };
-    let mut options = plain_options()?;
-    options.unix = unix;
-    // Readiness is no question of trust.
-    options.insecure = true;
-    let spec = LoadSpec::resolve(Some(&format!("{scheme}://{url}")), &options)
-        .map_err(|error| error.to_string())?;
-    let answer = probe(&spec, 0, TRY)?;
-    match ready.accepts(answer.status) {
-        true => Ok(()),
-        false => Err(format!(
-            "GET {path} was answered with status {}",
-            answer.status
-        )),
-    }
-}
-
-fn accepts(endpoint: &Endpoint) -> Result<(), String> {
-    match endpoint {
-        Endpoint::Tcp(address) => TcpStream::connect_timeout(address, TRY).map(drop),
-        Endpoint::Unix(path) => UnixStream::connect(path).map(drop),
-    }
-    .map_err(|error| format!("connecting: {error}"))
-}
-
-/// The flags of `prony load` with nothing typed.
-fn plain_options() -> Result<LoadOptions, String> {
-    let command = LoadOptions::augment_args(clap::Command::new("load").no_binary_name(true));
-    command
-        .try_get_matches_from(Vec::<String>::new())
-        .and_then(|matches| LoadOptions::from_arg_matches(&matches))
-        .map_err(|error| error.to_string())
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec, RunError, SpecError, run as run_load};
@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 use super::answers::{self, Answers};
 use super::folder::Stored;
 use super::ready::{self, NotReady};
-use super::{Event, Interrupt, links, values};
+use super::{AskedLoad, Event, Interrupt, LoadMaker, links, values};
 use crate::host::{Host, HostError};
 use crate::place::Door;
-use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
+use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, ResolvedService, Scheme};
 use crate::service::Allocated;
-use crate::telemetry::{self, Latest, Sample, Summary};
+use crate::telemetry::{self, HostSummary, Latest, Sample, Summary};
 use crate::why::{self, Capacity};
 
 /// Samples that a trial gets at least, whatever its length.
@@ -91,6 +91,8 @@ pub enum TrialError {
     Load(SpecError),
     /// The engine failed.
     Engine(RunError),
+    /// The machines that were to make the load did not.
+    Agents(String),
     /// The machine refused.
     Host(HostError),
     /// A service did not start.
@@ -121,6 +123,7 @@ impl fmt::Display for TrialError {
             TrialError::Plan(error) => error.fmt(f),
             TrialError::Load(error) => write!(f, "[load]: {error}"),
             TrialError::Engine(error) => error.fmt(f),
+            TrialError::Agents(why) => write!(f, "the load of agents: {why}"),
             TrialError::Host(error) => error.fmt(f),
             TrialError::Service { service, why } => match why {
                 NotReady::Ended { status, log } => {
@@ -182,6 +185,7 @@ impl From<HostError> for TrialError {
 pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) host: &'a mut dyn Host,
+    pub(crate) load: Option<&'a mut dyn LoadMaker>,
     pub(crate) interrupt: &'a Interrupt,
     pub(crate) stored: &'a mut Stored,
     pub(crate) on: &'a mut dyn FnMut(Event<'_>),
@@ -244,7 +248,7 @@ impl Trial<'_> {
         if self.interrupt.is_stopped() {
             return Ok(None);
         }
-        let (record, samples) = self.load(&spec, &resolved.load, door)?;
+        let (record, samples) = self.load(&spec, &resolved.load, place.block, door)?;
         let mut findings = self.ended(&resolved);
         findings.extend(self.host.unwatched());
         findings.extend(self.examine(&resolved, place));
@@ -349,18 +353,11 @@ impl Trial<'_> {
             (self.on)(Event::Starting { service: name });
             self.host.start(&service.spec, dir)?;
             let place = allocated.get(name);
-            let door = self.host.door(service.spec.place)?;
-            ready::wait(
-                name,
-                &service.ready,
-                place,
-                door.as_ref(),
-                self.host,
-                self.interrupt,
-            )
-            .map_err(|why| TrialError::Service {
-                service: name.clone(),
-                why,
+            ready::wait(name, &service.ready, place, self.host, self.interrupt).map_err(|why| {
+                TrialError::Service {
+                    service: name.clone(),
+                    why,
+                }
             })?;
         }
         Ok(())
@@ -375,11 +372,15 @@ impl Trial<'_> {
         door: Option<&Door>,
     ) -> Result<LoadSpec, TrialError> {
         let mut flags = load.flags.clone();
-        if !load.options.iter().any(|option| option.name == "seed") {
-            flags.seed = self.stored.seed().wrapping_add(u64::from(block));
-        }
+        flags.seed = self.seed_of_block(load, block).unwrap_or(flags.seed);
         // Which addresses and ports there are is the place's affair.
         within(door, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
+    }
+
+    /// The seed of a block's loads, where the plan has none.
+    fn seed_of_block(&self, load: &ResolvedLoad, block: u32) -> Option<u64> {
+        let has_own = load.options.iter().any(|option| option.name == "seed");
+        (!has_own).then(|| self.stored.seed().wrapping_add(u64::from(block)))
     }
 
     /// Loads, and tells so whoever watches.
@@ -387,8 +388,13 @@ impl Trial<'_> {
         &mut self,
         spec: &LoadSpec,
         load: &ResolvedLoad,
+        block: u32,
         door: Option<&Door>,
     ) -> Result<(Record, Vec<Sample>), TrialError> {
+        // Who is asked for it gets it as it would be typed.
+        let mut words = load.words();
+        let seed = self.seed_of_block(load, block);
+        words.extend(seed.map(|seed| format!("--seed={seed}")));
         let control = Arc::new(Control::new(spec.info().threads));
         let latest = Arc::new(Latest::default());
         (self.on)(Event::Loading {
@@ -397,7 +403,7 @@ impl Trial<'_> {
             control: &control,
             latest: &latest,
         });
-        let measured = self.measure(spec, load, door, (control, &latest));
+        let measured = self.measure(spec, (load, &words), door, (control, &latest));
         (self.on)(Event::Loaded);
         measured
     }
@@ -406,7 +412,7 @@ impl Trial<'_> {
     fn measure(
         &mut self,
         spec: &LoadSpec,
-        load: &ResolvedLoad,
+        (load, words): (&ResolvedLoad, &[String]),
         door: Option<&Door>,
         (control, latest): (Arc<Control>, &Latest),
     ) -> Result<(Record, Vec<Sample>), TrialError> {
@@ -423,22 +429,56 @@ impl Trial<'_> {
             .clone()
             .map(|cores| cores.0)
             .unwrap_or_default();
-        let done = AtomicBool::new(false);
+        let (done, from) = (AtomicBool::new(false), Mutex::new(None));
         let host = &mut *self.host;
+        let maker = &mut self.load;
         let (record, samples) = std::thread::scope(|scope| {
-            let done = &done;
+            let (done, from) = (&done, &from);
+            let begin =
+                |moment| *from.lock().unwrap_or_else(PoisonError::into_inner) = Some(moment);
             let watcher = scope.spawn(move || {
-                if !sleep_until(Instant::now() + warmup, done) {
+                if !sleep_until(from, done) {
                     return Vec::new();
                 }
                 telemetry::collect(host, interval, done, &avoid, latest)
             });
-            let record = within(door, || run_load(spec, &control));
+            let record = match &load.agents {
+                None => {
+                    begin(Instant::now() + warmup);
+                    within(door, || run_load(spec, &control))
+                        .and_then(|record| record.map_err(TrialError::Engine))
+                }
+                Some(agents) => {
+                    let asked = AskedLoad {
+                        agents,
+                        url: &load.url,
+                        words,
+                        spec,
+                        control: &control,
+                        measured_from: &begin,
+                    };
+                    ask_for(maker, &asked)
+                }
+            };
             done.store(true, Ordering::Release);
             (record, watcher.join().unwrap_or_default())
         });
         self.interrupt.watch(None);
-        Ok((record?.map_err(TrialError::Engine)?, samples))
+        Ok((record?, samples))
+    }
+}
+
+/// Has the load made by other machines.
+fn ask_for(
+    maker: &mut Option<&mut dyn LoadMaker>,
+    asked: &AskedLoad<'_>,
+) -> Result<Record, TrialError> {
+    match maker {
+        Some(maker) => maker.make(asked).map_err(TrialError::Agents),
+        None => {
+            let why = format!("{} can't be asked without a NATS server", asked.agents);
+            Err(TrialError::Agents(why))
+        }
     }
 }
 
@@ -452,26 +492,31 @@ fn within<T: Send>(door: Option<&Door>, work: impl FnOnce() -> T + Send) -> Resu
     }
 }
 
-/// Sleeps until the moment has come; false if `done` came first.
-fn sleep_until(moment: Instant, done: &AtomicBool) -> bool {
-    while let Some(left) = moment.checked_duration_since(Instant::now()) {
-        if done.load(Ordering::Acquire) {
-            return false;
+/// Sleeps until the moment is known and has come; false if `done` came first.
+fn sleep_until(moment: &Mutex<Option<Instant>>, done: &AtomicBool) -> bool {
+    const STEP: Duration = Duration::from_millis(20);
+    while !done.load(Ordering::Acquire) {
+        let known = *moment.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = known.map(|moment| moment.saturating_duration_since(Instant::now()));
+        match left {
+            Some(Duration::ZERO) => return true,
+            left => std::thread::sleep(left.unwrap_or(STEP).min(STEP)),
         }
-        std::thread::sleep(left.min(Duration::from_millis(20)));
     }
-    true
+    false
 }
 
 fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
     let Some(summary) = summary else {
         return Watched::default();
     };
-    let mut cores: Vec<usize> = resolved
-        .services
-        .iter()
-        .flat_map(|service| service.spec.cores.iter().copied())
-        .collect();
+    // Cores of different machines have the same numbers.
+    let of = |service: &ResolvedService| {
+        let host = service.host.clone();
+        let cores = service.spec.cores.clone().into_iter();
+        cores.map(move |core| (host.clone(), core))
+    };
+    let mut cores: Vec<_> = resolved.services.iter().flat_map(of).collect();
     let free = resolved
         .services
         .iter()
@@ -484,8 +529,12 @@ fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
         .services
         .iter()
         .any(|service| service.remote.is_some());
-    let host = &summary.host;
-    let top_foreign = host.top_foreign.as_ref().filter(|_| !remote);
+    let most = |of: fn(&HostSummary) -> f64| summary.machines().map(of).fold(0.0, f64::max);
+    let noisiest = summary
+        .machines()
+        .max_by(|a, b| a.foreign_percent.total_cmp(&b.foreign_percent));
+    let top_foreign = noisiest.and_then(|machine| machine.top_foreign.as_ref());
+    let top_foreign = top_foreign.filter(|_| !remote);
     Watched {
         services_percent: services
             .map(|s| s.cpu_user_percent + s.cpu_system_percent)
@@ -497,8 +546,11 @@ fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
             (false, true) => 1,
             (false, false) => cores.len(),
         },
-        foreign_percent: if remote { 0.0 } else { host.foreign_percent },
-        steal_percent: host.steal_percent,
+        foreign_percent: match remote {
+            true => 0.0,
+            false => most(|machine| machine.foreign_percent),
+        },
+        steal_percent: most(|machine| machine.steal_percent),
         top_foreign: top_foreign.map(|process| process.name.clone()),
     }
 }

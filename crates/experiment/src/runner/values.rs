@@ -46,7 +46,7 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
     // Where the services run elsewhere, so does the network's work for them.
-    let machine = telemetry.remote.as_ref().unwrap_or(&telemetry.host);
+    let machine = telemetry.machine_of(target);
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,

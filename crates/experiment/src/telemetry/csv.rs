@@ -12,8 +12,8 @@ pub const COLUMNS: [(&str, &str); 35] = [
     ("t_s", "seconds since the host was made"),
     (
         "subject",
-        "host, generator (prony itself), remote (the machine that is read over ssh), service:<name>, \
-         link:<name> (sent is what its first place sent), or interface:<place>:<name> where the place is host, remote or a service",
+        "host, generator (prony itself), remote (the machine that is read over ssh), host:<agent>, \
+         service:<name>, link:<name> (sent is what its first place sent), or interface:<place>:<name> where the place is host, remote or a service",
     ),
     (
         "cpu_s",
@@ -109,6 +109,9 @@ pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
         generator.write(out)?;
         if let Some(remote) = &sample.remote {
             Line::of_machine(sample.t_s, "remote", remote).write(out)?;
+        }
+        for (name, host) in &sample.hosts {
+            Line::of_machine(sample.t_s, &format!("host:{name}"), host).write(out)?;
         }
         for (name, service) in &sample.services {
             Line::of_service(sample.t_s, name, service).write(out)?;
@@ -329,6 +332,7 @@ mod tests {
             t_s: 0.5,
             services: [("a,b".to_owned(), service)].into(),
             remote: Some(host.clone()),
+            hosts: BTreeMap::new(),
             host,
             links: BTreeMap::new(),
             cost: Duration::from_micros(120),

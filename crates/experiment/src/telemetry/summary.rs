@@ -12,6 +12,8 @@ use super::{
 /// What one service used between the first and the last sample.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServiceSummary {
+    /// The agent on whose machine it runs; none where that is this one.
+    pub host: Option<String>,
     /// CPU seconds, from the finest source there is.
     pub cpu_s: f64,
     /// The part of them in user mode, in the proportion that the kernel's ticks have.
@@ -102,10 +104,27 @@ pub struct Summary {
     pub host: HostSummary,
     /// The machine elsewhere, where it answered at the beginning and the end.
     pub remote: Option<HostSummary>,
+    /// The other machines of the plan's services, those that were there at the beginning and the end.
+    pub hosts: BTreeMap<String, HostSummary>,
     /// What each link between named places carried in this time.
     pub links: BTreeMap<String, LinkTraffic>,
     /// Mean cost of a sample, microseconds.
     pub sample_cost_us: f64,
+}
+
+impl Summary {
+    /// The machine on which a service runs, as far as it was watched.
+    #[must_use]
+    pub fn machine_of(&self, service: &str) -> &HostSummary {
+        let host = self.services.get(service).and_then(|it| it.host.as_ref());
+        let elsewhere = host.and_then(|host| self.hosts.get(host));
+        elsewhere.or(self.remote.as_ref()).unwrap_or(&self.host)
+    }
+
+    /// This machine, and those on which agents run services.
+    pub fn machines(&self) -> impl Iterator<Item = &HostSummary> {
+        std::iter::once(&self.host).chain(self.hosts.values())
+    }
 }
 
 /// Summarises samples in the order in which they were taken; `None` unless there are two at
@@ -137,17 +156,26 @@ pub fn summary(samples: &[Sample]) -> Option<Summary> {
         .iter()
         .map(|sample| sample.cost.as_secs_f64() * 1e6)
         .sum();
-    let hosts: Vec<&HostSample> = samples.iter().map(|sample| &sample.host).collect();
+    let own: Vec<&HostSample> = samples.iter().map(|sample| &sample.host).collect();
     let remotes: Vec<&HostSample> = samples
         .iter()
         .filter_map(|sample| sample.remote.as_ref())
         .collect();
+    let others = last
+        .hosts
+        .keys()
+        .filter(|name| first.hosts.contains_key(*name));
+    let hosts = others.map(|name| {
+        let all = samples.iter().filter_map(|sample| sample.hosts.get(name));
+        (name.clone(), of_host(&all.collect::<Vec<_>>(), elapsed_s))
+    });
     let whole = first.remote.is_some() && last.remote.is_some();
     Some(Summary {
         elapsed_s,
         services,
-        host: of_host(&hosts, elapsed_s),
+        host: of_host(&own, elapsed_s),
         remote: whole.then(|| of_host(&remotes, elapsed_s)),
+        hosts: hosts.collect(),
         links: links.collect(),
         sample_cost_us: costs_us / samples.len() as f64,
     })
@@ -166,6 +194,7 @@ fn of_service(
     let most =
         |of: fn(&ServiceSample) -> u64| all.iter().map(|sample| of(sample)).max().unwrap_or(0);
     ServiceSummary {
+        host: end.host.clone(),
         cpu_s: cpu_user_s + cpu_system_s,
         cpu_user_s,
         cpu_system_s,
@@ -355,6 +384,7 @@ mod tests {
                 ..HostSample::default()
             },
             remote: None,
+            hosts: BTreeMap::new(),
             links: [("wan".to_owned(), crossed)].into(),
             cost: Duration::from_micros(100),
         }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::service::Follow;
 
 /// How the processor's counters (cycles, instructions, cache misses) are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Counters {
     /// By core: it costs the services nothing. A service has figures where nobody else is meant to
     /// run on its cores.
@@ -19,7 +21,7 @@ pub enum Counters {
 }
 
 /// A service of a machine elsewhere.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Elsewhere {
     /// The TCP port that it listens on; who listens there is the service where nothing else says.
     pub port: Option<u16>,
@@ -28,7 +30,7 @@ pub struct Elsewhere {
 }
 
 /// A machine that is read over ssh, with nothing installed there but a shell.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct RemoteMachine {
     /// What ssh calls it: `user@host`, `ssh://user@host:port` or a name of its configuration.
     pub destination: String,
@@ -39,12 +41,14 @@ pub struct RemoteMachine {
 }
 
 /// What a trial asks its host to watch.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Watch {
     /// How the processor's counters are read.
     pub counters: Counters,
     /// The cores that the load is bound to; none if it may run on all.
     pub load_cores: Vec<usize>,
+    /// Whether the load is made on another machine, so that it may use none of the cores.
+    pub load_is_elsewhere: bool,
     /// Services on this machine that somebody else has started, and how to find them.
     pub others: BTreeMap<String, Follow>,
     /// The machine elsewhere on which all other remote services run.

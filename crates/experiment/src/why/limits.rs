@@ -47,11 +47,15 @@ pub struct Capacity {
     pub link_share: Option<f64>,
 }
 
+/// A core with its machine's name: those of different machines have the same numbers.
+type CoreOf<'a> = (Option<&'a str>, usize);
+
 /// Reads the capacity that a trial had out of its telemetry.
 pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
     let load_cores = resolved.load.flags.cores.as_ref();
+    let load_is_here = resolved.load.agents.is_none();
     let load_percent = percent(summary.host.generator_cpu_s, summary.elapsed_s);
-    let mut groups: Vec<(Vec<usize>, CoreUse)> = Vec::new();
+    let mut groups: Vec<(Vec<CoreOf<'_>>, CoreUse)> = Vec::new();
     for service in &resolved.services {
         let spec = &service.spec;
         let Some(seen) = summary.services.get(&spec.name) else {
@@ -60,17 +64,19 @@ pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
         if spec.cores.is_empty() {
             continue;
         }
-        let mut cores = spec.cores.clone();
+        let host = seen.host.as_deref();
+        let own: Vec<_> = spec.cores.iter().map(|&core| (host, core)).collect();
+        let mut cores = own.clone();
         let mut used = CoreUse {
             services: vec![spec.name.clone()],
             percent: seen.cpu_user_percent + seen.cpu_system_percent,
             ..CoreUse::default()
         };
         // What shares any core is one group: who is short of it can't be told from the sums.
-        let touches = |of: &[usize]| of.iter().any(|core| spec.cores.contains(core));
+        let touches = |of: &[_]| of.iter().any(|core| own.contains(core));
         let (joined, apart) = groups.into_iter().partition(|(of, _)| touches(of));
         groups = apart;
-        for (of, other) in Vec::from_iter::<Vec<(Vec<usize>, CoreUse)>>(joined) {
+        for (of, other) in Vec::from_iter::<Vec<(Vec<_>, CoreUse)>>(joined) {
             cores.extend(of);
             used.percent += other.percent;
             used.services.splice(0..0, other.services);
@@ -81,16 +87,22 @@ pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
     }
     let tied = groups.into_iter().map(|(cores, mut used)| {
         used.cores = cores.len();
-        used.with_load = load_cores.is_none_or(|load| load.0.iter().any(|c| cores.contains(c)));
+        let is_here = load_is_here && cores.iter().any(|(host, _)| host.is_none());
+        let is_loads = |core: &usize| cores.contains(&(None, *core));
+        used.with_load = is_here && load_cores.is_none_or(|load| load.0.iter().any(is_loads));
         if used.with_load && load_cores.is_some() {
             used.percent += load_percent;
         }
         used
     });
+    let machine = match summary.services.get(&resolved.load.service) {
+        Some(_) => summary.machine_of(&resolved.load.service),
+        None => &summary.host,
+    };
     Capacity {
         tied: tied.collect(),
-        machine_cores: summary.host.cores,
-        idle_percent: percent(summary.host.cpu_idle_s, summary.elapsed_s),
+        machine_cores: machine.cores,
+        idle_percent: percent(machine.cpu_idle_s, summary.elapsed_s),
         link_share: links::crossing(summary, resolved).and_then(Crossing::used_share),
     }
 }

@@ -129,6 +129,7 @@ impl Reader {
             services,
             host,
             remote: None,
+            hosts: BTreeMap::new(),
             links: BTreeMap::new(),
             cost: began.elapsed(),
         }
@@ -203,6 +204,8 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
         )
     });
     Environment {
+        hosts: BTreeMap::new(),
+        hosted: BTreeMap::new(),
         machine,
         services: services.collect(),
         places: BTreeMap::new(),

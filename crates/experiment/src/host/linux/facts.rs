@@ -47,6 +47,8 @@ pub(crate) fn environment(services: &BTreeMap<String, Vec<i32>>) -> Environment 
         )
     });
     Environment {
+        hosts: BTreeMap::new(),
+        hosted: BTreeMap::new(),
         machine: machine(),
         services: services.collect(),
         places: BTreeMap::new(),

@@ -112,6 +112,7 @@ impl Reader {
             services,
             host,
             remote: None,
+            hosts: BTreeMap::new(),
             links: BTreeMap::new(),
             cost: began.elapsed(),
         }

@@ -47,6 +47,9 @@ pub enum LinkError {
         server: String,
         /// Why.
         why: String,
+        /// Whether it may be otherwise in a moment: not where the server refused the credentials, nor
+        /// where its certificate is another's.
+        may_pass: bool,
     },
     /// Nobody answers there: no such agent, or it is gone.
     NobodyThere(String),
@@ -60,7 +63,7 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkError::Credentials(why) => write!(f, "the credentials can't be used: {why}"),
-            LinkError::Connect { server, why } => {
+            LinkError::Connect { server, why, .. } => {
                 write!(f, "no connection to the NATS server {server}: {why}")
             }
             LinkError::NobodyThere(subject) => write!(f, "nobody listens at {subject}"),
@@ -127,15 +130,16 @@ impl Link {
             .build()
             .map_err(|error| LinkError::Refused(format!("a thread for NATS: {error}")))?;
         let options = options(credentials, role)?;
-        let failed = |why: String| LinkError::Connect {
+        let failed = |why: String, may_pass| LinkError::Connect {
             server: server.clone(),
             why,
+            may_pass,
         };
         let addresses: Vec<&str> = server.split(',').collect();
         let client = runtime
             .block_on(async { timeout(2 * ANSWER, options.connect(addresses)).await })
-            .map_err(|_| failed("no answer in time".to_owned()))?
-            .map_err(|error| failed(in_full(&error)))?;
+            .map_err(|_| failed("no answer in time".to_owned(), true))?
+            .map_err(|error| failed(in_full(&error), may_pass(&error)))?;
         // It begins a task of its own.
         let entered = runtime.enter();
         let jetstream = jetstream::ContextBuilder::new()
@@ -308,10 +312,30 @@ impl Link {
         if let Some(number) = number {
             headers.insert("Nats-Msg-Id", format!("{}.{number}", self.numbers));
         }
+        self.store_with(subject, headers, payload.into())
+    }
+
+    /// Removes a bucket's key, by its subject.
+    ///
+    /// # Errors
+    ///
+    /// As [`Link::store`].
+    pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
+        let mut headers = async_nats::HeaderMap::new();
+        headers.insert("KV-Operation", "DEL");
+        self.store_with(subject, headers, Bytes::new())
+    }
+
+    fn store_with(
+        &self,
+        subject: &str,
+        headers: async_nats::HeaderMap,
+        payload: Bytes,
+    ) -> Result<(), LinkError> {
         let stored = async {
-            let sent =
-                self.jetstream
-                    .publish_with_headers(subject.to_owned(), headers, payload.into());
+            let sent = self
+                .jetstream
+                .publish_with_headers(subject.to_owned(), headers, payload);
             sent.await?.await
         };
         self.wait(subject, ANSWER, stored).map(|_| ())
@@ -474,6 +498,27 @@ impl Replay {
 
 fn is_put(entry: &jetstream::kv::Entry) -> bool {
     entry.operation == jetstream::kv::Operation::Put
+}
+
+/// Whether what keeps a connection from being made may be gone in a moment.
+fn may_pass(error: &async_nats::ConnectError) -> bool {
+    use async_nats::ConnectErrorKind as Kind;
+    use std::error::Error;
+    let passes = matches!(
+        error.kind(),
+        Kind::Io | Kind::Dns | Kind::TimedOut | Kind::MaxReconnects
+    );
+    let mut source = error.source();
+    while let Some(error) = source {
+        let inner = error.downcast_ref::<std::io::Error>();
+        let inner = inner.and_then(std::io::Error::get_ref);
+        // Whose certificate doesn't do today is no other's tomorrow.
+        if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return false;
+        }
+        source = error.source();
+    }
+    passes
 }
 
 /// Errors of many types as one.

@@ -120,6 +120,11 @@ impl AgentName {
         format!("prony.agent.{self}.clock")
     }
 
+    /// Where those who have this name find each other: two of them are one too many.
+    pub fn namesakes(&self) -> String {
+        format!("prony.agent.{self}.namesakes")
+    }
+
     /// Where it sends what it measured in a run.
     pub fn results(&self, run: &RunId) -> String {
         format!("prony.result.{self}.{run}")

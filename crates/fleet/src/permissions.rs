@@ -28,6 +28,8 @@ pub struct Permissions {
     pub publish: Vec<String>,
     /// What may be subscribed to, the inbox aside. An agent's comes from the coordinator's account.
     pub subscribe: Vec<String>,
+    /// What may be both published and subscribed to, and stays among those who have the same role.
+    pub among_own: Vec<String>,
     /// Where answers to its own questions come.
     pub inbox: String,
     /// Whether whoever asks something may be answered, once.
@@ -77,6 +79,7 @@ impl Role {
                     format!("$KV.{RUNS}.>"),
                 ],
                 subscribe: vec!["prony.result.>".to_owned()],
+                among_own: Vec::new(),
                 inbox,
                 may_answer: false,
             },
@@ -86,6 +89,7 @@ impl Role {
                     format!("$KV.{AGENTS}.{name}"),
                 ],
                 subscribe: vec![name.orders(), name.clock()],
+                among_own: vec![name.namesakes()],
                 inbox,
                 may_answer: true,
             },
@@ -114,13 +118,15 @@ mod tests {
 
     fn may_say(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
-        permissions.publish.iter().any(|it| covers(it, subject))
+        let mut said = permissions.publish.iter().chain(&permissions.among_own);
+        said.any(|it| covers(it, subject))
     }
 
     fn may_hear(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
         let inbox = std::iter::once(&permissions.inbox);
-        let mut heard = permissions.subscribe.iter().chain(inbox);
+        let heard = permissions.subscribe.iter().chain(inbox);
+        let mut heard = heard.chain(&permissions.among_own);
         heard.any(|it| covers(it, subject))
     }
 
@@ -136,6 +142,7 @@ mod tests {
             one.orders(),
             other.orders(),
             other.clock(),
+            other.namesakes(),
             other.results(&run),
             "$KV.prony_agents.other".to_owned(),
             "$KV.prony_runs.r1".to_owned(),

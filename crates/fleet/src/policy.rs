@@ -1,8 +1,8 @@
 //! What an agent lets itself be used for, whoever asks.
 //!
 //! A policy is the host's own word, in a file that only its administrator writes. Whoever may command
-//! agents can't change it from afar. Without one an agent loads private and loopback addresses and
-//! starts no service at all.
+//! agents can't change it from afar. Without one an agent loads private, link-local and loopback
+//! addresses, no UNIX sockets, and starts no service at all.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -26,7 +26,8 @@ pub struct Policy {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadPolicy {
     /// Addresses and names that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`,
-    /// `*.example.org`. Where there are none, private, link-local and loopback addresses.
+    /// `*.example.org`, and UNIX sockets: `unix:/run/app.sock`. Where there are none, private,
+    /// link-local and loopback addresses. A name is what this machine's own resolver says that it is.
     pub targets: Vec<String>,
     /// Requests a second at most, this agent's share of them; a closed loop has no rate, so that none
     /// is accepted where this is set.
@@ -66,11 +67,8 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 /// What a load would do, as far as a policy cares.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asked<'a> {
-    /// Each target: the name in the URL, and the address that it stands for; no address for a UNIX
-    /// socket.
-    pub targets: &'a [(String, Option<IpAddr>)],
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Asked {
     /// This agent's share of the rate; none in a closed loop.
     pub rate: Option<f64>,
     /// This agent's connections.
@@ -99,29 +97,17 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether such a load may be made.
+    /// Whether a load of this size may be made. Whether it may go where it goes says
+    /// [`Policy::allows_target`].
     ///
     /// # Errors
     ///
     /// The rule that stands against it.
-    pub fn allows_load(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+    pub fn allows_load(&self, asked: Asked) -> Result<(), Refusal> {
         let refuse = |rule, text| Err(Refusal { rule, text });
         let rules = &self.load;
         if rules.refuse {
             return refuse("load.refuse", "this agent makes no load".to_owned());
-        }
-        for (name, address) in asked.targets {
-            if !self.allows_target(name, *address) {
-                let address = address.map_or(String::new(), |it| format!(" ({it})"));
-                let allowed = match rules.targets.is_empty() {
-                    true => "only private, link-local and loopback addresses are, without \
-                             load.targets"
-                        .to_owned(),
-                    false => format!("allowed are {}", rules.targets.join(", ")),
-                };
-                let text = format!("{name}{address} is not allowed; {allowed}");
-                return refuse("load.targets", text);
-            }
         }
         match (rules.rate, asked.rate) {
             (Some(most), Some(rate)) if rate > most => {
@@ -155,16 +141,61 @@ impl Policy {
         }
     }
 
-    fn allows_target(&self, name: &str, address: Option<IpAddr>) -> bool {
-        if self.load.targets.is_empty() {
-            return address.is_none_or(is_near);
+    /// Whether this may be loaded: the name in the URL, and the address that it stands for. There is no
+    /// address of a UNIX socket, whose name is `unix:` and its path, and none where only a proxy knows
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// The rule that stands against it.
+    pub fn allows_target(&self, name: &str, address: Option<IpAddr>) -> Result<(), Refusal> {
+        let allowed = &self.load.targets;
+        let mut rules = allowed.iter().filter_map(|it| Rule::parse(it).ok());
+        let is_allowed = match allowed.is_empty() {
+            true => address.is_some_and(is_near),
+            false => rules.any(|rule| rule.holds(name, address)),
+        };
+        if is_allowed {
+            return Ok(());
         }
-        let rules = self
-            .load
-            .targets
-            .iter()
-            .filter_map(|it| Rule::parse(it).ok());
-        rules.into_iter().any(|rule| rule.holds(name, address))
+        let address = address.map(|it| it.to_string());
+        let address = address.filter(|it| it != name);
+        let address = address.map_or(String::new(), |it| format!(" ({it})"));
+        let allowed = match allowed.is_empty() {
+            true => {
+                "private, link-local and loopback addresses are, without load.targets".to_owned()
+            }
+            false => format!("allowed are {}", allowed.join(", ")),
+        };
+        Err(Refusal {
+            rule: "load.targets",
+            text: format!("{name}{address} is not allowed; {allowed}"),
+        })
+    }
+
+    /// In a few words.
+    pub fn summary(&self) -> String {
+        let rules = &self.load;
+        let load = match (rules.refuse, rules.targets.is_empty()) {
+            (true, _) => "no load".to_owned(),
+            (false, true) => "near addresses".to_owned(),
+            (false, false) => rules.targets.join(", "),
+        };
+        let limits = [
+            rules.rate.map(|rate| format!("{rate} requests a second")),
+            rules.connections.map(|n| format!("{n} connections")),
+            rules.seconds.map(|seconds| format!("{seconds} s")),
+        ];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        let limits = match limits.is_empty() {
+            true => String::new(),
+            false => format!(", up to {}", limits.join(", ")),
+        };
+        let services = match self.services.commands.is_empty() {
+            true => "no services".to_owned(),
+            false => self.services.commands.join(", "),
+        };
+        format!("{load}{limits}; {services}")
     }
 
     /// Whether this program may be started as a service.
@@ -192,6 +223,8 @@ impl Policy {
 /// One of `load.targets`.
 enum Rule {
     Net(IpNet),
+    /// A UNIX socket, `unix:` included.
+    Socket(String),
     Name(String),
     /// Names that end so, dot included.
     Suffix(String),
@@ -205,6 +238,9 @@ impl Rule {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(Rule::Net(address.into()));
         }
+        if text.starts_with("unix:/") {
+            return Ok(Rule::Socket(text.to_owned()));
+        }
         let is_name = |name: &str| {
             let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
             !name.is_empty() && name.chars().all(is_good)
@@ -214,14 +250,16 @@ impl Rule {
             None if is_name(text) && !text.contains('/') => Ok(Rule::Name(text.to_lowercase())),
             _ => Err(format!(
                 "load.targets: {text:?} is neither an address, nor a network like 10.0.0.0/8, nor a \
-                 name like shop.example.org or *.example.org"
+                 name like shop.example.org or *.example.org, nor a UNIX socket like unix:/run/app.sock"
             )),
         }
     }
 
     fn holds(&self, name: &str, address: Option<IpAddr>) -> bool {
+        let typed = name;
         let name = name.trim_end_matches('.').to_lowercase();
         match self {
+            Rule::Socket(socket) => typed == socket,
             Rule::Net(net) => address.is_some_and(|address| net.contains(&plain(address))),
             Rule::Name(allowed) => name == *allowed,
             Rule::Suffix(suffix) => name.ends_with(suffix.as_str()),
@@ -251,22 +289,24 @@ fn is_near(address: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(targets: &[(String, Option<IpAddr>)]) -> Asked<'_> {
-        Asked {
-            targets,
-            rate: Some(100.0),
-            connections: 10,
-            seconds: Some(10.0),
-        }
-    }
+    const ASKED: Asked = Asked {
+        rate: Some(100.0),
+        connections: 10,
+        seconds: Some(10.0),
+    };
 
-    fn target(name: &str, address: &str) -> [(String, Option<IpAddr>); 1] {
-        [(name.to_owned(), Some(address.parse().unwrap()))]
-    }
-
-    fn rule(policy: &str, asked: &Asked<'_>) -> Option<&'static str> {
+    fn rule(policy: &str, asked: Asked) -> Option<&'static str> {
         let policy = Policy::parse(policy).unwrap();
         policy.allows_load(asked).err().map(|refusal| refusal.rule)
+    }
+
+    fn allows(policy: &str, name: &str, address: &str) -> bool {
+        let policy = Policy::parse(policy).unwrap();
+        let allowed = policy.allows_target(name, address.parse().ok());
+        if let Err(refusal) = &allowed {
+            assert_eq!(refusal.rule, "load.targets");
+        }
+        allowed.is_ok()
     }
 
     #[test]
@@ -279,54 +319,60 @@ mod tests {
             "fd00::7",
             "::ffff:10.0.0.1",
         ] {
-            assert_eq!(rule("", &asked(&target("x", near))), None, "{near}");
+            assert!(allows("", "x", near), "{near}");
         }
-        for far in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8"] {
-            assert_eq!(
-                rule("", &asked(&target("x", far))),
-                Some("load.targets"),
-                "{far}"
-            );
+        for far in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8", ""] {
+            assert!(!allows("", "x", far), "{far}");
         }
+        assert!(!allows("", "unix:/run/docker.sock", ""));
         let refusal = Policy::default().allows_command("nginx").unwrap_err();
         assert_eq!(refusal.rule, "services.commands");
-        assert_eq!(rule("", &asked(&[("unix".to_owned(), None)])), None);
+        assert_eq!(rule("", ASKED), None);
     }
 
     #[test]
     fn targets_that_are_named_are_the_only_ones() {
-        let policy = "[load]\ntargets = ['10.1.0.0/16', 'shop.example.org', '*.test']";
-        let says = |name: &str, address: &str| rule(policy, &asked(&target(name, address)));
-        assert_eq!(says("10.1.9.9", "10.1.9.9"), None);
-        assert_eq!(says("Shop.Example.org.", "192.0.2.1"), None);
-        assert_eq!(says("a.b.test", "192.0.2.1"), None);
-        assert_eq!(says("10.2.0.1", "10.2.0.1"), Some("load.targets"));
-        assert_eq!(
-            says("evilshop.example.org", "192.0.2.1"),
-            Some("load.targets")
-        );
-        assert_eq!(says("test", "127.0.0.1"), Some("load.targets"));
+        let policy =
+            "[load]\ntargets = ['10.1.0.0/16', 'shop.example.org', '*.test', 'unix:/run/a']";
+        let says = |name: &str, address: &str| allows(policy, name, address);
+        assert!(says("10.1.9.9", "10.1.9.9"));
+        assert!(says("Shop.Example.org.", "192.0.2.1"));
+        assert!(says("a.b.test", "192.0.2.1") && says("a.b.test", ""));
+        assert!(says("unix:/run/a", ""));
+        assert!(!says("unix:/run/b", "") && !says("unix:/RUN/a", ""));
+        assert!(!says("10.2.0.1", "10.2.0.1"));
+        assert!(!says("evilshop.example.org", "192.0.2.1"));
+        assert!(!says("test", "127.0.0.1"));
     }
 
     #[test]
     fn limits_name_their_rule() {
-        let near = target("x", "127.0.0.1");
-        let asked = asked(&near);
-        assert_eq!(rule("[load]\nrate = 99", &asked), Some("load.rate"));
-        assert_eq!(rule("[load]\nrate = 100", &asked), None);
+        assert_eq!(rule("[load]\nrate = 99", ASKED), Some("load.rate"));
+        assert_eq!(rule("[load]\nrate = 100", ASKED), None);
         let closed = Asked {
             rate: None,
             seconds: None,
-            ..asked.clone()
+            ..ASKED
         };
-        assert_eq!(rule("[load]\nrate = 100", &closed), Some("load.rate"));
-        assert_eq!(rule("[load]\nseconds = 5", &closed), Some("load.seconds"));
-        assert_eq!(rule("[load]\nseconds = 5", &asked), Some("load.seconds"));
+        assert_eq!(rule("[load]\nrate = 100", closed), Some("load.rate"));
+        assert_eq!(rule("[load]\nseconds = 5", closed), Some("load.seconds"));
+        assert_eq!(rule("[load]\nseconds = 5", ASKED), Some("load.seconds"));
         assert_eq!(
-            rule("[load]\nconnections = 9", &asked),
+            rule("[load]\nconnections = 9", ASKED),
             Some("load.connections")
         );
-        assert_eq!(rule("[load]\nrefuse = true", &asked), Some("load.refuse"));
+        assert_eq!(rule("[load]\nrefuse = true", ASKED), Some("load.refuse"));
+    }
+
+    #[test]
+    fn a_policy_says_itself_in_few_words() {
+        let says = |text: &str| Policy::parse(text).unwrap().summary();
+        assert_eq!(says(""), "near addresses; no services");
+        let policy = "[load]\ntargets = ['10.0.0.0/8']\nrate = 5000\nconnections = 50\nseconds = 60\n\
+                      [services]\ncommands = ['nginx']";
+        let whole = "10.0.0.0/8, up to 5000 requests a second, 50 connections, 60 s; nginx";
+        assert_eq!(says(policy), whole);
+        assert_eq!(says("[load]\nrefuse = true"), "no load; no services");
     }
 
     #[test]

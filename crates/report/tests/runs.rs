@@ -201,7 +201,7 @@ fn a_pattern_and_a_folder_are_several_loads() {
     }
     for (wrong, told) in [
         ("none-*.json", "no file matches"),
-        ("a", "No such file"),
+        ("a", "no such file"),
         (".", "verdict"),
     ] {
         let path = match wrong {

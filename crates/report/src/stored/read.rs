@@ -8,6 +8,10 @@ use prony_record::Record;
 use super::{Content, Stored};
 use crate::folder::{self, FolderError};
 
+/// What is said of a path that leads nowhere.
+const NOT_THERE: &str = "there is no such file or folder (want a folder with a verdict.json, as \
+    prony compare writes it, or a record of prony load --json)";
+
 /// Reads what `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
 /// a pattern such as `runs/*.json` that matches records.
 ///
@@ -19,8 +23,13 @@ pub fn read(typed: &Path) -> Result<Stored, FolderError> {
     } else if typed.file_name().is_some_and(|name| name == "verdict.json") {
         let dir = typed.parent().unwrap_or(Path::new("."));
         Content::Experiment(Box::new(folder::read(dir)?))
-    } else if typed.exists() || !is_pattern(typed) {
+    } else if typed.exists() {
         Content::Loads(vec![record(typed)?])
+    } else if !is_pattern(typed) {
+        return Err(FolderError::Malformed {
+            path: typed.to_owned(),
+            reason: NOT_THERE.to_owned(),
+        });
     } else {
         Content::Loads(records(matching(typed)?)?)
     };

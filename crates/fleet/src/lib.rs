@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod clock;
+pub mod coordinator;
 pub mod credentials;
 pub mod division;
 pub mod ledger;

@@ -1,0 +1,152 @@
+//! Files that a load's options name, which go to the agents with it.
+
+use std::fs;
+use std::path::Path;
+
+use prony_load::LoadOptions;
+
+use super::words::Words;
+
+/// Files with the names that they have at the agents.
+pub(super) type Files = Vec<(String, Vec<u8>)>;
+
+/// Reads the files that `options` name, and makes `words` name them as the agents have them.
+///
+/// # Errors
+///
+/// Which file can't be read, with its option.
+pub(super) fn gather(options: &LoadOptions, words: &mut Words) -> Result<Files, String> {
+    let mut files = Files::new();
+    for (option, path) in [
+        ("body-file", &options.body_file),
+        ("ca", &options.ca),
+        ("cert", &options.cert),
+        ("key", &options.key),
+    ] {
+        if let Some(path) = path {
+            files.push((option.to_owned(), read(&format!("--{option}"), path)?));
+            words.set(option, option);
+        }
+    }
+    if let Some(path) = &options.urls {
+        let shown = format!("--urls {}", path.display());
+        let list = String::from_utf8(read("--urls", path)?)
+            .map_err(|_| format!("{shown}: not a text file in UTF-8"))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let list = with_bodies(&list, &shown, folder, &mut files)?;
+        files.push(("urls".to_owned(), list.into_bytes()));
+        words.set("urls", "urls");
+    }
+    Ok(files)
+}
+
+fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
+}
+
+/// A list of URLs whose bodies are files beside it, wherever they were before.
+fn with_bodies(
+    list: &str,
+    shown: &str,
+    folder: &Path,
+    files: &mut Files,
+) -> Result<String, String> {
+    let mut known: Vec<(&str, String)> = Vec::new();
+    let mut lines = Vec::new();
+    for (line, number) in list.lines().zip(1..) {
+        let Some((before, named)) = body_file(line) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let name = match known.iter().find(|(path, _)| *path == named) {
+            Some((_, name)) => name.clone(),
+            None => {
+                let name = format!("urls-body-{}", known.len());
+                let bytes = read(&format!("{shown}:{number}"), &folder.join(named))?;
+                files.push((name.clone(), bytes));
+                known.push((named, name.clone()));
+                name
+            }
+        };
+        lines.push(format!("{before}<{name}"));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// Where a line of a list is `URL METHOD <FILE`: what stands before the file's name, and that.
+fn body_file(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    if line.starts_with('#') {
+        return None;
+    }
+    let (_, rest) = line.split_once(char::is_whitespace)?;
+    let (_, body) = rest.trim_start().split_once(char::is_whitespace)?;
+    let named = body.trim_start().strip_prefix('<')?;
+    let before = &line[..line.len() - named.len() - 1];
+    Some((before, named.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_that_is_named_goes_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        fs::create_dir(path("sub")).unwrap();
+        fs::write(path("a"), b"\0\xff").unwrap();
+        fs::write(path("sub/b"), "bee").unwrap();
+        fs::write(path("ca.pem"), "certificate").unwrap();
+        let list = format!(
+            "# /x POST <none\n/p\n /q POST  <../a \n/r PUT <b\n/s POST <../a\n/t POST x<y\n/u POST <{}",
+            path("a")
+        );
+        fs::write(path("sub/list"), list).unwrap();
+        let typed = [
+            format!("--urls={}", path("sub/list")),
+            format!("--ca={}", path("ca.pem")),
+            "--connections=3".to_owned(),
+        ];
+        let options = LoadOptions {
+            urls: Some(path("sub/list").into()),
+            ca: Some(path("ca.pem").into()),
+            ..LoadOptions::default()
+        };
+        let mut words = Words::new(&typed);
+        let files = gather(&options, &mut words).unwrap();
+        assert_eq!(
+            words.into_words(),
+            ["--connections=3", "--ca=ca", "--urls=urls"]
+        );
+        let bytes = |name: &str| {
+            let found = files.iter().find(|(it, _)| it == name);
+            found.unwrap_or_else(|| panic!("{name}")).1.as_slice()
+        };
+        assert_eq!(bytes("ca"), b"certificate");
+        assert_eq!(bytes("urls-body-0"), b"\0\xff");
+        assert_eq!(bytes("urls-body-1"), b"bee");
+        assert_eq!(
+            std::str::from_utf8(bytes("urls")).unwrap(),
+            "# /x POST <none\n/p\n/q POST  <urls-body-0\n/r PUT <urls-body-1\n/s POST <urls-body-0\n\
+             /t POST x<y\n/u POST <urls-body-2"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("list");
+        fs::write(&list, "/a\n/b POST <none\n").unwrap();
+        let options = LoadOptions {
+            urls: Some(list.clone()),
+            ..LoadOptions::default()
+        };
+        let error = gather(&options, &mut Words::default()).unwrap_err();
+        let place = format!("--urls {}:2: ", list.display());
+        assert!(
+            error.starts_with(&place) && error.contains("none"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,357 @@
+//! What agents send of a run, until all of it is there or it is clear that no more comes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_record::Outcome;
+
+use super::lease::{LEASE, Lease, Sign};
+use super::{Going, Told, orders};
+use crate::ledger::Ledger;
+use crate::link::{Link, Message, Replay};
+use crate::messages::{Manifest, PartEnd, ResultMessage, What};
+use crate::names::AgentName;
+
+/// How long messages are taken before it is looked at what else there is.
+const LOOK_UP: Duration = Duration::from_millis(100);
+/// An agent that was not heard of for so long has ended its load by itself.
+const SILENCE: Duration = LEASE.saturating_add(Duration::from_secs(3));
+/// How long an agent that was started anew may take to send what it kept.
+const RESTART: Duration = Duration::from_secs(4);
+/// How long the rest may take after an agent's last message, or after it was told to stop.
+const REST: Duration = Duration::from_secs(8);
+/// How much longer than planned a load may take.
+const OVERTIME: Duration = Duration::from_secs(20);
+/// How long the server may be away.
+const AWAY: Duration = Duration::from_secs(45);
+/// How long nothing may come, after the server was away, before what was stored is heard again.
+const DEAF: Duration = Duration::from_secs(3);
+/// How often it is told how far the load is.
+const TELL: Duration = Duration::from_secs(5);
+
+/// Why an agent's part is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// It was not heard of any more.
+    Silent,
+    /// It was started anew.
+    Restarted,
+    /// It goes on and on.
+    Endless,
+    /// It was told to stop and didn't say that it did.
+    Unstopped,
+    /// The server was away for too long.
+    ServerAway,
+    /// It ended, and messages of it are missing.
+    Missing,
+    /// Nothing more of it is stored.
+    NothingMore,
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Lost::Silent => write!(f, "was not heard of for {} s", SILENCE.as_secs()),
+            Lost::Restarted => f.write_str("was started anew"),
+            Lost::Endless => write!(
+                f,
+                "did not end within {} s after the load's end",
+                OVERTIME.as_secs()
+            ),
+            Lost::Unstopped => write!(f, "did not stop within {} s", REST.as_secs()),
+            Lost::ServerAway => write!(
+                f,
+                "could not be heard, as the NATS server was away for {} s",
+                AWAY.as_secs()
+            ),
+            Lost::Missing => f.write_str("ended, and some of what it sent did not come"),
+            Lost::NothingMore => f.write_str("sent no end of its part"),
+        }
+    }
+}
+
+/// One agent's part.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    /// What it said at its end.
+    pub(super) end: Option<PartEnd>,
+    /// Why it is not whole.
+    pub(super) lost: Option<Lost>,
+    /// Messages that could not be counted.
+    pub(super) refused: u64,
+    heard: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// All parts of a run.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    /// What was sent.
+    pub(super) ledger: Ledger,
+    /// Who sent it.
+    pub(super) parts: BTreeMap<AgentName, Part>,
+}
+
+/// A run that goes on.
+pub(super) struct Following<'a> {
+    pub(super) link: &'a Link,
+    pub(super) manifest: &'a Manifest,
+    pub(super) lease: &'a Lease,
+    pub(super) told: &'a dyn Fn(Told<'_>),
+    pub(super) stop: &'a AtomicBool,
+    /// When it will be over, where that is known.
+    pub(super) until: Option<Instant>,
+    /// When it began, or will.
+    pub(super) began: Instant,
+}
+
+impl Gathering {
+    /// Nothing yet of a run.
+    pub(super) fn new(manifest: &Manifest) -> Gathering {
+        let names = manifest.parts.keys();
+        Gathering {
+            ledger: Ledger::new(names.clone().map(AgentName::to_string)),
+            parts: names.map(|name| (name.clone(), Part::default())).collect(),
+        }
+    }
+
+    /// Takes a message of the run; what is none is counted, where it can be told whose it is.
+    pub(super) fn take(&mut self, manifest: &Manifest, message: &Message) {
+        // Only the subject says for certain who sent it: the server sees to that.
+        let name = message.subject.split('.').nth(2).unwrap_or_default();
+        let Some((name, part)) = name
+            .parse::<AgentName>()
+            .ok()
+            .and_then(|name| Some((name.clone(), self.parts.get_mut(&name)?)))
+        else {
+            return;
+        };
+        let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
+        let read = read.filter(|it| it.agent == name && it.run == manifest.run);
+        let Some(read) = read else {
+            part.refused += 1;
+            return;
+        };
+        let now = Instant::now();
+        part.heard = Some(now);
+        let taken = self
+            .ledger
+            .take(name.as_str(), read.sequence, &read.packed)
+            .is_ok();
+        let ended = match read.end {
+            Some(end) if taken => {
+                let counted = self.ledger.end(name.as_str(), read.sequence + 1).is_ok();
+                if counted && part.end.is_none() {
+                    (part.end, part.ended) = (Some(*end), Some(now));
+                }
+                counted
+            }
+            _ => true,
+        };
+        part.refused += u64::from(!(taken && ended));
+        if self.is_whole(&name)
+            && let Some(part) = self.parts.get_mut(&name)
+        {
+            part.lost = None;
+        }
+    }
+
+    /// Whether all of an agent's part is there.
+    pub(super) fn is_whole(&self, name: &AgentName) -> bool {
+        let ended = self.parts.get(name).is_some_and(|part| part.end.is_some());
+        ended && self.ledger.is_whole(name.as_str())
+    }
+
+    /// Whether an agent's counts agree with each other, too, so that it need not keep them.
+    pub(super) fn agrees(&self, name: &AgentName) -> bool {
+        self.is_whole(name)
+            && self.ledger.agent(name.as_str()).is_some_and(|all| {
+                let outcomes = &all.outcomes;
+                let ended = outcomes.get(Outcome::Ok)
+                    + outcomes.failed()
+                    + outcomes.get(Outcome::Unfinished);
+                all.started == all.unmeasured + ended
+            })
+    }
+
+    /// Those whose part is neither whole nor lost.
+    pub(super) fn open(&self) -> Vec<AgentName> {
+        let open = |(name, part): &(&AgentName, &Part)| part.lost.is_none() && !self.is_whole(name);
+        let parts = self.parts.iter().filter(open);
+        parts.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Hears what comes until every part is whole or lost.
+    pub(super) fn follow(&mut self, going: &Following<'_>, mut replay: Replay) {
+        let mut server = Server::new();
+        let mut teller = Teller::new(going.began);
+        let mut stopped = None;
+        while !self.open().is_empty() {
+            let has_come = self.hear(going.manifest, &mut replay);
+            server.look(going.link, has_come);
+            if server.is_deaf() {
+                // What was heard before is passed over.
+                if let Ok(again) = going.link.replay(&going.manifest.run.all_results()) {
+                    replay = again;
+                    server.hears_again();
+                }
+            }
+            if stopped.is_none() && going.stop.load(Ordering::Relaxed) {
+                stopped = Some(Instant::now());
+                self.stop(going);
+            }
+            self.judge(going, &server, stopped);
+            teller.tell(self, going);
+        }
+    }
+
+    /// Takes what comes within a moment; tells whether anything did.
+    pub(super) fn hear(&mut self, manifest: &Manifest, replay: &mut Replay) -> bool {
+        let until = Instant::now() + LOOK_UP;
+        let mut has_come = false;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match replay.next(left.max(Duration::from_millis(1))) {
+                Some(message) => {
+                    self.take(manifest, &message);
+                    has_come = true;
+                }
+                None => return has_come,
+            }
+            if left.is_zero() {
+                return has_come;
+            }
+        }
+    }
+
+    fn stop(&self, going: &Following<'_>) {
+        let open = self.open();
+        let open: Vec<&AgentName> = open.iter().collect();
+        let run = &going.manifest.run;
+        // Who doesn't hear it ends with its lease.
+        let _ = orders::give_all(going.link, run, &open, &What::Stop, Duration::from_secs(2));
+    }
+
+    /// Decides whose part will not become whole.
+    fn judge(&mut self, going: &Following<'_>, server: &Server, stopped: Option<Instant>) {
+        let now = Instant::now();
+        for name in self.open() {
+            let seen = going.lease.seen(&name);
+            let Some(part) = self.parts.get_mut(&name) else {
+                continue;
+            };
+            let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back));
+            let there = seen.map_or(going.began, |seen| seen.there);
+            let heard = part.heard.map_or(there, |heard| heard.max(there));
+            let is_stranger =
+                seen.is_some_and(|seen| seen.sign == Sign::Stranger && since(seen.since) > RESTART);
+            let quiet = |than: Duration| part.heard.is_none_or(|heard| since(heard) > than);
+            part.lost = if server.away_for() > AWAY {
+                Some(Lost::ServerAway)
+            } else if let Some(ended) = part.ended {
+                (since(ended) > REST && quiet(RESTART)).then_some(Lost::Missing)
+            } else if stopped.is_some_and(|stopped| since(stopped) > REST) {
+                Some(Lost::Unstopped)
+            } else if is_stranger && quiet(RESTART) {
+                Some(Lost::Restarted)
+            } else if since(heard) > SILENCE {
+                Some(Lost::Silent)
+            } else if going.until.is_some_and(|until| since(until) > OVERTIME) {
+                Some(Lost::Endless)
+            } else {
+                None
+            };
+            if let Some(lost) = part.lost {
+                going.lease.release(&name);
+                (going.told)(Told::Warning(&format!("agent {name} {lost}")));
+            }
+        }
+        for (name, part) in &self.parts {
+            if part.end.is_some() {
+                going.lease.release(name);
+            }
+        }
+    }
+}
+
+/// Whether the server is there, and heard.
+struct Server {
+    /// Since when it is there without a break.
+    back: Instant,
+    gone: Option<Instant>,
+    /// When it came back, as long as nothing was heard since.
+    unheard: Option<Instant>,
+}
+
+impl Server {
+    fn new() -> Server {
+        Server {
+            back: Instant::now(),
+            gone: None,
+            unheard: None,
+        }
+    }
+
+    fn look(&mut self, link: &Link, has_come: bool) {
+        let now = Instant::now();
+        if !link.is_up() {
+            self.gone.get_or_insert(now);
+        } else if self.gone.take().is_some() {
+            (self.back, self.unheard) = (now, Some(now));
+        }
+        if has_come {
+            self.unheard = None;
+        }
+    }
+
+    fn away_for(&self) -> Duration {
+        self.gone.map_or(Duration::ZERO, |gone| gone.elapsed())
+    }
+
+    fn is_deaf(&self) -> bool {
+        self.gone.is_none() && self.unheard.is_some_and(|since| since.elapsed() > DEAF)
+    }
+
+    fn hears_again(&mut self) {
+        self.unheard = None;
+    }
+}
+
+/// Says now and then how far the load is.
+struct Teller {
+    last: Instant,
+    ended: u64,
+}
+
+impl Teller {
+    fn new(began: Instant) -> Teller {
+        Teller {
+            last: began.max(Instant::now()),
+            ended: 0,
+        }
+    }
+
+    fn tell(&mut self, gathering: &Gathering, going: &Following<'_>) {
+        let span = self.last.elapsed();
+        if span < TELL {
+            return;
+        }
+        let agents = gathering.parts.keys();
+        let all = agents.filter_map(|name| gathering.ledger.agent(name.as_str()));
+        let (mut ended, mut failed) = (0, 0);
+        for delta in all {
+            ended += delta.ended();
+            failed += delta.outcomes.failed();
+        }
+        (going.told)(Told::Going(Going {
+            elapsed: going.began.elapsed(),
+            ended_per_s: ended.saturating_sub(self.ended) as f64 / span.as_secs_f64(),
+            ended,
+            failed,
+            agents: gathering.open().len(),
+        }));
+        (self.last, self.ended) = (Instant::now(), ended);
+    }
+}

@@ -1,0 +1,179 @@
+//! Runs whose coordinator is gone: their results are brought in, or they are gone on with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::error::FleetError;
+use super::gathering::{Following, Gathering, Lost};
+use super::lease::{Keeping, LEASE, Lease};
+use super::{Finished, Fleet, Told, Watcher};
+use crate::messages::Manifest;
+use crate::names::{AgentName, RUNS, RunId};
+
+/// A registration that is older doesn't say that the agent is there.
+const FRESH: Duration = Duration::from_secs(9);
+/// So long nothing has come where nothing more is stored.
+const QUIET: Duration = Duration::from_millis(1_500);
+/// How often it is looked who still loads.
+const LOOK: Duration = Duration::from_secs(1);
+/// Agents without a coordinator have ended by then.
+const WIND_DOWN: Duration = LEASE.saturating_add(Duration::from_secs(6));
+
+impl Fleet {
+    /// A run by name, or the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::NoRun`], and see [`crate::link::LinkError`].
+    pub fn run(&self, run: Option<&RunId>) -> Result<Manifest, FleetError> {
+        let none = || FleetError::NoRun(run.cloned());
+        let Some(run) = run else {
+            return self.runs()?.into_iter().next().ok_or_else(none);
+        };
+        let entry = self.link.entry(RUNS, run.as_str())?;
+        entry
+            .and_then(|entry| serde_json::from_slice(&entry).ok())
+            .ok_or_else(none)
+    }
+
+    /// Brings in a run that is over, or whose coordinator is gone: what was stored, and what agents that
+    /// wind down still send.
+    ///
+    /// # Errors
+    ///
+    /// Where it never began, or still goes on; see [`FleetError`].
+    pub fn collect(
+        &self,
+        manifest: &Manifest,
+        watcher: Watcher<'_>,
+    ) -> Result<Finished, FleetError> {
+        has_begun(manifest)?;
+        let mut replay = self.link.replay(&manifest.run.all_results())?;
+        let mut gathering = Gathering::new(manifest);
+        let began = Instant::now();
+        let mut heard = began;
+        let mut looked: Option<Instant> = None;
+        let mut busy = BTreeSet::new();
+        let mut has_waited = false;
+        while !gathering.open().is_empty() && !watcher.stop.load(Ordering::Relaxed) {
+            if gathering.hear(manifest, &mut replay) {
+                heard = Instant::now();
+            }
+            if looked.is_none_or(|looked| looked.elapsed() > LOOK) {
+                busy = self.busy_with(manifest)?;
+                looked = Some(Instant::now());
+            }
+            if heard.elapsed() < QUIET {
+                continue;
+            }
+            let open = gathering.open();
+            let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
+                give_up(&mut gathering, &open);
+                break;
+            };
+            if began.elapsed() > WIND_DOWN {
+                let text = format!(
+                    "agent {loading} still loads, as somebody renews its lease; `prony fleet attach {}` \
+                     watches it",
+                    manifest.run
+                );
+                let run = manifest.run.clone();
+                return Err(FleetError::Empty { run, text });
+            }
+            if !has_waited {
+                (watcher.told)(Told::Step(&format!(
+                    "agent {loading} still loads; it ends with its lease, within {} s",
+                    LEASE.as_secs()
+                )));
+                has_waited = true;
+            }
+        }
+        let open = gathering.open();
+        give_up(&mut gathering, &open);
+        self.has_something(manifest, &gathering)?;
+        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+    }
+
+    /// Goes on with a run: its lease is renewed from here, and its record is given at its end.
+    ///
+    /// # Errors
+    ///
+    /// Where it never began; see [`FleetError`].
+    pub fn attach(
+        &self,
+        manifest: &Manifest,
+        watcher: Watcher<'_>,
+    ) -> Result<Finished, FleetError> {
+        has_begun(manifest)?;
+        let busy = self.busy_with(manifest)?;
+        if busy.is_empty() {
+            (watcher.told)(Told::Step("no agent loads any more"));
+            return self.collect(manifest, watcher);
+        }
+        let lease = Lease::new(&manifest.run, manifest.parts.keys());
+        let gathering = std::thread::scope(|scope| {
+            let _keeping = Keeping(&lease);
+            scope.spawn(|| lease.keep(&self.link));
+            let replay = self.link.replay(&manifest.run.all_results())?;
+            let mut gathering = Gathering::new(manifest);
+            let following = Following {
+                link: &self.link,
+                manifest,
+                lease: &lease,
+                told: watcher.told,
+                stop: watcher.stop,
+                until: None,
+                began: Instant::now(),
+            };
+            gathering.follow(&following, replay);
+            Ok::<_, FleetError>(gathering)
+        })?;
+        self.has_something(manifest, &gathering)?;
+        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+    }
+
+    /// The agents of a run that say that they are busy with it.
+    fn busy_with(&self, manifest: &Manifest) -> Result<BTreeSet<AgentName>, FleetError> {
+        let listed = self.agents()?.into_iter();
+        let busy = listed
+            .filter(|one| one.age < FRESH && one.agent.busy_with.as_ref() == Some(&manifest.run));
+        Ok(busy.map(|one| one.agent.name).collect())
+    }
+
+    fn has_something(&self, manifest: &Manifest, gathering: &Gathering) -> Result<(), FleetError> {
+        let mut names = gathering.parts.keys();
+        let has_any = |name: &AgentName| {
+            let delta = gathering.ledger.agent(name.as_str());
+            gathering.is_whole(name) || delta.is_some_and(|delta| delta.started > 0)
+        };
+        match names.any(has_any) {
+            true => Ok(()),
+            false => Err(FleetError::Empty {
+                run: manifest.run.clone(),
+                text: "nothing that was measured is stored".to_owned(),
+            }),
+        }
+    }
+}
+
+fn has_begun(manifest: &Manifest) -> Result<(), FleetError> {
+    match manifest.start {
+        Some(_) => Ok(()),
+        None => Err(FleetError::Empty {
+            run: manifest.run.clone(),
+            text: "it never began, so that nothing was measured".to_owned(),
+        }),
+    }
+}
+
+fn give_up(gathering: &mut Gathering, open: &[AgentName]) {
+    for name in open {
+        if let Some(part) = gathering.parts.get_mut(name) {
+            part.lost = Some(match part.end {
+                Some(_) => Lost::Missing,
+                None => Lost::NothingMore,
+            });
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The lease of a run: as long as it is renewed, agents go on.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::orders;
+use crate::link::{Link, LinkError};
+use crate::messages::{Reply, What};
+use crate::names::{AgentName, RunId};
+
+/// How long an agent goes on after the last sign of the coordinator.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
+/// How often it is given one.
+const EVERY: Duration = Duration::from_secs(2);
+/// How long its answer is waited for.
+const ANSWER: Duration = Duration::from_secs(2);
+/// How soon it is noticed that there is nothing to renew any more.
+const LOOK_UP: Duration = Duration::from_millis(50);
+
+/// What an agent's answers say of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    /// It is there, and the run with it.
+    There,
+    /// It is there, and knows nothing of the run: it was started anew, or has ended it.
+    Stranger,
+    /// Nobody listens under its name.
+    Gone,
+    /// No answer.
+    Silent,
+}
+
+/// The last sign of an agent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Seen {
+    /// What it was.
+    pub(super) sign: Sign,
+    /// Since when there was no better sign.
+    pub(super) since: Instant,
+    /// When it was last there.
+    pub(super) there: Instant,
+}
+
+/// Renews a run's lease with its agents, and keeps what that shows of them.
+#[derive(Debug)]
+pub(super) struct Lease {
+    run: RunId,
+    seen: Mutex<BTreeMap<AgentName, Seen>>,
+    over: AtomicBool,
+}
+
+impl Lease {
+    /// A lease with these agents, which are taken to be there now.
+    pub(super) fn new<'a>(run: &RunId, agents: impl IntoIterator<Item = &'a AgentName>) -> Lease {
+        let now = Instant::now();
+        let seen = Seen {
+            sign: Sign::There,
+            since: now,
+            there: now,
+        };
+        let seen = agents.into_iter().map(|agent| (agent.clone(), seen));
+        Lease {
+            run: run.clone(),
+            seen: Mutex::new(seen.collect()),
+            over: AtomicBool::new(false),
+        }
+    }
+
+    /// Renews the lease until it is [over](Lease::end); for a thread of its own.
+    pub(super) fn keep(&self, link: &Link) {
+        while !self.is_over() {
+            let began = Instant::now();
+            self.renew(link);
+            while began.elapsed() < EVERY && !self.is_over() {
+                thread::sleep(LOOK_UP);
+            }
+        }
+    }
+
+    fn renew(&self, link: &Link) {
+        let agents: Vec<AgentName> = self.lock().keys().cloned().collect();
+        let orders = agents.iter().map(|agent| (agent, What::Renew)).collect();
+        let replies = orders::give(link, &self.run, orders, ANSWER, &|_| self.is_over());
+        let now = Instant::now();
+        let mut all = self.lock();
+        for (agent, reply) in agents.iter().zip(replies) {
+            let Some(seen) = all.get_mut(agent) else {
+                continue;
+            };
+            let sign = match reply {
+                Ok(Reply::Done) => Sign::There,
+                Ok(_) => Sign::Stranger,
+                Err(LinkError::NobodyThere(_)) => Sign::Gone,
+                Err(_) => Sign::Silent,
+            };
+            if sign == Sign::There {
+                seen.there = now;
+            }
+            if sign != seen.sign {
+                (seen.sign, seen.since) = (sign, now);
+            }
+        }
+    }
+
+    /// What is known of an agent whose lease is renewed.
+    pub(super) fn seen(&self, agent: &AgentName) -> Option<Seen> {
+        self.lock().get(agent).copied()
+    }
+
+    /// An agent's part is over: its lease need not be renewed.
+    pub(super) fn release(&self, agent: &AgentName) {
+        self.lock().remove(agent);
+    }
+
+    /// Nobody's lease is renewed from now on.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentName, Seen>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a lease when it goes out of scope, whatever the reason.
+pub(super) struct Keeping<'a>(pub(super) &'a Lease);
+
+impl Drop for Keeping<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,400 @@
+//! A load over agents: prepare, one start, results.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime};
+
+use prony_load::LoadOptions;
+use prony_record::LoadInfo;
+
+use super::error::FleetError;
+use super::files::{self, Files};
+use super::gathering::{Following, Gathering};
+use super::lease::{Keeping, LEASE, Lease, Seen, Sign};
+use super::words::Words;
+use super::{Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
+use crate::agent::files::pieces;
+use crate::clock::Offset;
+use crate::division::{Stretch, divide};
+use crate::messages::{
+    Load, Manifest, Part, RUN_SCHEMA, Ready, Registration, Reply, VERSION, What,
+};
+use crate::names::{AgentName, RunId};
+
+/// In the warm-up connections are opened: a load that all begin at once has one of at least this.
+const WARMUP: Duration = Duration::from_millis(500);
+/// How long an agent may take to get ready.
+const PREPARE: Duration = Duration::from_secs(60);
+/// How long it may take to take a piece of a file.
+const PIECE: Duration = Duration::from_secs(20);
+/// How long it may take to hear that nothing comes of it.
+const STOP: Duration = Duration::from_secs(3);
+/// An agent that nobody heard of for so long while it was to get ready won't.
+const VANISHED: Duration = Duration::from_secs(4);
+/// Between the order to start and the start: some, and some for each agent.
+const LEAD: Duration = Duration::from_millis(400);
+const LEAD_PER_AGENT: Duration = Duration::from_millis(2);
+
+/// A load, divided.
+struct Divided {
+    info: LoadInfo,
+    seed: u64,
+    parts: BTreeMap<AgentName, (Part, Load)>,
+    files: Files,
+    notes: Vec<String>,
+}
+
+impl Fleet {
+    /// Lets agents make a load, and gives its record.
+    ///
+    /// # Errors
+    ///
+    /// Why nothing was measured; see [`FleetError`].
+    pub fn load(&self, wanted: &Wanted, watcher: Watcher<'_>) -> Result<Finished, FleetError> {
+        let listed = self.agents()?;
+        let agents = wanted.choice.free(&listed)?;
+        let divided = divided(wanted, &agents)?;
+        for note in &divided.notes {
+            (watcher.told)(Told::Step(note));
+        }
+        let now = SystemTime::now();
+        let mut manifest = Manifest {
+            schema: RUN_SCHEMA.to_owned(),
+            version: VERSION.to_owned(),
+            run: RunId::new(now),
+            made_at: humantime::format_rfc3339_seconds(now).to_string(),
+            url: wanted.url.clone(),
+            words: wanted.words.clone(),
+            load: divided.info.clone(),
+            seed: divided.seed,
+            clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
+            parts: divided
+                .parts
+                .iter()
+                .map(|(name, (part, _))| (name.clone(), part.clone()))
+                .collect(),
+            start: None,
+        };
+        self.store(&manifest)?;
+        (watcher.told)(Told::Step(&format!(
+            "run {}: {}",
+            manifest.run,
+            names(manifest.parts.keys())
+        )));
+        let lease = Lease::new(&manifest.run, manifest.parts.keys());
+        std::thread::scope(|scope| {
+            let _keeping = Keeping(&lease);
+            scope.spawn(|| lease.keep(&self.link));
+            let replay = self.link.replay(&manifest.run.all_results())?;
+            let prepared = self
+                .prepare(&mut manifest, &divided, &lease, watcher)
+                .and_then(|()| self.start(&mut manifest, watcher));
+            let began = match prepared {
+                Ok(began) => began,
+                Err(error) => {
+                    // It must not be renewed behind the order to stop.
+                    lease.end();
+                    self.call_off(&manifest);
+                    return Err(error);
+                }
+            };
+            let mut gathering = Gathering::new(&manifest);
+            let following = Following {
+                link: &self.link,
+                manifest: &manifest,
+                lease: &lease,
+                told: watcher.told,
+                stop: watcher.stop,
+                until: planned(&manifest.load).map(|planned| began + planned),
+                began,
+            };
+            gathering.follow(&following, replay);
+            lease.end();
+            let after = self.clocks_after(&manifest, &gathering);
+            Ok(self.finish(&manifest, &gathering, &after))
+        })
+    }
+
+    /// Sends the files, and has every agent get ready.
+    fn prepare(
+        &self,
+        manifest: &mut Manifest,
+        divided: &Divided,
+        lease: &Lease,
+        watcher: Watcher<'_>,
+    ) -> Result<(), FleetError> {
+        let is_called_off = || watcher.stop.load(Ordering::Relaxed);
+        let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
+        for (name, bytes) in &divided.files {
+            for piece in pieces(name, bytes) {
+                let orders = agents.iter().map(|agent| (agent, What::Put(piece.clone())));
+                let orders = orders.collect();
+                let replies = orders::give(&self.link, &manifest.run, orders, PIECE, &|_| {
+                    is_called_off()
+                });
+                all_done(&agents, replies)?;
+                if is_called_off() {
+                    return Err(FleetError::CalledOff);
+                }
+            }
+        }
+        let orders = divided.parts.iter();
+        let orders = orders.map(|(name, (_, load))| (name, What::Prepare(load.clone())));
+        // Who was killed says nothing, and a lease that can't be renewed tells.
+        let is_given_up = |number: usize| {
+            let seen = agents.get(number).and_then(|name| lease.seen(name));
+            let is_gone = |seen: Seen| seen.sign == Sign::Gone && seen.since.elapsed() > VANISHED;
+            seen.is_some_and(is_gone) || is_called_off()
+        };
+        let replies = orders::give(
+            &self.link,
+            &manifest.run,
+            orders.collect(),
+            PREPARE,
+            &is_given_up,
+        );
+        if is_called_off() {
+            return Err(FleetError::CalledOff);
+        }
+        let mut ready = Vec::new();
+        let mut failed = None;
+        for (agent, reply) in agents.iter().zip(replies) {
+            match reply {
+                Ok(Reply::Ready(it)) => ready.push((agent, it)),
+                // A refusal says more than a silence that came before it.
+                Ok(other) => {
+                    failed = Some(FleetError::of_reply(agent, other));
+                    break;
+                }
+                Err(error) => {
+                    failed.get_or_insert(FleetError::of_silence(agent, error));
+                }
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        tell_forecasts(&ready, watcher);
+        manifest.load = combined(manifest, &ready);
+        Ok(())
+    }
+
+    /// Compares clocks, and gives the order to start; gives the moment of the start.
+    fn start(&self, manifest: &mut Manifest, watcher: Watcher<'_>) -> Result<Instant, FleetError> {
+        let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
+        let named: Vec<&AgentName> = agents.iter().collect();
+        let offsets = orders::clocks(&self.link, &self.clock, &named);
+        for (agent, offset) in agents.iter().zip(offsets) {
+            let offset = offset?;
+            if offset.bound_ns > manifest.clock_bound_ns {
+                return Err(FleetError::ClockBound {
+                    agent: agent.clone(),
+                    bound_ns: offset.bound_ns,
+                    allowed_ns: manifest.clock_bound_ns,
+                });
+            }
+            if let Some(part) = manifest.parts.get_mut(agent) {
+                part.clock = Some(offset);
+            }
+        }
+        if watcher.stop.load(Ordering::Relaxed) {
+            return Err(FleetError::CalledOff);
+        }
+        let lead = LEAD + LEAD_PER_AGENT * agents.len() as u32;
+        let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
+        // Whoever comes later finds the moment with the run; storing that must not eat the time.
+        let mut start;
+        loop {
+            start = self.clock.now().saturating_add(lead_ns);
+            manifest.start = Some(start);
+            self.store(manifest)?;
+            if start.saturating_sub(self.clock.now()) > lead_ns / 2 {
+                break;
+            }
+        }
+        let orders = manifest.parts.iter().map(|(agent, part)| {
+            let at = part.clock.map_or(start, |clock| clock.there(start));
+            (agent, What::Start { at })
+        });
+        let replies = orders::give(&self.link, &manifest.run, orders.collect(), lead, &|_| {
+            false
+        });
+        all_done(&agents, replies)?;
+        (watcher.told)(Told::Step(&format!(
+            "started; clocks are known to within {:.3} ms",
+            worst_bound(manifest) as f64 / 1e6
+        )));
+        Ok(self.clock.moment(start))
+    }
+
+    /// Tells all that nothing comes of the run. Who doesn't hear it ends with its lease.
+    fn call_off(&self, manifest: &Manifest) {
+        let agents: Vec<&AgentName> = manifest.parts.keys().collect();
+        for what in [What::Stop, What::Forget] {
+            let _ = orders::give_all(&self.link, &manifest.run, &agents, &what, STOP);
+        }
+    }
+
+    /// The clocks of those that are still there.
+    fn clocks_after(
+        &self,
+        manifest: &Manifest,
+        gathering: &Gathering,
+    ) -> BTreeMap<AgentName, Offset> {
+        let parts = gathering.parts.iter();
+        let there =
+            parts.filter(|(name, part)| part.lost.is_none() && manifest.parts.contains_key(*name));
+        let there: Vec<&AgentName> = there.map(|(name, _)| name).collect();
+        let offsets = orders::clocks(&self.link, &self.clock, &there);
+        let known = there.into_iter().zip(offsets);
+        known
+            .filter_map(|(name, offset)| Some((name.clone(), offset.ok()?)))
+            .collect()
+    }
+
+    /// Makes the record, and lets agents forget what has come whole.
+    pub(super) fn finish(
+        &self,
+        manifest: &Manifest,
+        gathering: &Gathering,
+        after: &BTreeMap<AgentName, Offset>,
+    ) -> Finished {
+        let names = gathering.parts.keys();
+        let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
+        // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
+        let _ = orders::give_all(&self.link, &manifest.run, &whole, &What::Forget, STOP);
+        Finished {
+            run: manifest.run.clone(),
+            record: merging::record(manifest, gathering, after),
+        }
+    }
+}
+
+/// Reads what was typed, and divides it.
+fn divided(wanted: &Wanted, agents: &[&Registration]) -> Result<Divided, FleetError> {
+    let options = LoadOptions::parse_words(&wanted.words).map_err(FleetError::Wrong)?;
+    let mut words = Words::new(&wanted.words);
+    let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
+    let given = sources::divide(&options.source, agents).map_err(FleetError::Wrong)?;
+    let mut notes = given.notes;
+    if options.warmup < WARMUP {
+        words.set("warmup", &format!("{}ms", WARMUP.as_millis()));
+        notes.push(format!(
+            "a warm-up of {} ms goes before: connections are opened in it",
+            WARMUP.as_millis()
+        ));
+    }
+    let threads = agents.iter().map(|agent| match options.threads {
+        Some(threads) => u32::try_from(threads).unwrap_or(u32::MAX),
+        None => agent.cores,
+    });
+    let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
+    let stretches = divide(&threads.collect::<Vec<_>>(), connections)?;
+    words.remove("threads");
+    words.remove("source");
+    let mut parts = BTreeMap::new();
+    for ((agent, stretch), sources) in agents.iter().zip(stretches).zip(given.each) {
+        let mut words = words.clone();
+        sources
+            .iter()
+            .for_each(|source| words.add("source", source));
+        parts.insert(agent.name.clone(), part(wanted, agent, stretch, words));
+    }
+    Ok(Divided {
+        info: typed_info(wanted, &options),
+        seed: options.seed,
+        parts,
+        files,
+        notes,
+    })
+}
+
+fn part(wanted: &Wanted, agent: &Registration, stretch: Stretch, words: Words) -> (Part, Load) {
+    let part = Part {
+        instance: agent.instance.clone(),
+        system: agent.system.clone(),
+        stretch,
+        clock: None,
+    };
+    let load = Load {
+        url: wanted.url.clone(),
+        words: words.into_words(),
+        stretch,
+        lease_ms: u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX),
+    };
+    (part, load)
+}
+
+/// What is known of the load before any agent has read it.
+fn typed_info(wanted: &Wanted, options: &LoadOptions) -> LoadInfo {
+    LoadInfo {
+        url: wanted.url.clone().unwrap_or_default(),
+        model: if options.rate.is_some() {
+            "open"
+        } else {
+            "closed"
+        }
+        .to_owned(),
+        connections: u32::try_from(options.connections).unwrap_or(u32::MAX),
+        rate_per_s: options.rate,
+        ..LoadInfo::default()
+    }
+}
+
+/// The load as the agents read it, with the threads and sources of all.
+fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
+    let Some((_, first)) = ready.first() else {
+        return manifest.load.clone();
+    };
+    let mut load = first.load.clone();
+    load.threads = manifest
+        .parts
+        .values()
+        .map(|part| part.stretch.workers)
+        .sum();
+    load.sources = ready.iter().map(|(_, ready)| ready.load.sources).sum();
+    load
+}
+
+fn tell_forecasts(ready: &[(&AgentName, Ready)], watcher: Watcher<'_>) {
+    let told = ready
+        .iter()
+        .map(|(name, ready)| (name.as_str(), ready.forecast.as_slice()));
+    for finding in super::sums::findings(told, ready.len()) {
+        (watcher.told)(Told::Warning(&finding.text));
+    }
+}
+
+/// Whether all did as they were told.
+fn all_done(
+    agents: &[AgentName],
+    replies: Vec<Result<Reply, crate::link::LinkError>>,
+) -> Result<(), FleetError> {
+    for (agent, reply) in agents.iter().zip(replies) {
+        match reply {
+            Ok(Reply::Done) => {}
+            Ok(other) => return Err(FleetError::of_reply(agent, other)),
+            Err(error) => return Err(FleetError::of_silence(agent, error)),
+        }
+    }
+    Ok(())
+}
+
+fn worst_bound(manifest: &Manifest) -> u64 {
+    let clocks = manifest.parts.values().filter_map(|part| part.clock);
+    clocks.map(|clock| clock.bound_ns).max().unwrap_or(0)
+}
+
+/// How long a load takes where time ends it, warm-up included.
+fn planned(load: &LoadInfo) -> Option<Duration> {
+    Duration::try_from_secs_f64(load.duration_s? + load.warmup_s).ok()
+}
+
+/// Agents in words.
+fn names<'a>(agents: impl Iterator<Item = &'a AgentName>) -> String {
+    let names: Vec<&str> = agents.map(AgentName::as_str).collect();
+    match names.len() {
+        0..=8 => names.join(", "),
+        many => format!("{many} agents"),
+    }
+}

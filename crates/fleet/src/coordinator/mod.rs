@@ -1,0 +1,157 @@
+//! The coordinator: agents are found, a load is divided among them and begun at one moment, and what
+//! they measured becomes one record.
+//!
+//! Enters: a load as it was typed, and which agents are to make it. Leaves: its record, as one machine
+//! would have made it. Everything that a run is lies with the NATS server and the agents, so that
+//! another coordinator can go on with it ([`Fleet::attach`], [`Fleet::collect`]). Whatever happens ends
+//! in a bounded time, and no agent goes on for longer than its lease without a coordinator.
+
+mod check;
+mod choice;
+mod error;
+mod files;
+mod gathering;
+mod later;
+mod lease;
+mod load;
+mod merging;
+mod orders;
+mod sources;
+mod sums;
+mod words;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use check::{CheckedAgent, ClockCheck, TargetCheck};
+pub use choice::{Choice, ChoiceError, Listed};
+pub use error::FleetError;
+use prony_record::Record;
+
+use crate::clock::Clock;
+use crate::credentials::Credentials;
+use crate::link::Link;
+use crate::messages::{Manifest, Registration};
+use crate::names::{AGENTS, RUNS, RunId};
+use crate::permissions::Role;
+
+/// The error of an agent's clock that is borne where nothing else is said.
+pub const CLOCK_BOUND: Duration = Duration::from_millis(5);
+
+/// All agents that are registered with a NATS server.
+#[derive(Debug)]
+pub struct Fleet {
+    link: Link,
+    clock: Clock,
+}
+
+/// A load for agents.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// The URL, as `prony load` takes it.
+    pub url: Option<String>,
+    /// The load's options, each `--name=value` or `--name`.
+    pub words: Vec<String>,
+    /// Who is to make it.
+    pub choice: Choice,
+    /// The error of an agent's clock that is borne.
+    pub clock_bound: Duration,
+}
+
+/// What goes on, for whoever watches.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Told<'a> {
+    /// A step on the way.
+    Step(&'a str),
+    /// Something that everybody must see.
+    Warning(&'a str),
+    /// How far the load is.
+    Going(Going),
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Going {
+    /// Since the moment at which it began.
+    pub elapsed: Duration,
+    /// Requests that ended, a second, since this was told last.
+    pub ended_per_s: f64,
+    /// Requests that ended.
+    pub ended: u64,
+    /// Failures of the measured part among them.
+    pub failed: u64,
+    /// Agents that still load.
+    pub agents: usize,
+}
+
+/// Whoever watches, and may stop it.
+#[derive(Clone, Copy)]
+pub struct Watcher<'a> {
+    /// Is told what goes on.
+    pub told: &'a dyn Fn(Told<'_>),
+    /// Stops the load; what was measured until then is its result.
+    pub stop: &'a AtomicBool,
+}
+
+/// A run that is over.
+#[derive(Debug, Clone)]
+pub struct Finished {
+    /// Its name.
+    pub run: RunId,
+    /// What was measured.
+    pub record: Record,
+}
+
+impl Fleet {
+    /// Connects to the server, or else to those that the credentials name, and makes there what the fleet
+    /// needs.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn connect(server: Option<&str>, credentials: &Credentials) -> Result<Fleet, FleetError> {
+        let link = Link::connect(server, credentials, &Role::Coordinator)?;
+        link.prepare_server()?;
+        Ok(Fleet {
+            link,
+            clock: Clock::new(),
+        })
+    }
+
+    /// Who is registered, by name. What is registered that can't be read is left out.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn agents(&self) -> Result<Vec<Listed>, FleetError> {
+        let entries = self.link.aged_entries(AGENTS)?;
+        let read = entries.into_iter().filter_map(|(age, value)| {
+            let agent = serde_json::from_slice::<Registration>(&value).ok()?;
+            Some(Listed { agent, age })
+        });
+        let mut listed: Vec<Listed> = read.collect();
+        listed.sort_by(|one, other| one.agent.name.cmp(&other.agent.name));
+        Ok(listed)
+    }
+
+    /// The runs that the server knows, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn runs(&self) -> Result<Vec<Manifest>, FleetError> {
+        let entries = self.link.entries(RUNS)?;
+        let read = entries
+            .into_iter()
+            .filter_map(|(_, value)| serde_json::from_slice::<Manifest>(&value).ok());
+        let mut runs: Vec<Manifest> = read.collect();
+        runs.sort_by(|one, other| other.run.cmp(&one.run));
+        Ok(runs)
+    }
+
+    fn store(&self, manifest: &Manifest) -> Result<(), FleetError> {
+        let json = serde_json::to_vec(manifest).expect("strings, numbers and maps of them");
+        let key = format!("$KV.{RUNS}.{}", manifest.run);
+        Ok(self.link.store(&key, None, json)?)
+    }
+}

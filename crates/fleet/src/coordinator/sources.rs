@@ -1,0 +1,193 @@
+//! Which agent gets which source addresses.
+//!
+//! An address goes to the agent that has it. Addresses that no registration can tell of, those of the
+//! loopback and of networks that a machine takes for its own by its routes, are divided in parts, one
+//! after another; whether they are there shows when the load is prepared.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use prony_load::SourceRange;
+
+use crate::messages::Registration;
+
+/// Each agent's addresses, as `--source` takes them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Division {
+    /// In the order of the agents.
+    pub(super) each: Vec<Vec<String>>,
+    /// What was assumed.
+    pub(super) notes: Vec<String>,
+}
+
+/// Divides what was given among the agents.
+///
+/// # Errors
+///
+/// An address that nobody has, or an agent that would have none; in words.
+pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<Division, String> {
+    let mut division = Division {
+        each: vec![Vec::new(); agents.len()],
+        notes: Vec::new(),
+    };
+    for range in given {
+        let (first, last) = (range.first(), range.last());
+        if first.is_loopback() {
+            share_out(first, last, &mut division.each);
+            continue;
+        }
+        let mut found = false;
+        for (agent, sources) in agents.iter().zip(&mut division.each) {
+            let has = |address: &&IpAddr| {
+                address.is_ipv4() == first.is_ipv4() && first <= **address && **address <= last
+            };
+            let mut mine: Vec<String> = agent
+                .addresses
+                .iter()
+                .filter(has)
+                .map(IpAddr::to_string)
+                .collect();
+            found |= !mine.is_empty();
+            sources.append(&mut mine);
+        }
+        match (found, first == last) {
+            (true, _) => {}
+            (false, true) => {
+                return Err(format!("--source {range}: no agent has this address"));
+            }
+            (false, false) => {
+                division.notes.push(format!(
+                    "--source {range}: no agent is registered with an address in it, so that each \
+                     gets a part of it, as where a route makes it local"
+                ));
+                share_out(first, last, &mut division.each);
+            }
+        }
+    }
+    let without = division.each.iter().position(Vec::is_empty);
+    match without.filter(|_| !given.is_empty()) {
+        Some(agent) => {
+            let agent = agents[agent];
+            let has: Vec<String> = agent.addresses.iter().map(IpAddr::to_string).collect();
+            Err(format!(
+                "agent {} has none of the addresses of --source; it has {}",
+                agent.name,
+                has.join(", ")
+            ))
+        }
+        None => Ok(division),
+    }
+}
+
+/// Gives each a contiguous part; all of it to all, where there are fewer addresses than agents.
+fn share_out(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
+    let (from, to) = (number(first), number(last));
+    // No range has more than 2^32 addresses.
+    let count = to.saturating_sub(from).saturating_add(1);
+    let agents = each.len() as u128;
+    for (n, sources) in (0u128..).zip(each) {
+        if count < agents {
+            sources.push(written(first, last));
+            continue;
+        }
+        let before = |n: u128| count / agents * n + n.min(count % agents);
+        let begin = like(first, from + before(n));
+        let end = like(first, from + before(n + 1) - 1);
+        sources.push(written(begin, end));
+    }
+}
+
+fn written(first: IpAddr, last: IpAddr) -> String {
+    match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(four) => four.to_bits().into(),
+        IpAddr::V6(six) => six.to_bits(),
+    }
+}
+
+/// The address with this number, of the same family.
+fn like(family: IpAddr, number: u128) -> IpAddr {
+    match family {
+        IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from_bits(number).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn agent(name: &str, addresses: &[&str]) -> Registration {
+        Registration {
+            schema: String::new(),
+            version: String::new(),
+            name: name.parse().unwrap(),
+            instance: String::new(),
+            labels: BTreeMap::new(),
+            cores: 1,
+            addresses: addresses.iter().map(|it| it.parse().unwrap()).collect(),
+            system: String::new(),
+            host: String::new(),
+            open_files: 0,
+            clock: None,
+            policy: String::new(),
+            busy_with: None,
+        }
+    }
+
+    fn divided(given: &[&str]) -> Result<Division, String> {
+        let a = agent("a", &["10.0.0.1", "10.0.0.2", "fd00::1"]);
+        let b = agent("b", &["10.0.0.7"]);
+        let given: Vec<SourceRange> = given.iter().map(|it| it.parse().unwrap()).collect();
+        divide(&given, &[&a, &b])
+    }
+
+    #[test]
+    fn an_address_goes_to_the_agent_that_has_it() {
+        let division = divided(&["10.0.0.0/24"]).unwrap();
+        assert_eq!(
+            division.each,
+            [vec!["10.0.0.1", "10.0.0.2"], vec!["10.0.0.7"]]
+        );
+        assert!(division.notes.is_empty());
+        let division = divided(&["10.0.0.7", "10.0.0.2", "fd00::1"]).unwrap();
+        assert_eq!(
+            division.each,
+            [vec!["10.0.0.2", "fd00::1"], vec!["10.0.0.7"]]
+        );
+        assert_eq!(divided(&[]).unwrap().each, [[""; 0], [""; 0]]);
+    }
+
+    #[test]
+    fn what_nobody_can_tell_is_divided_to_the_last_address() {
+        let division = divided(&["10.9.0.1-10.9.0.5"]).unwrap();
+        let each = [vec!["10.9.0.1-10.9.0.3"], vec!["10.9.0.4-10.9.0.5"]];
+        assert_eq!(division.each, each);
+        assert!(division.notes[0].starts_with("--source 10.9.0.1-10.9.0.5: "));
+        let division = divided(&["127.0.0.2-127.0.0.3", "127.0.0.9"]).unwrap();
+        let each = [
+            vec!["127.0.0.2", "127.0.0.9"],
+            vec!["127.0.0.3", "127.0.0.9"],
+        ];
+        assert_eq!(division.each, each);
+        assert!(division.notes.is_empty());
+    }
+
+    #[test]
+    fn who_has_nothing_and_what_nobody_has_is_named() {
+        let error = divided(&["10.0.0.1", "10.0.0.3"]).unwrap_err();
+        assert_eq!(error, "--source 10.0.0.3: no agent has this address");
+        let error = divided(&["10.0.0.1"]).unwrap_err();
+        assert_eq!(
+            error,
+            "agent b has none of the addresses of --source; it has 10.0.0.7"
+        );
+    }
+}

@@ -274,6 +274,12 @@ fn check_common(known: &Known, stored: &Stored) -> Result<(), Failure> {
     if single || known.variants.iter().any(is_there) {
         return Ok(());
     }
+    if stored.is_loads() {
+        return Err(Failure::wrong(format!(
+            "--against {}: it is loads, and this is an experiment; two of a kind are needed",
+            stored.source
+        )));
+    }
     let names: Vec<&str> = run.variants.iter().map(|one| one.name.as_str()).collect();
     Err(Failure::wrong(format!(
         "--against {}: it has none of these variants; it has {}",

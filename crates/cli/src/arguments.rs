@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_load::{LoadOptions, quantity};
 
 use crate::doctor::DoctorArgs;
+use crate::fleet::FleetArgs;
 use crate::origin;
 
 /// A load generator, and an experiment lab that says which server set-up is faster, by how much,
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Report(Box<ReportArgs>),
     /// Run the server that is built in: known bodies, delays, freezes and faults
     Origin(OriginArgs),
+    /// Many machines as one load generator, over NATS
+    Fleet(FleetArgs),
     /// Say why a running server, or this machine as a generator, might be slow
     Doctor(DoctorArgs),
     /// Load with hey's arguments, and print what hey prints

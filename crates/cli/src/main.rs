@@ -11,6 +11,8 @@ mod demo;
 mod doctor;
 mod ending;
 mod experiment;
+mod fleet;
+mod fleet_up;
 mod frontends;
 mod gating;
 mod init;
@@ -68,6 +70,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Study(typed) => study::run(&typed),
         Command::Report(typed) => report::run(&typed),
         Command::Origin(typed) => origin::run(typed),
+        Command::Fleet(typed) => fleet::run(&typed),
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),
         Command::Man(typed) => pages::man(&typed),

@@ -2,6 +2,7 @@
 
 mod compares;
 mod doctor;
+mod fleets;
 mod gates;
 mod help;
 mod interrupts;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use super::folder::{PID, STORE};
 use crate::permissions::{Permissions, Role, heard_from_agents, told_to_agents};
 
 /// Somebody whom the server knows.
@@ -23,12 +24,14 @@ pub(super) fn text(listen: SocketAddr, folder: &Path, users: &[User]) -> String 
         "# Written by `prony fleet up`, which writes it again each time.\n\
          listen: {listen}\n\
          server_name: \"prony\"\n\
+         pid_file: {pid}\n\
          max_payload: 1MB\n\
          jetstream {{\n  store_dir: {store}\n  max_file_store: 8GB\n}}\n\
          tls {{\n  cert_file: {certificate}\n  key_file: {key}\n  timeout: 5\n}}\n\
          accounts {{\n",
         listen = quote(&listen.to_string()),
-        store = quoted(&folder.join("store")),
+        pid = quoted(&folder.join(PID)),
+        store = quoted(&folder.join(STORE)),
         certificate = quoted(&folder.join("server.pem")),
         key = quoted(&folder.join("server.key")),
     );
@@ -83,7 +86,9 @@ impl User {
             let quoted: Vec<String> = subjects.iter().map(|it| quote(it)).collect();
             quoted.join(", ")
         };
-        let mut hears = permissions.subscribe;
+        let own = &permissions.among_own;
+        let says: Vec<String> = permissions.publish.iter().chain(own).cloned().collect();
+        let mut hears: Vec<String> = permissions.subscribe.iter().chain(own).cloned().collect();
         hears.push(permissions.inbox);
         let answers = match permissions.may_answer {
             true => "\n        allow_responses: { max: 1, expires: \"2m\" }",
@@ -93,7 +98,7 @@ impl User {
             "{{\n      nkey: {}\n      permissions: {{\n        publish: [{}]\n        \
              subscribe: [{}]{answers}\n      }}\n    }}",
             self.public,
-            list(&permissions.publish),
+            list(&says),
             list(&hears),
         )
     }

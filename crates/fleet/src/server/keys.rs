@@ -9,7 +9,8 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
 };
 
-use super::{ServerError, write_secret};
+use super::ServerError;
+use super::folder::write_secret;
 use crate::credentials::Secret;
 
 /// A new user's key.

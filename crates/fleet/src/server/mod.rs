@@ -1,29 +1,26 @@
 //! A NATS server of one's own: its keys, its configuration, its process.
 //!
-//! Everything is in one folder: the server's configuration and certificate, a credentials file for the
-//! coordinator and one for each agent. Started again on the same folder it is the same server, with the
-//! same keys; agents that are new get theirs.
+//! Everything is in one folder that only its owner may enter: the server's configuration, certificate
+//! and store, and a credentials file for the coordinator and one for each agent. Started again on the
+//! same folder it is the same server, with the same keys; agents that are new get theirs, and those whose
+//! file was removed are unknown from then on.
 
 mod config;
+mod folder;
 mod keys;
+mod process;
 
-use std::fs;
+use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::unix::fs::OpenOptionsExt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use std::{fmt, thread};
+
+pub use folder::{Known, Lock};
+pub use process::{Server, free_address};
 
 use crate::credentials::{Credentials, KeyFile};
 use crate::names::AgentName;
 use crate::permissions::Role;
-
-/// How long the server may take to listen.
-const START: Duration = Duration::from_secs(15);
-/// How long it may take to end.
-const STOP: Duration = Duration::from_secs(10);
 
 /// What a server is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +32,7 @@ pub struct Wanted {
     /// Names and addresses by which it is reached, for its certificate and for the credentials files;
     /// the first one is the agents'.
     pub names: Vec<String>,
-    /// The agents that get credentials.
+    /// The agents that get credentials, beside those that have some.
     pub agents: Vec<AgentName>,
 }
 
@@ -46,12 +43,16 @@ pub enum ServerError {
     File(PathBuf, io::Error),
     /// A file is there and is not what it should be.
     Unfit(PathBuf, String),
+    /// An agent can't have this name: a file of the folder has it.
+    Reserved(AgentName),
     /// Keys or certificates can't be made.
     Keys(String),
     /// nats-server is not installed.
     NotInstalled,
-    /// It can't be started.
-    Start(io::Error),
+    /// It can't listen there.
+    Listen(SocketAddr, io::Error),
+    /// It can't be started, or told something.
+    Process(io::Error),
     /// It ended, or doesn't listen; with the end of its log.
     Ended {
         /// Where it was to listen.
@@ -66,14 +67,39 @@ impl fmt::Display for ServerError {
         match self {
             ServerError::File(path, error) => write!(f, "{}: {error}", path.display()),
             ServerError::Unfit(path, why) => write!(f, "{}: {why}", path.display()),
+            ServerError::Reserved(name) => {
+                write!(
+                    f,
+                    "an agent can't be called {name}: that file is somebody else's"
+                )
+            }
             ServerError::Keys(why) => write!(f, "making keys: {why}"),
             ServerError::NotInstalled => f.write_str(
-                "nats-server is not installed; it is in the package nats-server (Debian, FreeBSD) or \
-                 at https://nats.io",
+                "nats-server is not installed; it is in the package nats-server (Debian, Ubuntu, \
+                 Alpine, Arch, FreeBSD) or at https://nats.io/download",
             ),
-            ServerError::Start(error) => write!(f, "starting nats-server: {error}"),
+            ServerError::Listen(listen, error) => match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    write!(
+                        f,
+                        "{listen} is taken by another program; choose another port"
+                    )
+                }
+                io::ErrorKind::AddrNotAvailable => {
+                    write!(
+                        f,
+                        "{listen} can't be listened on: {} is no address of this machine",
+                        listen.ip()
+                    )
+                }
+                _ => write!(f, "{listen} can't be listened on: {error}"),
+            },
+            ServerError::Process(error) => write!(f, "nats-server: {error}"),
             ServerError::Ended { listen, log } => {
-                write!(f, "nats-server does not listen on {listen}; the end of its log:\n{log}")
+                write!(
+                    f,
+                    "nats-server does not listen on {listen}; the end of its log:\n{log}"
+                )
             }
         }
     }
@@ -86,175 +112,146 @@ impl std::error::Error for ServerError {}
 pub struct Prepared {
     folder: PathBuf,
     listen: SocketAddr,
+    agents: Vec<AgentName>,
 }
 
 impl Wanted {
-    /// Makes what is not there yet in the folder.
+    /// Makes what is not there yet in the folder, and the configuration anew.
     ///
     /// # Errors
     ///
-    /// See [`ServerError`].
+    /// See [`ServerError`]; keys that were there are as they were.
     pub fn prepare(&self) -> Result<Prepared, ServerError> {
         let folder = &self.folder;
-        fs::create_dir_all(folder).map_err(|error| ServerError::File(folder.clone(), error))?;
-        let prepared = Prepared {
+        folder::make(folder)?;
+        let mut agents = agents(folder)?;
+        for name in &self.agents {
+            if credentials(folder, &Role::Agent(name.clone()))
+                == credentials(folder, &Role::Coordinator)
+            {
+                return Err(ServerError::Reserved(name.clone()));
+            }
+            agents.push(name.clone());
+        }
+        agents.sort();
+        agents.dedup();
+        let mut names = self.names.clone();
+        if !self.listen.ip().is_unspecified() {
+            names.push(self.listen.ip().to_string());
+        }
+        let authority = keys::authority(folder, &names)?;
+        let roles = agents.iter().cloned().map(Role::Agent);
+        let users = std::iter::once(Role::Coordinator)
+            .chain(roles)
+            .map(|role| self.user(role, &authority))
+            .collect::<Result<Vec<_>, _>>()?;
+        let text = config::text(self.listen, folder, &users);
+        folder::write_secret(&folder.join(folder::CONFIG), &text)?;
+        Known {
+            listen: self.listen,
+            names: self.names.clone(),
+        }
+        .write(folder)?;
+        Ok(Prepared {
             folder: folder.clone(),
             listen: self.listen,
+            agents,
+        })
+    }
+
+    /// A user of the server, and the file that makes somebody this user.
+    fn user(&self, role: Role, authority: &str) -> Result<config::User, ServerError> {
+        let path = credentials(&self.folder, &role);
+        let seed = match read_key_file(&path)? {
+            Some(file) if file.role() == role => file.seed,
+            Some(_) => {
+                let why = "holds the credentials of somebody else than its name says".to_owned();
+                return Err(ServerError::Unfit(path, why));
+            }
+            None => keys::new_user()?,
         };
-        let authority = keys::authority(folder, &self.names)?;
-        let url = |name: &String| match name.parse::<IpAddr>() {
-            Ok(IpAddr::V6(six)) => format!("tls://[{six}]:{}", self.listen.port()),
-            _ => format!("tls://{name}:{}", self.listen.port()),
-        };
-        let servers: Vec<String> = self.names.iter().take(1).map(url).collect();
-        let mut users = Vec::new();
-        let known = prepared.agents()?;
-        let agents = known.into_iter().chain(self.agents.iter().cloned());
-        let roles: std::collections::BTreeMap<_, _> = agents
-            .map(|name| (name.to_string(), Role::Agent(name)))
-            .collect();
-        for role in std::iter::once(Role::Coordinator).chain(roles.into_values()) {
-            let path = prepared.credentials(&role);
-            let seed = match read_key_file(&path)? {
-                Some(file) => file.seed,
-                None => keys::new_user()?,
-            };
-            let public = keys::public(&seed)?;
-            // Written anew each time: the server may be reached by another name now.
-            let file = KeyFile::new(&role, seed, servers.clone(), &authority);
-            write_secret(&path, &file.to_text())?;
-            users.push(config::User { role, public });
-        }
-        let path = folder.join("nats.conf");
-        let text = config::text(self.listen, folder, &users);
-        fs::write(&path, text).map_err(|error| ServerError::File(path, error))?;
-        Ok(prepared)
+        let public = keys::public(&seed)?;
+        // Written anew each time: the server may be reached by another name now.
+        let servers = self.names.iter().take(1);
+        let servers = servers.map(|name| url(name, self.listen.port())).collect();
+        let file = KeyFile::new(&role, seed, servers, authority);
+        folder::write_secret(&path, &file.to_text())?;
+        Ok(config::User { role, public })
     }
 }
 
 impl Prepared {
     /// The credentials file of a role.
     pub fn credentials(&self, role: &Role) -> PathBuf {
-        self.folder.join(match role {
-            Role::Coordinator => "coordinator.creds".to_owned(),
-            Role::Agent(name) => format!("agent-{name}.creds"),
-        })
+        credentials(&self.folder, role)
     }
 
-    /// The agents that have credentials.
-    fn agents(&self) -> Result<Vec<AgentName>, ServerError> {
-        let failed = |error| ServerError::File(self.folder.clone(), error);
-        let mut agents = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let name = name.to_string_lossy();
-            let agent = name
-                .strip_prefix("agent-")
-                .and_then(|it| it.strip_suffix(".creds"));
-            agents.extend(agent.and_then(|it| it.parse().ok()));
-        }
-        Ok(agents)
+    /// The agents that have credentials, by name.
+    pub fn agents(&self) -> &[AgentName] {
+        &self.agents
     }
 
-    /// Starts the server, and waits until it listens.
-    ///
-    /// # Errors
-    ///
-    /// See [`ServerError`]; nothing runs then.
-    pub fn start(&self) -> Result<Server, ServerError> {
-        let log = self.folder.join("nats.log");
-        let file = fs::OpenOptions::new().create(true).append(true).open(&log);
-        let file = file.map_err(|error| ServerError::File(log.clone(), error))?;
-        let errors = file
-            .try_clone()
-            .map_err(|error| ServerError::File(log.clone(), error))?;
-        let child = command()
-            .arg("--config")
-            .arg(self.folder.join("nats.conf"))
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(errors)
-            .spawn()
-            .map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => ServerError::NotInstalled,
-                _ => ServerError::Start(error),
-            })?;
-        let mut server = Server { child };
-        let until = Instant::now() + START;
-        while !is_heard(self.listen) {
-            let ended = server.child.try_wait().ok().flatten().is_some();
-            if ended || Instant::now() > until {
-                let listen = self.listen;
-                let log = last_lines(&fs::read_to_string(&log).unwrap_or_default());
-                return Err(ServerError::Ended { listen, log });
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(server)
+    /// The server as it is reached from this machine.
+    pub fn local_url(&self) -> String {
+        let local = process::local(self.listen);
+        url(&local.ip().to_string(), local.port())
     }
 }
 
-/// A server that runs, until this is dropped.
-#[derive(Debug)]
-pub struct Server {
-    child: Child,
-}
-
-impl Server {
-    /// Its process.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+/// Whether agents can be told to reach a server by this name.
+///
+/// # Errors
+///
+/// In words, why not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    if let Ok(address) = name.parse::<IpAddr>() {
+        return match address.is_unspecified() {
+            true => Err(format!(
+                "{name} leads nowhere; give an address that agents can reach"
+            )),
+            false => Ok(()),
+        };
     }
-
-    /// Whether it still runs.
-    pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if !self.is_running() {
-            return;
-        }
-        let pid = self.child.id().to_string();
-        // Asked politely it writes down what it holds; it may end in this moment by itself.
-        let _ = Command::new("kill").arg(pid).status();
-        let until = Instant::now() + STOP;
-        while self.is_running() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    let is_label = |label: &str| {
+        let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        (1..=63).contains(&label.len()) && label.chars().all(is_good)
+    };
+    match name.len() <= 253 && name.split('.').all(is_label) {
+        true => Ok(()),
+        false => Err(format!(
+            "{name:?} is no host; give a name or an address alone, such as 10.0.0.1: the port is \
+             that of --listen"
+        )),
     }
 }
 
-/// Debian has the server where only root looks.
-fn command() -> Command {
-    let beside = ["/usr/sbin/nats-server", "/usr/local/sbin/nats-server"];
-    let on_path = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|folder| folder.join("nats-server").is_file())
-    });
-    match beside.into_iter().find(|path| Path::new(path).is_file()) {
-        Some(path) if !on_path => Command::new(path),
-        _ => Command::new("nats-server"),
+fn url(host: &str, port: u16) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V6(six)) => format!("tls://[{six}]:{port}"),
+        _ => format!("tls://{host}:{port}"),
     }
 }
 
-fn is_heard(listen: SocketAddr) -> bool {
-    let mut address = listen;
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
-            SocketAddr::V6(_) => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
-        });
-    }
-    TcpStream::connect_timeout(&address, Duration::from_millis(500)).is_ok()
+fn credentials(folder: &Path, role: &Role) -> PathBuf {
+    folder.join(match role {
+        Role::Coordinator => "coordinator.creds".to_owned(),
+        Role::Agent(name) => format!("{name}.creds"),
+    })
 }
 
-fn last_lines(log: &str) -> String {
-    let lines: Vec<&str> = log.lines().collect();
-    lines[lines.len().saturating_sub(8)..].join("\n")
+/// The agents that have credentials in a folder.
+fn agents(folder: &Path) -> Result<Vec<AgentName>, ServerError> {
+    let failed = |error| ServerError::File(folder.to_owned(), error);
+    let mut agents = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let name = name.to_string_lossy();
+        let agent = name
+            .strip_suffix(".creds")
+            .filter(|it| *it != "coordinator");
+        agents.extend(agent.and_then(|it| it.parse::<AgentName>().ok()));
+    }
+    Ok(agents)
 }
 
 fn read_key_file(path: &Path) -> Result<Option<KeyFile>, ServerError> {
@@ -271,19 +268,39 @@ fn read_key_file(path: &Path) -> Result<Option<KeyFile>, ServerError> {
     }
 }
 
-/// Writes a file that only its owner may read.
-fn write_secret(path: &Path, text: &str) -> Result<(), ServerError> {
-    let failed = |error| ServerError::File(path.to_owned(), error);
-    // One that is there already may be open to others.
-    if path.exists() {
-        fs::remove_file(path).map_err(failed)?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_to_a_host() {
+        for good in [
+            "10.0.0.1",
+            "::1",
+            "localhost",
+            "nats-1.example.org",
+            "127.0.0.1",
+        ] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        for bad in [
+            "",
+            "0.0.0.0",
+            "::",
+            "a b",
+            "tls://x",
+            "x:4222",
+            "10.0.0.1:4222",
+            "a..b",
+            "*",
+        ] {
+            assert!(check_name(bad).is_err(), "{bad}");
+        }
     }
-    let mut options = fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    io::Write::write_all(&mut file, text.as_bytes()).map_err(failed)
+
+    #[test]
+    fn addresses_of_six_parts_are_bracketed() {
+        assert_eq!(url("::1", 4222), "tls://[::1]:4222");
+        assert_eq!(url("web.test", 1), "tls://web.test:1");
+    }
 }

@@ -1,0 +1,136 @@
+//! `prony fleet up`: a NATS server for a fleet, as people start it.
+
+use std::os::unix::fs::MetadataExt;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::running::{Room, Running, Said};
+
+/// `fleet up` on the folder `up` of a room, when it says that it listens; and where.
+fn up(room: &Room, more: &[&str]) -> (Running, String) {
+    let mut words = vec!["fleet", "up", "--dir", "up"];
+    words.extend(more);
+    let mut running = Running::start(room.command(&words));
+    running.wait_for("nats-server listens on");
+    let known: toml::Table = room.read("up/up.toml").parse().unwrap();
+    (running, known["listen"].as_str().unwrap().to_owned())
+}
+
+/// Ctrl-C, and what came of it.
+fn interrupt(room: &Room, running: Running) -> Said {
+    running.signal(Signal::INT);
+    let said = running.end().expect(0);
+    room.wait_until_quiet();
+    said
+}
+
+fn seed(room: &Room, file: &str) -> String {
+    let text = room.read(file);
+    let line = text.lines().find(|line| line.starts_with("seed"));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn a_server_has_lines_for_agents_and_keeps_their_keys() {
+    let room = Room::new();
+    let (running, listen) = up(&room, &["--listen", "0", "--agents", "2"]);
+    for name in ["agent-1", "agent-2", "coordinator"] {
+        let path = room.path(&format!("up/{name}.creds"));
+        assert_eq!(std::fs::metadata(path).unwrap().mode() & 0o777, 0o600);
+    }
+    assert_eq!(
+        std::fs::metadata(room.path("up")).unwrap().mode() & 0o777,
+        0o700
+    );
+    let before = seed(&room, "up/agent-2.creds");
+
+    // Another one on the folder is told so, and what it wants is added.
+    let said = room
+        .run(&["fleet", "up", "--dir", "up", "--agent", "late"])
+        .expect(0);
+    assert!(said.err.contains("runs already"), "{}", said.err);
+    let lines: Vec<&str> = said.out.lines().collect();
+    let folder = room.path("up");
+    let folder = std::fs::canonicalize(folder).unwrap();
+    let line = |name: &str| format!("prony agent --creds {}/{name}.creds", folder.display());
+    assert_eq!(lines[..3], [line("agent-1"), line("agent-2"), line("late")]);
+    assert!(lines[3].starts_with("prony load --creds ") && lines[3].ends_with("--agents 3 URL"));
+    let said = room
+        .run(&["fleet", "up", "--dir", "up", "--listen", "1.2.3.4:5"])
+        .expect(3);
+    assert!(said.err.contains(&listen), "{}", said.err);
+
+    let said = interrupt(&room, running);
+    assert!(said.out.starts_with(&line("agent-1")), "{}", said.out);
+    let (running, again) = up(&room, &[]);
+    assert_eq!(again, listen);
+    assert_eq!(seed(&room, "up/agent-2.creds"), before);
+    interrupt(&room, running);
+}
+
+#[test]
+fn a_server_that_was_left_behind_is_ended_first() {
+    let room = Room::new();
+    let (running, listen) = up(&room, &["--listen", "0"]);
+    let left: i32 = room.read("up/nats.pid").trim().parse().unwrap();
+    running.signal(Signal::KILL);
+    running.end();
+    let left = Pid::from_raw(left).unwrap();
+    kill_process(left, Signal::CONT).expect("nats-server outlives a prony that is killed");
+    let (running, again) = up(&room, &[]);
+    assert_eq!(again, listen);
+    assert_ne!(
+        room.read("up/nats.pid").trim(),
+        left.as_raw_nonzero().to_string()
+    );
+    interrupt(&room, running);
+}
+
+#[test]
+fn what_cannot_be_is_said_before_anything_is_started() {
+    let room = Room::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let file = room.path("file");
+    room.write("file", "");
+    let file = file.to_str().unwrap();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--listen", &taken], 3, "is taken"),
+        (
+            &["--listen", "192.0.2.1:4222"],
+            3,
+            "no address of this machine",
+        ),
+        (&["--listen", "0.0.0.0:0"], 2, "--name 10.0.0.1"),
+        (&["--listen", "nats.test:4222"], 2, "is no address"),
+        (&["--name", "10.0.0.1"], 2, "--listen 0.0.0.0:4222"),
+        (&["--name", "tls://x:4222"], 2, "is no host"),
+        (&["--name", "0.0.0.0"], 2, "leads nowhere"),
+        (&["--agent", "a.b"], 2, "is no name"),
+        (&["--agent", "coordinator"], 2, "can't be called"),
+        (&["--agents", "0"], 2, "0"),
+        (&["--dir", file], 2, "file"),
+    ];
+    for (words, status, text) in cases {
+        let mut all = vec!["fleet", "up"];
+        if words[0] != "--dir" {
+            all.extend(["--dir", "up"]);
+        }
+        if !words.contains(&"--listen") && words[0] != "--name" {
+            all.extend(["--listen", "0"]);
+        }
+        all.extend(*words);
+        let said = room.run(&all).expect(*status);
+        assert!(said.err.contains(text), "{words:?}: {}", said.err);
+        assert!(said.out.is_empty());
+    }
+    assert!(!room.path("up/up.toml").exists());
+    let mut without = room.command(&["fleet", "up", "--dir", "up", "--listen", "0"]);
+    let hidden = without
+        .env("PRONY_NATS_SERVER", "/nonexistent/nats-server")
+        .output()
+        .unwrap();
+    assert_eq!(hidden.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&hidden.stderr).contains("package nats-server"));
+    assert!(room.left_running().is_empty());
+}

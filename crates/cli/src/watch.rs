@@ -8,7 +8,7 @@ use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::live::experiment::{Phase, State, Told};
-use crate::progress::Progress;
+use crate::progress::{Progress, Show};
 
 /// What is going on: lines for those who read lines, a state for the view.
 #[derive(Debug)]
@@ -71,7 +71,12 @@ impl<'a> Watch<'a> {
                 info,
                 control,
                 latest,
-            } => self.told.loading(control, latest, info, *planned),
+            } => {
+                // Nobody is asked to lay down what nobody looks at.
+                if self.progress.show() == Show::View {
+                    self.told.loading(control, latest, info, *planned);
+                }
+            }
             Event::Loaded => self.told.loaded(),
             Event::TrialEnded { id, result } => {
                 let line = ended(self.name(id), result);

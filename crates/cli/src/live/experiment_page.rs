@@ -196,17 +196,12 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[Cpu], theme: Theme) {
 
 /// The comparisons of the family, with what is known of them.
 fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
-    let blocks = number::plural(u64::from(state.compared_blocks), "block", "blocks");
-    let first = state.blocks.0.max(1);
-    let title = match (state.compared_blocks, state.next_look) {
-        (0, _) => format!("comparisons: verdicts come after block {first} at the soonest"),
-        (_, Some(next)) => format!("comparisons after {blocks}; verdicts come after block {next}"),
-        (_, None) if state.compared_blocks < first => {
-            format!("comparisons after {blocks}; verdicts come after block {first}")
-        }
-        (_, None) => format!("comparisons after {blocks}"),
+    let block = panels::titled(&title_of(state), theme);
+    let baseline = only_baseline(&state.comparisons);
+    let name = |compared: &Compared| match baseline {
+        Some(_) => compared.names.0.clone(),
+        None => format!("{} against {}", compared.names.0, compared.names.1),
     };
-    let block = panels::titled(&title, theme);
     let room = usize::from(block.inner(area).height).saturating_sub(1);
     let all = &state.comparisons;
     let shown = if all.len() > room {
@@ -271,23 +266,47 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Th
     frame.render_widget(table, area);
 }
 
-fn name(compared: &Compared) -> String {
-    format!("{} against {}", compared.names.0, compared.names.1)
+/// The one baseline of all comparisons, if there is only one.
+fn only_baseline(all: &[Compared]) -> Option<&str> {
+    let first = &all.first()?.names.1;
+    all.iter().all(|it| it.names.1 == *first).then_some(first)
+}
+
+/// How much the comparisons are made of, and when verdicts come.
+fn title_of(state: &State) -> String {
+    let first = state.blocks.0.max(1);
+    let next = match state.next_look {
+        Some(next) => format!("; verdicts come after block {next}"),
+        None if state.compared_blocks < first => format!("; verdicts come after block {first}"),
+        None => String::new(),
+    };
+    let against = match only_baseline(&state.comparisons) {
+        Some(baseline) => format!("against {baseline}, "),
+        None => String::new(),
+    };
+    let blocks = number::plural(u64::from(state.compared_blocks), "block", "blocks");
+    format!("{against}after {blocks}{next}")
 }
 
 /// The estimate and its interval, as ratios, or as differences of shares.
 fn effect(compared: &Compared) -> (String, String) {
     let effect = &compared.effect;
+    let points = if effect.difference.is_some() {
+        " pp"
+    } else {
+        ""
+    };
     let show = |value: f64| match effect.difference {
-        Some(_) => format!("{:+.2} pp", value * 100.0).replace('-', "−"),
+        Some(_) => format!("{:+.2}", value * 100.0).replace('-', "−"),
         None => number::ratio(value),
     };
     let estimate = effect.ratio.or(effect.difference);
     let interval = match (effect.low, effect.high) {
-        (Some(low), Some(high)) => format!("{} to {}", show(low), show(high)),
+        (Some(low), Some(high)) => format!("{} to {}{points}", show(low), show(high)),
         _ => "–".to_owned(),
     };
-    (estimate.map_or("–".to_owned(), show), interval)
+    let estimate = estimate.map_or("–".to_owned(), |value| show(value) + points);
+    (estimate, interval)
 }
 
 fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static str, Style) {

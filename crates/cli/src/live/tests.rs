@@ -313,9 +313,9 @@ fn wide() -> State {
         let ratio = 1.0 + f64::from(n) / 50.0;
         let interval = [ratio * 0.95, ratio, ratio * 1.06];
         let verdict = verdicts[n as usize % verdicts.len()];
-        state
-            .comparisons
-            .push(compared(&name, Metric::P50Us, interval, verdict));
+        let mut one = compared(&name, Metric::P50Us, interval, verdict);
+        one.names.1 = format!("the same with {n} workers");
+        state.comparisons.push(one);
     }
     state.comparisons[0].effect = Effect {
         ratio: None,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use prony_record::Outcome;
 
-use super::lease::{LEASE, Lease, Sign};
+use super::lease::{Lease, Patience, Sign};
 use super::{Going, Told, orders};
 use crate::ledger::Ledger;
 use crate::link::{Link, Message, Replay};
@@ -16,16 +16,6 @@ use crate::names::AgentName;
 
 /// How long messages are taken before it is looked at what else there is.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// An agent that was not heard of for so long has ended its load by itself.
-const SILENCE: Duration = LEASE.saturating_add(Duration::from_secs(3));
-/// How long an agent that was started anew may take to send what it kept.
-const RESTART: Duration = Duration::from_secs(4);
-/// How long the rest may take after an agent's last message, or after it was told to stop.
-const REST: Duration = Duration::from_secs(8);
-/// How much longer than planned a load may take.
-const OVERTIME: Duration = Duration::from_secs(20);
-/// How long the server may be away.
-const AWAY: Duration = Duration::from_secs(45);
 /// How long nothing may come, after the server was away, before what was stored is heard again.
 const DEAF: Duration = Duration::from_secs(3);
 /// How often it is told how far the load is.
@@ -53,19 +43,11 @@ pub(super) enum Lost {
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Lost::Silent => write!(f, "was not heard of for {} s", SILENCE.as_secs()),
+            Lost::Silent => f.write_str("was not heard of any more"),
             Lost::Restarted => f.write_str("was started anew"),
-            Lost::Endless => write!(
-                f,
-                "did not end within {} s after the load's end",
-                OVERTIME.as_secs()
-            ),
-            Lost::Unstopped => write!(f, "did not stop within {} s", REST.as_secs()),
-            Lost::ServerAway => write!(
-                f,
-                "could not be heard, as the NATS server was away for {} s",
-                AWAY.as_secs()
-            ),
+            Lost::Endless => f.write_str("did not end when the load was to be over"),
+            Lost::Unstopped => f.write_str("was told to stop and did not say that it did"),
+            Lost::ServerAway => f.write_str("could not be heard, as the NATS server stayed away"),
             Lost::Missing => f.write_str("ended, and some of what it sent did not come"),
             Lost::NothingMore => f.write_str("sent no end of its part"),
         }
@@ -99,6 +81,7 @@ pub(super) struct Following<'a> {
     pub(super) link: &'a Link,
     pub(super) manifest: &'a Manifest,
     pub(super) lease: &'a Lease,
+    pub(super) patience: Patience,
     pub(super) told: &'a dyn Fn(Told<'_>),
     pub(super) stop: &'a AtomicBool,
     /// When it will be over, where that is known.
@@ -236,7 +219,7 @@ impl Gathering {
 
     /// Decides whose part will not become whole.
     fn judge(&mut self, going: &Following<'_>, server: &Server, stopped: Option<Instant>) {
-        let now = Instant::now();
+        let (now, patience) = (Instant::now(), going.patience);
         for name in self.open() {
             let seen = going.lease.seen(&name);
             let Some(part) = self.parts.get_mut(&name) else {
@@ -245,20 +228,25 @@ impl Gathering {
             let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back));
             let there = seen.map_or(going.began, |seen| seen.there);
             let heard = part.heard.map_or(there, |heard| heard.max(there));
-            let is_stranger =
-                seen.is_some_and(|seen| seen.sign == Sign::Stranger && since(seen.since) > RESTART);
+            let is_stranger = seen.is_some_and(|seen| {
+                seen.sign == Sign::Stranger && since(seen.since) > patience.restart()
+            });
             let quiet = |than: Duration| part.heard.is_none_or(|heard| since(heard) > than);
-            part.lost = if server.away_for() > AWAY {
+            part.lost = if server.away_for() > patience.away() {
                 Some(Lost::ServerAway)
             } else if let Some(ended) = part.ended {
-                (since(ended) > REST && quiet(RESTART)).then_some(Lost::Missing)
-            } else if stopped.is_some_and(|stopped| since(stopped) > REST) {
+                (since(ended) > patience.rest() && quiet(patience.restart()))
+                    .then_some(Lost::Missing)
+            } else if stopped.is_some_and(|stopped| since(stopped) > patience.rest()) {
                 Some(Lost::Unstopped)
-            } else if is_stranger && quiet(RESTART) {
+            } else if is_stranger && quiet(patience.restart()) {
                 Some(Lost::Restarted)
-            } else if since(heard) > SILENCE {
+            } else if since(heard) > patience.silence() {
                 Some(Lost::Silent)
-            } else if going.until.is_some_and(|until| since(until) > OVERTIME) {
+            } else if going
+                .until
+                .is_some_and(|until| since(until) > patience.overtime())
+            {
                 Some(Lost::Endless)
             } else {
                 None

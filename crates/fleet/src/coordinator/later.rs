@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::error::FleetError;
 use super::gathering::{Following, Gathering, Lost};
-use super::lease::{Keeping, LEASE, Lease};
+use super::lease::{Keeping, Lease};
 use super::{Finished, Fleet, Told, Watcher};
 use crate::messages::Manifest;
 use crate::names::{AgentName, RUNS, RunId};
@@ -17,8 +17,6 @@ const FRESH: Duration = Duration::from_secs(9);
 const QUIET: Duration = Duration::from_millis(1_500);
 /// How often it is looked who still loads.
 const LOOK: Duration = Duration::from_secs(1);
-/// Agents without a coordinator have ended by then.
-const WIND_DOWN: Duration = LEASE.saturating_add(Duration::from_secs(6));
 
 impl Fleet {
     /// A run by name, or the newest.
@@ -72,7 +70,7 @@ impl Fleet {
                 give_up(&mut gathering, &open);
                 break;
             };
-            if began.elapsed() > WIND_DOWN {
+            if began.elapsed() > self.patience.winding_down() {
                 let text = format!(
                     "agent {loading} still loads, as somebody renews its lease; `prony fleet attach {}` \
                      watches it",
@@ -84,7 +82,7 @@ impl Fleet {
             if !has_waited {
                 (watcher.told)(Told::Step(&format!(
                     "agent {loading} still loads; it ends with its lease, within {} s",
-                    LEASE.as_secs()
+                    self.patience.lease.as_secs()
                 )));
                 has_waited = true;
             }
@@ -111,7 +109,7 @@ impl Fleet {
             (watcher.told)(Told::Step("no agent loads any more"));
             return self.collect(manifest, watcher);
         }
-        let lease = Lease::new(&manifest.run, manifest.parts.keys());
+        let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
         let gathering = std::thread::scope(|scope| {
             let _keeping = Keeping(&lease);
             scope.spawn(|| lease.keep(&self.link));
@@ -121,6 +119,7 @@ impl Fleet {
                 link: &self.link,
                 manifest,
                 lease: &lease,
+                patience: self.patience,
                 told: watcher.told,
                 stop: watcher.stop,
                 until: None,

@@ -11,12 +11,64 @@ use crate::link::{Link, LinkError};
 use crate::messages::{Reply, What};
 use crate::names::{AgentName, RunId};
 
-/// How long an agent goes on after the last sign of the coordinator.
-pub(super) const LEASE: Duration = Duration::from_secs(10);
-/// How often it is given one.
-const EVERY: Duration = Duration::from_secs(2);
-/// How long its answer is waited for.
-const ANSWER: Duration = Duration::from_secs(2);
+/// How long an agent goes on after the last sign of the coordinator, and what follows from that: after
+/// which silence something is taken for gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// The lease.
+    pub(super) lease: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            lease: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Patience {
+    /// How often a lease is renewed, and how long an agent may take to answer that.
+    fn step(self) -> Duration {
+        self.lease / 5
+    }
+
+    /// An agent that was not heard of for so long has ended its load by itself.
+    pub(super) fn silence(self) -> Duration {
+        self.lease + self.lease * 3 / 10
+    }
+
+    /// An agent that is not there for so long, while it was to get ready, won't be.
+    pub(super) fn vanishing(self) -> Duration {
+        self.lease * 2 / 5
+    }
+
+    /// How long an agent that was started anew may take to send what it kept.
+    pub(super) fn restart(self) -> Duration {
+        self.lease * 2 / 5
+    }
+
+    /// How long the rest may take after an agent's last message, or after it was told to stop.
+    pub(super) fn rest(self) -> Duration {
+        self.lease * 4 / 5
+    }
+
+    /// How much longer than planned a load may take.
+    pub(super) fn overtime(self) -> Duration {
+        self.lease * 2
+    }
+
+    /// How long the server may be away.
+    pub(super) fn away(self) -> Duration {
+        self.lease * 9 / 2
+    }
+
+    /// Agents without a coordinator have ended by then, and said so.
+    pub(super) fn winding_down(self) -> Duration {
+        self.lease + self.lease * 3 / 5
+    }
+}
+
 /// How soon it is noticed that there is nothing to renew any more.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
@@ -48,13 +100,18 @@ pub(super) struct Seen {
 #[derive(Debug)]
 pub(super) struct Lease {
     run: RunId,
+    patience: Patience,
     seen: Mutex<BTreeMap<AgentName, Seen>>,
     over: AtomicBool,
 }
 
 impl Lease {
     /// A lease with these agents, which are taken to be there now.
-    pub(super) fn new<'a>(run: &RunId, agents: impl IntoIterator<Item = &'a AgentName>) -> Lease {
+    pub(super) fn new<'a>(
+        run: &RunId,
+        patience: Patience,
+        agents: impl IntoIterator<Item = &'a AgentName>,
+    ) -> Lease {
         let now = Instant::now();
         let seen = Seen {
             sign: Sign::There,
@@ -64,6 +121,7 @@ impl Lease {
         let seen = agents.into_iter().map(|agent| (agent.clone(), seen));
         Lease {
             run: run.clone(),
+            patience,
             seen: Mutex::new(seen.collect()),
             over: AtomicBool::new(false),
         }
@@ -74,7 +132,7 @@ impl Lease {
         while !self.is_over() {
             let began = Instant::now();
             self.renew(link);
-            while began.elapsed() < EVERY && !self.is_over() {
+            while began.elapsed() < self.patience.step() && !self.is_over() {
                 thread::sleep(LOOK_UP);
             }
         }
@@ -83,7 +141,9 @@ impl Lease {
     fn renew(&self, link: &Link) {
         let agents: Vec<AgentName> = self.lock().keys().cloned().collect();
         let orders = agents.iter().map(|agent| (agent, What::Renew)).collect();
-        let replies = orders::give(link, &self.run, orders, ANSWER, &|_| self.is_over());
+        let replies = orders::give(link, &self.run, orders, self.patience.step(), &|_| {
+            self.is_over()
+        });
         let now = Instant::now();
         let mut all = self.lock();
         for (agent, reply) in agents.iter().zip(replies) {

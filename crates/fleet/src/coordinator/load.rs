@@ -10,7 +10,7 @@ use prony_record::LoadInfo;
 use super::error::FleetError;
 use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
-use super::lease::{Keeping, LEASE, Lease, Seen, Sign};
+use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
 use super::{Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
@@ -29,8 +29,6 @@ const PREPARE: Duration = Duration::from_secs(60);
 const PIECE: Duration = Duration::from_secs(20);
 /// How long it may take to hear that nothing comes of it.
 const STOP: Duration = Duration::from_secs(3);
-/// An agent that nobody heard of for so long while it was to get ready won't.
-const VANISHED: Duration = Duration::from_secs(4);
 /// Between the order to start and the start: some, and some for each agent.
 const LEAD: Duration = Duration::from_millis(400);
 const LEAD_PER_AGENT: Duration = Duration::from_millis(2);
@@ -53,7 +51,7 @@ impl Fleet {
     pub fn load(&self, wanted: &Wanted, watcher: Watcher<'_>) -> Result<Finished, FleetError> {
         let listed = self.agents()?;
         let agents = wanted.choice.free(&listed)?;
-        let divided = divided(wanted, &agents)?;
+        let divided = divided(wanted, &agents, self.patience)?;
         for note in &divided.notes {
             (watcher.told)(Told::Step(note));
         }
@@ -81,7 +79,7 @@ impl Fleet {
             manifest.run,
             names(manifest.parts.keys())
         )));
-        let lease = Lease::new(&manifest.run, manifest.parts.keys());
+        let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
         std::thread::scope(|scope| {
             let _keeping = Keeping(&lease);
             scope.spawn(|| lease.keep(&self.link));
@@ -103,6 +101,7 @@ impl Fleet {
                 link: &self.link,
                 manifest: &manifest,
                 lease: &lease,
+                patience: self.patience,
                 told: watcher.told,
                 stop: watcher.stop,
                 until: planned(&manifest.load).map(|planned| began + planned),
@@ -143,7 +142,9 @@ impl Fleet {
         // Who was killed says nothing, and a lease that can't be renewed tells.
         let is_given_up = |number: usize| {
             let seen = agents.get(number).and_then(|name| lease.seen(name));
-            let is_gone = |seen: Seen| seen.sign == Sign::Gone && seen.since.elapsed() > VANISHED;
+            let is_gone = |seen: Seen| {
+                seen.sign == Sign::Gone && seen.since.elapsed() > self.patience.vanishing()
+            };
             seen.is_some_and(is_gone) || is_called_off()
         };
         let replies = orders::give(
@@ -271,7 +272,11 @@ impl Fleet {
 }
 
 /// Reads what was typed, and divides it.
-fn divided(wanted: &Wanted, agents: &[&Registration]) -> Result<Divided, FleetError> {
+fn divided(
+    wanted: &Wanted,
+    agents: &[&Registration],
+    patience: Patience,
+) -> Result<Divided, FleetError> {
     let options = LoadOptions::parse_words(&wanted.words).map_err(FleetError::Wrong)?;
     let mut words = Words::new(&wanted.words);
     let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
@@ -298,7 +303,10 @@ fn divided(wanted: &Wanted, agents: &[&Registration]) -> Result<Divided, FleetEr
         sources
             .iter()
             .for_each(|source| words.add("source", source));
-        parts.insert(agent.name.clone(), part(wanted, agent, stretch, words));
+        parts.insert(
+            agent.name.clone(),
+            part(wanted, agent, stretch, words, patience),
+        );
     }
     Ok(Divided {
         info: typed_info(wanted, &options),
@@ -309,7 +317,13 @@ fn divided(wanted: &Wanted, agents: &[&Registration]) -> Result<Divided, FleetEr
     })
 }
 
-fn part(wanted: &Wanted, agent: &Registration, stretch: Stretch, words: Words) -> (Part, Load) {
+fn part(
+    wanted: &Wanted,
+    agent: &Registration,
+    stretch: Stretch,
+    words: Words,
+    patience: Patience,
+) -> (Part, Load) {
     let part = Part {
         instance: agent.instance.clone(),
         system: agent.system.clone(),
@@ -320,7 +334,7 @@ fn part(wanted: &Wanted, agent: &Registration, stretch: Stretch, words: Words) -
         url: wanted.url.clone(),
         words: words.into_words(),
         stretch,
-        lease_ms: u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX),
+        lease_ms: u64::try_from(patience.lease.as_millis()).unwrap_or(u64::MAX),
     };
     (part, load)
 }

@@ -26,6 +26,7 @@ use std::time::Duration;
 pub use check::{CheckedAgent, ClockCheck, TargetCheck};
 pub use choice::{Choice, ChoiceError, Listed};
 pub use error::FleetError;
+use lease::Patience;
 use prony_record::Record;
 
 use crate::clock::Clock;
@@ -43,6 +44,7 @@ pub const CLOCK_BOUND: Duration = Duration::from_millis(5);
 pub struct Fleet {
     link: Link,
     clock: Clock,
+    patience: Patience,
 }
 
 /// A load for agents.
@@ -115,7 +117,15 @@ impl Fleet {
         Ok(Fleet {
             link,
             clock: Clock::new(),
+            patience: Patience::default(),
         })
+    }
+
+    /// Lets agents go on for so long without a sign of the coordinator, in place of 10 s; how soon
+    /// something is taken for gone follows from it.
+    pub fn with_lease(mut self, lease: Duration) -> Fleet {
+        self.patience = Patience { lease };
+        self
     }
 
     /// Who is registered, by name. What is registered that can't be read is left out.

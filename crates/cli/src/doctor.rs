@@ -45,7 +45,7 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let in_place = output.as_ref().is_some_and(Output::is_standard);
     if !in_place {
         let doctor = Doctor::read(&json).map_err(Failure::refused)?;
-        let text = prony_report::text::doctor(&doctor, typed.all, terminal::colours());
+        let text = prony_report::text::doctor(&doctor, typed.all, terminal::look(true));
         terminal::print(&text);
     }
     if let Some(output) = output {

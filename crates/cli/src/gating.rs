@@ -138,13 +138,10 @@ impl Gating {
         if let Some(document) = &verdicts.runs {
             say(
                 is_text,
-                &format!("\n{}", text::runs(document, is_text && terminal::colours())),
+                &format!("\n{}", text::runs(document, terminal::look(is_text))),
             );
         } else {
-            say(
-                is_text,
-                &text::gates(&gates, is_text && terminal::colours()),
-            );
+            say(is_text, &text::gates(&gates, terminal::look(is_text)));
         }
         self.finish(ending, &verdicts, &gates)
     }

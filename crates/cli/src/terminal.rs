@@ -4,6 +4,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use prony_report::text::Look;
+
 /// Whether a result could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
@@ -33,8 +35,26 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
+/// How text is to look: as a terminal has it, if it goes to standard output and that is one.
+pub(crate) fn look(is_printed: bool) -> Look {
+    let mut look = Look {
+        color: is_printed && colours(),
+        ..Look::PLAIN
+    };
+    if is_printed
+        && io::stdout().is_terminal()
+        && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
+    {
+        look.width = look.width.min(usize::from(columns).max(NARROWEST));
+    }
+    look
+}
+
+/// Narrower lines are left to the terminal to break.
+const NARROWEST: usize = 40;
+
 /// Whether results are to be coloured: on a terminal, unless NO_COLOR is set (no-color.org).
-pub(crate) fn colours() -> bool {
+fn colours() -> bool {
     io::stdout().is_terminal() && !refuses_colours() && !is_dumb()
 }
 

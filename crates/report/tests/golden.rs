@@ -64,10 +64,10 @@ fn of_loads() -> Vec<(String, String)> {
     for name in LOADS {
         let record = load(name);
         let mut put = |form: &str, output| outputs.push((format!("load-{name}.{form}"), output));
-        put("txt", text::load_summary(&record, false));
+        put("txt", text::load_summary(&record, text::Look::PLAIN));
         put("html", html::load(&record));
         if name == "failing" {
-            put("ansi", text::load_summary(&record, true));
+            put("ansi", text::load_summary(&record, text::Look::COLORED));
             put("csv", csv::series(&record));
             put("timeline.json", timeline(&record));
         }
@@ -83,7 +83,10 @@ fn of_experiments() -> Vec<(String, String)> {
         let verdict = &experiment.verdict;
         let mut put = |form: &str, output| outputs.push((format!("{name}.{form}"), output));
         let report = Path::new("prony-runs/x/report.html");
-        put("txt", text::verdict(verdict, Some(report), false));
+        put(
+            "txt",
+            text::verdict(verdict, Some(report), text::Look::PLAIN),
+        );
         put("md", markdown::report(&experiment));
         // A page of many variants repeats what those of few show.
         if name != "portable" {
@@ -94,7 +97,7 @@ fn of_experiments() -> Vec<(String, String)> {
                 put("csv", csv::verdict(verdict));
                 put("trials.csv", csv::trials(&experiment));
             }
-            "errors" => put("ansi", text::verdict(verdict, None, true)),
+            "errors" => put("ansi", text::verdict(verdict, None, text::Look::COLORED)),
             _ => {}
         }
     }

@@ -128,9 +128,9 @@ fn markdown_shows_hostile_texts_as_texts() {
 
 #[test]
 fn terminals_are_not_steered() {
-    let printed = text::verdict(&hostile().verdict, None, false);
+    let printed = text::verdict(&hostile().verdict, None, text::Look::PLAIN);
     assert!(!printed.contains('\u{1b}'));
-    assert!(!text::load_summary(&hostile_load(), false).contains('\u{1b}'));
+    assert!(!text::load_summary(&hostile_load(), text::Look::PLAIN).contains('\u{1b}'));
 }
 
 #[test]
@@ -146,14 +146,15 @@ fn figures_that_are_none_are_survived() {
     }
     let page = html::report(&experiment);
     assert!(!page.contains("NaN") && !page.contains("inf%"));
-    assert!(!text::verdict(&experiment.verdict, None, false).contains("NaN"));
+    assert!(!text::verdict(&experiment.verdict, None, text::Look::PLAIN).contains("NaN"));
 
     let mut record = load();
     record.totals = Default::default();
     record.rate = Default::default();
     record.series.clear();
     record.outcomes.clear();
-    let printed = text::load_summary(&record, false) + &html::load(&record) + &timeline(&record);
+    let printed =
+        text::load_summary(&record, text::Look::PLAIN) + &html::load(&record) + &timeline(&record);
     assert!(!printed.contains("NaN"));
     assert!(timeline(&record).starts_with("[]"));
     assert_eq!(csv::series(&record).lines().count(), 1);
@@ -177,7 +178,7 @@ fn an_experiment_without_a_complete_block_says_so() {
     let nothing = "No complete block: nothing can be compared.";
     assert!(html::report(&experiment).contains(nothing));
     assert!(markdown::report(&experiment).contains(nothing));
-    assert!(text::verdict(&experiment.verdict, None, false).contains(nothing));
+    assert!(text::verdict(&experiment.verdict, None, text::Look::PLAIN).contains(nothing));
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn check(name: &str, output: &str) {
 #[test]
 fn two_runs_are_printed_as_kept() {
     let document = document();
-    check("runs.txt", &text::runs(&document, false));
-    check("runs.ansi", &text::runs(&document, true));
+    check("runs.txt", &text::runs(&document, text::Look::PLAIN));
+    check("runs.ansi", &text::runs(&document, text::Look::COLORED));
     check("runs.md", &runs_markdown::runs(&document));
     check("runs.html", &html::runs(&document));
     check("runs.csv", &csv::runs(&document));
@@ -157,7 +157,7 @@ fn what_differs_is_told_and_nothing_else_is() {
     assert_eq!(told, expected);
     let same = compared(&fixture("demo"), &fixture("demo"));
     assert_eq!(same.differences, []);
-    assert!(text::runs(&same, false).contains("Nothing else differs"));
+    assert!(text::runs(&same, text::Look::PLAIN).contains("Nothing else differs"));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn single_records_are_described_and_withheld() {
     let document = compared(&old, &new);
     let verdict = document.comparisons[0].verdict;
     assert_eq!(verdict, Some(prony_stats::Verdict::Withheld));
-    check("loads.txt", &text::runs(&document, false));
+    check("loads.txt", &text::runs(&document, text::Look::PLAIN));
     let gates = judged(
         &old,
         &new,
@@ -533,7 +533,7 @@ fn hostile_names_stay_text_in_every_form() {
     let page = html::runs(&document);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
     for text in [
-        text::runs(&document, false),
+        text::runs(&document, text::Look::PLAIN),
         runs_markdown::runs(&document),
         ci::summary(&judged),
         ci::annotations(&judged),

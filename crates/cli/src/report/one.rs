@@ -31,18 +31,18 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
     let gates = gating.judge(&mut verdicts);
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
     let is_printed = outputs.is_none() && is_text;
-    let colours = is_text && terminal::colours();
+    let look = terminal::look(is_text);
     match &stored.content {
         Content::Experiment(experiment) => {
             if is_printed {
-                terminal::print(&text::verdict(&experiment.verdict, None, colours));
+                terminal::print(&text::verdict(&experiment.verdict, None, look));
             }
             write_experiment(outputs, experiment, &gates)?;
         }
         Content::Loads(records) => {
             for record in records {
                 if is_printed {
-                    terminal::print(&text::load_summary(record, colours));
+                    terminal::print(&text::load_summary(record, look));
                 }
             }
             if let Some(record) = records.first() {
@@ -51,7 +51,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
         }
     }
     if !gates.is_empty() {
-        say(is_text, &text::gates(&gates, colours));
+        say(is_text, &text::gates(&gates, look));
     }
     gating.finish(Ending::Done, &verdicts, &gates)
 }

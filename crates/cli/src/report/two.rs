@@ -42,11 +42,11 @@ pub(super) fn run(
     };
     let gates = gating.judge(&mut verdicts);
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
-    let colours = is_text && terminal::colours();
+    let look = terminal::look(is_text);
     if let Some(document) = &verdicts.runs {
         match outputs.is_none() {
-            true => say(is_text, &text::runs(document, colours)),
-            false => say(is_text, &text::gates(&gates, colours)),
+            true => say(is_text, &text::runs(document, look)),
+            false => say(is_text, &text::gates(&gates, look)),
         }
         put(outputs.html, || html::runs(document))?;
         put_bytes(outputs.pdf, || pdf::runs(document))?;

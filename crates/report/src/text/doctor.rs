@@ -1,6 +1,7 @@
 //! `prony doctor` on a terminal.
 
-use super::{Paint, paragraph};
+use super::Look;
+use super::Paint;
 use crate::doctor_view::{Doctor, Level, Line, Subject};
 use crate::number;
 
@@ -9,8 +10,8 @@ const WIDTH: usize = 9;
 
 /// Everything that isn't as it should be, and how many other things are fine; with `all`, those too.
 #[must_use]
-pub fn doctor(doctor: &Doctor, all: bool, color: bool) -> String {
-    let paint = Paint::new(color);
+pub fn doctor(doctor: &Doctor, all: bool, look: Look) -> String {
+    let paint = Paint::new(look);
     let parts: Vec<String> = doctor
         .subjects
         .iter()
@@ -27,7 +28,7 @@ fn one(subject: &Subject, all: bool, paint: Paint) -> String {
     for unknown in &subject.unknown {
         let word = format!("{:<WIDTH$}", "unknown");
         let text = format!("{}: {}", unknown.what, unknown.why);
-        out += &paragraph(&paint.dim(&word), WIDTH, &text);
+        out += &paint.paragraph(&paint.dim(&word), WIDTH, &text);
     }
     let fine = subject.fine() as u64;
     if !all && fine > 0 {
@@ -54,7 +55,7 @@ fn line(line: &Line, paint: Paint) -> String {
         Level::Warning => paint.yellow(&padded),
         Level::Error => paint.red(&padded),
     };
-    let mut out = paragraph(&painted, WIDTH, &format!("{}: {}", line.id, line.seen));
+    let mut out = paint.paragraph(&painted, WIDTH, &format!("{}: {}", line.id, line.seen));
     if line.level == Level::Ok {
         return out;
     }
@@ -66,7 +67,7 @@ fn line(line: &Line, paint: Paint) -> String {
     ];
     for (name, text) in parts {
         let first = format!("{}{}", " ".repeat(WIDTH), paint.dim(&format!("{name:<10}")));
-        out += &paragraph(&first, WIDTH + 10, text);
+        out += &paint.paragraph(&first, WIDTH + 10, text);
     }
     out
 }
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn the_gravest_comes_first_and_what_is_fine_is_counted() {
         let report = Doctor::read(REPORT).unwrap();
-        let text = doctor(&report, false, false);
+        let text = doctor(&report, false, Look::PLAIN);
         let expected = "\
 nginx, process 7
 error    crypto-unaccelerated: slow [2J
@@ -106,7 +107,7 @@ unknown  clock: hidden
 1 other thing is fine (--all shows them).
 ";
         assert_eq!(text.replace('\u{fffd}', " "), expected);
-        let all = doctor(&report, true, false);
+        let all = doctor(&report, true, Look::PLAIN);
         assert!(all.contains("ok       open-files: 5 of 9\n"), "{all}");
         assert!(!all.contains("--all"), "{all}");
     }

@@ -2,18 +2,19 @@
 
 use prony_record::Record;
 
-use super::{Paint, findings, paragraph};
+use super::Look;
+use super::{Paint, findings};
 use crate::load_view;
 use crate::table::plain;
 
 /// The summary of one load: rate, latencies, outcomes, bytes, connections, what it cost the
 /// generator, and what qualifies all that.
-pub fn load_summary(record: &Record, color: bool) -> String {
-    let paint = Paint::new(color);
+pub fn load_summary(record: &Record, look: Look) -> String {
+    let paint = Paint::new(look);
     let mut out = String::new();
     out += &format!("{}\n", paint.bold(&load_view::headline(record)));
     out += &format!("{}\n", plain(&record.load.url));
-    out += &paragraph("", 0, &load_view::how(record));
+    out += &paint.paragraph("", 0, &load_view::how(record));
     if let Some(text) = load_view::shortfall(record) {
         out += &format!("{}\n", paint.yellow(&text));
     }
@@ -44,7 +45,7 @@ pub fn load_summary(record: &Record, color: bool) -> String {
     }
 
     for (name, text) in load_view::facts(record) {
-        out += &paragraph(&format!("{name:<16}"), 16, &text);
+        out += &paint.paragraph(&format!("{name:<16}"), 16, &text);
     }
     if !record.findings.is_empty() {
         out.push('\n');

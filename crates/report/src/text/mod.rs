@@ -14,33 +14,27 @@ pub use verdict::verdict;
 use paint::Paint;
 use prony_record::{Finding, Severity};
 
-use crate::table::plain;
+/// How a text is to look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Coloured by a terminal's escape sequences.
+    pub color: bool,
+    /// The longest line of a paragraph, in characters; tables are as wide as they are.
+    pub width: usize,
+}
 
-/// The longest line of a paragraph, in characters.
-const LINE: usize = 96;
+impl Look {
+    /// As a file or another program has it.
+    pub const PLAIN: Look = Look {
+        color: false,
+        width: 96,
+    };
 
-/// A paragraph: `text` broken between words, the first line led by `first`, the others by as many
-/// spaces.
-fn paragraph(first: &str, width_of_first: usize, text: &str) -> String {
-    let indent = " ".repeat(width_of_first);
-    let mut out = String::new();
-    let mut line = String::new();
-    let mut width = width_of_first;
-    for word in plain(text).split_whitespace() {
-        let length = word.chars().count();
-        if !line.is_empty() && width + 1 + length > LINE {
-            out += &format!("{line}\n{indent}");
-            line.clear();
-            width = width_of_first;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-            width += 1;
-        }
-        line += word;
-        width += length;
-    }
-    format!("{first}{out}{line}\n")
+    /// The same, coloured.
+    pub const COLORED: Look = Look {
+        color: true,
+        ..Look::PLAIN
+    };
 }
 
 /// Findings, the gravest first, one paragraph each; empty where there are none.
@@ -57,7 +51,7 @@ fn findings(findings: &[Finding], paint: Paint) -> String {
                 Severity::Note => paint.dim(&word),
             };
             let text = format!("{}: {}", finding.id, finding.text);
-            paragraph(&painted, word.len(), &text)
+            paint.paragraph(&painted, word.len(), &text)
         })
         .collect()
 }
@@ -78,8 +72,16 @@ mod tests {
     #[test]
     fn a_paragraph_breaks_between_words_and_hangs() {
         let text = "word ".repeat(40);
-        let out = paragraph("note    ", 8, &text);
-        assert!(out.lines().all(|line| line.chars().count() <= LINE));
+        for width in [96, 40] {
+            let paint = Paint::new(Look {
+                width,
+                ..Look::PLAIN
+            });
+            let out = paint.paragraph("note    ", 8, &text);
+            assert!(out.lines().all(|line| line.chars().count() <= width));
+            assert!(out.lines().count() > 200 / width);
+        }
+        let out = Paint::new(Look::PLAIN).paragraph("note    ", 8, &text);
         assert!(
             out.lines()
                 .skip(1)
@@ -94,7 +96,7 @@ mod tests {
             Finding::new("few-blocks", Severity::Note, "a"),
             Finding::new("errors", Severity::Error, "b"),
         ];
-        let text = findings(&some, Paint::new(false));
+        let text = findings(&some, Paint::new(Look::PLAIN));
         assert_eq!(text, "error   errors: b\nnote    few-blocks: a\n");
     }
 }

@@ -1,18 +1,45 @@
-//! Colour for terminals that want it.
+//! Colour for terminals that want it, and lines that fit.
+
+use super::Look;
+use crate::table::plain;
 
 /// Paints, or leaves texts as they are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
-    color: bool,
+    look: Look,
 }
 
 impl Paint {
-    pub(super) fn new(color: bool) -> Paint {
-        Paint { color }
+    pub(super) fn new(look: Look) -> Paint {
+        Paint { look }
+    }
+
+    /// A paragraph: `text` broken between words, the first line led by `first`, the others by as many
+    /// spaces.
+    pub(super) fn paragraph(self, first: &str, width_of_first: usize, text: &str) -> String {
+        let indent = " ".repeat(width_of_first);
+        let mut out = String::new();
+        let mut line = String::new();
+        let mut width = width_of_first;
+        for word in plain(text).split_whitespace() {
+            let length = word.chars().count();
+            if !line.is_empty() && width + 1 + length > self.look.width {
+                out += &format!("{line}\n{indent}");
+                line.clear();
+                width = width_of_first;
+            }
+            if !line.is_empty() {
+                line.push(' ');
+                width += 1;
+            }
+            line += word;
+            width += length;
+        }
+        format!("{first}{out}{line}\n")
     }
 
     fn with(self, code: &str, text: &str) -> String {
-        if self.color {
+        if self.look.color {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
             text.to_owned()

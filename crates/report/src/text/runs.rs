@@ -4,7 +4,8 @@ use prony_stats::Verdict;
 use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::RunsDocument;
 
-use super::{Paint, findings, paragraph};
+use super::Look;
+use super::{Paint, findings};
 use crate::runs_view as view;
 use crate::table::{Table, plain};
 
@@ -12,8 +13,8 @@ use crate::table::{Table, plain};
 const LONGEST: usize = 60;
 
 /// Two runs: which they are, what else differs, the verdicts and the tables.
-pub fn runs(document: &RunsDocument, color: bool) -> String {
-    let paint = Paint::new(color);
+pub fn runs(document: &RunsDocument, look: Look) -> String {
+    let paint = Paint::new(look);
     let mut out = format!("{}\n\n", paint.bold(&plain(&view::title(document))));
     out += &view::sides(document).to_text("");
     out.push('\n');
@@ -22,7 +23,7 @@ pub fn runs(document: &RunsDocument, color: bool) -> String {
             out += &format!("{}\n", paint.yellow(&table.title));
             out += &shortened(table).to_text("  ");
         }
-        None => out += &paragraph("", 0, view::SAME),
+        None => out += &paint.paragraph("", 0, view::SAME),
     }
     out.push('\n');
     for between in &document.comparisons {
@@ -36,13 +37,13 @@ pub fn runs(document: &RunsDocument, color: bool) -> String {
             Verdict::Undecided => paint.dim(mark),
             Verdict::Withheld => paint.red(mark),
         };
-        out += &paragraph(&format!("{mark} "), 2, &between.text);
+        out += &paint.paragraph(&format!("{mark} "), 2, &between.text);
     }
     if document.comparisons.is_empty() {
         out += "The two have no variant in common: nothing can be compared.\n";
     }
     for text in view::unmatched(document) {
-        out += &paragraph("", 0, &text);
+        out += &paint.paragraph("", 0, &text);
     }
     for metric in view::family(document) {
         let table = view::result_table(document, metric);
@@ -55,7 +56,7 @@ pub fn runs(document: &RunsDocument, color: bool) -> String {
             paint.dim("each against its own baseline, then and now")
         );
         for relative in &document.relative {
-            out += &paragraph("  ", 2, &relative.text);
+            out += &paint.paragraph("  ", 2, &relative.text);
         }
     }
     if let Some(table) = view::described_table(document) {
@@ -74,8 +75,8 @@ pub fn runs(document: &RunsDocument, color: bool) -> String {
             out += &findings(&own, paint);
         }
     }
-    out += &paint.dim(&paragraph("", 0, view::CAVEAT));
-    out + &gates(&document.gates, color)
+    out += &paint.dim(&paint.paragraph("", 0, view::CAVEAT));
+    out + &gates(&document.gates, look)
 }
 
 fn shortened(mut table: Table) -> Table {
@@ -88,8 +89,8 @@ fn shortened(mut table: Table) -> Table {
 }
 
 /// What became of each condition; empty where there were none.
-pub fn gates(gates: &[GateResult], color: bool) -> String {
-    let paint = Paint::new(color);
+pub fn gates(gates: &[GateResult], look: Look) -> String {
+    let paint = Paint::new(look);
     let mut out = String::new();
     if !gates.is_empty() {
         out.push('\n');
@@ -101,7 +102,7 @@ pub fn gates(gates: &[GateResult], color: bool) -> String {
             Ruling::Unclear => paint.yellow(&word),
             Ruling::Passed => paint.green(&word),
         };
-        out += &paragraph(&word, 11, &format!("{}: {}", gate.gate, gate.text));
+        out += &paint.paragraph(&word, 11, &format!("{}: {}", gate.gate, gate.text));
     }
     out
 }

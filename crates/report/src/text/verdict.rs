@@ -4,7 +4,8 @@ use std::path::Path;
 
 use prony_stats::{Verdict, VerdictDocument};
 
-use super::{Paint, findings, paragraph};
+use super::Look;
+use super::{Paint, findings};
 use crate::table::plain;
 use crate::verdict_view as view;
 
@@ -16,9 +17,9 @@ fn why(verdict: &VerdictDocument, paint: Paint) -> String {
     let mut out = String::new();
     for why in &verdict.why {
         out += &format!("\nwhy: {}\n", plain(&view::heading(why)));
-        out += &paragraph("  ", 2, &why.text);
+        out += &paint.paragraph("  ", 2, &why.text);
         for limit in &why.limits {
-            out += &paragraph("  - ", 4, &limit.text);
+            out += &paint.paragraph("  - ", 4, &limit.text);
         }
         if let Some(table) = view::moved_table(why, MOVED) {
             out += &table.to_text("  ");
@@ -32,14 +33,14 @@ fn why(verdict: &VerdictDocument, paint: Paint) -> String {
 
 /// The verdict of an experiment: its sentences, the table, the effects of the factors, the
 /// findings, and where the report lies (if it was written).
-pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) -> String {
-    let paint = Paint::new(color);
+pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, look: Look) -> String {
+    let paint = Paint::new(look);
     let mut out = String::new();
     if !verdict.question.is_empty() {
         out += &format!("{}\n\n", paint.bold(&plain(&verdict.question)));
     }
     if let Some(lead) = view::lead(verdict) {
-        out += &paragraph("", 0, &lead);
+        out += &paint.paragraph("", 0, &lead);
     }
     for comparison in &verdict.comparisons {
         let mark = match comparison.verdict {
@@ -49,7 +50,7 @@ pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) ->
             Verdict::Undecided => paint.dim("?"),
             Verdict::Withheld => paint.red("×"),
         };
-        out += &paragraph(&format!("{mark} "), 2, &comparison.text);
+        out += &paint.paragraph(&format!("{mark} "), 2, &comparison.text);
     }
     if verdict.comparisons.is_empty() {
         out += "No complete block: nothing can be compared.\n";
@@ -64,7 +65,7 @@ pub fn verdict(verdict: &VerdictDocument, report: Option<&Path>, color: bool) ->
         out.push('\n');
     }
     for effect in effects {
-        out += &paragraph("", 0, effect);
+        out += &paint.paragraph("", 0, effect);
     }
     out += &why(verdict, paint);
     if let Some(table) = view::cpu_table(verdict) {

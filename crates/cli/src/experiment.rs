@@ -184,7 +184,7 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
             terminal::print(&text::verdict(
                 document,
                 page.as_deref(),
-                terminal::colours(),
+                terminal::look(true),
             ));
         }
     }

@@ -191,7 +191,7 @@ impl Outputs {
             .flatten()
             .any(Output::is_standard);
         if !is_data {
-            terminal::print(&text::load_summary(record, terminal::colours()));
+            terminal::print(&text::load_summary(record, terminal::look(true)));
         }
         put(self.json, || record.to_json())?;
         put(self.csv, || csv::series(record))?;

@@ -70,11 +70,15 @@ pub(crate) fn beside<T>(
     thread::scope(|scope| {
         let view = move || watch(progress, picture, stop, over);
         // Without a thread there is no view, and the work goes on.
-        let _ = thread::Builder::new()
+        let view = thread::Builder::new()
             .name("live".to_owned())
             .spawn_scoped(scope, view);
         let done = work();
         drop(running);
+        // A view that panicked has said so, and takes no results with it.
+        if view.is_ok_and(|view| view.join().is_err()) {
+            progress.release();
+        }
         done
     })
 }

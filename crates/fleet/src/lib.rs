@@ -9,6 +9,7 @@ pub mod clock;
 pub mod coordinator;
 pub mod credentials;
 pub mod division;
+pub mod host;
 pub mod ledger;
 pub mod link;
 pub mod messages;

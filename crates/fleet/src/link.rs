@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,6 +158,14 @@ impl Link {
     /// Whether the connection stands now.
     pub fn is_up(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// The address of this machine that the server sees; none where it sees another, as behind a
+    /// translation of addresses.
+    pub fn address(&self) -> Option<IpAddr> {
+        let seen: IpAddr = self.client.server_info().client_ip.parse().ok()?;
+        // Only a machine's own addresses can be bound.
+        UdpSocket::bind((seen, 0)).is_ok().then_some(seen)
     }
 
     fn wait<T, E: std::error::Error>(
@@ -449,6 +458,12 @@ impl fmt::Debug for Link {
         f.debug_struct("Link")
             .field("is_up", &self.is_up())
             .finish()
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscription")
     }
 }
 

@@ -10,6 +10,7 @@ use prony_record::{Finding, Generator, Negotiated, Packed, SourceUse};
 use serde::{Deserialize, Serialize};
 
 use crate::division::Stretch;
+use crate::host::calls::{Answer, HostOrder};
 use crate::names::{AgentName, RunId};
 
 /// The version that both sides must have.
@@ -83,6 +84,8 @@ pub enum What {
     Stop,
     /// What was sent has come whole: nothing of the run needs to be kept.
     Forget,
+    /// Do this with the agent's machine and the services on it.
+    Host(HostOrder),
 }
 
 /// One agent's part of a load.
@@ -126,6 +129,8 @@ pub enum Reply {
     Ready(Ready),
     /// It was looked at.
     Checked(Checked),
+    /// What came of a call to its machine.
+    Host(Answer),
     /// It is against the agent's policy.
     Refused {
         /// The rule, such as `load.targets`.

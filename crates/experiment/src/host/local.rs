@@ -118,6 +118,18 @@ impl LocalHost {
         self.address = Some(address);
     }
 
+    /// The kernel's name for this boot of the machine; what two agents of one machine have in common.
+    #[must_use]
+    pub fn boot() -> String {
+        system::boot_id()
+    }
+
+    /// The cores that services may run on, ascending.
+    #[must_use]
+    pub fn cores(&self) -> &[usize] {
+        &self.any_core
+    }
+
     /// Sets how long a service may take to end after its stop signal (10 s unless set).
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;

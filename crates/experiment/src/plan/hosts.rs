@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::Plan;
 use super::error::{Fault, Mistakes, PlanError, PlanErrors};
 use super::node::{Node, Table};
@@ -36,7 +38,8 @@ pub enum Wanted<'a> {
 }
 
 /// The part of a plan that an [`Objection`] is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum About {
     /// Which machine.
     Host,
@@ -51,7 +54,7 @@ pub enum About {
 }
 
 /// Why a machine can't do what a plan wants of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objection {
     /// What it is about.
     pub about: About,

@@ -243,6 +243,9 @@ fn obey(
             text: "no such run".to_owned(),
         },
         What::Put(_) | What::Renew | What::Forget => Reply::Done,
+        What::Host(_) => Reply::Wrong {
+            text: "it makes loads alone".to_owned(),
+        },
     };
     let json = serde_json::to_vec(&reply).unwrap();
     let _ = link.say(message.reply.as_deref().unwrap(), json);

@@ -1,0 +1,116 @@
+//! Whether a service may and can be started here.
+
+use std::path::Path;
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::program;
+use prony_experiment::place;
+use prony_experiment::plan::{About, Fault, Objection};
+use prony_experiment::service::{PlaceKind, ServiceSpec};
+
+use crate::policy::{Policy, Refusal};
+
+/// The word for the agent's own program.
+const OWN_NAME: &str = "prony";
+
+/// The programs that a service starts: its own, and what is put before it.
+fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (About, usize)> {
+    let wrapper = (spec.wrapper_words > 0).then_some((About::Wrapper, 0));
+    let own = (About::Command, spec.wrapper_words);
+    wrapper.into_iter().chain([own])
+}
+
+/// Whether a service may be started.
+///
+/// A program that is allowed is the one of this machine: variables that would put another one in its
+/// place, or other code into it, are allowed to those alone who may start anything.
+///
+/// # Errors
+///
+/// The rule that stands against it.
+pub(super) fn allowed(spec: &ServiceSpec, policy: &Policy) -> Result<(), (About, Refusal)> {
+    for (about, word) in programs(spec) {
+        let program = spec.command.get(word).map_or("", String::as_str);
+        policy
+            .allows_command(program)
+            .map_err(|refusal| (about, refusal))?;
+    }
+    let anything = policy.services.commands.iter().any(|it| it == "*");
+    let changes = |name: &&String| *name == "PATH" || name.starts_with("LD_");
+    let variable = spec.env.keys().find(changes).map(String::as_str);
+    let changing = variable.or(spec.library_path.as_ref().map(|_| "library_path"));
+    match changing.filter(|_| !anything) {
+        None => Ok(()),
+        Some(what) => {
+            let text = format!("{what} may make another program of it, and only \"*\" allows that");
+            let rule = "services.commands";
+            Err((About::Command, Refusal { rule, text }))
+        }
+    }
+}
+
+/// The service with the agent's own program in place of its name, and programs by their whole paths
+/// where they are found by the agent's own path alone.
+pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
+    let own_path = !spec.env.contains_key("PATH");
+    for (_, word) in programs(&spec).collect::<Vec<_>>() {
+        let Some(program) = spec.command.get_mut(word) else {
+            continue;
+        };
+        let found = match program.as_str() {
+            OWN_NAME => std::env::current_exe().ok(),
+            name if own_path => program::find(name, Path::new("/"), None).ok(),
+            _ => None,
+        };
+        // What isn't found is told of by who starts it.
+        if let Some(found) = found {
+            *program = found.to_string_lossy().into_owned();
+        }
+    }
+    spec
+}
+
+/// All that stands against a service here.
+pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<Objection> {
+    let mut objections = Vec::new();
+    let mut object = |about, fault, what: String, mend: Option<String>| {
+        objections.push(Objection {
+            about,
+            fault,
+            what,
+            mend,
+        });
+    };
+    if let Err((about, refusal)) = allowed(spec, policy) {
+        object(about, Fault::Machine, refusal.to_string(), None);
+    }
+    let path = spec.env.get("PATH").map(String::as_str);
+    for (about, word) in programs(spec) {
+        let program = spec.command.get(word).map_or("", String::as_str);
+        if program == OWN_NAME {
+            continue;
+        }
+        if let Err(missing) = program::find(program, Path::new("/"), path) {
+            object(about, Fault::NotInstalled, missing.to_string(), None);
+        }
+    }
+    let host = LocalHost::with_state_in(std::env::temp_dir());
+    let lacking = spec.cores.iter().find(|core| !host.cores().contains(core));
+    if let Some(core) = lacking {
+        let what = format!("there is no core {core} (it may use {:?})", host.cores());
+        object(About::Cores, Fault::Machine, what, None);
+    }
+    match spec.place {
+        PlaceKind::Named(_) => {
+            let what = "named places are of the machine that runs the plan".to_owned();
+            object(About::Place, Fault::Structure, what, None);
+        }
+        kind => {
+            if let Err(lacking) = place::check(kind) {
+                let what = format!("place {kind}: {lacking}");
+                object(About::Place, Fault::Machine, what, None);
+            }
+        }
+    }
+    objections
+}

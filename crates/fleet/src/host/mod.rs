@@ -1,0 +1,419 @@
+//! This machine and those of agents as one [`Host`]: each service runs where the plan has it.
+//!
+//! Enters: a connection to the fleet's server. What a trial asks of a service goes to the machine that
+//! has it, with its files; samples of all machines are taken at once and joined; logs come back into the
+//! trial's folder. An agent that is lost ends no trial by itself: what was measured is kept, with the
+//! finding `agent-lost`, and the trial that needs it next can't be made.
+
+pub mod calls;
+mod lease;
+mod logs;
+mod roster;
+mod seat;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use prony_experiment::environment::Environment;
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Exited, Host, HostError, Knock, Stopped};
+use prony_experiment::place::Door;
+use prony_experiment::place::topology::Topology;
+use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
+use prony_experiment::telemetry::{Sample, Watch};
+use prony_record::{Finding, Severity};
+
+use crate::agent::files::pieces;
+use crate::link::Link;
+use crate::names::AgentName;
+use calls::{Answer, Call, file_name};
+use lease::Keeper;
+pub use roster::Roster;
+use seat::Seat;
+
+/// This machine, and those of agents.
+#[derive(Debug)]
+pub struct FleetHost {
+    here: LocalHost,
+    link: Arc<Link>,
+    roster: Roster,
+    /// Renews the leases of all seats; before them, so that it ends first.
+    keeper: Keeper,
+    seats: BTreeMap<AgentName, Arc<Seat>>,
+    /// The agent that each host of the plan means; the same for the whole experiment.
+    meant: BTreeMap<String, AgentName>,
+    /// The services of this trial that run on agents' machines.
+    elsewhere: BTreeMap<String, Remote>,
+}
+
+/// A service of an agent's machine.
+#[derive(Debug)]
+struct Remote {
+    seat: Arc<Seat>,
+    /// Where its log is to lie here, once it was started.
+    log: Option<PathBuf>,
+}
+
+impl FleetHost {
+    /// Joins `here` with the agents in the roster.
+    #[must_use]
+    pub fn new(here: LocalHost, link: Arc<Link>, roster: Roster) -> FleetHost {
+        FleetHost {
+            here,
+            link,
+            roster,
+            keeper: Keeper::new(),
+            seats: BTreeMap::new(),
+            meant: BTreeMap::new(),
+            elsewhere: BTreeMap::new(),
+        }
+    }
+
+    /// The seat of the agent that a plan's host means: the one that there is, unless its agent was
+    /// lost.
+    fn seat(&mut self, host: &str) -> Result<Arc<Seat>, HostError> {
+        let refuse = |text: String| HostError::Elsewhere {
+            host: host.to_owned(),
+            text,
+        };
+        let agent = match self.meant.get(host) {
+            Some(agent) => agent.clone(),
+            None => {
+                let found = self.roster.find(host).map_err(refuse)?;
+                let towards = found.addresses.first().map(|it| address_towards(*it));
+                if let Some(address) = towards.or_else(|| self.link.address()) {
+                    self.here.set_address(address);
+                }
+                found.name.clone()
+            }
+        };
+        self.meant.insert(host.to_owned(), agent.clone());
+        if let Some(seat) = self.seats.get(&agent)
+            && seat.lost().is_none()
+        {
+            return Ok(seat.clone());
+        }
+        let seat = Arc::new(Seat::open(&self.link, &agent)?);
+        self.keeper.keep(&seat);
+        self.seats.insert(agent, seat.clone());
+        Ok(seat)
+    }
+
+    /// The seats whose agents are there.
+    fn there(&self) -> Vec<Arc<Seat>> {
+        let there = self.seats.values().filter(|seat| seat.lost().is_none());
+        there.cloned().collect()
+    }
+
+    /// Asks all agents the same at once.
+    fn ask_all(&self, call: &Call) -> Vec<(Arc<Seat>, Result<Answer, HostError>)> {
+        let seats = self.there();
+        std::thread::scope(|scope| {
+            let asked = seats.into_iter().map(|seat| {
+                let of_thread = seat.clone();
+                let asking = scope.spawn(move || of_thread.ask(call.clone()));
+                (seat, asking)
+            });
+            let asked: Vec<_> = asked.collect();
+            let joined = asked.into_iter().map(|(seat, asking)| {
+                let answer = asking.join();
+                let answer = answer.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                (seat, answer)
+            });
+            joined.collect()
+        })
+    }
+
+    /// Whether an agent is on this very machine, or on that of another one.
+    fn shares_machine(&self, seat: &Seat) -> bool {
+        let others = self
+            .seats
+            .values()
+            .filter(|other| other.agent != seat.agent);
+        LocalHost::boot() == seat.boot || others.into_iter().any(|other| other.boot == seat.boot)
+    }
+
+    fn allocate_elsewhere(
+        &mut self,
+        wanted: &[Allocation],
+        all: &mut BTreeMap<String, Allocated>,
+    ) -> Result<(), HostError> {
+        let mut of_seats: BTreeMap<AgentName, (Arc<Seat>, Vec<Allocation>)> = BTreeMap::new();
+        for wanted in wanted {
+            let Some(host) = &wanted.host else { continue };
+            if let PlaceKind::Named(_) = wanted.place {
+                return Err(HostError::Elsewhere {
+                    host: host.clone(),
+                    text: "named places are networks of the machine that runs prony".to_owned(),
+                });
+            }
+            let seat = self.seat(host)?;
+            let of_seat = of_seats.entry(seat.agent.clone());
+            let (_, of_seat) = of_seat.or_insert_with(|| (seat.clone(), Vec::new()));
+            of_seat.push(wanted.clone());
+            let remote = Remote { seat, log: None };
+            self.elsewhere.insert(wanted.service.clone(), remote);
+        }
+        for (seat, wanted) in of_seats.into_values() {
+            match seat.ask(Call::Allocate { wanted })? {
+                Answer::Allocated { services } => all.extend(services),
+                other => return Err(seat.error(unexpected(&other))),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Host for FleetHost {
+    fn allocate(
+        &mut self,
+        wanted: &[Allocation],
+        topology: &Topology,
+    ) -> Result<BTreeMap<String, Allocated>, HostError> {
+        self.release()?;
+        let mut all = BTreeMap::new();
+        let allocated = self.allocate_elsewhere(wanted, &mut all).and_then(|()| {
+            let own = wanted.iter().filter(|wanted| wanted.host.is_none());
+            let own: Vec<Allocation> = own.cloned().collect();
+            self.here.allocate(&own, topology)
+        });
+        match allocated {
+            Ok(own) => {
+                all.extend(own);
+                Ok(all)
+            }
+            Err(error) => {
+                // The error that counts is the first one.
+                let _ = self.release();
+                Err(error)
+            }
+        }
+    }
+
+    fn door(&self, place: PlaceKind) -> Result<Option<Door>, HostError> {
+        self.here.door(place)
+    }
+
+    fn start(&mut self, spec: &ServiceSpec, log_dir: &Path) -> Result<(), HostError> {
+        let Some(remote) = self.elsewhere.get_mut(&spec.name) else {
+            return self.here.start(spec, log_dir);
+        };
+        remote.log = Some(log_dir.join(format!("{}.log", spec.name)));
+        let seat = &remote.seat;
+        for (is_secret, files) in [(false, &spec.files), (true, &spec.secrets)] {
+            for (name, bytes) in files {
+                let name = file_name(&spec.name, is_secret, name);
+                for piece in pieces(&name, bytes) {
+                    seat.ask(Call::Put(piece))?;
+                }
+            }
+        }
+        let call = Call::Start {
+            spec: Box::new(spec.clone()),
+            files: spec.files.keys().cloned().collect(),
+            secrets: spec.secrets.keys().cloned().collect(),
+        };
+        match seat.ask(call)? {
+            Answer::Done => Ok(()),
+            other => Err(seat.error(unexpected(&other))),
+        }
+    }
+
+    fn alive(&mut self, service: &str) -> Result<(), Exited> {
+        let Some(remote) = self.elsewhere.get(service) else {
+            return self.here.alive(service);
+        };
+        let ended = |status: String| Exited {
+            service: service.to_owned(),
+            status,
+            log_tail: String::new(),
+        };
+        let name = service.to_owned();
+        match remote.seat.ask(Call::Alive { service: name }) {
+            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Exited { exited }) => Err(exited),
+            Ok(other) => Err(ended(unexpected(&other))),
+            Err(error) => Err(ended(error.to_string())),
+        }
+    }
+
+    fn knock(&mut self, service: &str, knock: &Knock) -> Result<Option<u16>, String> {
+        let Some(remote) = self.elsewhere.get(service) else {
+            return self.here.knock(service, knock);
+        };
+        let call = Call::Knock {
+            service: service.to_owned(),
+            knock: knock.clone(),
+        };
+        match remote.seat.ask(call) {
+            Ok(Answer::Knocked { status }) => Ok(status),
+            Ok(Answer::Silent { why }) => Err(why),
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn log_tail(&self, service: &str, lines: usize) -> String {
+        let Some(remote) = self.elsewhere.get(service) else {
+            return self.here.log_tail(service, lines);
+        };
+        let service = service.to_owned();
+        match remote.seat.ask(Call::LogTail { service, lines }) {
+            Ok(Answer::Text { text }) => text,
+            _ => String::new(),
+        }
+    }
+
+    fn watch(&mut self, watch: Watch) {
+        let elsewhere = Watch {
+            counters: watch.counters,
+            load_is_elsewhere: true,
+            ..Watch::default()
+        };
+        // What can't be watched shows as a finding, or with the next call.
+        drop(self.ask_all(&Call::Watch { watch: elsewhere }));
+        self.here.watch(watch);
+    }
+
+    fn sample(&mut self) -> Sample {
+        let answers = self.ask_all(&Call::Sample);
+        let mut all = self.here.sample();
+        for (seat, answer) in answers {
+            // Of a lost agent the finding is told when the trial ends.
+            let Ok(Answer::Sample { mut sample }) = answer else {
+                continue;
+            };
+            let name = seat.agent.to_string();
+            if self.shares_machine(&seat) {
+                // To two processes of prony on one machine each other's services are strangers.
+                for host in [&mut sample.host, &mut all.host] {
+                    host.foreign_cpu_s = 0.0;
+                    host.top_foreign = None;
+                }
+            }
+            for (service, mut figures) in sample.services {
+                figures.host = Some(name.clone());
+                all.services.insert(service, figures);
+            }
+            all.hosts.insert(name, sample.host);
+        }
+        all
+    }
+
+    fn unwatched(&mut self) -> Vec<Finding> {
+        let mut findings = self.here.unwatched();
+        for (_, answer) in self.ask_all(&Call::Unwatched) {
+            if let Ok(Answer::Findings { findings: more }) = answer {
+                findings.extend(more);
+            }
+        }
+        for seat in self.seats.values() {
+            if let Some(why) = seat.untold_loss() {
+                findings.push(lost(seat, &why));
+            }
+        }
+        findings
+    }
+
+    fn examine_crypto(&mut self, spec: &ServiceSpec) -> Option<Finding> {
+        let Some(remote) = self.elsewhere.get(&spec.name) else {
+            return self.here.examine_crypto(spec);
+        };
+        let spec = Box::new(spec.clone());
+        match remote.seat.ask(Call::Crypto { spec }) {
+            Ok(Answer::Findings { findings }) => findings.into_iter().next(),
+            _ => None,
+        }
+    }
+
+    fn stop(&mut self, service: &str) -> Result<Stopped, HostError> {
+        let Some(remote) = self.elsewhere.get_mut(service) else {
+            return self.here.stop(service);
+        };
+        let call = Call::Stop {
+            service: service.to_owned(),
+        };
+        let stopped = match remote.seat.ask(call) {
+            Ok(Answer::Stopped { stopped }) => Ok(stopped),
+            Ok(other) => Err(remote.seat.error(unexpected(&other))),
+            // It ended with its agent, or does so with its lease.
+            Err(_) if remote.seat.lost().is_some() => Ok(Stopped {
+                status: None,
+                killed: false,
+                took: Duration::ZERO,
+            }),
+            Err(error) => Err(error),
+        }?;
+        remote.bring_log(service)?;
+        Ok(stopped)
+    }
+
+    fn release(&mut self) -> Result<(), HostError> {
+        let mut result = Ok(());
+        for (service, mut remote) in std::mem::take(&mut self.elsewhere) {
+            result = result.and(remote.bring_log(&service));
+        }
+        for (seat, answer) in self.ask_all(&Call::Release) {
+            if seat.lost().is_none() {
+                result = result.and(answer.map(drop));
+            }
+        }
+        result.and(self.here.release())
+    }
+
+    fn environment(&mut self) -> Environment {
+        let mut all = self.here.environment();
+        for (seat, answer) in self.ask_all(&Call::Environment) {
+            if let Ok(Answer::Environment { environment }) = answer {
+                let name = seat.agent.to_string();
+                for (service, programs) in environment.services {
+                    all.hosted.insert(service.clone(), name.clone());
+                    all.services.insert(service, programs);
+                }
+                all.hosts.insert(name, environment.machine);
+            }
+        }
+        all
+    }
+}
+
+impl Drop for FleetHost {
+    fn drop(&mut self) {
+        self.keeper.end();
+        std::thread::scope(|scope| {
+            for seat in self.seats.values() {
+                scope.spawn(|| seat.close());
+            }
+        });
+    }
+}
+
+fn lost(seat: &Seat, why: &str) -> Finding {
+    let text = format!(
+        "The agent of host {} was lost: {why}. What ran there ended with it or ends with its lease, \
+         and what was measured is not its speed.",
+        seat.agent
+    );
+    Finding::new("agent-lost", Severity::Error, text)
+}
+
+fn unexpected(answer: &Answer) -> String {
+    format!("an answer to another question: {answer:?}")
+}
+
+/// The address of this machine from which it reaches another one.
+fn address_towards(other: IpAddr) -> IpAddr {
+    let unspecified: IpAddr = match other {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent; the system only looks which way it would go.
+    let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect(SocketAddr::new(other, 9))?;
+        socket.local_addr()
+    });
+    found.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |found| found.ip())
+}

@@ -1,0 +1,178 @@
+//! Which agent a plan means, and whether it can do what the plan wants.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prony_experiment::plan::{About, Fault, Objection, Wanted};
+use prony_experiment::service::ServiceSpec;
+
+use super::calls::{Answer, Call, HostOrder};
+use crate::link::{Link, LinkError};
+use crate::messages::{Order, Registration, Reply, VERSION, What};
+use crate::names::{AGENTS, AgentName, RunId};
+
+/// How long an agent may take to look at a service.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The agents that are registered.
+#[derive(Debug, Clone, Default)]
+pub struct Roster {
+    agents: BTreeMap<AgentName, Registration>,
+}
+
+impl Roster {
+    /// Reads who is there.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn read(link: &Link) -> Result<Roster, LinkError> {
+        let entries = link.entries(AGENTS)?;
+        // One whose registration can't be read is of another version, and as good as not there.
+        let agents = entries
+            .iter()
+            .filter_map(|(_, json)| serde_json::from_slice::<Registration>(json).ok());
+        let agents = agents.map(|agent| (agent.name.clone(), agent));
+        Ok(Roster {
+            agents: agents.collect(),
+        })
+    }
+
+    /// The agent that a plan's `host` means: the one of that name, or the first by name that has the
+    /// label.
+    ///
+    /// # Errors
+    ///
+    /// In words: who is there in its stead, or that it is of another version.
+    pub fn find(&self, host: &str) -> Result<&Registration, String> {
+        let found = match host.split_once('=') {
+            Some((key, value)) => self.agents.values().find(|agent| {
+                let label = agent.labels.get(key);
+                label.is_some_and(|it| it == value)
+            }),
+            None => self.agents.values().find(|it| it.name.as_str() == host),
+        };
+        let Some(agent) = found else {
+            let what = match host.contains('=') {
+                true => format!("no agent has the label {host}"),
+                false => format!("there is no agent {host}"),
+            };
+            let there: Vec<&str> = self.agents.keys().map(AgentName::as_str).collect();
+            return Err(match there.is_empty() {
+                true => format!("{what}: none is registered"),
+                false => format!("{what}; there are: {}", there.join(", ")),
+            });
+        };
+        match agent.version == VERSION {
+            true => Ok(agent),
+            false => Err(format!(
+                "agent {} has version {}, and this is {VERSION}",
+                agent.name, agent.version
+            )),
+        }
+    }
+
+    /// What stands against something that a plan wants.
+    pub fn objections(&self, link: &Link, wanted: &Wanted<'_>) -> Vec<Objection> {
+        let about_host = |what: String| Objection {
+            about: About::Host,
+            fault: Fault::Machine,
+            what,
+            mend: None,
+        };
+        match wanted {
+            Wanted::Service { host, spec } => match self.find(host) {
+                Err(what) => vec![about_host(what)],
+                Ok(agent) => look(link, &agent.name, spec).unwrap_or_else(|what| {
+                    vec![about_host(format!("agent {}: {what}", agent.name))]
+                }),
+            },
+            Wanted::Load { agents } => {
+                let count = agents.parse::<usize>().ok();
+                let enough = count.is_none_or(|count| count <= self.agents.len());
+                match (count, enough) {
+                    (Some(count), false) => vec![about_host(format!(
+                        "{count} agents are wanted for the load, and {} are registered",
+                        self.agents.len()
+                    ))],
+                    (Some(_), true) => Vec::new(),
+                    (None, _) => self
+                        .find(agents)
+                        .err()
+                        .map(about_host)
+                        .into_iter()
+                        .collect(),
+                }
+            }
+        }
+    }
+}
+
+/// Has an agent look at a service.
+fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<Objection>, String> {
+    let call = Call::Look {
+        spec: Box::new(spec.clone()),
+    };
+    let order = Order {
+        version: VERSION.to_owned(),
+        run: RunId::new(std::time::SystemTime::now()),
+        what: What::Host(HostOrder { number: 0, call }),
+    };
+    let json = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
+    let answer = link.ask(&agent.orders(), json, LOOK);
+    let answer = answer.map_err(|error| error.to_string())?;
+    let reply = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+    match reply {
+        Reply::Host(Answer::Objections { mut objections }) => {
+            for objection in &mut objections {
+                let what = &objection.what;
+                objection.what = format!("agent {agent}, service \"{}\": {what}", spec.name);
+            }
+            Ok(objections)
+        }
+        Reply::Wrong { text } | Reply::Environment { text } => Err(text),
+        other => Err(format!("an answer to another question: {other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(name: &str, label: (&str, &str), version: &str) -> Registration {
+        Registration {
+            schema: crate::messages::AGENT_SCHEMA.to_owned(),
+            version: version.to_owned(),
+            name: name.parse().unwrap(),
+            instance: "i".to_owned(),
+            labels: [(label.0.to_owned(), label.1.to_owned())].into(),
+            cores: 2,
+            addresses: Vec::new(),
+            system: "Linux".to_owned(),
+            host: name.to_owned(),
+            open_files: 1024,
+            clock: None,
+            policy: String::new(),
+            busy_with: None,
+        }
+    }
+
+    #[test]
+    fn a_host_is_found_by_name_or_label() {
+        let agents = [
+            agent("b", ("role", "server"), VERSION),
+            agent("a", ("role", "server"), VERSION),
+            agent("old", ("role", "client"), "0.0.0"),
+        ];
+        let roster = Roster {
+            agents: agents.map(|agent| (agent.name.clone(), agent)).into(),
+        };
+        let name = |host: &str| roster.find(host).map(|agent| agent.name.to_string());
+        assert_eq!(name("b").unwrap(), "b");
+        assert_eq!(name("role=server").unwrap(), "a");
+        assert!(name("c").unwrap_err().contains("there are: a, b, old"));
+        assert!(name("role=x").unwrap_err().contains("role=x"));
+        assert!(name("old").unwrap_err().contains("0.0.0"));
+        assert!(Roster::default().find("a").unwrap_err().contains("none"));
+    }
+}

@@ -50,6 +50,9 @@ pub(crate) struct UpArgs {
     /// Credentials for an agent of this name; repeatable
     #[arg(long, value_name = "NAME", conflicts_with = "agents")]
     agent: Vec<AgentName>,
+    /// Write DIR and the lines, and start nothing: for a server that is run by other means
+    #[arg(long)]
+    keys_only: bool,
 }
 
 /// `0.0.0.0:4222`, `0.0.0.0`, `[::]:4222`, `:4222` or `4222`.
@@ -80,6 +83,16 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     let lock = Lock::hold(&folder).map_err(failure)?;
     let known = Known::read(&folder).map_err(failure)?;
     match (lock, known) {
+        (Some(_lock), known) if typed.keys_only => {
+            let wanted = wanted(typed, &folder, known)?;
+            let prepared = wanted.prepare().map_err(failure)?;
+            terminal::say(&format!(
+                "prony: keys and nats.conf are in {}",
+                folder.display()
+            ));
+            tell(&wanted, &prepared);
+            Ok(Ending::Done)
+        }
         (Some(lock), known) => stay(typed, &folder, known, &lock),
         (None, Some(known)) => add(typed, &folder, &known),
         (None, None) => Err(Failure::refused(format!(

@@ -72,7 +72,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
 fn a_server_that_was_left_behind_is_ended_first() {
     let room = Room::new();
     let (running, listen) = up(&room, &["--listen", "0"]);
-    let left: i32 = room.read("up/nats.pid").trim().parse().unwrap();
+    let left: i32 = room.read("up/store/nats.pid").trim().parse().unwrap();
     running.signal(Signal::KILL);
     running.end();
     let left = Pid::from_raw(left).unwrap();
@@ -80,7 +80,7 @@ fn a_server_that_was_left_behind_is_ended_first() {
     let (running, again) = up(&room, &[]);
     assert_eq!(again, listen);
     assert_ne!(
-        room.read("up/nats.pid").trim(),
+        room.read("up/store/nats.pid").trim(),
         left.as_raw_nonzero().to_string()
     );
     interrupt(&room, running);

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
-use std::path::Path;
 
-use super::folder::{PID, STORE};
+use super::folder::{CERTIFICATE, CONFIG, KEY, PID, STORE};
 use crate::permissions::{Permissions, Role, heard_from_agents, told_to_agents};
 
 /// Somebody whom the server knows.
@@ -16,12 +15,12 @@ pub(super) struct User {
     pub(super) public: String,
 }
 
-/// The configuration of a server that listens there, keeps all in `folder`, and knows these users: one
-/// coordinator, and agents.
-pub(super) fn text(listen: SocketAddr, folder: &Path, users: &[User]) -> String {
-    let quoted = |path: &Path| quote(&path.to_string_lossy());
+/// The configuration of a server that listens there and knows these users: one coordinator, and agents.
+/// Its files are named as they are called from their folder, so that it may be moved.
+pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
     let mut text = format!(
-        "# Written by `prony fleet up`, which writes it again each time.\n\
+        "# Written by `prony fleet up`, which writes it again each time. Where others run the server, it\n\
+         # is to be started in this folder: nats-server -c {CONFIG}\n\
          listen: {listen}\n\
          server_name: \"prony\"\n\
          pid_file: {pid}\n\
@@ -30,10 +29,10 @@ pub(super) fn text(listen: SocketAddr, folder: &Path, users: &[User]) -> String 
          tls {{\n  cert_file: {certificate}\n  key_file: {key}\n  timeout: 5\n}}\n\
          accounts {{\n",
         listen = quote(&listen.to_string()),
-        pid = quoted(&folder.join(PID)),
-        store = quoted(&folder.join(STORE)),
-        certificate = quoted(&folder.join("server.pem")),
-        key = quoted(&folder.join("server.key")),
+        pid = quote(PID),
+        store = quote(STORE),
+        certificate = quote(CERTIFICATE),
+        key = quote(KEY),
     );
     for user in users {
         let name = quote(&user.role.account());

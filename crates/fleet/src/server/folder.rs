@@ -13,7 +13,11 @@ use super::ServerError;
 /// The server's configuration.
 pub(super) const CONFIG: &str = "nats.conf";
 /// Where its process is named.
-pub(super) const PID: &str = "nats.pid";
+pub(super) const PID: &str = "store/nats.pid";
+/// The server's certificate.
+pub(super) const CERTIFICATE: &str = "server.pem";
+/// Its key.
+pub(super) const KEY: &str = "server.key";
 /// What it says.
 pub(super) const LOG: &str = "nats.log";
 /// Where its streams are.

@@ -10,7 +10,7 @@ use rcgen::{
 };
 
 use super::ServerError;
-use super::folder::write_secret;
+use super::folder::{CERTIFICATE, KEY, write_secret};
 use crate::credentials::Secret;
 
 /// A new user's key.
@@ -55,9 +55,9 @@ pub(super) fn authority(folder: &Path, names: &[String]) -> Result<String, Serve
     params.distinguished_name = called("prony's NATS server");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let made = params.signed_by(&server, &issuer).map_err(failed)?;
-    let path = folder.join("server.pem");
+    let path = folder.join(CERTIFICATE);
     fs::write(&path, made.pem()).map_err(|error| ServerError::File(path, error))?;
-    write_secret(&folder.join("server.key"), &server.serialize_pem())?;
+    write_secret(&folder.join(KEY), &server.serialize_pem())?;
     read(&certificate)
 }
 

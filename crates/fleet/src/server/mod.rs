@@ -145,15 +145,17 @@ impl Wanted {
             .chain(roles)
             .map(|role| self.user(role, &authority))
             .collect::<Result<Vec<_>, _>>()?;
-        let text = config::text(self.listen, folder, &users);
+        let text = config::text(self.listen, &users);
         folder::write_secret(&folder.join(folder::CONFIG), &text)?;
         Known {
             listen: self.listen,
             names: self.names.clone(),
         }
         .write(folder)?;
+        let absolute = std::path::absolute(folder);
         Ok(Prepared {
-            folder: folder.clone(),
+            // The server is started in it.
+            folder: absolute.map_err(|error| ServerError::File(folder.clone(), error))?,
             listen: self.listen,
             agents,
         })

@@ -39,6 +39,7 @@ impl Prepared {
         let child = command()
             .arg("--config")
             .arg(self.folder.join(CONFIG))
+            .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)

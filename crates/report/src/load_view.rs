@@ -1,6 +1,6 @@
 //! One load's figures as sentences and tables, shared by every form that shows a load.
 
-use prony_record::{Outcome, Record, SourceUse, Spread, Summary};
+use prony_record::{FleetAgent, FleetUse, Outcome, Record, SourceUse, Spread, Summary};
 
 use crate::table::Table;
 use crate::{Trial, number};
@@ -263,6 +263,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
             .as_ref()
             .map(|used| ("sources", sources(used))),
     );
+    facts.extend(record.fleet.as_ref().map(|fleet| ("agents", agents(fleet))));
     facts.push(("generator", generator(record)));
     facts.extend(starts(record).map(|starts| ("starts", starts)));
     facts
@@ -309,6 +310,44 @@ fn sources(used: &SourceUse) -> String {
         );
     }
     text
+}
+
+/// More agents are summed up and not listed.
+const MOST_AGENTS: usize = 8;
+
+/// Who made the load, and how well they began at once.
+fn agents(fleet: &FleetUse) -> String {
+    let told = |agent: &FleetAgent| {
+        let ok = number::count(agent.ok);
+        match agent.ended_because.as_str() {
+            "done" => format!("{} {ok} ok", agent.name),
+            because => format!("{} {ok} ok ({because})", agent.name),
+        }
+    };
+    let each: Vec<String> = match fleet.agents.len() {
+        0..=MOST_AGENTS => fleet.agents.iter().map(told).collect(),
+        many => {
+            let ok = || fleet.agents.iter().map(|agent| agent.ok);
+            let others = fleet.agents.iter().filter(|it| it.ended_because != "done");
+            let all = format!(
+                "{many} with {} to {} ok each",
+                number::count(ok().min().unwrap_or(0)),
+                number::count(ok().max().unwrap_or(0))
+            );
+            std::iter::once(all)
+                .chain(others.take(MOST_AGENTS).map(told))
+                .collect()
+        }
+    };
+    let mut text = each.join(", ");
+    if let Some(skew) = fleet.start_skew_us {
+        text += &format!("; first requests within {}", number::time(skew));
+    }
+    text + &format!(
+        "; clocks known to within {}; run {}",
+        number::time(fleet.clock_bound_us),
+        fleet.run
+    )
 }
 
 /// What an open loop's schedule asked for and what became of it; nothing for a closed loop.
@@ -360,6 +399,31 @@ fn generator(record: &Record) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn agents_are_one_line_with_who_was_lost() {
+        let agent = |n: u64, because: &str| FleetAgent {
+            name: format!("a{n}"),
+            ok: n * 1000,
+            ended_because: because.to_owned(),
+            ..FleetAgent::default()
+        };
+        let mut fleet = FleetUse {
+            run: "r1".to_owned(),
+            agents: vec![agent(1, "done"), agent(2, "lost")],
+            start_skew_us: Some(412.0),
+            clock_bound_us: 90.0,
+        };
+        assert_eq!(
+            agents(&fleet),
+            "a1 1,000 ok, a2 2,000 ok (lost); first requests within 412 µs; clocks known to within \
+             90.0 µs; run r1"
+        );
+        fleet.agents.extend((3..20).map(|n| agent(n, "done")));
+        let text = agents(&fleet);
+        let begin = "19 with 1,000 to 19,000 ok each, a2 2,000 ok (lost); ";
+        assert!(text.starts_with(begin), "{text}");
+    }
 
     #[test]
     fn sources_are_one_line_with_least_and_most() {

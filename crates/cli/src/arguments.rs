@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_load::{LoadOptions, quantity};
 
 use crate::doctor::DoctorArgs;
-use crate::fleet::FleetArgs;
+use crate::fleet::{ByAgentsArgs, FleetArgs};
 use crate::origin;
 
 /// A load generator, and an experiment lab that says which server set-up is faster, by how much,
@@ -114,6 +114,7 @@ Examples:
   prony load -c 16 --streams 32 https://localhost:8443/        HTTP/2, where the server agrees
   prony load --unix /run/app.sock http://localhost/health
   prony load --json - http://localhost/ | jq .rate.ok_per_s
+  prony load --agents 4 --creds coordinator.creds -c 400 http://10.0.0.5/
   prony load --fail-if 'p99>50ms' --fail-if 'failed>0.1%' http://localhost/
 
 TIME is like 500ms, 30s or 5m; a size like 512 or 1K (1,024 bytes).
@@ -129,6 +130,11 @@ pub(crate) struct LoadArgs {
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) load: LoadOptions,
+    #[command(flatten)]
+    pub(crate) agents: ByAgentsArgs,
+    /// The options of the load that were typed.
+    #[arg(skip)]
+    pub(crate) typed: Vec<TypedOption>,
     /// Write the record as JSON; - for standard output, in the summary's place
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,

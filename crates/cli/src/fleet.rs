@@ -1,9 +1,26 @@
 //! `prony fleet`: many machines.
 
-use clap::{Args, Subcommand};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use clap::{Args, Subcommand};
+use prony_fleet::coordinator::{CLOCK_BOUND, Choice, Finished, Fleet, FleetError, Told, Watcher};
+use prony_fleet::credentials::Credentials;
+use prony_fleet::messages::Manifest;
+use prony_fleet::names::RunId;
+use prony_load::quantity;
+use prony_report::number;
+
+use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};
+use crate::fleet_tables;
 use crate::fleet_up::{self, UpArgs};
+use crate::load::{self, Outputs};
+use crate::output::Output;
+use crate::progress::{Progress, rounded};
+use crate::{signals, terminal};
 
 /// `prony fleet`.
 #[derive(Debug, Args)]
@@ -17,11 +34,267 @@ pub(crate) struct FleetArgs {
 enum FleetCommand {
     /// Start a NATS server, with credentials for a coordinator and for agents
     Up(UpArgs),
+    /// List the agents that are registered
+    List(ListArgs),
+    /// Look at agents: versions, clocks, limits, policies, and whether a target answers each of them
+    Check(CheckArgs),
+    /// Bring in the results of a run whose coordinator is gone
+    Collect(RunArgs),
+    /// Go on with a run whose coordinator is gone, or watch one, and print its results at its end
+    Attach(RunArgs),
+}
+
+/// Where the agents are registered.
+#[derive(Debug, Args)]
+struct ServerArgs {
+    /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// The coordinator's credentials, which `prony fleet up` wrote
+    #[arg(long, value_name = "FILE")]
+    creds: PathBuf,
+}
+
+/// `prony fleet list`.
+#[derive(Debug, Args)]
+struct ListArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Write what each agent says about itself as JSON; - for standard output, in the table's place
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// `prony fleet check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  prony fleet check --creds coordinator.creds
+  prony fleet check --creds coordinator.creds --agents site=west http://10.0.0.5:8080/
+
+Status 1 says that something is wrong: an agent of another version, one that is busy, a clock that is
+not known well enough, a target that doesn't answer.")]
+struct CheckArgs {
+    /// A target that each agent asks once
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// The agents to look at: so many, those with labels KEY=VALUE, or names [default: all]
+    #[arg(long, value_name = "AGENTS")]
+    agents: Option<Choice>,
+    /// The error of a clock that is borne
+    #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
+    clock_bound: Duration,
+    /// Write everything as JSON; - for standard output, in the table's place
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// `prony fleet collect` and `prony fleet attach`.
+#[derive(Debug, Args)]
+struct RunArgs {
+    /// The run, as `prony load --agents` named it [default: the newest]
+    #[arg(value_name = "RUN")]
+    run: Option<RunId>,
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Write the record as JSON; - for standard output, in the summary's place
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write each half second as CSV; - for standard output, in the summary's place
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a page with charts
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// How to show what goes on, on standard error
+    #[arg(long, value_enum, default_value = "auto")]
+    progress: ProgressFlag,
+}
+
+/// What of `prony load` is about agents.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ByAgentsArgs {
+    /// Let agents make the load: so many, those with labels KEY=VALUE, or names
+    #[arg(
+        long,
+        value_name = "N|KEY=VALUE|NAMES",
+        requires = "creds",
+        conflicts_with = "metrics",
+        help_heading = "Agents"
+    )]
+    pub(crate) agents: Option<Choice>,
+    /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
+    #[arg(long, value_name = "URL", requires = "agents", help_heading = "Agents")]
+    pub(crate) nats: Option<String>,
+    /// The coordinator's credentials, which `prony fleet up` wrote
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "agents",
+        help_heading = "Agents"
+    )]
+    pub(crate) creds: Option<PathBuf>,
+    /// The error of an agent's clock that is borne [default: 5ms]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::positive_time,
+        requires = "agents",
+        help_heading = "Agents"
+    )]
+    pub(crate) clock_bound: Option<Duration>,
+}
+
+impl ByAgentsArgs {
+    /// The error of a clock that is borne.
+    pub(crate) fn clock_bound(&self) -> Duration {
+        self.clock_bound.unwrap_or(CLOCK_BOUND)
+    }
 }
 
 /// Does it.
 pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
     match &typed.command {
         FleetCommand::Up(typed) => fleet_up::run(typed),
+        FleetCommand::List(typed) => list(typed),
+        FleetCommand::Check(typed) => check(typed),
+        FleetCommand::Collect(typed) => later(typed, Fleet::collect),
+        FleetCommand::Attach(typed) => later(typed, Fleet::attach),
+    }
+}
+
+/// Connects as the coordinator.
+pub(crate) fn connect(nats: Option<&str>, creds: &Path) -> Result<Fleet, Failure> {
+    let credentials = Credentials::read(creds).map_err(Failure::wrong)?;
+    Fleet::connect(nats, &credentials).map_err(failure)
+}
+
+/// Whose fault it is that there is nothing.
+pub(crate) fn failure(error: FleetError) -> Failure {
+    match error.is_wrong() {
+        true => Failure::wrong(error),
+        false => Failure::refused(error),
+    }
+}
+
+impl ServerArgs {
+    fn connect(&self) -> Result<Fleet, Failure> {
+        connect(self.nats.as_deref(), &self.creds)
+    }
+}
+
+fn list(typed: &ListArgs) -> Result<Ending, Failure> {
+    let output = Output::open("--json", typed.json.as_deref())?;
+    let listed = typed.server.connect()?.agents().map_err(failure)?;
+    if listed.is_empty() {
+        terminal::say("prony: no agent is registered; start some with `prony agent`");
+    }
+    show(
+        output,
+        || fleet_tables::list(&listed),
+        || fleet_tables::list_json(&listed),
+    )?;
+    Ok(Ending::Done)
+}
+
+fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
+    let output = Output::open("--json", typed.json.as_deref())?;
+    let fleet = typed.server.connect()?;
+    let choice = typed.agents.clone().unwrap_or(Choice::All);
+    let checked = fleet
+        .check(&choice, typed.url.as_deref(), typed.clock_bound)
+        .map_err(failure)?;
+    show(
+        output,
+        || fleet_tables::check(&checked),
+        || fleet_tables::check_json(&checked),
+    )?;
+    Ok(match checked.iter().any(|one| one.is_wrong()) {
+        true => Ending::Doubtful,
+        false => Ending::Done,
+    })
+}
+
+/// Prints the text unless standard output carries the JSON, which goes where it was asked for.
+fn show(
+    output: Option<Output>,
+    text: impl FnOnce() -> String,
+    json: impl FnOnce() -> serde_json::Value,
+) -> Result<(), Failure> {
+    if !output.as_ref().is_some_and(Output::is_standard) {
+        terminal::print(&text());
+    }
+    let Some(output) = output else {
+        return Ok(());
+    };
+    let json = serde_json::to_string_pretty(&json()).map_err(Failure::refused)?;
+    output.write(&(json + "\n"))
+}
+
+/// How a run that is there already comes to its record.
+type Later = fn(&Fleet, &Manifest, Watcher<'_>) -> Result<Finished, FleetError>;
+
+fn later(typed: &RunArgs, how: Later) -> Result<Ending, Failure> {
+    let outputs = Outputs::open([
+        ("--json", typed.json.as_deref()),
+        ("--csv", typed.csv.as_deref()),
+        ("--html", typed.html.as_deref()),
+        ("--timeline", None),
+    ])?;
+    let progress = Progress::new(typed.progress);
+    let fleet = typed.server.connect()?;
+    let run = fleet.run(typed.run.as_ref()).map_err(failure)?;
+    if typed.run.is_none() {
+        others(&fleet, &run, &progress)?;
+    }
+    let stop = stop_flag()?;
+    let told = |told: Told<'_>| tell(&progress, told);
+    let watcher = Watcher {
+        told: &told,
+        stop: &stop,
+    };
+    let finished = how(&fleet, &run, watcher).map_err(failure)?;
+    let is_stopped = stop.load(Ordering::Relaxed);
+    let ending = load::ending(&finished.record, &[], is_stopped, &progress);
+    outputs.write(&finished.record)?;
+    Ok(ending)
+}
+
+/// Says which run it is, and which others there are.
+fn others(fleet: &Fleet, newest: &Manifest, progress: &Progress) -> Result<(), Failure> {
+    let told = |run: &Manifest| {
+        let url = run.url.as_deref().unwrap_or("a list of URLs");
+        format!("run {} of {}, {url}", run.run, run.made_at)
+    };
+    progress.line(&told(newest));
+    let runs = fleet.runs().map_err(failure)?;
+    for other in runs.iter().filter(|run| run.run != newest.run) {
+        progress.line(&format!("  there is also {}", told(other)));
+    }
+    Ok(())
+}
+
+/// Set by the first signal to end.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let set = stop.clone();
+    signals::listen(move |_| set.store(true, Ordering::Relaxed))?;
+    Ok(stop)
+}
+
+/// Says what goes on.
+pub(crate) fn tell(progress: &Progress, told: Told<'_>) {
+    match told {
+        Told::Step(text) => progress.line(text),
+        Told::Warning(text) => progress.warn(&format!("prony: {text}")),
+        Told::Going(going) => progress.line(&format!(
+            "{}: {}, {} failed, {} loading",
+            rounded(going.elapsed),
+            number::rate(going.ended_per_s),
+            number::count(going.failed),
+            number::plural(going.agents as u64, "agent", "agents"),
+        )),
     }
 }

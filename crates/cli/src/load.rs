@@ -12,6 +12,7 @@ use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
 use crate::ending::{Ending, Failure};
+use crate::fleet_load;
 use crate::live;
 use crate::live::follower::Follower;
 use crate::metrics::Metrics;
@@ -32,8 +33,24 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
                 .map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
         })
         .collect::<Result<Vec<Condition>, Failure>>()?;
+    let places = [
+        ("--json", typed.json.as_deref()),
+        ("--csv", typed.csv.as_deref()),
+        ("--html", typed.html.as_deref()),
+        ("--timeline", typed.timeline.as_deref()),
+    ];
+    if let Some(choice) = &typed.agents.agents {
+        let outputs = Outputs::open(places)?;
+        let progress = Progress::new(typed.progress);
+        let Some((record, interrupted)) = fleet_load::run(typed, choice, &progress)? else {
+            return Ok(Ending::Interrupted);
+        };
+        let ending = ending(&record, &conditions, interrupted, &progress);
+        outputs.write(&record)?;
+        return Ok(ending);
+    }
     let spec = resolve(typed.url.as_deref(), &typed.load)?;
-    let outputs = Outputs::open(typed)?;
+    let outputs = Outputs::open(places)?;
     let progress = Progress::new(typed.progress);
     for finding in spec.forecast() {
         progress.warn(&format!("prony: {}", finding.text));
@@ -134,7 +151,7 @@ fn left(spec: &LoadSpec, elapsed: Duration, ended: u64) -> String {
 }
 
 /// How the load ends, and why, said to whoever reads standard error.
-fn ending(
+pub(crate) fn ending(
     record: &Record,
     conditions: &[Condition],
     interrupted: bool,
@@ -159,7 +176,7 @@ fn ending(
 }
 
 /// Where the results go.
-struct Outputs {
+pub(crate) struct Outputs {
     json: Option<Output>,
     csv: Option<Output>,
     html: Option<Output>,
@@ -167,13 +184,8 @@ struct Outputs {
 }
 
 impl Outputs {
-    fn open(typed: &LoadArgs) -> Result<Outputs, Failure> {
-        let all: [(&str, Option<&Path>); 4] = [
-            ("--json", typed.json.as_deref()),
-            ("--csv", typed.csv.as_deref()),
-            ("--html", typed.html.as_deref()),
-            ("--timeline", typed.timeline.as_deref()),
-        ];
+    /// Opens what was asked for: JSON, CSV, a page and a timeline, each with its option.
+    pub(crate) fn open(all: [(&str, Option<&Path>); 4]) -> Result<Outputs, Failure> {
         check_distinct(&all)?;
         let [json, csv, html, timeline] = all;
         Ok(Outputs {
@@ -185,7 +197,7 @@ impl Outputs {
     }
 
     /// Writes everything; the summary is left out where standard output carries data.
-    fn write(self, record: &Record) -> Result<(), Failure> {
+    pub(crate) fn write(self, record: &Record) -> Result<(), Failure> {
         let is_data = [&self.json, &self.csv]
             .into_iter()
             .flatten()

@@ -12,6 +12,8 @@ mod doctor;
 mod ending;
 mod experiment;
 mod fleet;
+mod fleet_load;
+mod fleet_tables;
 mod fleet_up;
 mod frontends;
 mod gating;

@@ -42,6 +42,16 @@ fn with_brief_help(command: clap::Command) -> clap::Command {
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let parsed = command().try_get_matches().and_then(|matches| {
         let mut command = Cli::from_arg_matches(&matches)?.command;
+        if let (Command::Load(load), Some(matches)) =
+            (&mut command, matches.subcommand_matches("load"))
+        {
+            load.typed = typed(matches);
+            load.typed.extend(typed_seed(matches).map(|seed| TypedOption {
+                name: "seed".to_owned(),
+                values: vec![seed.to_string()],
+                repeatable: false,
+            }));
+        }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))
         {

@@ -1,0 +1,84 @@
+//! `prony load --agents`: a load that agents make.
+
+use std::sync::atomic::Ordering;
+
+use prony_fleet::coordinator::{Choice, FleetError, Told, Wanted, Watcher};
+use prony_record::Record;
+
+use crate::arguments::{LoadArgs, TypedOption};
+use crate::ending::Failure;
+use crate::fleet;
+use crate::progress::Progress;
+
+/// Lets agents make the load; gives its record, and whether it was interrupted. None where it was
+/// interrupted before it began.
+pub(crate) fn run(
+    typed: &LoadArgs,
+    choice: &Choice,
+    progress: &Progress,
+) -> Result<Option<(Record, bool)>, Failure> {
+    let Some(creds) = &typed.agents.creds else {
+        return Err(Failure::wrong("--agents needs --creds"));
+    };
+    let stop = fleet::stop_flag()?;
+    let fleet = fleet::connect(typed.agents.nats.as_deref(), creds)?;
+    let wanted = Wanted {
+        url: typed.url.clone(),
+        words: words(&typed.typed),
+        choice: choice.clone(),
+        clock_bound: typed.agents.clock_bound(),
+    };
+    let told = |told: Told<'_>| fleet::tell(progress, told);
+    let watcher = Watcher {
+        told: &told,
+        stop: &stop,
+    };
+    match fleet.load(&wanted, watcher) {
+        Ok(finished) => Ok(Some((finished.record, stop.load(Ordering::Relaxed)))),
+        Err(FleetError::CalledOff) => {
+            progress.warn(&format!("prony: {}", FleetError::CalledOff));
+            Ok(None)
+        }
+        Err(error) => Err(fleet::failure(error)),
+    }
+}
+
+/// Options as agents take them: a word each.
+fn words(typed: &[TypedOption]) -> Vec<String> {
+    let of = |option: &TypedOption| -> Vec<String> {
+        match option.values.as_slice() {
+            [] => vec![format!("--{}", option.name)],
+            values => values
+                .iter()
+                .map(|value| format!("--{}={value}", option.name))
+                .collect(),
+        }
+    };
+    typed.iter().flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_a_word_each() {
+        let option = |name: &str, values: &[&str]| TypedOption {
+            name: name.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+            repeatable: values.len() > 1,
+        };
+        let typed = [
+            option("header", &["A: 1", "B: -2"]),
+            option("insecure", &[]),
+            option("body", &["-x=y"]),
+        ];
+        let expected = [
+            "--header=A: 1",
+            "--header=B: -2",
+            "--insecure",
+            "--body=-x=y",
+        ];
+        assert_eq!(words(&typed), expected);
+    }
+}

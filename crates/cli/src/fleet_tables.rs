@@ -1,0 +1,178 @@
+//! What `prony fleet list` and `prony fleet check` show.
+
+use std::time::Duration;
+
+use prony_fleet::clock::Offset;
+use prony_fleet::coordinator::{CheckedAgent, ClockCheck, Listed, TargetCheck};
+use prony_report::number;
+use prony_report::table::{Align, Table};
+use serde_json::{Value, json};
+
+/// Who is registered.
+pub(crate) fn list(listed: &[Listed]) -> String {
+    let headings = [
+        "agent",
+        "host",
+        "system",
+        "cores",
+        "addresses",
+        "labels",
+        "version",
+        "busy with",
+        "heard of",
+    ];
+    let mut table = Table::new("Agents", &headings);
+    left(&mut table, &[1, 2, 4, 5, 6, 7]);
+    for one in listed {
+        let agent = &one.agent;
+        table.push(vec![
+            agent.name.to_string(),
+            agent.host.clone(),
+            agent.system.clone(),
+            agent.cores.to_string(),
+            joined(agent.addresses.iter().map(ToString::to_string)),
+            joined(
+                agent
+                    .labels
+                    .iter()
+                    .map(|(key, value)| format!("{key}={value}")),
+            ),
+            agent.version.clone(),
+            agent
+                .busy_with
+                .as_ref()
+                .map_or("-".to_owned(), ToString::to_string),
+            format!("{} ago", number::span(one.age.as_secs_f64())),
+        ]);
+    }
+    shown(&table)
+}
+
+/// What was looked at.
+pub(crate) fn check(checked: &[CheckedAgent]) -> String {
+    let headings = [
+        "agent",
+        "version",
+        "clock apart",
+        "known to",
+        "clock",
+        "open files",
+        "policy",
+        "state",
+        "target",
+    ];
+    let mut table = Table::new("Agents", &headings);
+    left(&mut table, &[1, 4, 6, 7, 8]);
+    for one in checked {
+        let agent = &one.listed.agent;
+        let (apart, bound) = clock(&one.clock);
+        table.push(vec![
+            agent.name.to_string(),
+            agent.version.clone(),
+            apart,
+            bound,
+            agent.clock.clone().unwrap_or_else(|| "-".to_owned()),
+            number::count(agent.open_files),
+            agent.policy.clone(),
+            one.listed.hindrance().unwrap_or_else(|| "ready".to_owned()),
+            match &one.target {
+                None => "-".to_owned(),
+                Some(TargetCheck::Answers { answer, forecast }) => {
+                    let forecast = forecast.iter().map(|finding| format!("; {}", finding.text));
+                    format!("{answer}{}", forecast.collect::<String>())
+                }
+                Some(TargetCheck::Fails(why)) => format!("fails: {why}"),
+            },
+        ]);
+    }
+    if checked.iter().all(|one| one.target.is_none()) {
+        table.columns.pop();
+    }
+    shown(&table)
+}
+
+/// The same for programs.
+pub(crate) fn list_json(listed: &[Listed]) -> Value {
+    listed.iter().map(listed_json).collect()
+}
+
+/// The same for programs.
+pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
+    let each = checked.iter().map(|one| {
+        let mut value = listed_json(&one.listed);
+        value["clock_offset_us"] = offset(&one.clock).map(|it| it.ns as f64 / 1e3).into();
+        value["clock_bound_us"] = offset(&one.clock).map(|it| it.bound_ns as f64 / 1e3).into();
+        value["clock_error"] = match &one.clock {
+            ClockCheck::Known(_) => Value::Null,
+            ClockCheck::TooCoarse(_) => "not known well enough".into(),
+            ClockCheck::Unknown(why) => why.as_str().into(),
+        };
+        value["hindrance"] = one.listed.hindrance().into();
+        value["target"] = match &one.target {
+            None => Value::Null,
+            Some(TargetCheck::Answers { answer, forecast }) => {
+                json!({ "answers": true, "text": answer, "findings": forecast })
+            }
+            Some(TargetCheck::Fails(why)) => json!({ "answers": false, "text": why }),
+        };
+        value["is_wrong"] = one.is_wrong().into();
+        value
+    });
+    each.collect()
+}
+
+fn listed_json(one: &Listed) -> Value {
+    let mut value = json!(one.agent);
+    value["age_s"] = (one.age.as_millis() as f64 / 1e3).into();
+    value
+}
+
+fn offset(clock: &ClockCheck) -> Option<&Offset> {
+    match clock {
+        ClockCheck::Known(offset) | ClockCheck::TooCoarse(offset) => Some(offset),
+        ClockCheck::Unknown(_) => None,
+    }
+}
+
+/// How far a clock is apart, and how well that is known.
+fn clock(clock: &ClockCheck) -> (String, String) {
+    let us = |ns: u64| number::time(ns as f64 / 1e3);
+    let apart = |offset: &Offset| {
+        let sign = if offset.ns < 0 { "-" } else { "" };
+        let apart = Duration::from_nanos(offset.ns.unsigned_abs());
+        match apart.as_secs() {
+            0..60 => format!("{sign}{}", us(offset.ns.unsigned_abs())),
+            _ => format!("{sign}{}", number::span(apart.as_secs_f64())),
+        }
+    };
+    match clock {
+        ClockCheck::Known(offset) => (apart(offset), us(offset.bound_ns)),
+        ClockCheck::TooCoarse(offset) => (
+            apart(offset),
+            format!("{} (too coarse)", us(offset.bound_ns)),
+        ),
+        ClockCheck::Unknown(why) => (why.clone(), "-".to_owned()),
+    }
+}
+
+fn left(table: &mut Table, columns: &[usize]) {
+    for &column in columns {
+        table.columns[column].1 = Align::Left;
+    }
+}
+
+fn joined(parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.collect();
+    match parts.is_empty() {
+        true => "-".to_owned(),
+        false => parts.join(","),
+    }
+}
+
+/// A table without rows is no table.
+fn shown(table: &Table) -> String {
+    match table.rows.is_empty() {
+        true => String::new(),
+        false => table.to_text(""),
+    }
+}

@@ -74,7 +74,10 @@ impl Fleet {
         clock_bound: Duration,
     ) -> Result<Vec<CheckedAgent>, FleetError> {
         let listed = self.agents()?;
-        let meant = choice.among(&listed)?;
+        let mut meant = choice.among(&listed)?;
+        if let Choice::Count(count) = choice {
+            meant.truncate(*count);
+        }
         let names: Vec<&AgentName> = meant.iter().map(|one| &one.agent.name).collect();
         let clocks = orders::clocks(&self.link, &self.clock, &names);
         let clocks = clocks.into_iter().map(|offset| match offset {

@@ -49,6 +49,20 @@ impl Fleet {
     ///
     /// Why nothing was measured; see [`FleetError`].
     pub fn load(&self, wanted: &Wanted, watcher: Watcher<'_>) -> Result<Finished, FleetError> {
+        self.load_from(wanted, watcher, &|_| {})
+    }
+
+    /// The same; `measured_from` hears the moment at which the measured part begins, before it does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Fleet::load`].
+    pub fn load_from(
+        &self,
+        wanted: &Wanted,
+        watcher: Watcher<'_>,
+        measured_from: &dyn Fn(Instant),
+    ) -> Result<Finished, FleetError> {
         let listed = self.agents()?;
         let agents = wanted.choice.free(&listed)?;
         let divided = divided(wanted, &agents, self.patience)?;
@@ -96,6 +110,7 @@ impl Fleet {
                     return Err(error);
                 }
             };
+            measured_from(began + Duration::from_secs_f64(manifest.load.warmup_s));
             let mut gathering = Gathering::new(&manifest);
             let following = Following {
                 link: &self.link,

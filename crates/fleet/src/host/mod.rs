@@ -8,6 +8,7 @@
 pub mod calls;
 mod lease;
 mod logs;
+mod maker;
 mod roster;
 mod seat;
 
@@ -31,6 +32,7 @@ use crate::link::Link;
 use crate::names::AgentName;
 use calls::{Answer, Call, file_name};
 use lease::Keeper;
+pub use maker::AgentLoads;
 pub use roster::Roster;
 use seat::Seat;
 
@@ -70,6 +72,14 @@ impl FleetHost {
             meant: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
         }
+    }
+
+    /// Goes away like a coordinator that died: nothing is said to anybody, and leases end by themselves.
+    /// For tests.
+    #[doc(hidden)]
+    pub fn abandon(mut self) {
+        self.keeper.end();
+        self.seats.clear();
     }
 
     /// The seat of the agent that a plan's host means: the one that there is, unless its agent was

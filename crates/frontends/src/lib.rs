@@ -7,6 +7,7 @@
 
 mod ab;
 mod hey;
+mod output;
 mod session;
 mod siege;
 mod wrk;
@@ -49,11 +50,15 @@ impl Tool {
 
     /// Does what the tool does when it is called with these arguments, its own name left out.
     pub fn run(self, arguments: &[OsString], session: &Session) -> Ending {
-        match self {
+        let ending = match self {
             Tool::Hey => hey::run(arguments, session),
             Tool::Wrk => wrk::run(arguments, session),
             Tool::Ab => ab::run(arguments, session),
             Tool::Siege => siege::run(arguments, session),
+        };
+        match output::is_lost() {
+            true => Ending::Refused,
+            false => ending,
         }
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use prony_load::script::Director;
 use prony_load::{Control, LoadOptions, LoadSpec, Loaded, SpecError, run_with};
 
+use crate::output::complain;
+
 /// How a front end ends. What is to be said has been said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
@@ -71,17 +73,33 @@ pub(crate) enum Refusal {
     Environment(String),
 }
 
+/// The engine's words, and others in their place.
+pub(crate) type Words = [(&'static str, &'static str)];
+
+/// What the engine says of flags that no front end has.
+const NO_FLAGS: &Words = &[
+    ("say so with --public", "set PRONY_PUBLIC=1"),
+    (", or give its address with --resolve", ""),
+    (", or give one with --resolve", ""),
+];
+
+/// A text with some of its words replaced, each pair in its turn.
+fn replaced(text: String, words: &Words) -> String {
+    let words = words.iter();
+    words.fold(text, |text, (engine, own)| text.replace(engine, own))
+}
+
+/// What the engine refuses, without the flags that no front end has.
+pub(crate) fn told(error: &SpecError) -> String {
+    replaced(error.to_string(), NO_FLAGS)
+}
+
 impl Refusal {
-    /// The same with the engine's words replaced by the tool's, each pair in its turn.
-    pub(crate) fn reworded(self, words: &[(&str, &str)]) -> Refusal {
-        let replaced = |text: String| {
-            words
-                .iter()
-                .fold(text, |text, (engine, own)| text.replace(engine, own))
-        };
+    /// The same with the engine's words replaced by the tool's.
+    pub(crate) fn reworded(self, words: &Words) -> Refusal {
         match self {
-            Refusal::Wrong(text) => Refusal::Wrong(replaced(text)),
-            Refusal::Environment(text) => Refusal::Environment(replaced(text)),
+            Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
+            Refusal::Environment(text) => Refusal::Environment(replaced(text, words)),
         }
     }
 
@@ -96,25 +114,11 @@ impl Refusal {
     }
 }
 
-/// Prints a line to standard error, with the tool's name in front.
-pub(crate) fn complain(tool: &str, text: &str) {
-    use std::io::Write;
-    // Where this can't be said, nothing can.
-    let _ = writeln!(std::io::stderr().lock(), "{tool}: {text}");
-}
-
-/// Prints to standard output, at once. A reader that left early is no failure.
-pub(crate) fn print(text: &str) {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
 /// What was typed as a load that can be run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, Refusal> {
     LoadSpec::resolve(url, options).map_err(|error| match error {
-        SpecError::Environment(text) => Refusal::Environment(text),
-        SpecError::Arguments(_) | SpecError::Name { .. } => Refusal::Wrong(error.to_string()),
+        SpecError::Environment(_) => Refusal::Environment(told(&error)),
+        SpecError::Arguments(_) | SpecError::Name { .. } => Refusal::Wrong(told(&error)),
     })
 }
 

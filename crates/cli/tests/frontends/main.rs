@@ -7,4 +7,5 @@ mod hey;
 mod recorder;
 mod siege;
 mod site;
+mod streams;
 mod wrk;

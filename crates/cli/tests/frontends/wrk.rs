@@ -481,6 +481,46 @@ fn threads_go_where_setup_sends_them() {
     }
 }
 
+/// All threads to another port, which is not the first thread's alone.
+#[test]
+fn all_threads_may_be_sent_elsewhere() {
+    let (one, other) = (Recorder::start(), Recorder::start());
+    let address = other.address();
+    let (_, port) = address.rsplit_once(':').unwrap();
+    let script = format!(
+        "function setup(thread) thread.addr = wrk.lookup('127.0.0.1', '{port}')[1] end
+         function delay() return 100 end"
+    );
+    let (_, own) = one.address().rsplit_once(':').map(owned).unwrap();
+    for host in ["127.0.0.1", "localhost"] {
+        let url = format!("http://{host}:{own}/");
+        let said = ours_with(&script, &["-t2", "-c2", "-d1", "-s", "script.lua", &url]).expect(0);
+        assert!(number(REQUESTS, &said) > 0.0);
+        assert_eq!(one.take(), [], "{host}");
+        assert!(!other.take().is_empty(), "{host}");
+    }
+}
+
+fn owned((one, other): (&str, &str)) -> (String, String) {
+    (one.to_owned(), other.to_owned())
+}
+
+/// An address of the ranges for documentation (RFC 5737) is a stranger's.
+#[test]
+fn no_script_reaches_a_stranger() {
+    let origin = Origin::start(&[]);
+    for script in [
+        "wrk.connect(wrk.lookup('192.0.2.7', '80')[1])",
+        "function setup(thread) thread.addr = wrk.lookup('192.0.2.7', '80')[1] end",
+    ] {
+        let url = origin.url("/");
+        let said = ours_with(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url]).expect(1);
+        assert!(said.err.contains("script.lua"), "{said:?}");
+        assert!(said.err.contains("192.0.2.7 is outside"), "{said:?}");
+        assert!(said.err.contains("PRONY_PUBLIC=1"), "{said:?}");
+    }
+}
+
 #[test]
 fn failures_are_told_where_wrk_tells_them() {
     let origin = Origin::start(&[]);

@@ -7,7 +7,7 @@ use prony_load::{HttpFlag, LoadOptions, TlsVersion};
 
 use super::arguments::Arguments;
 use super::secured;
-use crate::session::Refusal;
+use crate::session::Words;
 
 /// The longest that a connect is waited for where `-s` says more: as long as TCP itself tries.
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
@@ -105,10 +105,8 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The engine's words for ab's flags, in what it refuses; a flag that ab lacks is no help.
-const FLAGS: [(&str, &str); 12] = [
-    (", or give its address with --resolve", ""),
-    (", or give one with --resolve", ""),
+/// The engine's words for ab's flags, in what it refuses.
+pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--requests", "-n"),
     ("--source", "-B"),
@@ -118,21 +116,7 @@ const FLAGS: [(&str, &str); 12] = [
     ("--cert", "-E"),
     ("--key", "-E"),
     ("--proxy", "-X"),
-    ("say so with --public", "set PRONY_PUBLIC=1"),
 ];
-
-/// A refusal in ab's words.
-pub(super) fn in_abs_words(refusal: Refusal) -> Refusal {
-    let worded = |text: String| {
-        FLAGS
-            .iter()
-            .fold(text, |text, (engine, own)| text.replace(engine, own))
-    };
-    match refusal {
-        Refusal::Wrong(text) => Refusal::Wrong(worded(text)),
-        Refusal::Environment(text) => Refusal::Environment(worded(text)),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -193,11 +177,5 @@ mod tests {
                 .ciphers
                 .contains(&"AES128-SHA".to_owned())
         );
-    }
-
-    #[test]
-    fn refusals_speak_of_abs_flags() {
-        let refusal = in_abs_words(Refusal::Wrong("--ciphers: \"x\" is not in it".to_owned()));
-        assert_eq!(refusal, Refusal::Wrong("-Z: \"x\" is not in it".to_owned()));
     }
 }

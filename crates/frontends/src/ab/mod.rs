@@ -15,7 +15,6 @@ mod trace;
 mod url;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -23,7 +22,8 @@ use std::time::{Duration, SystemTime};
 use jiff::tz::TimeZone;
 use prony_load::{LoadSpec, Loaded};
 
-use crate::session::{Ending, Refusal, Session, Tick, complain, print, resolve, run as run_load};
+use crate::output::{complain, note, print};
+use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
 
 use arguments::{Arguments, Mistake, Wanted};
 use files::Results;
@@ -95,7 +95,7 @@ impl Run {
         let written = Written::new(arguments, body);
         let options = load::options(arguments);
         let spec = resolve(Some(&arguments.url.root()), &options);
-        let mut spec = spec.map_err(load::in_abs_words)?;
+        let mut spec = spec.map_err(|refusal| refusal.reworded(load::WORDS))?;
         let request = spec.writer().raw(&arguments.method, written.bytes());
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {
@@ -166,12 +166,6 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     } else {
         Ending::Done
     })
-}
-
-/// Prints to standard error as it is.
-fn note(text: &str) {
-    // Where this can't be said, nothing can.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// The line that ends when the load does, or is followed by its progress.

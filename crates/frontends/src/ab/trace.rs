@@ -5,7 +5,7 @@ use prony_record::Negotiated;
 
 use super::request::Written;
 use super::secured::openssl_name;
-use crate::session::{complain, print};
+use crate::output::{complain, note, print};
 
 /// Bytes of an answer that are shown.
 const SHOWN: usize = 8192;
@@ -53,7 +53,7 @@ impl Trace {
         if let (true, Some(version), Some(cipher)) =
             (self.tells_answers(), &agreed.tls, &agreed.cipher)
         {
-            super::note(&format!(
+            note(&format!(
                 "Transport Protocol      :{version}\nCipher Suite Name       :{}\n",
                 openssl_name(cipher)
             ));

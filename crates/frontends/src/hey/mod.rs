@@ -22,7 +22,8 @@ use self::failures::{Asked, failures};
 use self::options::{Spread, WORDS};
 use self::print::{Results, timeline};
 use self::watch::{Noted, Watch};
-use crate::session::{self, Ending, Refusal, Session, Tick, complain, print, resolve};
+use crate::output::{complain, heed, note, print};
+use crate::session::{self, Ending, Refusal, Session, Tick, resolve};
 
 const TOOL: &str = "hey";
 
@@ -36,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     match Arguments::read(arguments) {
         Ok(arguments) => {
-            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(&WORDS).say(TOOL))
+            load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(WORDS).say(TOOL))
         }
         Err(wrong) => refuse(&wrong),
     }
@@ -51,8 +52,7 @@ fn refuse(wrong: &Wrong) -> Ending {
         Wrong::Load(None) => (format!("{usage}\n"), Ending::Wrong),
         Wrong::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), Ending::Wrong),
     };
-    // Where this can't be said, nothing can.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    note(&text);
     ending
 }
 
@@ -91,8 +91,8 @@ fn files(arguments: &Arguments) -> Result<Option<(File, String)>, Refusal> {
 }
 
 fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
-    for note in &arguments.notes {
-        complain(TOOL, note);
+    for remark in &arguments.notes {
+        complain(TOOL, remark);
     }
     let timeline_file = files(arguments)?;
     let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
@@ -138,8 +138,7 @@ fn report(arguments: &Arguments, session: &Session, loaded: &Loaded, noted: Note
         noted,
     };
     if arguments.csv {
-        // A reader that left early is no failure.
-        let _ = results.write_csv(&mut BufWriter::new(std::io::stdout().lock()));
+        heed(results.write_csv(&mut BufWriter::new(std::io::stdout().lock())));
         if !results.failures.is_empty() {
             complain(
                 TOOL,

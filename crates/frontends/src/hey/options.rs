@@ -7,6 +7,7 @@ use prony_load::{HttpFlag, LoadOptions};
 use prony_record::Nanos;
 
 use super::arguments::Arguments;
+use crate::session::Words;
 
 /// A load that ends when its users leave has to end some time all the same: in a thousand years.
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
@@ -18,7 +19,7 @@ const REDIRECTS: u64 = 9;
 const STREAMS: u64 = 100;
 
 /// The engine's words for hey's flags, in what it refuses.
-pub(super) const WORDS: [(&str, &str); 8] = [
+pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--threads", "-cpus"),
     ("--header", "-H"),
@@ -26,7 +27,6 @@ pub(super) const WORDS: [(&str, &str); 8] = [
     ("--body-file", "-D"),
     ("--proxy", "-x"),
     ("--sni", "-host"),
-    ("say so with --public", "set PRONY_PUBLIC=1"),
 ];
 
 /// How requests at once are spread: over connections, and on each of them over streams.

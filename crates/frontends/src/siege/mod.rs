@@ -36,7 +36,8 @@ use self::script::Siege;
 use self::settings::Settings;
 use self::user::Course;
 use self::verbose::Printer;
-use crate::session::{self, Ending, Refusal, Session, complain, print};
+use crate::output::{complain, note, print};
+use crate::session::{self, Ending, Refusal, Session, Words, told};
 
 /// Where neither time nor repetitions end a load, this does: fifty years.
 const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
@@ -51,28 +52,13 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 }
 
 /// The engine's words for siege's flags and keys, in what it refuses.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: &Words = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),
     ("--ciphers", "ssl-ciphers"),
     ("--cert", "ssl-cert"),
     ("--key", "ssl-key"),
-    ("say so with --public", "set PRONY_PUBLIC=1"),
-    ("check it, or give one with --resolve", "check it"),
 ];
-
-fn worded(text: String) -> String {
-    WORDS
-        .iter()
-        .fold(text, |text, (engine, own)| text.replace(engine, own))
-}
-
-fn in_sieges_words(refusal: Refusal) -> Refusal {
-    match refusal {
-        Refusal::Wrong(text) => Refusal::Wrong(worded(text)),
-        Refusal::Environment(text) => Refusal::Environment(worded(text)),
-    }
-}
 
 /// What the arguments came to.
 enum Prepared {
@@ -86,11 +72,11 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     let arguments = Arguments::parse(words).map_err(Refusal::Wrong)?;
     let has = |flag: &Flag| arguments.flags.contains(flag);
     if has(&Flag::Version) {
-        eprintln!("{}", shown::version());
+        note(&format!("{}\n", shown::version()));
         return Ok(Prepared::Said);
     }
     if has(&Flag::Help) {
-        eprintln!("{}", shown::version());
+        note(&format!("{}\n", shown::version()));
         print(shown::usage());
         return Ok(Prepared::Said);
     }
@@ -116,7 +102,7 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
         );
     }
     if let Some(conflict) = rc.settings.settle() {
-        eprintln!("{conflict}");
+        note(&format!("{conflict}\n"));
     }
     if has(&Flag::Config) {
         print(&shown::configuration(&rc));
@@ -233,16 +219,16 @@ fn besiege(course: &Course, session: &Session) -> Ending {
         });
     let (form, spec) = match resolved {
         Ok(resolved) => resolved,
-        Err(refusal) => return in_sieges_words(refusal).say("siege"),
+        Err(refusal) => return refusal.reworded(WORDS).say("siege"),
     };
     let is_announced = !settings.get && !settings.quiet;
     if is_announced {
         let end = if settings.verbose { "\n" } else { "" };
-        eprint!(
+        note(&format!(
             "** {}\n** Preparing {} concurrent users for battle.\nThe server is now under siege...{end}",
             shown::version(),
             settings.users
-        );
+        ));
     }
     let printer = Printer::start(verbose::Form::new(settings));
     let siege = Siege::new(course, &form, spec.writer(), printer.lines());
@@ -251,11 +237,11 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     printer.finish();
     let elapsed_s = match loaded {
         Ok(loaded) => loaded.record.totals.elapsed_s,
-        Err(refusal) => return in_sieges_words(refusal).say("siege"),
+        Err(refusal) => return refusal.reworded(WORDS).say("siege"),
     };
     let is_interrupted = session.stop.is_asked();
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
-        eprint!("\nLifting the server siege...");
+        note("\nLifting the server siege...");
     }
     let report = Report { tally, elapsed_s };
     tell(settings, &report);
@@ -274,7 +260,7 @@ fn check(course: &Course, form: &Form, spec: &LoadSpec) -> Result<(), Refusal> {
         let url = wanted.url.text();
         writer
             .raw_to(&url, wanted.method.name(), bytes)
-            .map_err(|error| Refusal::Wrong(worded(format!("{url}: {error}"))))?;
+            .map_err(|error| Refusal::Wrong(format!("{url}: {}", told(&error))))?;
     }
     Ok(())
 }
@@ -287,12 +273,12 @@ fn tell(settings: &Settings, report: &Report) {
     } else if !settings.quiet {
         if is_given_up {
             let begin = if settings.verbose { "" } else { "\n" };
-            eprintln!(
+            note(&format!(
                 "{begin}siege aborted due to excessive socket failure; you\n\
-                 can change the failure threshold, failures, in the configuration file"
-            );
+                 can change the failure threshold, failures, in the configuration file\n"
+            ));
         }
-        eprint!("\n{}", report.text());
+        note(&format!("\n{}", report.text()));
     }
     if !settings.logging {
         return;
@@ -311,6 +297,8 @@ fn tell(settings: &Settings, report: &Report) {
         ));
     }
     if let Err(error) = log::append(&settings.log, settings.mark.as_deref(), &lines) {
-        eprintln!("[error] unable to create log file: {shown}: {error}");
+        note(&format!(
+            "[error] unable to create log file: {shown}: {error}\n"
+        ));
     }
 }

@@ -17,6 +17,7 @@ use super::request::Form;
 use super::tally::{Tally, Verdict};
 use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
+use crate::session::told;
 
 /// What `-p` prints of a body at most; there is one user then.
 const PRINTED_BYTES: usize = 256 << 20;
@@ -182,7 +183,7 @@ impl Siege<'_> {
         let bytes = self.form.write(wanted, authorization, cookie);
         self.writer
             .raw_to(&wanted.url.text(), wanted.method.name(), bytes)
-            .map_err(|error| super::worded(error.to_string()))
+            .map_err(|error| told(&error))
     }
 
     /// How lines name what was requested: GET by its path, others by the whole URL.

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use super::clock;
 use super::settings::Settings;
+use crate::output::{heed, note};
 
 /// Lines that may wait before whoever makes them has to.
 const QUEUE: usize = 8192;
@@ -154,16 +155,17 @@ fn print(form: &Form, waiting: &Receiver<Line>) {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(first) = waiting.recv() {
         for line in std::iter::once(first).chain(waiting.try_iter()) {
-            // A reader that left early is no failure.
-            let _ = match line {
+            heed(match line {
                 Line::Done(done) => out.write_all(form.line(&done).as_bytes()),
                 Line::Plain(bytes) => out.write_all(&bytes),
-                Line::Failed(text) => out
-                    .flush()
-                    .and_then(|()| writeln!(io::stderr().lock(), "[error] {text}")),
-            };
+                Line::Failed(text) => {
+                    let flushed = out.flush();
+                    note(&format!("[error] {text}\n"));
+                    flushed
+                }
+            });
         }
-        let _ = out.flush();
+        heed(out.flush());
     }
 }
 

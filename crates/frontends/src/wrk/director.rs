@@ -10,6 +10,7 @@ use prony_record::Nanos;
 
 use super::lua::{Fault, Scripts, Thread};
 use super::request;
+use crate::session::told;
 
 /// The hooks of a run's threads, one of them for each worker.
 pub(super) struct Hooks<'a> {
@@ -184,7 +185,7 @@ impl Hooked<'_> {
             None => writer.raw(method, bytes.to_vec()),
             Some(url) => writer
                 .raw_to(url, method, bytes.to_vec())
-                .map_err(|error| wrong(error.to_string()))?,
+                .map_err(|error| wrong(told(&error)))?,
         };
         Ok(match *batch {
             1 => request,

@@ -11,7 +11,8 @@ use super::director::Hooks;
 use super::report::{self, Errors, Results};
 use super::spectrum;
 use super::statistics::Statistics;
-use crate::session::{self, Refusal, Session, Tick, print};
+use crate::output::print;
+use crate::session::{self, Refusal, Session, Tick};
 
 /// How often each thread's rate is looked at.
 const SAMPLED_EACH: Duration = Duration::from_millis(100);

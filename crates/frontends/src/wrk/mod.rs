@@ -18,7 +18,8 @@ mod url;
 
 use std::ffi::OsString;
 
-use crate::session::{Ending, Session, print};
+use crate::output::{note, print};
+use crate::session::{Ending, Session};
 
 use arguments::{Arguments, USAGE, Wrong};
 
@@ -56,7 +57,5 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
 /// A line on standard error, without the name in front: wrk's own messages have none, and scripts
 /// look for them.
 fn tell(text: &str) {
-    use std::io::Write;
-    // Where this can't be said, nothing can.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    note(&format!("{text}\n"));
 }

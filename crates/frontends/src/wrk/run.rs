@@ -1,6 +1,5 @@
 //! From arguments to printed results.
 
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +11,8 @@ use super::director::{Has, Hooks};
 use super::load::Load;
 use super::lua::{Address, Interrupt, Scripts, Seed};
 use super::request;
-use crate::session::Session;
+use super::url::Url;
+use crate::session::{Session, told};
 
 /// Longer than the system itself tries to connect: wrk gives no connect up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
@@ -41,13 +41,10 @@ pub(super) fn run(arguments: &Arguments, session: &Session) -> Result<(), String
         None => None,
     };
     let own = match &scripts {
-        Some(scripts) => scripts
-            .threads()
-            .first()
-            .and_then(|thread| thread.handle.address()),
+        Some(scripts) => target(&arguments.url, scripts),
         None => Some(first_open(arguments)?),
     };
-    if let Some(own) = own.filter(|_| arguments.url.host.parse::<IpAddr>().is_err()) {
+    if let Some(own) = own.filter(|_| arguments.url.address().is_none()) {
         let (host, port) = (&arguments.url.host, arguments.url.port());
         options.resolve = vec![format!("{host}:{port}:{}", own.0.ip())];
     }
@@ -87,8 +84,17 @@ fn resolve(url: &str, options: &LoadOptions, arguments: &Arguments) -> Result<Lo
             let (host, service) = (&arguments.url.host, arguments.url.service());
             format!("unable to resolve {host}:{service} {cause}")
         }
-        other => other.to_string(),
+        other => told(&other),
     })
+}
+
+/// Where the load goes unless a thread is sent elsewhere: to the URL's address, and where it names
+/// none, with the first thread, if that keeps to the URL's port.
+fn target(url: &Url, scripts: &Scripts) -> Option<Address> {
+    let first = || scripts.threads().first()?.handle.address();
+    url.address()
+        .or_else(first)
+        .filter(|address| address.0.port() == url.port())
 }
 
 /// The first of the server's addresses that can be connected to.

@@ -1,5 +1,9 @@
 //! The URL as wrk takes it apart.
 
+use std::net::{IpAddr, SocketAddr};
+
+use super::lua::Address;
+
 /// An URL's parts, for the request and for a script's `wrk` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Url {
@@ -56,6 +60,12 @@ impl Url {
             port,
             path: path.to_owned(),
         })
+    }
+
+    /// The address that it names, if it is no name.
+    pub(super) fn address(&self) -> Option<Address> {
+        let ip: IpAddr = self.host.parse().ok()?;
+        Some(Address(SocketAddr::new(ip, self.port())))
     }
 
     /// Whether it is TLS.

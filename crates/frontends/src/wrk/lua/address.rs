@@ -5,6 +5,9 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use mlua::{Error, MetaMethod, UserData, UserDataMethods, Value};
+use prony_load::{LoadOptions, LoadSpec};
+
+use crate::session::told;
 
 /// One of a host's addresses, with the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +42,19 @@ impl Address {
         TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
     }
 
-    pub(super) fn connects(self) -> bool {
-        self.connect().is_ok()
+    /// `wrk.connect`
+    ///
+    /// # Errors
+    ///
+    /// Where a load may not go there unasked: then nothing is sent there.
+    pub(super) fn connects(self) -> mlua::Result<bool> {
+        // Of no service in particular, the port is 0, and nothing to connect to.
+        if self.0.port() != 0 {
+            let url = format!("http://{}/", self.0);
+            LoadSpec::resolve(Some(&url), &LoadOptions::default())
+                .map_err(|error| Error::runtime(told(&error)))?;
+        }
+        Ok(self.connect().is_ok())
     }
 
     /// `wrk.lookup`

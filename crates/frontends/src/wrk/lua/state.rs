@@ -99,7 +99,7 @@ impl State {
         )?;
         wrk.set(
             "connect",
-            lua.create_function(|_, to: mlua::UserDataRef<Address>| Ok(to.connects()))?,
+            lua.create_function(|_, to: mlua::UserDataRef<Address>| to.connects())?,
         )?;
         lua.globals().set("wrk", &wrk)?;
         // For those who require what is there anyhow.

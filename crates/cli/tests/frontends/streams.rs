@@ -1,0 +1,96 @@
+//! What all front ends owe to those around them: readers that leave, outputs that are full, and
+//! servers that are a stranger's.
+
+use std::fs::{File, OpenOptions};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use crate::beside::{Origin, Said, command, ours};
+
+/// A short run of each, quiet about nothing.
+fn short(url: &str) -> [(&'static str, Vec<&str>); 4] {
+    [
+        ("hey", vec!["-n", "4", "-c", "2", url]),
+        ("wrk", vec!["-t1", "-c1", "-d1", url]),
+        ("ab", vec!["-n", "200", url]),
+        ("siege", vec!["-b", "-c1", "-r2", url]),
+    ]
+}
+
+/// One of them with its outputs set by `change`.
+fn run(tool: &str, arguments: &[&str], out: Stdio, err: Stdio) -> Said {
+    let dir = tempfile::tempdir().unwrap();
+    let all: Vec<&str> = std::iter::once(tool)
+        .chain(arguments.iter().copied())
+        .collect();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+    let mut command = command(program, &all, dir.path());
+    command.stdout(out).stderr(err).output().unwrap().into()
+}
+
+/// A device that takes nothing.
+fn full() -> File {
+    OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
+/// The end of a pipe whose reader has left.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn results_that_nobody_gets_are_told_by_the_status() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    for (tool, arguments) in short(&url) {
+        let said = run(tool, &arguments, full().into(), Stdio::piped()).expect(3);
+        assert_eq!(
+            said.err.matches("standard output: No space left").count(),
+            1,
+            "{tool}: {said:?}"
+        );
+    }
+    let csv = ["-o", "csv", "-n", "2", "-c", "1", &url];
+    run("hey", &csv, full().into(), Stdio::null()).expect(3);
+}
+
+#[test]
+fn readers_that_leave_are_no_failure() {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    for (tool, arguments) in short(&url) {
+        run(tool, &arguments, unread(), Stdio::piped()).expect(0);
+        run(tool, &arguments, Stdio::piped(), unread()).expect(0);
+        run(tool, &arguments, Stdio::piped(), full().into()).expect(0);
+    }
+    for help in ["-h", "-V", "-C"] {
+        run("siege", &[help], Stdio::null(), full().into()).expect(0);
+    }
+}
+
+/// 192.0.2.7 is kept for documentation (RFC 5737), and nobody's own.
+#[test]
+fn a_strangers_server_is_refused_with_what_would_allow_it() {
+    let dir = tempfile::tempdir().unwrap();
+    for (tool, arguments) in short("http://192.0.2.7/") {
+        let said = ours(tool, &arguments, dir.path());
+        let status = if tool == "wrk" { 1 } else { 2 };
+        assert_eq!(said.status, status, "{said:?}");
+        assert!(said.err.contains("192.0.2.7 is outside"), "{said:?}");
+        assert!(said.err.contains("set PRONY_PUBLIC=1"), "{said:?}");
+        assert!(!said.err.contains("--public"), "{said:?}");
+    }
+}
+
+/// No flag is advised that a front end lacks.
+#[test]
+fn a_name_without_address_is_told_in_words_that_help() {
+    let dir = tempfile::tempdir().unwrap();
+    for (tool, arguments) in short("http://name.invalid/") {
+        let said = ours(tool, &arguments, dir.path());
+        assert!(said.err.contains("name.invalid"), "{said:?}");
+        assert!(!said.err.contains("--"), "{said:?}");
+    }
+}

@@ -6,8 +6,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use prony_load::{LoadOptions, quantity};
 
+use crate::agent::AgentArgs;
 use crate::doctor::DoctorArgs;
 use crate::fleet::{ByAgentsArgs, FleetArgs};
+use crate::hosts::HostsArgs;
 use crate::origin;
 
 /// A load generator, and an experiment lab that says which server set-up is faster, by how much,
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     Origin(OriginArgs),
     /// Many machines as one load generator, over NATS
     Fleet(FleetArgs),
+    /// Be one of the machines of a fleet
+    Agent(Box<AgentArgs>),
     /// Say why a running server, or this machine as a generator, might be slow
     Doctor(DoctorArgs),
     /// Load with hey's arguments, and print what hey prints
@@ -192,6 +196,8 @@ pub(crate) struct RunArgs {
     pub(crate) progress: ProgressFlag,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
+    #[command(flatten)]
+    pub(crate) hosts: HostsArgs,
 }
 
 /// `prony compare`.

@@ -5,6 +5,7 @@
 //! measures, computes and renders nothing itself.
 
 mod adapt;
+mod agent;
 mod arguments;
 mod compare;
 mod demo;
@@ -17,6 +18,7 @@ mod fleet_tables;
 mod fleet_up;
 mod frontends;
 mod gating;
+mod hosts;
 mod init;
 mod live;
 mod load;
@@ -72,6 +74,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Study(typed) => study::run(&typed),
         Command::Report(typed) => report::run(&typed),
         Command::Origin(typed) => origin::run(typed),
+        Command::Agent(typed) => agent::run(*typed),
         Command::Fleet(typed) => fleet::run(&typed),
         Command::Doctor(typed) => doctor::run(&typed),
         Command::Completions(typed) => Ok(pages::completions(&typed)),

@@ -14,13 +14,23 @@ const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 ///
 /// A SIGHUP that was ignored when prony began stays ignored: `nohup` means it.
 pub(crate) fn listen(mut on: impl FnMut(u32) + Send + 'static) -> Result<(), Failure> {
+    listen_for(move |_, count| on(count))
+}
+
+/// The same, with the signal itself.
+pub(crate) fn listen_for(mut on: impl FnMut(i32, u32) + Send + 'static) -> Result<(), Failure> {
     let mut signals = watched()?;
     std::thread::spawn(move || {
-        for (_, count) in signals.forever().zip(1..) {
-            on(count);
+        for (signal, count) in signals.forever().zip(1..) {
+            on(signal, count);
         }
     });
     Ok(())
+}
+
+/// Whether it is somebody at the keyboard.
+pub(crate) fn is_interrupt(signal: i32) -> bool {
+    signal == SIGINT
 }
 
 /// Waits for the first of those signals.

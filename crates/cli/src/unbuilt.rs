@@ -1,7 +1,7 @@
 //! What prony is to have and does not have yet: refused by name, absent from every help.
 
 /// Commands.
-const COMMANDS: &[&str] = &["agent"];
+const COMMANDS: &[&str] = &[];
 
 /// Options.
 const OPTIONS: &[&str] = &["--pdf", "--url"];

@@ -107,7 +107,7 @@ impl Policy {
         let refuse = |rule, text| Err(Refusal { rule, text });
         let rules = &self.load;
         if rules.refuse {
-            return refuse("load.refuse", "this agent makes no load".to_owned());
+            return Err(no_load());
         }
         match (rules.rate, asked.rate) {
             (Some(most), Some(rate)) if rate > most => {
@@ -149,6 +149,9 @@ impl Policy {
     ///
     /// The rule that stands against it.
     pub fn allows_target(&self, name: &str, address: Option<IpAddr>) -> Result<(), Refusal> {
+        if self.load.refuse {
+            return Err(no_load());
+        }
         let allowed = &self.load.targets;
         let mut rules = allowed.iter().filter_map(|it| Rule::parse(it).ok());
         let is_allowed = match allowed.is_empty() {
@@ -217,6 +220,13 @@ impl Policy {
             rule: "services.commands",
             text,
         })
+    }
+}
+
+fn no_load() -> Refusal {
+    Refusal {
+        rule: "load.refuse",
+        text: "this agent makes no load".to_owned(),
     }
 }
 

@@ -91,10 +91,14 @@ impl Files {
         hash.is_ok_and(|hash| told == Some(hash.as_str()))
     }
 
-    /// Where a file lies that has come whole.
-    pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
-        let file = self.coming.get(name)?;
-        (file.come == file.length).then(|| self.folder.join(name))
+    /// The files that have come whole, by name, and where they lie.
+    pub(crate) fn whole(&self) -> BTreeMap<String, PathBuf> {
+        let whole = self
+            .coming
+            .iter()
+            .filter(|(_, file)| file.come == file.length);
+        let place = |(name, _): (&String, _)| (name.clone(), self.folder.join(name));
+        whole.map(place).collect()
     }
 }
 
@@ -172,12 +176,12 @@ mod tests {
             let all: Vec<_> = pieces(&name, &bytes).collect();
             for piece in &all {
                 if length > 0 {
-                    assert_eq!(files.path(&name), None);
+                    assert_eq!(files.whole().get(&name), None);
                 }
                 files.take(piece).unwrap();
                 files.take(piece).unwrap();
             }
-            assert_eq!(fs::read(files.path(&name).unwrap()).unwrap(), bytes);
+            assert_eq!(fs::read(&files.whole()[&name]).unwrap(), bytes);
         }
         drop(files);
         assert!(!folder.path().join("run").exists());
@@ -212,7 +216,7 @@ mod tests {
             ..all[1].clone()
         };
         assert!(files.take(&other).unwrap_err().contains("SHA-256"));
-        assert_eq!(files.path("a"), None);
+        assert_eq!(files.whole().get("a"), None);
         let longer = Piece {
             length: u64::MAX,
             ..all[0].clone()
@@ -221,6 +225,6 @@ mod tests {
         for piece in &all {
             files.take(piece).unwrap();
         }
-        assert!(files.path("a").is_some());
+        assert!(files.whole().contains_key("a"));
     }
 }

@@ -1,7 +1,9 @@
 //! The fleet over real nats-server processes.
 
+mod agent;
 mod coordinator;
 mod fake;
 mod ground;
+mod hands;
 mod reflection;
 mod server;

@@ -8,6 +8,7 @@ use prony_experiment::runner::Settings;
 use crate::arguments::{CompareArgs, RunArgs};
 use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
+use crate::hosts::Hosts;
 use crate::metrics::Metrics;
 use crate::{experiment, pair};
 
@@ -52,13 +53,20 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
 /// Runs a plan, or says what it would do, and judges the conditions that were typed with it.
 pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result<Ending, Failure> {
     let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
+    let hosts = Hosts::of_plan(plan, &typed.hosts)?;
     if typed.dry_run {
-        return experiment::dry_run(plan, settings);
+        return experiment::dry_run(plan, settings, hosts.as_ref());
     }
     let metrics = typed.metrics.as_deref();
     let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
     let metrics = metrics.transpose()?;
-    let ending = experiment::run(plan, settings, typed.progress, metrics.as_ref())?;
+    let ending = experiment::run(
+        plan,
+        settings,
+        typed.progress,
+        metrics.as_ref(),
+        hosts.as_ref(),
+    )?;
     gating.conclude(ending, &settings.out)
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
         budget: None,
         resume: false,
     };
-    experiment::run(&plan, &settings, typed.progress, None)
+    experiment::run(&plan, &settings, typed.progress, None, None)
 }
 
 /// The plan for this machine: server and load get cores of their own where there are two.

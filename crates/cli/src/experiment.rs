@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Fault, Plan, PlanErrors};
 use prony_experiment::runner::{
-    Event, Finished, FolderError, Interrupt, RunnerError, Settings, TrialError, forecast,
-    run as run_blocks,
+    Event, Finished, FolderError, Interrupt, LoadMaker, Machines, RunnerError, Settings,
+    TrialError, forecast, run_on,
 };
 use prony_experiment::sweep;
 use prony_report::{folder, html, markdown, pdf, text};
@@ -17,6 +18,7 @@ use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
+use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentPicture;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
@@ -90,24 +92,46 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
 }
 
 /// Prints what would be run.
-pub(crate) fn dry_run(plan: &Plan, settings: &Settings) -> Result<Ending, Failure> {
+pub(crate) fn dry_run(
+    plan: &Plan,
+    settings: &Settings,
+    hosts: Option<&Hosts>,
+) -> Result<Ending, Failure> {
     let details = outlook::details(plan, settings).map_err(Failure::wrong)?;
-    terminal::print(&format!("{}\n{details}", outlook::summary(plan, settings)));
+    let hosts = hosts.map(Hosts::summary).unwrap_or_default();
+    let summary = outlook::summary(plan, settings);
+    terminal::print(&format!("{summary}\n{details}{hosts}"));
     Ok(Ending::Done)
 }
 
-/// Runs a plan, and prints and stores what it says, whatever ends it. `metrics` hear what happens.
+/// Runs a plan, and prints and stores what it says, whatever ends it. `metrics` hear what happens;
+/// `hosts` are its other machines.
 pub(crate) fn run(
     plan: &Plan,
     settings: &Settings,
     flag: ProgressFlag,
     metrics: Option<&Metrics>,
+    hosts: Option<&Hosts>,
 ) -> Result<Ending, Failure> {
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
     progress.line(&outlook::summary(plan, settings));
     progress.line(&format!("results: {}", settings.out.display()));
-    let mut host = LocalHost::new().map_err(Failure::refused)?;
+    let here = LocalHost::new().map_err(Failure::refused)?;
+    let warn = |text: &str| progress.warn(&format!("prony: {text}"));
+    let mut load = None;
+    let mut host: Box<dyn Host> = match hosts {
+        Some(hosts) => {
+            let joined = hosts.join(here);
+            load = hosts.loads(joined.run(), &warn)?;
+            Box::new(joined)
+        }
+        None => Box::new(here),
+    };
+    let machines = Machines {
+        host: &mut *host,
+        load: load.as_mut().map(|load| load as &mut dyn LoadMaker),
+    };
     let interrupt = Arc::new(Interrupt::default());
     let watch = Watch::new(&progress, plan, forecast(plan, settings));
     let (stopping, say) = (interrupt.clone(), progress.clone());
@@ -125,7 +149,7 @@ pub(crate) fn run(
         progress: &progress,
     };
     let run = || {
-        run_blocks(plan, &mut host, settings, &interrupt, &mut |event| {
+        run_on(plan, machines, settings, &interrupt, &mut |event| {
             watch.hear(&event);
             if let Some(metrics) = metrics {
                 metrics.hear(&event);

@@ -112,7 +112,9 @@ pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanEr
             text += &format!("    {}: {started}\n", service.spec.name);
         }
         let words = resolved.load.words().join(" ");
-        let place = in_place(resolved.load.place, &resolved.topology);
+        let agents = resolved.load.agents.as_ref();
+        let agents = agents.map(|agents| format!("by agents {agents}"));
+        let place = agents.or_else(|| in_place(resolved.load.place, &resolved.topology));
         let place = place.map_or(String::new(), |place| format!(" ({place})"));
         text += &format!(
             "    load: prony load {} {words}{place}\n",
@@ -170,10 +172,11 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
         return format!("{remote}, which runs already");
     }
     let spec = &service.spec;
+    let host = service.host.as_ref().map(|host| format!("on host {host}"));
     let place = in_place(spec.place, topology);
     let cores: Vec<String> = spec.cores.iter().map(usize::to_string).collect();
     let cores = (!cores.is_empty()).then(|| format!("on core {}", cores.join(",")));
-    let where_: Vec<String> = place.into_iter().chain(cores).collect();
+    let where_: Vec<String> = host.into_iter().chain(place).chain(cores).collect();
     match where_.is_empty() {
         true => spec.command.join(" "),
         false => format!("{} ({})", spec.command.join(" "), where_.join(", ")),

@@ -63,7 +63,11 @@ impl Fleet {
         watcher: Watcher<'_>,
         measured_from: &dyn Fn(Instant),
     ) -> Result<Finished, FleetError> {
-        let listed = self.agents()?;
+        let mut listed = self.agents()?;
+        for one in &mut listed {
+            let busy = &mut one.agent.busy_with;
+            *busy = busy.take().filter(|run| Some(run) != self.beside.as_ref());
+        }
         let agents = wanted.choice.free(&listed)?;
         let divided = divided(wanted, &agents, self.patience)?;
         for note in &divided.notes {

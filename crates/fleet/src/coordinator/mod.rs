@@ -45,6 +45,8 @@ pub struct Fleet {
     link: Link,
     clock: Clock,
     patience: Patience,
+    /// A run of the same user that agents may be busy with all the same.
+    beside: Option<RunId>,
 }
 
 /// A load for agents.
@@ -118,7 +120,14 @@ impl Fleet {
             link,
             clock: Clock::new(),
             patience: Patience::default(),
+            beside: None,
         })
+    }
+
+    /// Takes agents for free that run services for this run, which the loads belong to.
+    pub fn beside(mut self, run: RunId) -> Fleet {
+        self.beside = Some(run);
+        self
     }
 
     /// Lets agents go on for so long without a sign of the coordinator, in place of 10 s; how soon

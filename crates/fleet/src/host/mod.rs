@@ -29,7 +29,7 @@ use prony_record::{Finding, Severity};
 
 use crate::agent::files::pieces;
 use crate::link::Link;
-use crate::names::AgentName;
+use crate::names::{AgentName, RunId};
 use calls::{Answer, Call, file_name};
 use lease::Keeper;
 pub use maker::AgentLoads;
@@ -41,6 +41,7 @@ use seat::Seat;
 pub struct FleetHost {
     here: LocalHost,
     link: Arc<Link>,
+    run: RunId,
     roster: Roster,
     /// Renews the leases of all seats; before them, so that it ends first.
     keeper: Keeper,
@@ -66,12 +67,19 @@ impl FleetHost {
         FleetHost {
             here,
             link,
+            run: RunId::new(std::time::SystemTime::now()),
             roster,
             keeper: Keeper::new(),
             seats: BTreeMap::new(),
             meant: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
         }
+    }
+
+    /// The run that agents are busy with while they have its services.
+    #[must_use]
+    pub fn run(&self) -> &RunId {
+        &self.run
     }
 
     /// Goes away like a coordinator that died: nothing is said to anybody, and leases end by themselves.
@@ -106,7 +114,7 @@ impl FleetHost {
         {
             return Ok(seat.clone());
         }
-        let seat = Arc::new(Seat::open(&self.link, &agent)?);
+        let seat = Arc::new(Seat::open(&self.link, &self.run, &agent)?);
         self.keeper.keep(&seat);
         self.seats.insert(agent, seat.clone());
         Ok(seat)

@@ -45,13 +45,18 @@ struct State {
 impl Seat {
     /// Asks an agent for its machine. One that another run still has, whose coordinator may have died,
     /// is waited for as long as a lease.
-    pub(super) fn open(link: &Arc<Link>, agent: &AgentName) -> Result<Seat, HostError> {
+    pub(super) fn open(
+        link: &Arc<Link>,
+        run: &RunId,
+        agent: &AgentName,
+    ) -> Result<Seat, HostError> {
         let mut seat = Seat {
             link: link.clone(),
             agent: agent.clone(),
-            run: RunId::new(std::time::SystemTime::now()),
+            run: run.clone(),
             boot: String::new(),
-            next: AtomicU64::new(0),
+            // The agent may still have this run from before it was lost, with its last number.
+            next: AtomicU64::new(rand::random::<u64>() >> 1),
             state: Mutex::new(State {
                 heard: Instant::now(),
                 lost: None,

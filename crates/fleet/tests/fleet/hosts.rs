@@ -1,0 +1,423 @@
+//! Plans whose services run on agents' machines, with real nginx on each.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::runner::{Event, Finished, Interrupt, Settings, TrialError, run};
+use prony_fleet::agent::{Agent, Settings as AgentSettings};
+use prony_fleet::clock::Clock;
+use prony_fleet::host::{FleetHost, Roster};
+use prony_fleet::permissions::Role;
+use prony_fleet::policy::Policy;
+
+use crate::ground::{Ground, agent};
+
+/// What makes this program an agent instead of its tests.
+const BE_AN_AGENT: &str = "PRONY_TEST_AGENT";
+
+/// Two variants: nginx on one agent's machine and on the other's, named by `hosts`.
+fn plan(hosts: &str, command: &str, more: &str) -> String {
+    format!(
+        r#"name = "two hosts"
+baseline = {{ host = "one" }}
+[trials]
+blocks = 3
+warmup = "50ms"
+duration = "300ms"
+seed = 7
+[factors]
+host = [{hosts}]
+[service.web]
+host = "{{{{ host }}}}"
+command = {command}
+ready = {{ get = "/" }}
+{more}
+[service.web.files]
+"nginx.conf" = {{ text = """
+pid {{{{ web.dir }}}}/nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+  access_log /dev/stderr;
+  client_body_temp_path {{{{ web.dir }}}};
+  server {{
+    listen {{{{ web.address }}}};
+    location / {{ return 200 'the same'; }}
+  }}
+}}
+""" }}
+[load]
+target = "web"
+connections = 2
+"#
+    )
+}
+
+const NGINX: &str =
+    r#"["nginx", "-c", "{{ web.files['nginx.conf'] }}", "-g", "daemon off; worker_processes 1;"]"#;
+
+fn read(text: &str) -> Plan {
+    let plan = Plan::from_str(text, Path::new("hosts.toml"), Machine::this());
+    plan.unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+fn settings(ground: &Ground, name: &str, policy: &str) -> AgentSettings {
+    AgentSettings {
+        name: name.parse().unwrap(),
+        server: None,
+        credentials: ground.credentials(&agent(name)),
+        labels: BTreeMap::from([("role".to_owned(), format!("server-{name}"))]),
+        policy: toml::from_str::<Policy>(policy).unwrap(),
+        state: ground.folder.path().join("state"),
+        cores: Vec::new(),
+        clock: Clock::default(),
+        tell: Arc::new(|_| {}),
+    }
+}
+
+/// An agent on a thread.
+struct InThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl InThread {
+    fn start(settings: AgentSettings) -> InThread {
+        let stop = Arc::new(AtomicBool::new(false));
+        let of_thread = stop.clone();
+        let connected = Agent::connect(settings, &stop).unwrap();
+        let thread = std::thread::spawn(move || connected.run(&of_thread).unwrap());
+        InThread {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for InThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().unwrap().join();
+    }
+}
+
+const ALLOWED: &str = "[services]\ncommands = ['nginx']";
+
+/// Waits for registrations, and joins this machine with them.
+fn fleet(ground: &Ground, agents: usize) -> (FleetHost, Arc<prony_fleet::link::Link>, Roster) {
+    let link = Arc::new(ground.link(&Role::Coordinator));
+    link.prepare_server().unwrap();
+    let began = Instant::now();
+    loop {
+        let there = link.entries(prony_fleet::names::AGENTS).unwrap().len();
+        if there >= agents {
+            break;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(15),
+            "{there} registered"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let roster = Roster::read(&link).unwrap();
+    let here = LocalHost::new().unwrap();
+    (
+        FleetHost::new(here, link.clone(), roster.clone()),
+        link,
+        roster,
+    )
+}
+
+fn experiment(
+    plan: &Plan,
+    host: &mut FleetHost,
+    out: PathBuf,
+    mut on: impl FnMut(Event<'_>),
+) -> Finished {
+    let settings = Settings {
+        out,
+        seed: None,
+        blocks: None,
+        budget: None,
+        resume: false,
+    };
+    run(plan, host, &settings, &Interrupt::default(), &mut on).unwrap()
+}
+
+/// Processes whose command line names something.
+fn processes_with(text: &str) -> Vec<String> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(text)).collect()
+}
+
+/// Nothing of a trial's services is left: what they were started with names their own folder.
+fn nothing_left(folders: &[String]) {
+    assert!(!folders.is_empty());
+    let began = Instant::now();
+    loop {
+        let left: Vec<_> = folders
+            .iter()
+            .flat_map(|folder| processes_with(folder))
+            .collect();
+        let files: Vec<_> = folders.iter().filter(|it| Path::new(it).exists()).collect();
+        if left.is_empty() && files.is_empty() {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(8),
+            "{left:?} {files:?}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The folders that the trials' configurations lay in, as these name them.
+fn folders(out: &Path) -> Vec<String> {
+    let mut folders = Vec::new();
+    for trial in std::fs::read_dir(out.join("trials")).unwrap().flatten() {
+        let path = trial.path().join("web/nginx.conf");
+        let conf = std::fs::read_to_string(path).unwrap_or_default();
+        let line = conf.lines().find_map(|line| line.strip_prefix("pid "));
+        let folder = line.and_then(|line| line.strip_suffix("/nginx.pid;"));
+        folders.extend(folder.map(str::to_owned));
+    }
+    folders
+}
+
+#[test]
+fn the_same_server_on_two_hosts_gives_a_verdict() {
+    let ground = Ground::new(&["one", "two"]);
+    let (link, out) = (
+        ground.link(&Role::Coordinator),
+        ground.folder.path().join("out"),
+    );
+    link.prepare_server().unwrap();
+    let agents = ["one", "two"].map(|name| InThread::start(settings(&ground, name, ALLOWED)));
+    let levels = r#"{ name = "one", at = "one" }, { name = "two", at = "role=server-two" }"#;
+    let plan = read(&plan(levels, NGINX, "").replace("{{ host }}", "{{ host.at }}"));
+    assert!(plan.needs_agents());
+    let (mut host, link, roster) = fleet(&ground, 2);
+    plan.check_hosts(&mut |wanted| roster.objections(&link, wanted))
+        .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    let finished = experiment(&plan, &mut host, out.clone(), |_| {});
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    let document = finished.document.unwrap();
+    assert_eq!(document.blocks, 3);
+    assert_eq!(document.comparisons[0].metric.name(), "rate_per_s");
+    let bad: Vec<_> = document
+        .findings
+        .iter()
+        .map(|finding| &finding.id)
+        .collect();
+    assert!(!bad.iter().any(|id| *id == "noisy-machine"), "{bad:?}");
+    assert!(document.variants.iter().all(|variant| variant.trials == 3));
+
+    let environment = std::fs::read_to_string(out.join("environment.json")).unwrap();
+    let environment: serde_json::Value = serde_json::from_str(&environment).unwrap();
+    for (variant, agent) in [("one", "one"), ("two", "two")] {
+        assert_eq!(environment["hosted"][variant]["web"], agent);
+        assert!(environment["hosts"][agent]["cores"].as_u64().unwrap() > 0);
+        let program = environment["services"][variant]["web"][0]["path"].as_str();
+        assert!(program.unwrap().ends_with("nginx"));
+        let trial = out.join(format!("trials/1-{variant}"));
+        let log = std::fs::read_to_string(trial.join("web.log")).unwrap();
+        assert!(log.contains("GET / HTTP/1.1"), "{log}");
+        let telemetry = std::fs::read_to_string(trial.join("telemetry.csv")).unwrap();
+        assert!(telemetry.contains(&format!("host:{agent}")) && telemetry.contains("service:web"));
+    }
+    drop(host);
+    nothing_left(&folders(&out));
+    drop(agents);
+}
+
+#[test]
+fn a_command_that_the_policy_lacks_is_refused_by_its_rule() {
+    let ground = Ground::new(&["one", "two"]);
+    let link = ground.link(&Role::Coordinator);
+    link.prepare_server().unwrap();
+    let _one = InThread::start(settings(&ground, "one", ALLOWED));
+    let _two = InThread::start(settings(&ground, "two", "[services]\ncommands = ['caddy']"));
+    let (mut host, link, roster) = fleet(&ground, 2);
+    let says = |plan: &Plan| {
+        let checked = plan.check_hosts(&mut |wanted| roster.objections(&link, wanted));
+        checked.unwrap_err().to_string()
+    };
+    let refused = read(&plan(r#""one", "two""#, NGINX, ""));
+    let text = says(&refused);
+    assert!(
+        text.starts_with("hosts.toml:12: agent two, service \"web\""),
+        "{text}"
+    );
+    assert!(
+        text.contains("services.commands") && text.contains("none of caddy"),
+        "{text}"
+    );
+    assert!(text.contains("in variant two"), "{text}");
+    // Whoever asks all the same hears it from the agent itself.
+    let finished = experiment(&refused, &mut host, ground.folder.path().join("a"), |_| {});
+    let failed = finished.failed.unwrap().to_string();
+    assert!(
+        failed.contains("host two") && failed.contains("services.commands"),
+        "{failed}"
+    );
+
+    let wrapped = read(&plan(
+        r#""one", "three""#,
+        NGINX,
+        "wrapper = ['nice']\ncores = 900",
+    ));
+    let text = says(&wrapped);
+    assert!(
+        text.contains("hosts.toml:14: agent one, service \"web\": its policy's"),
+        "{text}"
+    );
+    assert!(text.contains("\"nice\" is none of nginx"), "{text}");
+    assert!(
+        text.contains("hosts.toml:15:") && text.contains("no core 900"),
+        "{text}"
+    );
+    assert!(
+        text.contains("hosts.toml:11: there is no agent three; there are: one, two"),
+        "{text}"
+    );
+    let preloaded = read(&plan(
+        r#""one", "one2""#,
+        NGINX,
+        "env = { LD_PRELOAD = '/tmp/x.so' }",
+    ));
+    assert!(
+        says(&preloaded).contains("LD_PRELOAD may make another program"),
+        "{}",
+        says(&preloaded)
+    );
+}
+
+/// An agent in a process of its own, which can be killed.
+struct InProcess(Child);
+
+impl InProcess {
+    fn start(ground: &Ground, name: &str) -> InProcess {
+        let test = "hosts::an_agent_in_a_process_of_its_own";
+        let credentials = ground.prepared.credentials(&agent(name));
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([test, "--exact", "--nocapture"]);
+        command.env(BE_AN_AGENT, format!("{name} {}", credentials.display()));
+        command.env("HOME", ground.folder.path());
+        let child = command.stdout(Stdio::null()).spawn().unwrap();
+        InProcess(child)
+    }
+
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for InProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Not a test: the agent that [`InProcess`] starts.
+#[test]
+fn an_agent_in_a_process_of_its_own() {
+    let Ok(words) = std::env::var(BE_AN_AGENT) else {
+        return;
+    };
+    let (name, path) = words.split_once(' ').unwrap();
+    let path = Path::new(path);
+    let settings = AgentSettings {
+        name: name.parse().unwrap(),
+        server: None,
+        credentials: prony_fleet::credentials::Credentials::read(path).unwrap(),
+        labels: BTreeMap::new(),
+        policy: toml::from_str(ALLOWED).unwrap(),
+        state: path.parent().unwrap().join("state"),
+        cores: Vec::new(),
+        clock: Clock::default(),
+        tell: Arc::new(|_| {}),
+    };
+    let stop = AtomicBool::new(false);
+    Agent::connect(settings, &stop).unwrap().run(&stop).unwrap();
+}
+
+#[test]
+fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
+    let ground = Ground::new(&["one", "two"]);
+    ground.link(&Role::Coordinator).prepare_server().unwrap();
+    let _one = InThread::start(settings(&ground, "one", ALLOWED));
+    let two = Mutex::new(InProcess::start(&ground, "two"));
+    let (mut host, _, _) = fleet(&ground, 2);
+    let text = plan(r#""one", "two""#, NGINX, "").replace("300ms", "1500ms");
+    let (plan, out) = (read(&text), ground.folder.path().join("out"));
+    let (mut is_on_two, began) = (false, Instant::now());
+    let mut ended = Vec::new();
+    let finished = experiment(&plan, &mut host, out.clone(), |event| match event {
+        Event::TrialBegan { id, .. } => is_on_two = id == "two",
+        Event::Loading { .. } if is_on_two => two.lock().unwrap().kill(),
+        Event::TrialEnded { id, result } => ended.push((id.to_owned(), result.findings.clone())),
+        _ => {}
+    });
+    assert!(
+        began.elapsed() < Duration::from_secs(60),
+        "bounded, with room for a slow machine"
+    );
+    let failed = finished.failed.expect("the next trial on it can't be made");
+    assert!(matches!(failed, TrialError::Host(_)), "{failed}");
+    assert!(failed.to_string().contains("host two"), "{failed}");
+    let (_, findings) = ended
+        .iter()
+        .find(|(id, _)| id == "two")
+        .expect("it is kept");
+    let lost = findings.iter().find(|finding| finding.id == "agent-lost");
+    assert!(
+        lost.expect("agent-lost").text.contains("host two"),
+        "{findings:?}"
+    );
+    drop(host);
+    // The killed agent's folders are swept by the next start on that machine.
+    let _ = prony_experiment::sweep::sweep();
+    nothing_left(&folders(&out));
+}
+
+#[test]
+fn a_coordinator_that_is_gone_leaves_no_service_behind() {
+    let ground = Ground::new(&["one", "two"]);
+    ground.link(&Role::Coordinator).prepare_server().unwrap();
+    let _agents = ["one", "two"].map(|name| InThread::start(settings(&ground, name, ALLOWED)));
+    let (mut host, _, _) = fleet(&ground, 2);
+    let (plan, out) = (
+        read(&plan(r#""one", "two""#, NGINX, "")),
+        ground.folder.path().join("out"),
+    );
+    let wanted = plan.allocations(0).unwrap();
+    let allocated = prony_experiment::host::Host::allocate(&mut host, &wanted, &Default::default());
+    let resolved = plan.resolve(0, &allocated.unwrap()).unwrap();
+    let spec = &resolved.services[0].spec;
+    let folder = spec.command[2].rsplit_once('/').unwrap().0.to_owned();
+    prony_experiment::host::Host::start(&mut host, spec, &out).unwrap();
+    let began = Instant::now();
+    while processes_with(&folder).is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(8));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    host.abandon();
+    let began = Instant::now();
+    while !processes_with(&folder).is_empty() || Path::new(&folder).exists() {
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "its lease has ended"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}

@@ -5,5 +5,6 @@ mod coordinator;
 mod fake;
 mod ground;
 mod hands;
+mod hosts;
 mod reflection;
 mod server;

@@ -1,6 +1,7 @@
 //! The fleet over real nats-server processes.
 
 mod agent;
+mod agent_faults;
 mod coordinator;
 mod fake;
 mod ground;

@@ -158,7 +158,7 @@ pub struct Ready {
     /// What may go wrong, as far as it can be told before the load.
     pub forecast: Vec<Finding>,
     /// The load as it was read there, with this agent's threads.
-    pub load: prony_record::LoadInfo,
+    pub load: Box<prony_record::LoadInfo>,
 }
 
 /// What a look at a load gave.

@@ -9,8 +9,8 @@ pub struct FleetUse {
     pub run: String,
     /// Each agent's part, by name.
     pub agents: Vec<FleetAgent>,
-    /// Between the first request of the agent that began first and that of the one that began last;
-    /// none where fewer than two began. It is known to within twice `clock_bound_us`.
+    /// How much later the first request of the one agent was than that of the other, over all of them:
+    /// the most less the least `first_start_us`. None where fewer than two began. It is known to within twice `clock_bound_us`.
     pub start_skew_us: Option<f64>,
     /// The largest error among the agents' clocks against the coordinator's.
     pub clock_bound_us: f64,
@@ -37,8 +37,9 @@ pub struct FleetAgent {
     pub clock_offset_us: Option<f64>,
     /// By how much that may be wrong.
     pub clock_bound_us: Option<f64>,
-    /// Its first request after the moment at which all were to begin, on the coordinator's clock; none
-    /// where it made none, or where it isn't known.
+    /// How late its first request began, on the coordinator's clock: after the moment at which all were
+    /// to begin, in an open loop after its first arrival by the schedule. None where it made none, or
+    /// where it isn't known.
     pub first_start_us: Option<f64>,
     /// `done`, `stopped`, `lease-ended`, `failed` or `lost`.
     pub ended_because: String,

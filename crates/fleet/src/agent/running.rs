@@ -111,7 +111,7 @@ impl Running {
         let ready = Ready {
             connections: load.stretch.part(u64::from(spec.info().connections)),
             forecast,
-            load: spec.info().clone(),
+            load: Box::new(spec.info().clone()),
         };
         let (go, gate) = channel();
         let (news, told) = channel();

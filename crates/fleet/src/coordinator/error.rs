@@ -70,10 +70,12 @@ impl FleetError {
             Reply::Refused { rule, text } => FleetError::Refused { agent, rule, text },
             Reply::Wrong { text } => FleetError::AgentSays { agent, text },
             Reply::Environment { text } => FleetError::Agent { agent, text },
-            Reply::Done | Reply::Ready(_) | Reply::Checked(_) | Reply::Host(_) => FleetError::Agent {
-                agent,
-                text: "it answered something else than it was asked".to_owned(),
-            },
+            Reply::Done | Reply::Ready(_) | Reply::Checked(_) | Reply::Host(_) => {
+                FleetError::Agent {
+                    agent,
+                    text: "it answered something else than it was asked".to_owned(),
+                }
+            }
         }
     }
 

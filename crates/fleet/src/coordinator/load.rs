@@ -379,7 +379,7 @@ fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
     let Some((_, first)) = ready.first() else {
         return manifest.load.clone();
     };
-    let mut load = first.load.clone();
+    let mut load = (*first.load).clone();
     load.threads = manifest
         .parts
         .values()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_load::{Arrivals, End, Schedule, Share};
 use prony_record::{
     Delta, Finding, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record, Severity,
 };
@@ -9,6 +10,7 @@ use prony_record::{
 use super::gathering::{Gathering, Lost, Part};
 use super::sums;
 use crate::clock::Offset;
+use crate::division::Stretch;
 use crate::messages::{Because, Manifest, PartEnd};
 use crate::names::AgentName;
 
@@ -101,7 +103,7 @@ fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Genera
 }
 
 fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
-    let us = |ns: f64| (ns / 1e3 * 1e3).round() / 1e3;
+    let us = |ns: f64| ns.round() / 1e3;
     let mut agents = Vec::new();
     for (name, part) in &manifest.parts {
         let gathered = gathering.parts.get(name);
@@ -132,7 +134,7 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
     FleetUse {
         run: manifest.run.to_string(),
         start_skew_us: match (least, most, starts().count()) {
-            (Some(least), Some(most), 2..) => Some((most - least).max(0.0)),
+            (Some(least), Some(most), 2..) => Some(us((most - least) * 1e3)),
             _ => None,
         },
         clock_bound_us: bounds.fold(0.0, f64::max),
@@ -140,8 +142,7 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
     }
 }
 
-/// When an agent's first request began after the moment at which all were to begin, on the
-/// coordinator's clock, in nanoseconds.
+/// When an agent's first request began after it was due, on the coordinator's clock, in nanoseconds.
 fn first_start(
     manifest: &Manifest,
     part: &crate::messages::Part,
@@ -149,7 +150,33 @@ fn first_start(
 ) -> Option<f64> {
     let (_, first) = end?.began?;
     let (start, clock) = (manifest.start?, part.clock?);
-    Some(clock.here(first).saturating_sub(start) as f64)
+    let due = start.saturating_add(first_due(manifest, part.stretch));
+    Some(clock.here(first).saturating_sub(due) as f64)
+}
+
+/// When the first of an agent's requests is due, since the load's start, in nanoseconds: at once in a
+/// closed loop, by the schedule in an open one.
+fn first_due(manifest: &Manifest, stretch: Stretch) -> i64 {
+    let Some(rate_per_s) = manifest.load.rate_per_s else {
+        return 0;
+    };
+    let arrivals = match manifest.load.arrivals.as_deref() {
+        Some("poisson") => Arrivals::Poisson,
+        _ => Arrivals::Constant,
+    };
+    // Of its workers the first has the first arrival.
+    let share = Share {
+        worker: stretch.first.into(),
+        of: stretch.of.into(),
+    };
+    let endless = End {
+        requests: u64::MAX,
+        counted_from: Nanos::ZERO,
+        at: Nanos(u64::MAX),
+    };
+    let schedule = Schedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
+    let due = schedule.peek().unwrap_or_default();
+    i64::try_from(due.0).unwrap_or(i64::MAX)
 }
 
 fn because(because: Because) -> &'static str {
@@ -169,6 +196,7 @@ fn findings(
     after: &BTreeMap<AgentName, Offset>,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
+    findings.extend(without_coordinator(gathering));
     for (name, part) in &gathering.parts {
         findings.extend(agent_lost(
             name,
@@ -192,20 +220,37 @@ fn findings(
     findings
 }
 
+/// Who ended its part because nobody renewed its lease.
+fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
+    let is_so = |part: &Part| {
+        let because = part.end.as_ref().map(|end| end.because);
+        part.lost.is_none() && because == Some(Because::LeaseEnded)
+    };
+    let parts = gathering.parts.iter().filter(|(_, part)| is_so(part));
+    let names: Vec<&str> = parts.map(|(name, _)| name.as_str()).collect();
+    let names = match names.len() {
+        0 => return None,
+        all if all == gathering.parts.len() && all > 1 => format!("All {all} agents"),
+        1 => format!("Agent {}", names[0]),
+        _ => format!("Agents {}", names.join(", ")),
+    };
+    Some(Finding::new(
+        "agent-lost",
+        Severity::Error,
+        format!(
+            "{names} heard nothing of the coordinator for as long as the lease and stopped the load; \
+             what was measured until then is counted."
+        ),
+    ))
+}
+
 fn agent_lost(
     name: &AgentName,
     part: &Part,
     gathering: &Gathering,
     under_way: Option<u64>,
 ) -> Option<Finding> {
-    let why = match (part.lost, part.end.as_ref().map(|end| end.because)) {
-        (Some(lost), _) => lost.to_string(),
-        (None, Some(Because::LeaseEnded)) => {
-            "heard nothing of the coordinator for as long as its lease, and stopped its load"
-                .to_owned()
-        }
-        _ => return None,
-    };
+    let why = part.lost?;
     let until = gathering.ledger.agent(name.as_str()).and_then(|it| it.span);
     let until = match until {
         Some((_, end)) => format!(

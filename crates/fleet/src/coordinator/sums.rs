@@ -49,6 +49,8 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
         ),
     };
     let text = match alike || names.len() == 1 {
+        // It says so itself.
+        true if worst.text.starts_with(&format!("Agent {shown} ")) => worst.text.clone(),
         true => format!("{shown}: {}", worst.text),
         false => format!("{shown}; {who}: {}", worst.text),
     };

@@ -256,7 +256,7 @@ fn ready(part: &Load) -> Reply {
     Reply::Ready(Ready {
         connections: 0,
         forecast: Vec::new(),
-        load: LoadInfo {
+        load: Box::new(LoadInfo {
             url: part.url.clone().unwrap_or_default(),
             model: "closed".to_owned(),
             connections: 50,
@@ -264,7 +264,7 @@ fn ready(part: &Load) -> Reply {
             io: "poll".to_owned(),
             sources: 1,
             ..LoadInfo::default()
-        },
+        }),
     })
 }
 

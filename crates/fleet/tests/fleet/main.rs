@@ -3,6 +3,7 @@
 mod agent;
 mod agent_faults;
 mod coordinator;
+mod deploy;
 mod fake;
 mod ground;
 mod hands;

@@ -1,7 +1,8 @@
 //! What a thief of an agent's credentials can make the server say in its place: whoever stores a
 //! message names where it is acknowledged, and may add headers that say what it replaces.
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use prony_fleet::credentials::Credentials;
@@ -19,6 +20,8 @@ const BRIEF: Duration = Duration::from_millis(500);
 struct Thief {
     client: Client,
     runtime: Runtime,
+    /// What the server complains of.
+    complaints: mpsc::Receiver<String>,
 }
 
 impl Thief {
@@ -31,13 +34,36 @@ impl Thief {
         let Credentials::Key(file) = ground.credentials(role) else {
             panic!("prony's own file");
         };
+        let (complain, complaints) = mpsc::channel();
         let options = ConnectOptions::with_nkey(file.seed.reveal().to_owned())
+            .event_callback(move |event| {
+                let _ = complain.send(event.to_string());
+                async {}
+            })
             .add_root_certificates(ground.folder.path().join("authority.pem"))
             .require_tls(true)
             .custom_inbox_prefix(role.inbox());
         let server = file.servers[0].clone();
         let client = runtime.block_on(options.connect(server)).unwrap();
-        Thief { client, runtime }
+        Thief {
+            client,
+            runtime,
+            complaints,
+        }
+    }
+
+    /// Whether the server complains of this before long.
+    fn hears_complaint(&self, of: &str) -> bool {
+        let quoted = format!("\"{of}\"");
+        let until = Instant::now() + SOON;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.complaints.recv_timeout(left) {
+                Ok(said) if said.contains(&quoted) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
     }
 
     fn say(&self, subject: &str, reply: &str, headers: &[(&str, &str)]) {
@@ -134,4 +160,79 @@ fn no_header_replaces_what_others_stored() {
     assert!(agents.contains(&("two".to_owned(), "here".into())));
     let mut results = coordinator.replay(&two.results(&run)).unwrap();
     assert_eq!(&results.next(SOON).unwrap().payload[..], b"mine");
+}
+
+#[test]
+fn each_role_is_refused_what_is_not_its_own() {
+    let ground = Ground::new(&["one", "two"]);
+    ground.link(&Role::Coordinator).prepare_server().unwrap();
+    let others: &[&str] = &[
+        "prony.agent.two.do",
+        "prony.agent.two.clock",
+        "prony.agent.two.namesakes",
+        "prony.result.two.r1",
+        "_INBOX_agent_two.x",
+        "_INBOX_coordinator.x",
+        "$KV.prony_agents.two",
+        "$KV.prony_runs.r1",
+        "$JS.API.INFO",
+        "$JS.API.STREAM.PURGE.PRONY_RESULTS",
+        "$JS.API.STREAM.CREATE.MINE",
+        "$JS.API.DIRECT.GET.KV_prony_runs",
+        "$JS.API.CONSUMER.CREATE.PRONY_RESULTS",
+        "$JS.ACK.x",
+        "$SYS.REQ.SERVER.PING",
+        "anything",
+    ];
+    let say = [
+        "prony.agent.one.do",
+        "prony.agent.one.clock",
+        "prony.result.one.r1.x",
+    ];
+    let hear = [
+        "prony.result.one.r1",
+        "prony.agent.*.do",
+        "prony.>",
+        "_INBOX.>",
+        "$KV.>",
+        ">",
+    ];
+    refused(
+        &ground,
+        &agent("one"),
+        &[others, &say].concat(),
+        &[others, &hear].concat(),
+    );
+
+    let say = [
+        "prony.result.one.r1",
+        "$KV.prony_agents.one",
+        "$SYS.REQ.SERVER.PING",
+        "anything",
+    ];
+    let hear = [
+        "prony.agent.one.do",
+        "_INBOX_agent_one.>",
+        "$SYS.>",
+        "_INBOX.>",
+        ">",
+    ];
+    refused(&ground, &Role::Coordinator, &say, &hear);
+}
+
+fn refused(ground: &Ground, role: &Role, say: &[&str], hear: &[&str]) {
+    let thief = Thief::new(ground, role);
+    let inbox = format!("{}.x", role.inbox());
+    for subject in say {
+        thief.say(subject, &inbox, &[]);
+        assert!(thief.hears_complaint(subject), "{role:?} may say {subject}");
+    }
+    for subject in hear {
+        let heard = thief.client.subscribe(subject.to_string());
+        let _heard = thief.runtime.block_on(heard).unwrap();
+        assert!(
+            thief.hears_complaint(subject),
+            "{role:?} may hear {subject}"
+        );
+    }
 }

@@ -30,8 +30,10 @@ const PIECE: Duration = Duration::from_secs(20);
 /// How long it may take to hear that nothing comes of it.
 const STOP: Duration = Duration::from_secs(3);
 /// Between the order to start and the start: some, and some for each agent.
-const LEAD: Duration = Duration::from_millis(400);
+const LEAD: Duration = Duration::from_millis(500);
 const LEAD_PER_AGENT: Duration = Duration::from_millis(2);
+/// Who hears the order late begins late, which the record tells; so late it is called off.
+const TOO_LATE: Duration = Duration::from_secs(3);
 
 /// A load, divided.
 struct Divided {

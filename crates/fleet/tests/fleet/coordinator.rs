@@ -14,13 +14,9 @@ use prony_record::{Delta, Finding, Outcome, Record, Severity};
 use crate::fake::{Fake, Script};
 use crate::ground::Ground;
 
-/// Silence that is taken for an end comes as soon.
-const LEASE: Duration = Duration::from_millis(1_500);
-
 fn fleet(ground: &Ground) -> Fleet {
     let credentials = ground.credentials(&Role::Coordinator);
-    let fleet = Fleet::connect(None, &credentials).unwrap();
-    fleet.with_lease(LEASE)
+    Fleet::connect(None, &credentials).unwrap()
 }
 
 /// A server with agents on it.
@@ -297,6 +293,8 @@ fn long() -> Script {
 #[test]
 fn an_agent_that_is_killed_is_missed_and_what_it_sent_counts() {
     let (_ground, fleet, mut agents) = with_agents(&[("a", long()), ("b", long())]);
+    // Its silence is taken for its end so much sooner.
+    let fleet = fleet.with_lease(Duration::from_secs(2));
     let doomed = agents.remove(0);
     let finished = std::thread::scope(|scope| {
         let loading = scope.spawn(|| load(&fleet, &wanted(&[])));

@@ -19,15 +19,16 @@ use crate::{signals, terminal};
 /// `prony agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It connects to a NATS server, registers there and waits for a coordinator's orders; nothing listens on
-this machine. `prony fleet up` writes its credentials and prints this command with them. Without the
-server it waits until it is there. It ends with Ctrl-C or SIGTERM, and with it any load that it makes.
+It connects to a NATS server, registers there and waits for a coordinator's orders; nothing
+listens on this machine. `prony fleet up` writes its credentials and prints this command with
+them. As long as the server isn't there it waits for it. Ctrl-C or SIGTERM end it, and any load
+that it makes.
 
-A load goes on for as long as the coordinator is heard of, whose lease is 10 s. What was measured is kept
-in DIR until the coordinator has it whole, and sent again when the agent starts.
+A load ends when nothing was heard of the coordinator for 10 s. What was measured is kept in DIR
+until the coordinator has it whole, and sent again when the agent starts.
 
-Without a policy it loads private, link-local and loopback addresses only, and starts no services. A
-policy is a file like this, of which every line may be left out:
+Without a policy it loads private, link-local and loopback addresses only, and starts no
+services. A policy is a file like this, of which every line may be left out:
 
   [load]
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']

@@ -16,6 +16,9 @@ const COMMANDS: &[&[&str]] = &[
     &["study", "run"],
     &["report"],
     &["origin"],
+    &["agent"],
+    &["fleet"],
+    &["fleet", "up"],
     &["doctor"],
     &["completions"],
     &["man"],
@@ -61,8 +64,6 @@ fn the_short_flag_says_the_same_and_the_version_is_told() {
 fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
     let room = Room::new();
     let unbuilt: &[(&str, &[&str])] = &[
-        ("prony agent", &["agent"]),
-        ("prony fleet", &["fleet", "list"]),
         ("--http 3", &["compare", "--http=3", "a", "b"]),
     ];
     let mut help = String::new();

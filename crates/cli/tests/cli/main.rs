@@ -1,5 +1,6 @@
 //! The finished program, run as people run it: arguments in; status, streams and files out.
 
+mod agents;
 mod compares;
 mod doctor;
 mod fleets;

@@ -1,0 +1,208 @@
+//! `prony agent` as a process: how it is started, told to end, and killed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use prony_fleet::agent::spool;
+use prony_record::{Delta, Outcome};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::running::{Origin, Room, Running, SOON, Said};
+
+/// A server for two agents, and something to load.
+struct Ground {
+    room: Room,
+    up: Running,
+    origin: Origin,
+}
+
+impl Ground {
+    fn new() -> Ground {
+        let room = Room::new();
+        let words = [
+            "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
+        ];
+        let mut up = Running::start(room.command(&words));
+        up.wait_for("nats-server listens on");
+        let origin = Origin::tcp(&room);
+        Ground { room, up, origin }
+    }
+
+    fn agent(&self) -> Running {
+        let words = ["agent", "--creds", "up/agent-1.creds", "--state", "state"];
+        let mut agent = Running::start(self.room.command(&words));
+        agent.wait_for("registered as agent-1");
+        agent
+    }
+
+    /// A load that would take long.
+    fn load(&self) -> Running {
+        let words = [
+            "load",
+            "--creds",
+            "up/coordinator.creds",
+            "--agents",
+            "1",
+            "-c",
+            "2",
+            "-d",
+            "60s",
+            "--json",
+            "-",
+            &self.origin.url("/"),
+        ];
+        let mut load = Running::start(self.room.command(&words));
+        load.wait_for("started;");
+        load
+    }
+
+    /// Waits until the agent has measured something, and tells in which file.
+    fn measures(&self) -> PathBuf {
+        let began = Instant::now();
+        loop {
+            for entry in std::fs::read_dir(self.room.path("state/runs")).unwrap() {
+                let path = entry.unwrap().path();
+                // It may just be collected.
+                let messages = spool::read(&path).unwrap_or_default();
+                if messages.len() > 2 && messages.iter().all(|it| it.end.is_none()) {
+                    return path;
+                }
+            }
+            assert!(began.elapsed() < SOON, "nothing is measured");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn end(self) {
+        self.origin.stop();
+        self.up.signal(Signal::INT);
+        self.up.end();
+        self.room.wait_until_quiet();
+    }
+}
+
+fn json(said: &Said) -> Value {
+    serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}\n{}", said.out, said.err))
+}
+
+#[test]
+fn what_is_wrong_with_how_it_is_started_is_said() {
+    let room = Room::new();
+    room.write(
+        "key.creds",
+        "role = 'agent'\nname = 'one'\nseed = 'SU'\nservers = []\n",
+    );
+    room.write(
+        "boss.creds",
+        "role = 'coordinator'\nseed = 'SU'\nservers = []\n",
+    );
+    room.write("bad.creds", "role = 'agent'\nseed = 'SUSECRET'\n");
+    room.write("policy.toml", "[load]\ntarget = ['x']\n");
+    for (words, said) in [
+        (&["--creds", "none"][..], "none: No such file"),
+        (
+            &["--creds", "bad.creds"],
+            "bad.creds: an agent needs its name",
+        ),
+        (
+            &["--creds", "boss.creds"],
+            "boss.creds: these are the coordinator's",
+        ),
+        (
+            &["--creds", "key.creds", "--name", "two"],
+            "agent one, and --name says two",
+        ),
+        (&["--creds", "key.creds", "--name", "a.b"], "is no name"),
+        (&["--creds", "key.creds", "--label", "x"], "is no label"),
+        (
+            &["--creds", "key.creds", "--label", "a=1", "--label", "a=2"],
+            "--label a is given twice",
+        ),
+        (
+            &["--creds", "key.creds", "--policy", "policy.toml"],
+            "policy.toml",
+        ),
+        (
+            &["--creds", "key.creds", "--state", "state"],
+            "no server is named",
+        ),
+        (&[], "--creds"),
+    ] {
+        let words: Vec<&str> = ["agent"].iter().chain(words).copied().collect();
+        let heard = room.run(&words).expect(2);
+        assert!(heard.err.contains(said), "{words:?}: {}", heard.err);
+        assert!(!heard.err.contains("SECRET"), "{}", heard.err);
+    }
+    let words = [
+        "agent",
+        "--creds",
+        "key.creds",
+        "--state",
+        "key.creds/x",
+        "--nats",
+        "tls://127.0.0.1:1",
+    ];
+    let heard = room.run(&words).expect(3);
+    assert!(heard.err.contains("--state"), "{}", heard.err);
+}
+
+#[test]
+fn a_signal_ends_it_and_its_load() {
+    let ground = Ground::new();
+    for (signal, status) in [(Signal::TERM, 0), (Signal::INT, 130)] {
+        let agent = ground.agent();
+        let load = ground.load();
+        ground.measures();
+        agent.signal(signal);
+        agent.end().expect(status);
+        let said = load.end();
+        let record = json(&said);
+        assert_eq!(
+            record["fleet"]["agents"][0]["ended_because"], "stopped",
+            "{record}"
+        );
+        let found = record["findings"].to_string();
+        assert!(found.contains("ended on its own machine"), "{found}");
+    }
+    ground.end();
+}
+
+#[test]
+fn what_a_killed_agent_measured_is_collected_after_its_next_start() {
+    let ground = Ground::new();
+    let agent = ground.agent();
+    let load = ground.load();
+    let path = ground.measures();
+    agent.signal(Signal::KILL);
+    agent.end();
+    let mut kept = Delta::default();
+    for message in spool::read(&path).unwrap() {
+        message.packed.add_to(&mut kept).unwrap();
+    }
+    // The load ends by itself, with what had come of it.
+    let said = load.end();
+    let record = json(&said);
+    assert!(record["totals"]["ok"].as_u64().unwrap() > 0);
+    assert!(said.out.contains("agent-lost"), "{}", said.out);
+
+    let agent = ground.agent();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let run = name.split('.').next().unwrap();
+    let words = [
+        "fleet",
+        "collect",
+        run,
+        "--creds",
+        "up/coordinator.creds",
+        "--json",
+        "-",
+    ];
+    let record = json(&ground.room.run(&words));
+    let ok = kept.outcomes.get(Outcome::Ok);
+    assert!(ok > 0);
+    assert_eq!(record["totals"]["ok"], ok, "{record}");
+    agent.signal(Signal::TERM);
+    agent.end().expect(0);
+    ground.end();
+}

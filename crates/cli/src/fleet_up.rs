@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use prony_fleet::credentials::Credentials;
@@ -17,8 +17,6 @@ use crate::{signals, terminal};
 
 /// NATS's own port.
 const PORT: u16 = 4222;
-/// How long a server may take to know those that were added.
-const TAKES_UP: Duration = Duration::from_secs(10);
 
 /// `prony fleet up`.
 #[derive(Debug, Args)]
@@ -177,15 +175,8 @@ fn add(typed: &UpArgs, folder: &Path, known: &Known) -> Result<Ending, Failure> 
     let wanted = wanted(typed, folder, Some(known.clone()))?;
     let prepared = wanted.prepare().map_err(failure)?;
     prepared.reload().map_err(failure)?;
-    // It knows the last one as soon as it knows any.
-    let newest = prepared.agents().last().cloned().map(Role::Agent);
-    let until = Instant::now() + TAKES_UP;
-    while let Err(failure) = connect(&prepared, newest.as_ref().unwrap_or(&Role::Coordinator)) {
-        if Instant::now() > until {
-            return Err(failure);
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let last = prepared.agents().last().cloned().map(Role::Agent);
+    connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
     terminal::say(&format!(
         "prony: the server of {} runs already, on {}; it has read its configuration again",
         folder.display(),

@@ -55,6 +55,15 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let line = |name: &str| format!("prony agent --creds {}/{name}.creds", folder.display());
     assert_eq!(lines[..3], [line("agent-1"), line("agent-2"), line("late")]);
     assert!(lines[3].starts_with("prony load --creds ") && lines[3].ends_with("--agents 3 URL"));
+    // The printed line is one that works, while the server goes on.
+    let words: Vec<&str> = lines[2].split(' ').skip(1).collect();
+    let mut agent = Running::start(room.command(&[&words[..], &["--state", "state"]].concat()));
+    agent.wait_for("registered as late");
+    let said = room.run(&["fleet", "list", "--creds", "up/coordinator.creds"]);
+    let said = said.expect(0);
+    assert!(said.out.contains("\nlate "), "{}", said.out);
+    agent.signal(Signal::TERM);
+    agent.end().expect(0);
     let said = room
         .run(&["fleet", "up", "--dir", "up", "--listen", "1.2.3.4:5"])
         .expect(3);

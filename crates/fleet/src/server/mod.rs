@@ -53,7 +53,7 @@ pub enum ServerError {
     Listen(SocketAddr, io::Error),
     /// It can't be started, or told something.
     Process(io::Error),
-    /// It ended, or doesn't listen; with the end of its log.
+    /// It ended, doesn't listen, or doesn't take its configuration; with the end of its log.
     Ended {
         /// Where it was to listen.
         listen: SocketAddr,
@@ -98,7 +98,7 @@ impl fmt::Display for ServerError {
             ServerError::Ended { listen, log } => {
                 write!(
                     f,
-                    "nats-server does not listen on {listen}; the end of its log:\n{log}"
+                    "nats-server does not run as it should on {listen}; the end of its log:\n{log}"
                 )
             }
         }

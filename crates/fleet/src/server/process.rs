@@ -17,6 +17,8 @@ use super::{Prepared, ServerError};
 
 /// How long the server may take to listen.
 const START: Duration = Duration::from_secs(15);
+/// How long it may take to read its configuration again.
+const RELOAD: Duration = Duration::from_secs(10);
 /// How long it may take to end.
 const STOP: Duration = Duration::from_secs(10);
 
@@ -60,25 +62,48 @@ impl Prepared {
                 return Ok(server);
             }
             if !is_running || Instant::now() > until {
-                let log = last_lines(&fs::read_to_string(&log).unwrap_or_default());
-                let listen = self.listen;
+                let (listen, log) = (self.listen, self.last_words());
                 return Err(ServerError::Ended { listen, log });
             }
             thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Has the server that runs on this folder, as another process's, read its configuration again.
-    /// Who it no longer knows is cut off, the others stay connected.
+    /// Has the server that runs on this folder, as another process's, read its configuration again, and
+    /// waits until it has. Who it no longer knows is cut off, the others stay connected.
     ///
     /// # Errors
     ///
-    /// Where none runs, or it can't be told.
+    /// Where none runs, or it doesn't take it.
     pub fn reload(&self) -> Result<(), ServerError> {
-        let gone =
-            || ServerError::Process(io::Error::new(io::ErrorKind::NotFound, "none runs here"));
-        let pid = running(&self.folder).ok_or_else(gone)?;
-        kill_process(pid, Signal::HUP).map_err(|error| ServerError::Process(error.into()))
+        let gone = || io::Error::new(io::ErrorKind::NotFound, "none runs in this folder");
+        // What an account that is new in one reading may say to others is set up at the next one
+        // (reloadAuthorization in the server's reload.go, 2.9 and 2.10).
+        for _ in 0..2 {
+            let before = self.readings();
+            let pid = running(&self.folder).ok_or_else(|| ServerError::Process(gone()))?;
+            kill_process(pid, Signal::HUP).map_err(|error| ServerError::Process(error.into()))?;
+            let until = Instant::now() + RELOAD;
+            while self.readings() == before {
+                if Instant::now() > until || running(&self.folder).is_none() {
+                    let log = self.last_words();
+                    let listen = self.listen;
+                    return Err(ServerError::Ended { listen, log });
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
+    /// How often the server says that it has read its configuration again.
+    fn readings(&self) -> usize {
+        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
+        log.matches("Reloaded server configuration").count()
+    }
+
+    fn last_words(&self) -> String {
+        last_lines(&fs::read_to_string(self.folder.join(LOG)).unwrap_or_default())
     }
 }
 

@@ -141,3 +141,35 @@ fn a_folder_keeps_its_keys_and_takes_new_agents() {
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[test]
+fn who_is_taken_out_of_the_folder_is_cut_off_and_the_others_stay() {
+    let ground = Ground::new(&["one", "two"]);
+    let coordinator = ground.link(&Role::Coordinator);
+    coordinator.prepare_server().unwrap();
+    let (one, two) = (ground.link(&agent("one")), ground.link(&agent("two")));
+    two.store("$KV.prony_agents.two", None, "here").unwrap();
+    std::fs::remove_file(ground.prepared.credentials(&agent("one"))).unwrap();
+    let wanted = prony_fleet::server::Wanted {
+        folder: ground.folder.path().to_owned(),
+        listen: ground.listen,
+        names: vec!["localhost".to_owned()],
+        agents: vec!["three".parse().unwrap()],
+    };
+    wanted.prepare().unwrap().reload().unwrap();
+    let began = std::time::Instant::now();
+    while one
+        .store("$KV.prony_agents.one", None, "still here")
+        .is_ok()
+    {
+        assert!(began.elapsed() < SOON, "it isn't cut off");
+    }
+    two.store("$KV.prony_agents.two", None, "still here")
+        .unwrap();
+    let three = ground.link(&agent("three"));
+    three.store("$KV.prony_agents.three", None, "new").unwrap();
+    let mut subscription = three.subscribe("prony.agent.three.do").unwrap();
+    coordinator.say("prony.agent.three.do", "welcome").unwrap();
+    assert_eq!(&subscription.next(SOON).unwrap().payload[..], b"welcome");
+    assert!(!coordinator.entries(AGENTS).unwrap().is_empty());
+}

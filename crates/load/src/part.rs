@@ -45,6 +45,14 @@ impl Part {
         before(self.first + self.workers) - before(self.first)
     }
 
+    /// Workers take turns: which of those things it is that fall to those that run here, of the one with
+    /// this number among all.
+    pub(crate) fn number_here(self, among_all: u64) -> u64 {
+        let (of, workers) = (u64::from(self.of.max(1)), u64::from(self.workers));
+        let worker = (among_all % of).saturating_sub(u64::from(self.first));
+        among_all / of * workers + worker
+    }
+
     /// Whether there can be such a part.
     pub(crate) fn is_sound(self) -> bool {
         let end = self.first.checked_add(self.workers);

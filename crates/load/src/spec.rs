@@ -139,6 +139,7 @@ impl LoadSpec {
             None => Part::whole(threads(options, connections)?),
         };
         let threads = part.workers;
+        sources.belong_to(part);
         let connections_here = part.of_whole(u64::from(connections)) as u32;
         check_open_files(connections_here, threads)?;
         let scarce = ports::foresee(connections_here, &mut sources, &asked.targets)?;

@@ -12,6 +12,7 @@ pub(crate) use counts::SourceCounts;
 pub use range::SourceRange;
 
 use crate::options::{LoadOptions, SourceOrder};
+use crate::part::Part;
 use crate::proxy::Proxy;
 use crate::request::Target;
 use crate::socket::Peer;
@@ -75,6 +76,8 @@ pub(crate) struct Sources {
     ports: Option<LocalPorts>,
     /// How connections are bound to IPv6 addresses.
     binding_v6: Binding,
+    /// The part of the load that comes from them, where that isn't all of it.
+    part: Option<Part>,
     proxy: Option<Proxy>,
 }
 
@@ -102,6 +105,7 @@ impl Sources {
             order: options.source_order.unwrap_or_default(),
             ports: None,
             binding_v6: Binding::default(),
+            part: None,
             proxy: options
                 .proxy_protocol
                 .map(|version| Proxy::new(version, told)),
@@ -111,6 +115,23 @@ impl Sources {
     /// From now on each connection's port is chosen from these, all alike.
     pub(crate) fn choose_ports(&mut self, ports: Option<LocalPorts>) {
         self.ports = ports;
+    }
+
+    /// Of the load only this part comes from them: others have addresses of their own.
+    pub(crate) fn belong_to(&mut self, part: Part) {
+        self.part = (part.workers < part.of).then_some(part);
+    }
+
+    /// Whose turn it is among those that come from here.
+    fn here(&self, turn: Turn) -> Turn {
+        match self.part {
+            None => turn,
+            Some(part) => Turn {
+                connection: part.number_here(turn.connection),
+                user: part.number_here(turn.user),
+                ..turn
+            },
+        }
     }
 
     fn of_family(&self, like: IpAddr) -> &Addresses {
@@ -155,7 +176,7 @@ impl Sources {
             return None;
         };
         let pool = self.of_family(peer.ip());
-        let index = self.order.index(turn, pool.count());
+        let index = self.order.index(self.here(turn), pool.count());
         let address = index.and_then(|index| pool.nth(index));
         let source = Source {
             address,
@@ -187,6 +208,7 @@ impl Sources {
         if let Some(told) = self.told() {
             return self.order.index(turn, told.count());
         }
+        let turn = self.here(turn);
         match peer {
             Peer::Tcp(peer) if peer.is_ipv4() => self.order.index(turn, self.v4.count()),
             Peer::Tcp(_) => {

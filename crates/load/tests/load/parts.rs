@@ -68,6 +68,22 @@ fn a_list_is_asked_for_as_one_client_would() {
 }
 
 #[test]
+fn each_part_comes_from_all_of_its_addresses() {
+    let served = Served::clear();
+    let url = served.url("/");
+    let words = "-c 12 -n 240 --source 127.0.0.2-127.0.0.5";
+    for workers in [vec![1; 4], vec![2, 2], vec![2, 1, 1]] {
+        for part in parts(Some(&url), words, &workers) {
+            let sources = part.sources.unwrap();
+            let each = sources.each.iter().map(|it| it.address.to_string());
+            let addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"];
+            let most = part.totals.connections_opened.min(4) as usize;
+            assert_eq!(each.collect::<Vec<_>>(), addresses[..most], "{workers:?}");
+        }
+    }
+}
+
+#[test]
 fn a_load_begins_when_it_is_told_to() {
     let served = Served::clear();
     let spec = resolve(&served.url("/"), &["-n", "5", "-c", "1"]).unwrap();

@@ -24,7 +24,7 @@ use prony_experiment::host::{Exited, Host, HostError, Knock, Stopped};
 use prony_experiment::place::Door;
 use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
-use prony_experiment::telemetry::{Sample, Watch};
+use prony_experiment::telemetry::{HostSample, Sample, Watch};
 use prony_record::{Finding, Severity};
 
 use crate::agent::files::pieces;
@@ -151,7 +151,7 @@ impl FleetHost {
             .seats
             .values()
             .filter(|other| other.agent != seat.agent);
-        LocalHost::boot() == seat.boot || others.into_iter().any(|other| other.boot == seat.boot)
+        LocalHost::boot() == seat.boot || others.map(|it| &it.boot).any(|it| *it == seat.boot)
     }
 
     fn allocate_elsewhere(
@@ -305,12 +305,12 @@ impl Host for FleetHost {
                 continue;
             };
             let name = seat.agent.to_string();
+            // To two processes of prony on one machine each other's services are strangers.
             if self.shares_machine(&seat) {
-                // To two processes of prony on one machine each other's services are strangers.
-                for host in [&mut sample.host, &mut all.host] {
-                    host.foreign_cpu_s = 0.0;
-                    host.top_foreign = None;
-                }
+                forget_strangers(&mut sample.host);
+            }
+            if LocalHost::boot() == seat.boot {
+                forget_strangers(&mut all.host);
             }
             for (service, mut figures) in sample.services {
                 figures.host = Some(name.clone());
@@ -407,6 +407,11 @@ impl Drop for FleetHost {
             }
         });
     }
+}
+
+fn forget_strangers(host: &mut HostSample) {
+    host.foreign_cpu_s = 0.0;
+    host.top_foreign = None;
 }
 
 fn lost(seat: &Seat, why: &str) -> Finding {

@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Machine, Plan};
-use prony_experiment::runner::{Event, Finished, Interrupt, Settings, TrialError, run};
+use prony_experiment::runner::{
+    Event, Finished, Interrupt, Machines, Settings, TrialError, run, run_on,
+};
 use prony_fleet::agent::{Agent, Settings as AgentSettings};
 use prony_fleet::clock::Clock;
-use prony_fleet::host::{FleetHost, Roster};
+use prony_fleet::coordinator::Fleet;
+use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
 
@@ -237,6 +240,70 @@ fn the_same_server_on_two_hosts_gives_a_verdict() {
     drop(host);
     nothing_left(&folders(&out));
     drop(agents);
+}
+
+#[test]
+fn one_agent_loads_what_another_one_serves() {
+    let ground = Ground::new(&["one", "two"]);
+    let coordinator = ground.link(&Role::Coordinator);
+    coordinator.prepare_server().unwrap();
+    let _agents = ["one", "two"].map(|name| InThread::start(settings(&ground, name, ALLOWED)));
+    // Each serves once and loads once: what it serves for this run keeps it from no load of it.
+    let levels = r#"{ name = "one", by = "two" }, { name = "two", by = "one" }"#;
+    let text = plan(levels, NGINX, "").replace("{{ host }}", "{{ host.name }}");
+    let plan = read(&text.replace(
+        "connections = 2",
+        "connections = 2\nagents = '{{ host.by }}'",
+    ));
+    let (mut host, link, roster) = fleet(&ground, 2);
+    plan.check_hosts(&mut |wanted| roster.objections(&link, wanted))
+        .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
+    let coordinator = Fleet::connect(None, &ground.credentials(&Role::Coordinator)).unwrap();
+    let mut load = AgentLoads {
+        fleet: coordinator.beside(host.run().clone()),
+        clock_bound: Duration::from_secs(1),
+        warn: &|_| {},
+    };
+    let machines = Machines {
+        host: &mut host,
+        load: Some(&mut load),
+    };
+    let out = ground.folder.path().join("out");
+    let settings = Settings {
+        out: out.clone(),
+        seed: None,
+        blocks: Some(1),
+        budget: None,
+        resume: false,
+    };
+    let finished = run_on(
+        &plan,
+        machines,
+        &settings,
+        &Interrupt::default(),
+        &mut |_| {},
+    )
+    .unwrap();
+    assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    for (variant, by) in [("one", "two"), ("two", "one")] {
+        let trial = out.join(format!("trials/1-{variant}"));
+        let record = std::fs::read_to_string(trial.join("record.json")).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&record).unwrap();
+        assert!(record["totals"]["ok"].as_u64().unwrap() > 0);
+        assert!(
+            record.to_string().contains(&format!("\"{by}\"")),
+            "who made it is said"
+        );
+        let log = std::fs::read_to_string(trial.join("web.log")).unwrap();
+        assert!(
+            log.lines()
+                .filter(|line| line.contains("GET / HTTP"))
+                .count()
+                > 5
+        );
+    }
+    drop(host);
+    nothing_left(&folders(&out));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Plans that are right, plans that are wrong, and plans that a monkey typed.
 
 mod errors;
+mod hosts;
 mod mutation;
 mod places;
 mod resolve;

@@ -1,0 +1,157 @@
+//! Services and loads on other machines: who listens for whom, who reaches whom, and what is refused.
+
+use super::{Study, allocate};
+use crate::plan::{About, Fault, Objection, Wanted};
+
+const PLAN: &str = r#"
+baseline = { host = "one" }
+[factors]
+host = ["one", "role=server"]
+[service.cache]
+host    = "{{ host }}"
+command = ["not-installed-here", "{{ cache.address }}"]
+[service.app]
+command = ["app-server", "{{ app.address }}"]
+[service.web]
+host    = "{{ host }}"
+needs   = ["app", "cache"]
+wrapper = ["taskset"]
+command = ["/opt/web", "{{ app.address }}", "{{ cache.address }}"]
+cores   = "7"
+[load]
+target = "web"
+agents = 2
+"#;
+
+#[test]
+fn who_is_needed_from_elsewhere_listens_for_others() {
+    let study = Study::new();
+    let plan = study.read(PLAN).unwrap();
+    assert!(plan.needs_agents());
+    let wanted = plan.allocations(1).unwrap();
+    let of = |name: &str| {
+        let of = wanted.iter().find(|wanted| wanted.service == name).unwrap();
+        (of.host.as_deref(), of.exposed)
+    };
+    assert_eq!(of("cache"), (Some("role=server"), false));
+    assert_eq!(of("app"), (None, true));
+    assert_eq!(of("web"), (Some("role=server"), true));
+    let resolved = plan.resolve(1, &allocate(&wanted)).unwrap();
+    let mut services = resolved.services.iter();
+    let web = services.find(|it| it.spec.name == "web").unwrap();
+    // What another machine has is its own affair, and so is the folder.
+    assert_eq!(web.spec.command[..2], ["taskset", "/opt/web"]);
+    assert_eq!((web.spec.wrapper_words, web.spec.cores[0]), (1, 7));
+    assert_eq!(web.spec.cwd.as_os_str(), "");
+    assert_eq!(resolved.load.agents.as_deref(), Some("2"));
+
+    let levels = r#"[{ name = "one", at = "" }, { name = "two", at = "local" }]"#;
+    let mut here = PLAN.replace(r#"["one", "role=server"]"#, levels);
+    for (from, to) in [
+        ("{{ host }}", "{{ host.at }}"),
+        ("agents = 2", ""),
+        ("not-installed-here", "app-server"),
+        ("wrapper = [\"taskset\"]", ""),
+        ("/opt/web", "web-server"),
+        ("cores   = \"7\"", ""),
+    ] {
+        here = here.replace(from, to);
+    }
+    assert!(!study.read(&here).unwrap().needs_agents());
+}
+
+#[test]
+fn what_an_agent_objects_to_has_its_line() {
+    let study = Study::new();
+    let plan = study.read(PLAN).unwrap();
+    let mut asked = Vec::new();
+    let objection = |about, what: &str| Objection {
+        about,
+        fault: Fault::Machine,
+        what: what.to_owned(),
+        mend: None,
+    };
+    let errors = plan.check_hosts(&mut |wanted| match wanted {
+        Wanted::Service { host, spec } => {
+            asked.push(format!("{host} {}", spec.name));
+            match spec.name.as_str() {
+                "web" => vec![
+                    objection(About::Wrapper, "no"),
+                    objection(About::Host, "who"),
+                ],
+                _ => Vec::new(),
+            }
+        }
+        Wanted::Load { agents } => vec![objection(About::Host, &format!("not {agents}"))],
+    });
+    let errors = errors.unwrap_err();
+    let lines: Vec<_> = errors
+        .iter()
+        .map(|it| (it.line.unwrap(), it.what.as_str()))
+        .collect();
+    assert_eq!(lines, [(11, "who"), (13, "no"), (18, "not 2")]);
+    assert_eq!(
+        asked,
+        [
+            "one cache",
+            "one web",
+            "role=server cache",
+            "role=server web"
+        ]
+    );
+}
+
+#[test]
+fn what_can_not_be_reached_or_found_there_is_refused() {
+    let study = Study::new();
+    let says = |from: &str, to: &str| {
+        let text = PLAN.replace(from, to);
+        assert_ne!(text, PLAN);
+        study.mistakes(&text).join("\n")
+    };
+    let unneeded = says("needs   = [\"app\", \"cache\"]", "needs = [\"cache\"]");
+    assert!(unneeded.contains("needs = [\"app\"]"), "{unneeded}");
+    let socket = says(
+        "{{ app.address }}\"]\n[service.web]",
+        "x\"]\nlisten = \"unix\"\n[service.web]",
+    );
+    assert!(
+        socket.contains("UNIX socket of this machine, where service \"web\" is not"),
+        "{socket}"
+    );
+    let inside = says("[service.app]\n", "[service.app]\nplace = \"namespace\"\n");
+    assert!(inside.contains("namespace of this machine"), "{inside}");
+    for (key, written) in [
+        ("cwd", "conf"),
+        ("library_path", "lib"),
+        ("pid_file", "run/x.pid"),
+    ] {
+        let relative = says("cores   = \"7\"", &format!("{key} = \"{written}\""));
+        assert!(
+            relative.contains(&format!("{key} of service \"web\" is a relative path")),
+            "{relative}"
+        );
+    }
+    let program = says("\"/opt/web\"", "\"bin/web\"");
+    assert!(program.contains("bin/web is a relative path"), "{program}");
+    let named = says(
+        "cores   = \"7\"",
+        "place = \"front\"\n[place.front]\n[place.other]",
+    );
+    assert!(named.contains("in a place of this machine"), "{named}");
+    let remote = says("cores   = \"7\"", "remote = \"10.0.0.1:80\"");
+    assert!(remote.contains("its host has no effect"), "{remote}");
+    for bad in ["a.b", "two words", "=x"] {
+        let host = says("\"one\", ", &format!("\"{bad}\", \"one\", "));
+        assert!(
+            host.contains("neither an agent's name nor a label"),
+            "{host}"
+        );
+    }
+    for bad in ["0", "\"a b\"", "\"a.b\""] {
+        let agents = says("agents = 2", &format!("agents = {bad}"));
+        assert!(agents.contains("agents of [load]"), "{agents}");
+    }
+    let placed = says("agents = 2", "agents = 2\nplace = \"native\"");
+    assert!(placed.contains("[load] has agents and a place"), "{placed}");
+}

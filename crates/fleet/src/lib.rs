@@ -1,8 +1,8 @@
 //! Agents on many machines, over NATS.
 //!
-//! So far the parts that need no server: how clocks are compared, how a load is divided, how results
-//! that come twice or in disorder are added up, who may do what. Nothing of it is reached from the
-//! command line yet, and everything else works without it.
+//! Enters: credentials of a NATS server, and a load or a plan. Leaves: a record as one machine would
+//! have made it, or a [`host::FleetHost`] on which a plan's services run. An agent does what its own
+//! policy allows, for as long as a coordinator renews its lease. Everything else works without it.
 
 pub mod agent;
 pub mod clock;

@@ -410,6 +410,37 @@ fn one_run_at_a_time_and_a_stop_frees() {
 }
 
 #[test]
+fn a_load_that_is_stopped_in_its_warm_up_measured_nothing() {
+    let ground = Ground::new(&["one"]);
+    let hands = Hands::new(&ground);
+    let (_origin, url) = origin();
+    let agent = There::start(settings(&ground, "one"));
+    hands.wait_for(&agent);
+    for (run, words) in [
+        ("r1", "-c 2 -d 60s --warmup 60s"),
+        ("r2", "-c 2 -d 60s --warmup 60s -r 500"),
+    ] {
+        until("it is free", || {
+            let load = load(&url, words, 1);
+            let reply = hands.order(&agent.name, run, What::Prepare(load));
+            matches!(reply, Reply::Ready(_)).then_some(())
+        });
+        let at = agent.clock.now() + 100_000_000;
+        hands.order(&agent.name, run, What::Start { at });
+        let mut results = hands.results(run);
+        results.next();
+        hands.order(&agent.name, run, What::Stop);
+        let (messages, ledger, end) = results.whole(&agent.name);
+        assert_eq!(end.because, Because::Stopped);
+        assert!(end.began.is_some_and(|(_, first)| first > at));
+        assert!(messages.len() >= 2);
+        assert_eq!(ledger.total().outcomes.get(Outcome::Ok), 0);
+        let found: Vec<_> = end.findings.iter().map(|it| it.id.as_str()).collect();
+        assert!(!found.contains(&"books-differ"), "{found:?}");
+    }
+}
+
+#[test]
 fn a_load_ends_when_nobody_renews_its_lease() {
     let ground = Ground::new(&["one"]);
     let hands = Hands::new(&ground);

@@ -171,11 +171,11 @@ pub(crate) fn read_agents(
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     let is_fine = match is_number {
         true => text.parse().is_ok_and(|n: u32| (1..=10_000).contains(&n)),
-        false => is_host(&text),
+        false => text.split(',').all(|part| is_host(part.trim())),
     };
     if !is_fine {
         let what = format!("agents of [load] is \"{text}\", neither a number nor agents");
-        let mend = "such as 4, \"client-1\" or \"role=client\"";
+        let mend = "such as 4, \"client-1,client-2\" or \"role=client\"";
         reader.refuse_with(Fault::BadValue, node.line, what, mend);
         return None;
     }

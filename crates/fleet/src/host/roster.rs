@@ -96,12 +96,11 @@ impl Roster {
                         self.agents.len()
                     ))],
                     (Some(_), true) => Vec::new(),
-                    (None, _) => self
-                        .find(agents)
-                        .err()
-                        .map(about_host)
-                        .into_iter()
-                        .collect(),
+                    (None, _) => {
+                        let parts = agents.split(',').map(str::trim);
+                        let wrong = parts.filter_map(|part| self.find(part).err());
+                        wrong.map(about_host).collect()
+                    }
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod agents;
 mod compares;
 mod doctor;
+mod fleet_loads;
 mod fleets;
 mod gates;
 mod help;

@@ -1,0 +1,268 @@
+//! Loads that agents make together, from the command line and as processes.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use prony_fleet::agent::spool;
+use prony_fleet::messages::ResultMessage;
+use prony_record::{Delta, Nanos, Record};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::running::{Origin, Room, Running, SOON, Said, check_schema};
+
+/// A server, agents, and something to load.
+struct Ground {
+    room: Room,
+    up: Running,
+    agents: Vec<Running>,
+    origin: Origin,
+}
+
+impl Ground {
+    fn new(agents: usize) -> Ground {
+        let room = Room::new();
+        let count = agents.to_string();
+        let words = [
+            "fleet", "up", "--dir", "up", "--listen", "0", "--agents", &count,
+        ];
+        let mut up = Running::start(room.command(&words));
+        up.wait_for("nats-server listens on");
+        let origin = Origin::tcp(&room);
+        let mut ground = Ground {
+            room,
+            up,
+            agents: Vec::new(),
+            origin,
+        };
+        ground.agents = (1..=agents).map(|number| ground.agent(number)).collect();
+        ground
+    }
+
+    fn agent(&self, number: usize) -> Running {
+        let creds = format!("up/agent-{number}.creds");
+        let label = format!("number={number}");
+        let words = [
+            "agent", "--creds", &creds, "--state", "state", "--label", &label,
+        ];
+        let mut agent = Running::start(self.room.command(&words));
+        agent.wait_for("registered as");
+        agent
+    }
+
+    /// A command as the coordinator.
+    fn run(&self, words: &[&str]) -> Said {
+        self.room.run(&self.words(words))
+    }
+
+    fn words<'a>(&self, words: &[&'a str]) -> Vec<&'a str> {
+        [words, &["--creds", "up/coordinator.creds"]].concat()
+    }
+
+    /// The files that agents keep of runs.
+    fn files(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.room.path("state/runs")).into_iter();
+        let paths = entries.flatten().flatten().map(|entry| entry.path());
+        let mut files: Vec<PathBuf> = paths
+            .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// Waits until so many agents have measured something, and keeps their files beside: they are
+    /// removed when their counts agree.
+    fn keep_files(&self, of: usize) -> Vec<PathBuf> {
+        let until = Instant::now() + SOON;
+        loop {
+            let files = self.files();
+            let measured = |path: &PathBuf| spool::read(path).is_ok_and(|read| !read.is_empty());
+            if files.len() == of && files.iter().all(measured) {
+                let kept = files.iter().enumerate().map(|(number, file)| {
+                    let beside = self.room.path(&format!("kept-{number}.jsonl"));
+                    std::fs::hard_link(file, &beside).unwrap();
+                    beside
+                });
+                return kept.collect();
+            }
+            assert!(Instant::now() < until, "{files:?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// Ends everything politely, and sees that nothing is left.
+    fn end(self) {
+        for agent in self.agents {
+            agent.signal(Signal::INT);
+            agent.end().expect(130);
+        }
+        self.up.signal(Signal::INT);
+        self.up.end().expect(0);
+        assert_eq!(self.origin.stop(), Some(0));
+        self.room.wait_until_quiet();
+    }
+}
+
+/// The record that these files add up to.
+fn sum(files: &[PathBuf], record: &Record) -> Record {
+    let mut all = Delta::default();
+    let mut spans: Vec<(u64, u64)> = Vec::new();
+    for file in files {
+        let messages: Vec<ResultMessage> = spool::read(file).unwrap();
+        for message in &messages {
+            message.packed.add_to(&mut all).unwrap();
+        }
+        spans.extend(messages.last().unwrap().end.as_ref().map(|end| end.span));
+    }
+    assert_eq!(spans.len(), files.len(), "each has an end");
+    let begin = spans.iter().map(|span| span.0).min().unwrap();
+    let end = spans.iter().map(|span| span.1).max().unwrap();
+    Record::build(record.load.clone(), &all, (Nanos(begin), Nanos(end)), None)
+}
+
+fn same(record: &Record, expected: &Record) {
+    assert_eq!(record.histograms, expected.histograms);
+    assert_eq!(record.outcomes, expected.outcomes);
+    assert_eq!(record.status, expected.status);
+    assert_eq!(record.totals, expected.totals);
+    assert_eq!(record.series, expected.series);
+    assert_eq!(record.response_time_us, expected.response_time_us);
+    record.totals.check().unwrap();
+}
+
+fn findings(record: &Record) -> Vec<&str> {
+    let ids = record.findings.iter().map(|finding| finding.id.as_str());
+    // What a busy machine shows beside.
+    ids.filter(|id| ["agent-lost", "partial", "clock-doubtful"].contains(id))
+        .collect()
+}
+
+#[test]
+fn a_load_is_divided_to_the_last_request_and_its_record_is_the_sum() {
+    let ground = Ground::new(3);
+    let url = ground.origin.url("/");
+    let load = ground.run(&[
+        "load", "--agents", "3", "-c", "7", "-n", "1001", "--json", "one.json", &url,
+    ]);
+    let said = load.expect(0);
+    assert!(
+        said.out.contains("1,001 requests: 1,001 ok"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("agent-3 "), "{}", said.out);
+    check_schema("prony.record-1.schema.json", &ground.room.json("one.json"));
+    let record = Record::from_json(&ground.room.read("one.json")).unwrap();
+    assert_eq!(record.totals.ok, 1001);
+    let fleet = record.fleet.as_ref().unwrap();
+    assert_eq!(fleet.agents.iter().map(|it| it.ok).sum::<u64>(), 1001);
+    assert_eq!(fleet.agents.iter().map(|it| it.connections).sum::<u64>(), 7);
+    assert!(fleet.start_skew_us.is_some());
+    assert_eq!(findings(&record), [""; 0]);
+    assert!(ground.files().is_empty(), "their counts agree");
+
+    // The same of a load that goes on for a while, against what the agents wrote down.
+    let words = [
+        "load", "--agents", "number=1", "-c", "4", "-r", "200", "-d", "2s", "--json", "two.json",
+        &url,
+    ];
+    let running = Running::start(ground.room.command(&ground.words(&words)));
+    let kept = ground.keep_files(1);
+    running.end().expect(0);
+    let record = Record::from_json(&ground.room.read("two.json")).unwrap();
+    let mut expected = sum(&kept, &record);
+    (expected.rate.offered_per_s, expected.rate.started_per_s) = (None, None);
+    same(&record, &expected);
+    assert_eq!(record.totals.started, 400);
+    ground.end();
+}
+
+#[test]
+fn agents_are_listed_checked_and_refuse_by_name() {
+    let ground = Ground::new(2);
+    let list = ground.run(&["fleet", "list"]).expect(0);
+    assert!(
+        list.out.contains("agent-1") && list.out.contains("number=2"),
+        "{}",
+        list.out
+    );
+    let list = ground.run(&["fleet", "list", "--json", "-"]).expect(0);
+    let list: Value = serde_json::from_str(&list.out).unwrap();
+    assert_eq!(list[1]["name"], "agent-2");
+    assert!(list[0]["age_s"].as_f64().is_some());
+
+    let url = ground.origin.url("/");
+    let check = ["fleet", "check", "--clock-bound", "1s"];
+    let said = ground.run(&[&check[..], &[&url]].concat()).expect(0);
+    assert!(said.out.contains("status 200"), "{}", said.out);
+    let far = "http://192.0.2.200:9/";
+    let words = [&check[..], &["--agents", "agent-2", "--json", "-", far]].concat();
+    let said = ground.run(&words).expect(1);
+    let checked: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(
+        (&checked[0]["is_wrong"], &checked[1]),
+        (&true.into(), &Value::Null)
+    );
+    let why = checked[0]["target"]["text"].as_str().unwrap();
+    assert!(why.contains("load.targets"), "{why}");
+
+    let said = ground
+        .run(&["load", "--agents", "2", "--public", far])
+        .expect(3);
+    assert!(said.err.contains("load.targets says no"), "{}", said.err);
+    let said = ground.run(&["load", "--agents", "3", &url]).expect(3);
+    assert!(
+        said.err.contains("3 agents were asked for, and 2 are free"),
+        "{}",
+        said.err
+    );
+    let said = ground
+        .run(&["load", "--agents", "2", "-c", "1", &url])
+        .expect(2);
+    assert!(
+        said.err.contains("--connections 1 is too few"),
+        "{}",
+        said.err
+    );
+    let said = ground
+        .run(&["load", "--agents", "2", "--urls", "none", &url])
+        .expect(2);
+    assert!(said.err.contains("none"), "{}", said.err);
+    let tight = ["load", "--agents", "2", "--clock-bound", "0.001ms", &url];
+    let said = ground.run(&tight).expect(3);
+    assert!(said.err.contains("--clock-bound"), "{}", said.err);
+    let said = ground.room.run(&["load", "--agents", "2", &url]).expect(2);
+    assert!(said.err.contains("--creds"), "{}", said.err);
+    ground.end();
+}
+
+#[test]
+fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
+    let ground = Ground::new(2);
+    let url = ground.origin.url("/");
+    let words = [
+        "load", "--agents", "2", "-c", "4", "-r", "200", "-d", "4s", &url,
+    ];
+    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    load.wait_for("started;");
+    let kept = ground.keep_files(2);
+    load.signal(Signal::KILL);
+    drop(load);
+    let words = ["fleet", "attach", "--json", "attached.json"];
+    ground.run(&words).expect(0);
+    let record = Record::from_json(&ground.room.read("attached.json")).unwrap();
+    assert_eq!(
+        (record.totals.started, findings(&record)),
+        (800, Vec::new())
+    );
+    same(&record, &sum(&kept, &record));
+    assert!(ground.files().is_empty(), "their counts agree");
+    // It is there still, and nobody has to be asked for it again.
+    let words = ["fleet", "collect", "--json", "collected.json"];
+    ground.run(&words).expect(0);
+    let again = Record::from_json(&ground.room.read("collected.json")).unwrap();
+    same(&again, &record);
+    let said = ground.run(&["fleet", "collect", "r0"]).expect(2);
+    assert!(said.err.contains("there is no run r0"), "{}", said.err);
+    ground.end();
+}

@@ -238,9 +238,13 @@ impl Fleet {
             let at = part.clock.map_or(start, |clock| clock.there(start));
             (agent, What::Start { at })
         });
-        let replies = orders::give(&self.link, &manifest.run, orders.collect(), lead, &|_| {
-            false
-        });
+        let replies = orders::give(
+            &self.link,
+            &manifest.run,
+            orders.collect(),
+            lead + TOO_LATE,
+            &|_| false,
+        );
         all_done(&agents, replies)?;
         (watcher.told)(Told::Step(&format!(
             "started; clocks are known to within {:.3} ms",

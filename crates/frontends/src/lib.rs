@@ -6,6 +6,7 @@
 //! drives a connection. docs/front-ends.md lists where a tool is left and why.
 
 mod ab;
+mod getopt;
 mod hey;
 mod output;
 mod session;

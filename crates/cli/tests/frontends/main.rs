@@ -3,6 +3,7 @@
 
 mod ab;
 mod beside;
+mod dialect;
 mod hey;
 mod recorder;
 mod siege;

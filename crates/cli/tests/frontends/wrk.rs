@@ -18,7 +18,7 @@ fn folder() -> tempfile::TempDir {
 
 /// The same arguments to both, wrk's first, with this script in `script.lua`; both at once, as they
 /// take their time.
-fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
+pub(crate) fn both(script: &str, arguments: &[&str]) -> [Said; 2] {
     let dir = folder();
     fs::write(dir.path().join("script.lua"), script).unwrap();
     thread::scope(|scope| {

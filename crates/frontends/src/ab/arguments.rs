@@ -1,5 +1,5 @@
-//! ab's command line, in the manner of getopt: flags of one letter, bundled or with their value
-//! attached, up to the first word that is no flag. Beside them a few long flags that ab lacks.
+//! ab's command line: flags of one letter up to the first word that is no flag, and beside them a few
+//! long ones that ab lacks.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use prony_load::{HttpProxy, SourceRange, TlsVersion, quantity};
 
 use super::url::Url;
+use crate::getopt::{Known, Options, Placing, Slip, Takes};
 use crate::session::Refusal;
 
 /// Requests that `-t` stands for, as in ab's manual.
@@ -135,15 +136,51 @@ impl Default for Attributes {
     }
 }
 
-/// A flag and its value, if it has one.
-type Flag = (String, Option<String>);
+const fn flag(letter: char, takes: Takes) -> Known {
+    Known {
+        name: None,
+        letter,
+        is_short: true,
+        takes,
+    }
+}
+
+const fn long(name: &'static str, letter: char) -> Known {
+    Known {
+        name: Some(name),
+        letter,
+        is_short: false,
+        takes: Takes::Value,
+    }
+}
+
+/// Stands for `--expect-size`.
+const EXPECT_SIZE: char = '1';
+/// Stands for `--start-at`.
+const START_AT: char = '2';
 
 /// Flags that stand alone.
-const ALONE: &str = "lrkVhwiIdSqh";
+const ALONE: &str = "lrkVhwiIdSq";
 /// Flags with a value.
 const WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
-/// Long flags, each with a value.
-const LONG: [&str; 2] = ["expect-size", "start-at"];
+
+fn known() -> Vec<Known> {
+    let alone = ALONE.chars().map(|letter| flag(letter, Takes::Nothing));
+    let with_value = WITH_VALUE.chars().map(|letter| flag(letter, Takes::Value));
+    let lacking = [long("expect-size", EXPECT_SIZE), long("start-at", START_AT)];
+    alone.chain(with_value).chain(lacking).collect()
+}
+
+/// In the words of APR, which ab reads its flags with.
+fn slipped(slip: Slip) -> Mistake {
+    Mistake::Usage(match slip {
+        Slip::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
+        Slip::LetterLacksValue(letter) => format!("option requires an argument -- {letter}"),
+        Slip::NameLacksValue(name) => format!("option requires an argument -- {name}"),
+        Slip::NoSuchName(name) | Slip::Ambiguous(name, _) => format!("illegal option -- --{name}"),
+        Slip::NameTakesNothing(name) => format!("illegal option -- --{name}"),
+    })
+}
 
 /// Reads the words after the command's name.
 ///
@@ -151,86 +188,40 @@ const LONG: [&str; 2] = ["expect-size", "start-at"];
 ///
 /// See [`Mistake`].
 pub(super) fn parse(words: &[OsString]) -> Result<Wanted, Mistake> {
-    let words: Vec<&str> = words
+    let words: Vec<String> = words
         .iter()
         .map(|word| {
-            let text = word.to_str();
+            let text = word.to_str().map(str::to_owned);
             text.ok_or_else(|| Mistake::Value(format!("{word:?} is not UTF-8")))
         })
         .collect::<Result<_, _>>()?;
-    let (flags, rest) = split(&words)?;
-    for (name, _) in &flags {
-        match name.as_str() {
-            "h" => return Ok(Wanted::Usage),
-            "V" => return Ok(Wanted::Version),
+    let known = known();
+    let mut options = Options::new(&known, Placing::First, &words);
+    let flags = options
+        .by_ref()
+        .map(|read| read.map_err(slipped))
+        .collect::<Result<Vec<_>, _>>()?;
+    for (letter, _) in &flags {
+        match letter {
+            'h' => return Ok(Wanted::Usage),
+            'V' => return Ok(Wanted::Version),
             _ => {}
         }
     }
-    let [url] = rest else {
+    let [url] = options.others()[..] else {
         return Err(Mistake::Usage("wrong number of arguments".to_owned()));
     };
     let url = Url::parse(url).map_err(Mistake::Usage)?;
     let mut arguments = Arguments::new(url);
     let mut order = Order::default();
-    for (name, value) in &flags {
+    for (letter, value) in flags {
         match value {
-            Some(value) => arguments.take(name, value, &mut order)?,
-            None => arguments.turn(name, &mut order)?,
+            Some(value) => arguments.take(letter, value, &mut order)?,
+            None => arguments.turn(letter, &mut order)?,
         }
     }
     arguments.settle(order)?;
     Ok(Wanted::Load(Box::new(arguments)))
-}
-
-/// Flags as typed, and the words behind them.
-fn split<'a>(words: &'a [&'a str]) -> Result<(Vec<Flag>, &'a [&'a str]), Mistake> {
-    let mut flags = Vec::new();
-    let mut at = 0;
-    while let Some(word) = words.get(at) {
-        let Some(letters) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
-            break;
-        };
-        at += 1;
-        if letters == "-" {
-            break;
-        }
-        let mut value_behind = |name: &str| {
-            at += 1;
-            words
-                .get(at - 1)
-                .map(|value| (*value).to_owned())
-                .ok_or_else(|| Mistake::Usage(format!("option requires an argument -- {name}")))
-        };
-        if let Some(long) = letters.strip_prefix('-') {
-            let (name, attached) = match long.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None => (long, None),
-            };
-            if !LONG.contains(&name) {
-                return Err(Mistake::Usage(format!("illegal option -- {word}")));
-            }
-            let value = attached.map_or_else(|| value_behind(name), Ok)?;
-            flags.push((name.to_owned(), Some(value)));
-            continue;
-        }
-        for (place, letter) in letters.char_indices() {
-            let name = letter.to_string();
-            if ALONE.contains(letter) {
-                flags.push((name, None));
-            } else if WITH_VALUE.contains(letter) {
-                let attached = &letters[place + letter.len_utf8()..];
-                let value = match attached {
-                    "" => value_behind(&name)?,
-                    attached => attached.to_owned(),
-                };
-                flags.push((name, Some(value)));
-                break;
-            } else {
-                return Err(Mistake::Usage(format!("illegal option -- {letter}")));
-            }
-        }
-    }
-    Ok((flags, &words[at..]))
 }
 
 /// What depends on the flags beside it.
@@ -279,64 +270,65 @@ impl Arguments {
         }
     }
 
-    fn turn(&mut self, name: &str, order: &mut Order) -> Result<(), Mistake> {
-        match name {
-            "l" => self.any_length = true,
-            "k" => self.keepalive = true,
-            "w" => drop(self.html.get_or_insert_default()),
-            "i" => {
+    fn turn(&mut self, letter: char, order: &mut Order) -> Result<(), Mistake> {
+        match letter {
+            'l' => self.any_length = true,
+            'k' => self.keepalive = true,
+            'w' => drop(self.html.get_or_insert_default()),
+            'i' => {
                 no_other_method(order, "HEAD")?;
                 order.head = true;
             }
-            "I" => self.hides_name = true,
-            "d" => self.percentages = false,
-            "S" => self.deviations = false,
-            "q" => self.quiet = true,
+            'I' => self.hides_name = true,
+            'd' => self.percentages = false,
+            'S' => self.deviations = false,
+            'q' => self.quiet = true,
             // What is left is -r: nothing here ends at a failure, with or without it.
             _ => {}
         }
         Ok(())
     }
 
-    fn take(&mut self, name: &str, value: &str, order: &mut Order) -> Result<(), Mistake> {
+    fn take(&mut self, letter: char, value: &str, order: &mut Order) -> Result<(), Mistake> {
         let text = || value.to_owned();
-        match name {
-            "n" => order.requests = Some(positive(value, "number of requests")?),
-            "c" => self.concurrency = positive(value, "concurrency")?,
-            "t" => {
+        match letter {
+            'n' => order.requests = Some(positive(value, "number of requests")?),
+            'c' => self.concurrency = positive(value, "concurrency")?,
+            't' => {
                 let seconds = number(value, "time limit")?;
                 self.time_limit = (seconds > 0).then(|| Duration::from_secs(seconds));
                 order.requests = Some(TIMED_REQUESTS);
             }
-            "s" => self.timeout = Duration::from_secs(positive(value, "timeout")?),
-            "b" => self.window = window(value)?,
-            "v" => self.verbosity = number(value, "verbosity")?.try_into().unwrap_or(u32::MAX),
-            "B" => self.sources.extend(sources(value)?),
-            "p" | "u" => {
-                let method = if name == "p" { "POST" } else { "PUT" };
+            's' => self.timeout = Duration::from_secs(positive(value, "timeout")?),
+            'b' => self.window = window(value)?,
+            'v' => self.verbosity = number(value, "verbosity")?.try_into().unwrap_or(u32::MAX),
+            'B' => self.sources.extend(sources(value)?),
+            'p' | 'u' => {
+                let method = if letter == 'p' { "POST" } else { "PUT" };
                 no_other_method(order, method)?;
                 order.with_body = Some(method);
                 self.body_file = Some(PathBuf::from(value));
             }
-            "m" => order.method = Some(text()),
-            "T" => self.content_type = Some(text()),
-            "x" => self.html.get_or_insert_default().table = text(),
-            "y" => self.html.get_or_insert_default().row = text(),
-            "z" => self.html.get_or_insert_default().cell = text(),
-            "C" => self.cookies.push(text()),
-            "H" => self.headers.push(text()),
-            "A" => self.login = Some(value.trim_start().to_owned()),
-            "P" => self.proxy_login = Some(value.trim_start().to_owned()),
-            "X" => self.proxy = Some(proxy(value)?),
-            "g" => self.gnuplot = Some(PathBuf::from(value)),
-            "e" => self.csv = Some(PathBuf::from(value)),
-            "Z" => self.ciphers.extend(ciphers(value)),
-            "f" => self.tls = tls(value)?,
-            "E" => self.certificate = Some(PathBuf::from(value)),
-            "expect-size" => {
+            'm' => order.method = Some(text()),
+            'T' => self.content_type = Some(text()),
+            'x' => self.html.get_or_insert_default().table = text(),
+            'y' => self.html.get_or_insert_default().row = text(),
+            'z' => self.html.get_or_insert_default().cell = text(),
+            'C' => self.cookies.push(text()),
+            'H' => self.headers.push(text()),
+            'A' => self.login = Some(value.trim_start().to_owned()),
+            'P' => self.proxy_login = Some(value.trim_start().to_owned()),
+            'X' => self.proxy = Some(proxy(value)?),
+            'g' => self.gnuplot = Some(PathBuf::from(value)),
+            'e' => self.csv = Some(PathBuf::from(value)),
+            'Z' => self.ciphers.extend(ciphers(value)),
+            'f' => self.tls = tls(value)?,
+            'E' => self.certificate = Some(PathBuf::from(value)),
+            EXPECT_SIZE => {
                 let size = quantity::size(value).map_err(|error| flagged("--expect-size", error));
                 self.expected_size = Some(size?);
             }
+            // What is left is START_AT.
             _ => {
                 let moment = moment(value).map_err(|error| flagged("--start-at", error))?;
                 self.start_at = Some(moment);

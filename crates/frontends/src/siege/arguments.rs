@@ -4,9 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use lexopt::{Arg, Parser};
-
 use super::settings::{Reps, seconds_of};
+use crate::getopt::{Known, Options, Placing, Takes};
 
 /// What one option says.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,34 +45,60 @@ pub(super) struct Arguments {
     pub(super) operands: Vec<String>,
 }
 
-/// The long options, each with its short one. `agent` and `L` stand in the manual page alone.
-const LONG: [(&str, char); 25] = [
-    ("version", 'V'),
-    ("help", 'h'),
-    ("verbose", 'v'),
-    ("quiet", 'q'),
-    ("config", 'C'),
-    ("debug", 'D'),
-    ("get", 'g'),
-    ("print", 'p'),
-    ("concurrent", 'c'),
-    ("no-parser", 'N'),
-    ("no-follow", 'F'),
-    ("internet", 'i'),
-    ("benchmark", 'b'),
-    ("reps", 'r'),
-    ("time", 't'),
-    ("delay", 'd'),
-    ("log", 'l'),
-    ("file", 'f'),
-    ("rc", 'R'),
-    ("mark", 'm'),
-    ("header", 'H'),
-    ("user-agent", 'A'),
-    ("agent", 'A'),
-    ("content-type", 'T'),
-    ("json-output", 'j'),
+const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
+    Known {
+        name: Some(name),
+        letter,
+        is_short: true,
+        takes,
+    }
+}
+
+/// The options. `agent` and `L` stand in the manual page alone, and so does what is attached to
+/// `get` and `print`.
+const KNOWN: &[Known] = &[
+    option("version", 'V', Takes::Nothing),
+    option("help", 'h', Takes::Nothing),
+    option("verbose", 'v', Takes::Nothing),
+    option("quiet", 'q', Takes::Nothing),
+    option("config", 'C', Takes::Nothing),
+    option("debug", 'D', Takes::Nothing),
+    Known {
+        is_short: false,
+        ..option("get", 'g', Takes::Attached)
+    },
+    Known {
+        is_short: false,
+        ..option("print", 'p', Takes::Attached)
+    },
+    letter('g', Takes::Nothing),
+    letter('p', Takes::Nothing),
+    option("concurrent", 'c', Takes::Value),
+    option("no-parser", 'N', Takes::Nothing),
+    option("no-follow", 'F', Takes::Nothing),
+    option("internet", 'i', Takes::Nothing),
+    option("benchmark", 'b', Takes::Nothing),
+    option("reps", 'r', Takes::Value),
+    option("time", 't', Takes::Value),
+    option("delay", 'd', Takes::Value),
+    option("log", 'l', Takes::Attached),
+    letter('L', Takes::Value),
+    option("file", 'f', Takes::Value),
+    option("rc", 'R', Takes::Value),
+    option("mark", 'm', Takes::Value),
+    option("header", 'H', Takes::Value),
+    option("user-agent", 'A', Takes::Value),
+    option("agent", 'A', Takes::Value),
+    option("content-type", 'T', Takes::Value),
+    option("json-output", 'j', Takes::Nothing),
 ];
+
+const fn letter(letter: char, takes: Takes) -> Known {
+    Known {
+        name: None,
+        ..option("", letter, takes)
+    }
+}
 
 impl Arguments {
     /// Takes the words apart.
@@ -82,62 +107,25 @@ impl Arguments {
     ///
     /// The option that is wrong, and how.
     pub(super) fn parse(words: &[OsString]) -> Result<Arguments, String> {
-        let mut parser = Parser::from_args(words);
-        let mut arguments = Arguments::default();
-        while let Some(arg) = parser.next().map_err(|error| error.to_string())? {
-            let (short, shown) = match arg {
-                Arg::Value(word) => {
-                    arguments.operands.push(text(word, "the URL")?);
-                    continue;
-                }
-                Arg::Short(short) => (short, format!("-{short}")),
-                Arg::Long(typed) => (short_of(typed)?, format!("--{typed}")),
-            };
-            let flag = flag(short, &shown, &mut parser)?;
+        let words: Vec<String> = words.iter().map(text).collect::<Result<_, _>>()?;
+        let mut flags = Vec::new();
+        let mut options = Options::new(KNOWN, Placing::Anywhere, &words);
+        while let Some(read) = options.next() {
+            let (letter, value) = read.map_err(|slip| slip.to_string())?;
+            flags.push(flag(letter, value)?);
             // The manual page has --get=URL, the usage text -g URL: both mean the same.
-            if matches!(flag, Flag::Get | Flag::Print)
-                && shown.starts_with("--")
-                && let Some(url) = parser.optional_value()
-            {
-                arguments.operands.push(text(url, &shown)?);
+            if let ('g' | 'p', Some(url)) = (letter, value) {
+                options.keep(url);
             }
-            arguments.flags.push(flag);
         }
-        Ok(arguments)
+        let operands = options.others().into_iter().map(str::to_owned).collect();
+        Ok(Arguments { flags, operands })
     }
 }
 
-/// The short option of a long one, which may be cut short where only one begins so.
-fn short_of(typed: &str) -> Result<char, String> {
-    if let Some(&(_, short)) = LONG.iter().find(|(name, _)| *name == typed) {
-        return Ok(short);
-    }
-    let begun: Vec<_> = LONG
-        .iter()
-        .filter(|(name, _)| name.starts_with(typed))
-        .collect();
-    match begun[..] {
-        [] => Err(format!("unrecognized option '--{typed}'")),
-        [&(_, short), ref others @ ..] if others.iter().all(|other| other.1 == short) => Ok(short),
-        _ => {
-            let names: Vec<String> = begun
-                .iter()
-                .map(|(name, _)| format!("'--{name}'"))
-                .collect();
-            Err(format!(
-                "option '--{typed}' is ambiguous; possibilities: {}",
-                names.join(" ")
-            ))
-        }
-    }
-}
-
-fn flag(short: char, shown: &str, parser: &mut Parser) -> Result<Flag, String> {
-    let mut value = || {
-        let value = parser.value().map_err(|error| error.to_string())?;
-        text(value, shown)
-    };
-    Ok(match short {
+fn flag(letter: char, attached: Option<&str>) -> Result<Flag, String> {
+    let value = attached.unwrap_or_default();
+    Ok(match letter {
         'V' => Flag::Version,
         'h' => Flag::Help,
         'C' => Flag::Config,
@@ -151,32 +139,29 @@ fn flag(short: char, shown: &str, parser: &mut Parser) -> Result<Flag, String> {
         'j' => Flag::Json,
         'N' => Flag::NoParser,
         'F' => Flag::NoFollow,
-        'c' => Flag::Concurrent(number(&value()?, shown)?),
-        'r' => Flag::Reps(reps(&value()?, shown)?),
+        'c' => Flag::Concurrent(number(value, "-c")?),
+        'r' => Flag::Reps(reps(value)?),
         't' => {
-            let typed = value()?;
-            let seconds = seconds_of(&typed);
+            let seconds = seconds_of(value);
             Flag::Time(
-                seconds
-                    .ok_or_else(|| format!("{shown} \"{typed}\": write it like 30S, 5M or 1H"))?,
+                seconds.ok_or_else(|| format!("-t \"{value}\": write it like 30S, 5M or 1H"))?,
             )
         }
-        'd' => Flag::Delay(delay(&value()?, shown)?),
-        'f' => Flag::File(value()?.into()),
-        'R' => Flag::Rc(value()?.into()),
-        'L' => Flag::Log(Some(value()?.into())),
-        'l' => Flag::Log(parser.optional_value().map(PathBuf::from)),
-        'm' => Flag::Mark(value()?),
-        'H' => Flag::Header(value()?),
-        'A' => Flag::UserAgent(value()?),
-        'T' => Flag::ContentType(value()?),
-        _ => return Err(format!("invalid option -- '{short}'")),
+        'd' => Flag::Delay(delay(value)?),
+        'f' => Flag::File(value.into()),
+        'R' => Flag::Rc(value.into()),
+        'L' | 'l' => Flag::Log(attached.map(PathBuf::from)),
+        'm' => Flag::Mark(value.to_owned()),
+        'H' => Flag::Header(value.to_owned()),
+        'A' => Flag::UserAgent(value.to_owned()),
+        // What is left is -T.
+        _ => Flag::ContentType(value.to_owned()),
     })
 }
 
-fn text(word: OsString, shown: &str) -> Result<String, String> {
-    word.into_string()
-        .map_err(|word| format!("{shown} \"{}\": not UTF-8", word.display()))
+fn text(word: &OsString) -> Result<String, String> {
+    let text = word.to_str().map(str::to_owned);
+    text.ok_or_else(|| format!("\"{}\": not UTF-8", word.display()))
 }
 
 fn number(typed: &str, shown: &str) -> Result<u64, String> {
@@ -186,21 +171,21 @@ fn number(typed: &str, shown: &str) -> Result<u64, String> {
         .map_err(|_| format!("{shown} \"{typed}\": not a number"))
 }
 
-fn reps(typed: &str, shown: &str) -> Result<Reps, String> {
+fn reps(typed: &str) -> Result<Reps, String> {
     if typed.eq_ignore_ascii_case("once") {
         return Ok(Reps::Once);
     }
-    match number(typed, shown)? {
-        0 => Err(format!("{shown} 0: nothing would be requested")),
+    match number(typed, "-r")? {
+        0 => Err("-r 0: nothing would be requested".to_owned()),
         times => Ok(Reps::Times(times)),
     }
 }
 
-fn delay(typed: &str, shown: &str) -> Result<f64, String> {
+fn delay(typed: &str) -> Result<f64, String> {
     match typed.trim().parse::<f64>() {
         // What is below nothing is nothing, as in the original.
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
-        _ => Err(format!("{shown} \"{typed}\": not a number of seconds")),
+        _ => Err(format!("-d \"{typed}\": not a number of seconds")),
     }
 }
 
@@ -305,10 +290,10 @@ mod tests {
                 "option '--co' is ambiguous; possibilities: '--config' '--concurrent' '--content-type'",
             ),
             (&["-x"], "invalid option -- 'x'"),
-            (&["-c"], "missing argument for option '-c'"),
+            (&["-c"], "option requires an argument -- 'c'"),
             (&["-c", "x"], "-c \"x\": not a number"),
             (&["-r", "0"], "-r 0: nothing would be requested"),
-            (&["--reps=-1"], "--reps \"-1\": not a number"),
+            (&["--reps=-1"], "-r \"-1\": not a number"),
             (&["-t", "S"], "-t \"S\": write it like 30S, 5M or 1H"),
             (&["-t0S"], "-t \"0S\": write it like 30S, 5M or 1H"),
             (&["-d", "nan"], "-d \"nan\": not a number of seconds"),

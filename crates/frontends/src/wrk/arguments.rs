@@ -1,8 +1,8 @@
 //! wrk's options, and wrk2's `-R`, `-U` and `-B`.
 
-use super::getopt::{Known, Options};
 use super::units::{read_count, read_seconds};
 use super::url::Url;
+use crate::getopt::{Known, Options, Placing, Takes};
 
 /// What was typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,29 +42,29 @@ pub(super) const VERSION: &str = concat!(
     ", with the options of wrk 4.2.0\n"
 );
 
-const fn option(name: &'static str, letter: char, has_value: bool) -> Known {
+const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
     Known {
         name: Some(name),
         letter,
         // wrk has no letter for help.
         is_short: letter != 'h',
-        has_value,
+        takes,
     }
 }
 
 const KNOWN: &[Known] = &[
-    option("connections", 'c', true),
-    option("duration", 'd', true),
-    option("threads", 't', true),
-    option("script", 's', true),
-    option("header", 'H', true),
-    option("latency", 'L', false),
-    option("u_latency", 'U', false),
-    option("batch_latency", 'B', false),
-    option("timeout", 'T', true),
-    option("rate", 'R', true),
-    option("help", 'h', false),
-    option("version", 'v', false),
+    option("connections", 'c', Takes::Value),
+    option("duration", 'd', Takes::Value),
+    option("threads", 't', Takes::Value),
+    option("script", 's', Takes::Value),
+    option("header", 'H', Takes::Value),
+    option("latency", 'L', Takes::Nothing),
+    option("u_latency", 'U', Takes::Nothing),
+    option("batch_latency", 'B', Takes::Nothing),
+    option("timeout", 'T', Takes::Value),
+    option("rate", 'R', Takes::Value),
+    option("help", 'h', Takes::Nothing),
+    option("version", 'v', Takes::Nothing),
 ];
 
 impl Arguments {
@@ -93,12 +93,12 @@ impl Arguments {
             url: Url::default(),
             words: Vec::new(),
         };
-        let mut options = Options::new("wrk", KNOWN, words);
+        let mut options = Options::new(KNOWN, Placing::Anywhere, words);
         for read in options.by_ref() {
-            let (letter, value) = read.map_err(Some)?;
+            let (letter, value) = read.map_err(|slip| Some(format!("wrk: {slip}")))?;
             match letter {
                 'v' => version.push_str(VERSION),
-                _ => arguments.set(letter, value)?,
+                _ => arguments.set(letter, value.unwrap_or_default())?,
             }
         }
         let others = options.others();

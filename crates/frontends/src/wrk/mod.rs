@@ -5,7 +5,6 @@
 
 mod arguments;
 mod director;
-mod getopt;
 mod load;
 mod lua;
 mod report;

@@ -47,6 +47,9 @@ impl Interrupt {
 /// Instructions of Lua between two looks at whether the run was stopped: some milliseconds.
 const INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1_000_000;
 
+/// What each state begins with, beside what is written in Rust. Errors are never said to be these
+/// chunks'.
+const DIALECT: &str = include_str!("dialect.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
 
 /// A state in which the script has been run.
@@ -106,6 +109,7 @@ impl State {
         lua.register_module("wrk", &wrk)?;
         lua.register_module("bit", bits::library(lua)?)?;
         lua.globals().set("bit", bits::library(lua)?)?;
+        lua.load(DIALECT).set_name("=wrk").exec()?;
         lua.load(PRELUDE).set_name("=wrk").exec()
     }
 

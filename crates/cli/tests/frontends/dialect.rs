@@ -1,0 +1,69 @@
+//! Scripts written for LuaJIT, which wrk has, in Lua 5.1, which `prony wrk` has: what its library does
+//! beyond that one's is made up for.
+
+use crate::beside::{Origin, Said};
+use crate::wrk::both;
+
+/// A second's run of both with this script.
+fn run(script: &str) -> [Said; 2] {
+    let origin = Origin::start(&[]);
+    let url = origin.url("/");
+    both(script, &["-t1", "-c1", "-d1", "-s", "script.lua", &url])
+}
+
+/// As in wrk's own example of several addresses, whose `%s` is given an address.
+#[test]
+fn a_text_is_formatted_with_whatever_it_is_given() {
+    let script = "
+        function setup(thread) thread.addr = wrk.lookup(wrk.host, wrk.port)[1] end
+        function init()
+           local text = 'goes to %s'
+           print(text:format(wrk.thread.addr))
+           print(string.format('%s %s %5s|%-3s|%d %q', true, nil, 'a', 'b', 7, 'c'))
+        end
+    ";
+    for said in run(script).map(|said| said.expect(0)) {
+        assert!(said.out.contains("goes to 127.0.0.1:"), "{said:?}");
+        assert!(
+            said.out.contains("true nil     a|b  |7 \"c\"\n"),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
+fn functions_take_what_luajits_take() {
+    let script = "
+        assert(string.rep('a', 3, ',') == 'a,a,a' and string.rep('a', 0, ',') == '')
+        assert(('ab'):rep(2) == 'abab' and string.rep('a', 1, ',') == 'a')
+        assert(math.log(8, 2) == 3 and math.log(1) == 0)
+        assert(load('return 1 + 1')() == 2 and load('no lua') == nil)
+        assert(load('return x', 'name', 't', { x = 7 })() == 7)
+        local parts = { 'return', ' 5' }
+        assert(load(function() return table.remove(parts, 1) end)() == 5)
+        assert(select(2, xpcall(function(a, b) return a + b end, print, 1, 2)) == 3)
+        assert(table.concat(table.move({ 1, 2, 3 }, 1, 3, 2), ' ') == '1 1 2 3')
+        assert(table.concat(table.move({ 1, 2, 3 }, 2, 3, 1), ' ') == '2 3 3')
+        assert(table.concat(table.move({ 1, 2 }, 1, 2, 1, {}), ' ') == '1 2')
+        local filled = require('table.new')(2, 0)
+        filled[1] = 1
+        require('table.clear')(filled)
+        assert(next(filled) == nil)
+        print('all of it')
+    ";
+    for said in run(script).map(|said| said.expect(0)) {
+        assert_eq!(said.out.matches("all of it\n").count(), 2, "{said:?}");
+        assert_eq!(said.err, "", "{said:?}");
+    }
+}
+
+/// The place is the script's own, not that of what stands in for LuaJIT.
+#[test]
+fn its_errors_are_the_scripts() {
+    let script = "function request()\n local text = string.format('%d', 'x')\n return text\nend";
+    let told = "script.lua:2: bad argument #2 to 'format' (number expected, got string)";
+    for said in run(script) {
+        assert_eq!(said.status, 1, "{said:?}");
+        assert!(said.err.contains(told), "{said:?}");
+    }
+}

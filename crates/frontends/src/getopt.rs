@@ -1,0 +1,275 @@
+//! Options as C programs read them: short ones together, a value attached or in the next word, long
+//! ones shortened to what tells them apart, options behind other words, `--` as their end.
+
+use std::fmt;
+
+/// An option. A name may stand for a letter that can't be typed alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) name: Option<&'static str>,
+    pub(crate) letter: char,
+    pub(crate) is_short: bool,
+    pub(crate) takes: Takes,
+}
+
+/// What an option takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Nothing,
+    /// What is attached to it (`-n5`, `--name=5`), or the next word.
+    Value,
+    /// What is attached to it, if anything.
+    Attached,
+}
+
+/// Where options may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Placing {
+    /// Anywhere, as with glibc.
+    Anywhere,
+    /// Before the first word that is none.
+    First,
+}
+
+/// A word that is no option, or half of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Slip {
+    NoSuchLetter(char),
+    LetterLacksValue(char),
+    NoSuchName(String),
+    /// What was typed, and the names that begin so.
+    Ambiguous(String, Vec<&'static str>),
+    NameLacksValue(&'static str),
+    NameTakesNothing(&'static str),
+}
+
+impl fmt::Display for Slip {
+    /// In glibc's words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Slip::NoSuchLetter(letter) => write!(f, "invalid option -- '{letter}'"),
+            Slip::LetterLacksValue(letter) => {
+                write!(f, "option requires an argument -- '{letter}'")
+            }
+            Slip::NoSuchName(typed) => write!(f, "unrecognized option '--{typed}'"),
+            Slip::Ambiguous(typed, names) => {
+                let names: String = names.iter().map(|name| format!(" '--{name}'")).collect();
+                write!(f, "option '--{typed}' is ambiguous; possibilities:{names}")
+            }
+            Slip::NameLacksValue(name) => write!(f, "option '--{name}' requires an argument"),
+            Slip::NameTakesNothing(name) => {
+                write!(f, "option '--{name}' doesn't allow an argument")
+            }
+        }
+    }
+}
+
+/// Reads options one by one; what is none of them is kept aside.
+pub(crate) struct Options<'a> {
+    known: &'a [Known],
+    placing: Placing,
+    words: std::slice::Iter<'a, String>,
+    /// Letters of a word that are still to be read.
+    letters: &'a str,
+    others: Vec<&'a str>,
+}
+
+/// An option with its value, where it has one.
+pub(crate) type Read<'a> = Result<(char, Option<&'a str>), Slip>;
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(known: &'a [Known], placing: Placing, words: &'a [String]) -> Options<'a> {
+        Options {
+            known,
+            placing,
+            words: words.iter(),
+            letters: "",
+            others: Vec::new(),
+        }
+    }
+
+    /// Puts a word among those that are no options.
+    pub(crate) fn keep(&mut self, word: &'a str) {
+        self.others.push(word);
+    }
+
+    /// What is no option, in order; complete when there are no more options.
+    pub(crate) fn others(self) -> Vec<&'a str> {
+        self.others
+    }
+
+    fn letter(&mut self) -> Option<Read<'a>> {
+        let mut chars = self.letters.chars();
+        let letter = chars.next()?;
+        let rest = chars.as_str();
+        self.letters = rest;
+        let known = |known: &&Known| known.is_short && known.letter == letter;
+        let Some(known) = self.known.iter().find(known) else {
+            return Some(Err(Slip::NoSuchLetter(letter)));
+        };
+        if known.takes == Takes::Nothing {
+            return Some(Ok((letter, None)));
+        }
+        self.letters = "";
+        let value = match (rest, known.takes) {
+            ("", Takes::Value) => self.words.next().map(String::as_str),
+            (joined, _) => Some(joined).filter(|joined| !joined.is_empty()),
+        };
+        if value.is_none() && known.takes == Takes::Value {
+            return Some(Err(Slip::LetterLacksValue(letter)));
+        }
+        Some(Ok((letter, value)))
+    }
+
+    fn long(&mut self, typed: &'a str) -> Read<'a> {
+        let (name, attached) = match typed.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (typed, None),
+        };
+        let known = self.named(name)?;
+        let full = known.name.unwrap_or_default();
+        let value = match known.takes {
+            Takes::Nothing if attached.is_some() => return Err(Slip::NameTakesNothing(full)),
+            Takes::Value => {
+                let value = attached.or_else(|| self.words.next().map(String::as_str));
+                Some(value.ok_or(Slip::NameLacksValue(full))?)
+            }
+            Takes::Nothing | Takes::Attached => attached,
+        };
+        Ok((known.letter, value))
+    }
+
+    /// The option of that name, or the only one whose name begins so.
+    fn named(&self, typed: &str) -> Result<&'a Known, Slip> {
+        let names = || {
+            let named = self.known.iter();
+            named.filter_map(|known| known.name.map(|name| (name, known)))
+        };
+        if let Some((_, exact)) = names().find(|(name, _)| *name == typed) {
+            return Ok(exact);
+        }
+        let candidates: Vec<_> = names()
+            .filter(|(name, _)| name.starts_with(typed))
+            .collect();
+        match candidates.as_slice() {
+            [] => Err(Slip::NoSuchName(typed.to_owned())),
+            [(_, first), rest @ ..] if rest.iter().all(|(_, it)| it.letter == first.letter) => {
+                Ok(first)
+            }
+            several => {
+                let names = several.iter().map(|(name, _)| *name).collect();
+                Err(Slip::Ambiguous(typed.to_owned(), names))
+            }
+        }
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Read<'a>;
+
+    fn next(&mut self) -> Option<Read<'a>> {
+        loop {
+            if let Some(read) = self.letter() {
+                return Some(read);
+            }
+            let word = self.words.next()?;
+            match word.strip_prefix('-') {
+                Some("-") => self.others.extend(self.words.by_ref().map(String::as_str)),
+                Some(name) if name.starts_with('-') => return Some(self.long(&name[1..])),
+                Some(letters) if !letters.is_empty() => self.letters = letters,
+                _ => {
+                    self.others.push(word);
+                    if self.placing == Placing::First {
+                        self.others.extend(self.words.by_ref().map(String::as_str));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn known(name: &'static str, letter: char, is_short: bool, takes: Takes) -> Known {
+        Known {
+            name: Some(name),
+            letter,
+            is_short,
+            takes,
+        }
+    }
+
+    const KNOWN: &[Known] = &[
+        known("threads", 't', true, Takes::Value),
+        known("timeout", 'T', true, Takes::Value),
+        known("latency", 'L', true, Takes::Nothing),
+        known("help", 'h', false, Takes::Nothing),
+        known("log", 'l', true, Takes::Attached),
+        known("agent", 'A', true, Takes::Value),
+        known("agents-name", 'A', true, Takes::Value),
+    ];
+
+    /// Options and values, `!` and a message, then what is none.
+    fn read(words: &str) -> String {
+        read_in(Placing::Anywhere, words)
+    }
+
+    fn read_in(placing: Placing, words: &str) -> String {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let mut options = Options::new(KNOWN, placing, &words);
+        let mut said: Vec<String> = Vec::new();
+        for read in options.by_ref() {
+            said.push(match read {
+                Ok((letter, None)) => letter.to_string(),
+                Ok((letter, Some(value))) => format!("{letter}={value}"),
+                Err(slip) => format!("!{slip}"),
+            });
+        }
+        format!("{} | {}", said.join(" "), options.others().join(" "))
+    }
+
+    #[test]
+    fn options_are_read_in_all_their_forms() {
+        assert_eq!(read("-t 2 url"), "t=2 | url");
+        assert_eq!(read("-t2 url"), "t=2 | url");
+        assert_eq!(read("url -Lt 2 x"), "L t=2 | url x");
+        assert_eq!(read("--threads=2 --threads 3"), "t=2 t=3 | ");
+        assert_eq!(read("--thr 2 --lat --h"), "t=2 L h | ");
+        assert_eq!(read("-L url -- -t 5 --x"), "L | url -t 5 --x");
+        assert_eq!(read("- -t -L"), "t=-L | -");
+        assert_eq!(read("-l x -lx -Ll --lo --log=x"), "l l=x L l l l=x | x");
+        // Two names of one option are one.
+        assert_eq!(read("--ag x"), "A=x | ");
+    }
+
+    #[test]
+    fn options_may_have_to_come_first() {
+        let first = |words| read_in(Placing::First, words);
+        assert_eq!(first("-Lt2 url -L"), "L t=2 | url -L");
+        assert_eq!(first("-L -- -L url"), "L | -L url");
+        assert_eq!(first("- -L"), " | - -L");
+    }
+
+    #[test]
+    fn slips_are_told_as_glibc_tells_them() {
+        for (typed, told) in [
+            ("-z", "!invalid option -- 'z' | "),
+            ("-h", "!invalid option -- 'h' | "),
+            ("--foo", "!unrecognized option '--foo' | "),
+            (
+                "--t 1",
+                "!option '--t' is ambiguous; possibilities: '--threads' '--timeout' | 1",
+            ),
+            ("-t", "!option requires an argument -- 't' | "),
+            ("--thr", "!option '--threads' requires an argument | "),
+            (
+                "--lat=x",
+                "!option '--latency' doesn't allow an argument | ",
+            ),
+        ] {
+            assert_eq!(read(typed), told, "{typed}");
+        }
+    }
+}

@@ -82,10 +82,7 @@ impl KeyFile {
 
     /// As the file's text.
     pub fn to_text(&self) -> String {
-        let who = match &self.name {
-            Some(name) => format!("agent {name}"),
-            None => "the coordinator".to_owned(),
-        };
+        let who = self.role();
         let body = toml::to_string(self).expect("strings and lists of strings");
         format!("# Credentials of {who} for prony: whoever reads this file can be it.\n{body}")
     }

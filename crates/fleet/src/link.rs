@@ -115,6 +115,13 @@ impl Link {
         credentials: &Credentials,
         role: &Role,
     ) -> Result<Link, LinkError> {
+        if let Credentials::Key(file) = credentials
+            && file.role() != *role
+        {
+            // The server would refuse each thing by itself, with silence.
+            let why = format!("they are {}'s, and {role}'s are wanted", file.role());
+            return Err(LinkError::Credentials(why));
+        }
         let named = match credentials {
             Credentials::Key(file) => file.servers.join(","),
             Credentials::Jwt(_) => String::new(),

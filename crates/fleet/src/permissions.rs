@@ -10,6 +10,8 @@
 //! has an account of its own, in which such an answer stays, and between the accounts passes what is
 //! named here.
 
+use std::fmt;
+
 use crate::names::{AGENTS, AgentName, RUNS};
 
 /// Who somebody is to the fleet.
@@ -19,6 +21,15 @@ pub enum Role {
     Coordinator,
     /// One agent.
     Agent(AgentName),
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Role::Coordinator => f.write_str("the coordinator"),
+            Role::Agent(name) => write!(f, "agent {name}"),
+        }
+    }
 }
 
 /// Subjects as the server's configuration has them: `*` is any one part, `>` all that follow.

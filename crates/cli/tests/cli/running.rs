@@ -11,6 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Long enough for a busy machine; nothing waits that long unless it fails.
 pub(crate) const SOON: Duration = Duration::from_secs(60);
 
+/// How long something that is no longer wanted may take to end what it started.
+const LEAVE: Duration = Duration::from_secs(5);
+
 /// The variable that everything which a test starts inherits.
 const MARK: &str = "PRONY_TEST_MARK";
 
@@ -199,7 +202,17 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended already, unless the test failed.
+        // It has ended already, unless the test failed. What it started ends with it, if it is asked.
+        if let (Ok(None), Some(pid)) = (
+            self.child.try_wait(),
+            Pid::from_raw(self.child.id().cast_signed()),
+        ) {
+            let _ = kill_process(pid, Signal::TERM);
+            let began = Instant::now();
+            while matches!(self.child.try_wait(), Ok(None)) && began.elapsed() < LEAVE {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

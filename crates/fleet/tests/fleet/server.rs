@@ -173,3 +173,25 @@ fn who_is_taken_out_of_the_folder_is_cut_off_and_the_others_stay() {
     assert_eq!(&subscription.next(SOON).unwrap().payload[..], b"welcome");
     assert!(!coordinator.entries(AGENTS).unwrap().is_empty());
 }
+
+#[test]
+fn credentials_are_used_as_whose_they_are() {
+    let ground = Ground::new(&["one"]);
+    let agents = ground.credentials(&agent("one"));
+    let error = Link::connect(None, &agents, &Role::Coordinator).unwrap_err();
+    let text = "they are agent one's, and the coordinator's are wanted".to_owned();
+    assert_eq!(error, LinkError::Credentials(text));
+    // Whoever writes another role into the file has the same key, and the server goes by that.
+    let path = ground.prepared.credentials(&agent("one"));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let text = text.replace("role = \"agent\"\n", "role = \"coordinator\"\n");
+    let forged = path.with_extension("forged");
+    std::fs::write(&forged, text.replace("name = \"one\"\n", "")).unwrap();
+    let forged = prony_fleet::credentials::Credentials::read(&forged).unwrap();
+    let forger = Link::connect(None, &forged, &Role::Coordinator).unwrap();
+    let one: AgentName = "one".parse().unwrap();
+    let mut orders = ground.link(&agent("one")).subscribe(&one.orders()).unwrap();
+    let _ = forger.say(&one.orders(), "load them");
+    assert!(orders.next(Duration::from_millis(500)).is_none());
+    assert!(forger.entries(AGENTS).is_err());
+}

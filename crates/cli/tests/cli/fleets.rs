@@ -62,6 +62,14 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let said = room.run(&["fleet", "list", "--creds", "up/coordinator.creds"]);
     let said = said.expect(0);
     assert!(said.out.contains("\nlate "), "{}", said.out);
+    let said = room
+        .run(&["fleet", "list", "--creds", "up/late.creds"])
+        .expect(2);
+    assert!(
+        said.err.contains("the coordinator's are wanted"),
+        "{}",
+        said.err
+    );
     agent.signal(Signal::TERM);
     agent.end().expect(0);
     let said = room

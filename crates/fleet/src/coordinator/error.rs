@@ -96,7 +96,10 @@ impl FleetError {
     pub fn is_wrong(&self) -> bool {
         matches!(
             self,
-            FleetError::Wrong(_) | FleetError::AgentSays { .. } | FleetError::NoRun(_)
+            FleetError::Wrong(_)
+                | FleetError::AgentSays { .. }
+                | FleetError::NoRun(_)
+                | FleetError::Link(LinkError::Credentials(_))
         )
     }
 }

@@ -1,0 +1,197 @@
+//! Agents that are killed, stopped or cut off.
+
+use prony_fleet::messages::Because;
+use rustix::process::Signal;
+
+use crate::books::{Files, expect_answered, expect_sum, expect_whole, findings, has, part};
+use crate::moments::Moments;
+use crate::rig::{Rig, name};
+
+/// All but one.
+fn others(lost: usize, of: usize) -> Vec<String> {
+    (0..of).filter(|agent| *agent != lost).map(name).collect()
+}
+
+#[test]
+fn a_killed_agent_is_missed_and_the_others_are_whole() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(4);
+    let lost = moments.one_of(4);
+    let mut load = rig.load("--duration 5s --rate 400 --connections 8 --threads 1");
+    moments.wait(500..4_500);
+    rig.agents[lost].kill();
+    let at_death = rig.answered();
+    let record = load.record();
+    assert!(
+        has(&record, "agent-lost") && has(&record, "partial"),
+        "{:?}",
+        findings(&record)
+    );
+    assert_eq!(part(&record, &name(lost)).ended_because, "lost");
+    let files = Files::read(&load.kept);
+    let answered = rig.answered();
+    // What was on its way when it was killed may have been answered after.
+    assert!(answered[&name(lost)] <= at_death.get(&name(lost)).copied().unwrap_or(0) + 2);
+    expect_answered(&answered, &files, &others(lost, 4));
+    for name in others(lost, 4) {
+        let own = &files.each[&name];
+        assert_eq!(part(&record, &name).ended_because, "done");
+        assert_eq!(part(&record, &name).started, own.started - own.unmeasured);
+    }
+    // What has begun is accounted for.
+    let totals = &record.totals;
+    assert_eq!(
+        totals.started,
+        totals.ok + totals.failed + totals.unfinished
+    );
+    rig.expect_quiet();
+
+    // Back again, it sends what it had written down.
+    rig.restart_agent(lost);
+    rig.agents[lost].wait_for("registered as");
+    let mut late = rig.recorded(&["fleet", "collect"], &load.run());
+    let record = late.record();
+    let files = Files::read(&load.kept);
+    assert!(
+        has(&record, "agent-lost"),
+        "its part still ended before its time"
+    );
+    for agent in 0..4 {
+        let own = &files.each[&name(agent)];
+        assert_eq!(
+            part(&record, &name(agent)).started,
+            own.started - own.unmeasured
+        );
+    }
+}
+
+#[test]
+fn an_agent_that_is_started_anew_in_mid_run_sends_what_it_had_measured() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let lost = moments.one_of(2);
+    let mut load = rig.load("--duration 6s --rate 300 --connections 4 --threads 1");
+    moments.wait(1_600..4_000);
+    rig.agents[lost].kill();
+    moments.wait(1..1_000);
+    rig.restart_agent(lost);
+    let record = load.record();
+    assert!(
+        has(&record, "agent-lost") && has(&record, "partial"),
+        "{:?}",
+        findings(&record)
+    );
+    let files = Files::read(&load.kept);
+    assert_eq!(files.ends[&name(lost)], Because::Failed);
+    for agent in 0..2 {
+        let own = &files.each[&name(agent)];
+        assert_eq!(
+            part(&record, &name(agent)).started,
+            own.started - own.unmeasured
+        );
+        assert!(own.started > 0);
+    }
+    expect_answered(&rig.answered(), &files, &others(lost, 2));
+    rig.expect_quiet();
+    // It takes part in the next.
+    let mut load = rig.load("--requests 100 --rate 200 --connections 4 --threads 1");
+    expect_whole(&load.record());
+}
+
+#[test]
+fn a_link_that_is_down_for_a_while_loses_nothing() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(3);
+    let cut = moments.one_of(3);
+    let mut load = rig.load("--duration 7s --rate 150 --connections 6 --threads 1");
+    moments.wait(200..2_500);
+    rig.ground.set_link(&name(cut), false);
+    moments.wait(2_500..3_000);
+    rig.ground.set_link(&name(cut), true);
+    let record = load.record();
+    expect_whole(&record);
+    let files = Files::read(&load.kept);
+    assert_eq!(files.each.len(), 3);
+    expect_sum(&record, &files);
+    expect_answered(&rig.answered(), &files, &others(cut, 3));
+    rig.expect_quiet();
+}
+
+#[test]
+fn an_agent_that_is_cut_off_for_good_stops_by_itself() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let cut = moments.one_of(2);
+    let mut load = rig.load("--duration 12s --rate 100 --connections 4 --threads 1");
+    moments.wait(1..400);
+    rig.ground.set_link(&name(cut), false);
+    let record = load.record();
+    assert!(
+        has(&record, "agent-lost") && has(&record, "partial"),
+        "{:?}",
+        findings(&record)
+    );
+    assert_eq!(part(&record, &name(1 - cut)).ended_because, "done");
+    // Its own file says why it ended, and is brought in when it is back.
+    rig.ground.set_link(&name(cut), true);
+    let files = Files::read(&load.kept);
+    assert_eq!(files.ends[&name(cut)], Because::LeaseEnded);
+    rig.agents[cut].wait_for("connected again");
+    let record = rig.recorded(&["fleet", "collect"], &load.run()).record();
+    expect_sum(&record, &files);
+    assert_eq!(part(&record, &name(cut)).ended_because, "lease-ended");
+    assert!(has(&record, "partial"), "{:?}", findings(&record));
+    expect_answered(&rig.answered(), &files, &others(cut, 2));
+    rig.expect_quiet();
+}
+
+#[test]
+fn an_agent_that_is_stopped_and_goes_on_loses_nothing() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(3);
+    let slow = moments.one_of(3);
+    let mut load = rig.load("--duration 5s --rate 300 --connections 6 --threads 1");
+    moments.wait(1..2_000);
+    rig.agents[slow].signal(Signal::STOP);
+    moments.wait(500..3_000);
+    rig.agents[slow].signal(Signal::CONT);
+    let record = load.record();
+    expect_whole(&record);
+    let files = Files::read(&load.kept);
+    expect_sum(&record, &files);
+    expect_answered(
+        &rig.answered(),
+        &files,
+        &(0..3).map(name).collect::<Vec<_>>(),
+    );
+    rig.expect_quiet();
+}
+
+#[test]
+fn an_agent_that_is_stopped_for_longer_than_its_lease_loads_no_more() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let stopped = moments.one_of(2);
+    let mut load = rig.load("--duration 16s --rate 100 --connections 4 --threads 1");
+    moments.wait(1..500);
+    rig.agents[stopped].signal(Signal::STOP);
+    // Its lease is over long before the load is.
+    moments.wait(11_000..12_000);
+    rig.agents[stopped].signal(Signal::CONT);
+    let record = load.record();
+    assert!(
+        has(&record, "agent-lost") && has(&record, "partial"),
+        "{:?}",
+        findings(&record)
+    );
+    let files = Files::read(&load.kept);
+    assert_eq!(files.ends[&name(stopped)], Because::LeaseEnded);
+    assert_eq!(part(&record, &name(stopped)).ended_because, "lease-ended");
+    expect_sum(&record, &files);
+    expect_answered(
+        &rig.answered(),
+        &files,
+        &(0..2).map(name).collect::<Vec<_>>(),
+    );
+    rig.expect_quiet();
+}

@@ -1,0 +1,120 @@
+//! Programs under way, what they say, and how they are ended.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Long enough for a busy machine; nothing waits that long unless it fails.
+pub(crate) const SOON: Duration = Duration::from_secs(40);
+
+/// Waits for something to be so.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < SOON, "it does not come to it that {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A process, killed when this is dropped.
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+impl Process {
+    /// Starts it; what it says goes into files of its name in a folder.
+    pub(crate) fn start(mut command: Command, folder: &Path, name: &str) -> Process {
+        let (out, err) = (
+            folder.join(format!("{name}.out")),
+            folder.join(format!("{name}.err")),
+        );
+        command
+            .stdin(Stdio::null())
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&err).unwrap());
+        let child = command.spawn().unwrap();
+        Process {
+            child,
+            name: name.to_owned(),
+            out,
+            err,
+        }
+    }
+
+    /// What it said on standard output so far.
+    pub(crate) fn said(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap()
+    }
+
+    /// What it said on standard error so far.
+    pub(crate) fn complaints(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap()
+    }
+
+    /// Waits until it says something on standard error.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let began = Instant::now();
+        while !self.complaints().contains(text) {
+            let ended = self.child.try_wait().unwrap();
+            let is_there = ended.is_none() || self.complaints().contains(text);
+            assert!(
+                is_there && began.elapsed() < SOON,
+                "{} does not say {text:?}:\n{}",
+                self.name,
+                self.complaints()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for its end; its status.
+    pub(crate) fn end(&mut self) -> i32 {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(
+                began.elapsed() < SOON,
+                "{} does not end:\n{}",
+                self.name,
+                self.complaints()
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        if !has_ended {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            let (out, err) = (self.said(), self.complaints());
+            eprintln!("-- {}\n{out}{err}", self.name);
+        }
+    }
+}

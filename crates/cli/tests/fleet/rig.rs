@@ -1,0 +1,289 @@
+//! A NATS server, agents on hosts of their own, and an nginx that logs who asks it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use prony_fleet::credentials::Credentials;
+use prony_record::Record;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ground::{Ground, HUB, HUB_ADDRESS, address, find};
+use crate::process::{Process, SOON, until};
+
+const WEB: &str = "web";
+/// What is asked for.
+pub(crate) const URL: &str = "http://10.77.0.2/";
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid {folder}/pid;
+error_log stderr;
+events { worker_connections 512; }
+http {
+  log_format from '$remote_addr';
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  keepalive_requests 1000000;
+  server {
+    access_log {folder}/access from;
+    listen 10.77.0.2:80;
+    location / { return 200 'hello, fleet'; }
+  }
+}
+";
+
+/// Everything; agents are numbered from 0 and called `agent-1` and so on.
+pub(crate) struct Rig {
+    // Dropped before their hosts.
+    pub(crate) agents: Vec<Process>,
+    pub(crate) up: Process,
+    web: Process,
+    pub(crate) ground: Ground,
+    folder: tempfile::TempDir,
+    number: u32,
+}
+
+/// An agent's name, which is its host's, too.
+pub(crate) fn name(agent: usize) -> String {
+    format!("agent-{}", agent + 1)
+}
+
+impl Rig {
+    /// So many agents, which wait for orders.
+    pub(crate) fn new(agents: usize) -> Rig {
+        Rig::with(agents, |_, _, _| {})
+    }
+
+    /// The same; each agent's command can be added to, and there is a folder for its files.
+    pub(crate) fn with(agents: usize, more: impl Fn(usize, &mut Command, &Path)) -> Rig {
+        let names: Vec<String> = (0..agents).map(name).collect();
+        let hosts: Vec<&str> = [WEB]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .collect();
+        let ground = Ground::new(&hosts);
+        let folder = tempfile::tempdir().unwrap();
+        // nginx's workers, which are other users, have to get in.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder.path(), open).unwrap();
+        let mut rig = Rig {
+            up: up(&ground, folder.path(), agents),
+            web: web(&ground, folder.path()),
+            ground,
+            folder,
+            agents: Vec::new(),
+            number: 0,
+        };
+        for agent in 0..agents {
+            let started = rig.start_agent(agent, &more);
+            rig.agents.push(started);
+        }
+        rig.agents
+            .iter_mut()
+            .for_each(|agent| agent.wait_for("registered as"));
+        until("nginx listens", || rig.path("pid").exists().then_some(()));
+        rig
+    }
+
+    fn start_agent(&mut self, agent: usize, more: impl Fn(usize, &mut Command, &Path)) -> Process {
+        let name = name(agent);
+        let mut command = self.prony(&name, &["agent"]);
+        command
+            .arg("--creds")
+            .arg(self.path(&format!("up/{name}.creds")));
+        command.arg("--state").arg(self.state(agent));
+        more(agent, &mut command, self.folder.path());
+        self.number += 1;
+        let name = format!("{name}-{}", self.number);
+        Process::start(command, self.folder.path(), &name)
+    }
+
+    /// Starts an agent again that has ended.
+    pub(crate) fn restart_agent(&mut self, agent: usize) {
+        self.agents[agent] = self.start_agent(agent, |_, _, _| {});
+    }
+
+    /// Starts the server again on its folder.
+    pub(crate) fn restart_server(&mut self) {
+        self.up = up(&self.ground, self.folder.path(), 0);
+    }
+
+    /// Kills the NATS server itself.
+    pub(crate) fn kill_server(&self) {
+        let pid = std::fs::read_to_string(self.path("up/store/nats.pid")).unwrap();
+        let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn state(&self, agent: usize) -> PathBuf {
+        self.path(&format!("state-{agent}"))
+    }
+
+    fn prony(&self, host: &str, words: &[&str]) -> Command {
+        let mut command = self
+            .ground
+            .command(host, Path::new(env!("CARGO_BIN_EXE_prony")));
+        command.args(words).env_remove("PRONY_PUBLIC");
+        command
+    }
+
+    /// What a role may use.
+    pub(crate) fn credentials(&self, name: &str) -> Credentials {
+        Credentials::read(&self.path(&format!("up/{name}.creds"))).unwrap()
+    }
+
+    /// A command of the coordinator's, under way.
+    pub(crate) fn coordinator(&mut self, words: &[&str]) -> Process {
+        let mut command = self.prony(HUB, words);
+        command
+            .arg("--creds")
+            .arg(self.path("up/coordinator.creds"));
+        self.number += 1;
+        let name = format!("coordinator-{}", self.number);
+        Process::start(command, self.folder.path(), &name)
+    }
+
+    /// A load by all agents, under way when this returns.
+    pub(crate) fn load(&mut self, words: &str) -> Load {
+        let mut load = self.begin(words);
+        load.process.wait_for("started");
+        load.kept = self.keep_files();
+        load
+    }
+
+    /// The same; it may not have begun.
+    pub(crate) fn begin(&mut self, words: &str) -> Load {
+        let agents = self.agents.len().to_string();
+        let mut all = vec!["load", "--agents", &agents, "--clock-bound", "500ms"];
+        all.extend(words.split(' '));
+        self.recorded(&all, URL)
+    }
+
+    /// A command that gives a record.
+    pub(crate) fn recorded(&mut self, words: &[&str], last: &str) -> Load {
+        let json = self.path(&format!("record-{}.json", self.number));
+        let mut all = words.to_vec();
+        let to = json.to_str().unwrap().to_owned();
+        all.extend(["--progress", "lines", "--json", &to, last]);
+        Load {
+            process: self.coordinator(&all),
+            json,
+            kept: Vec::new(),
+        }
+    }
+
+    /// Links to the agents' files of what they measured, as they remove them when all is collected.
+    fn keep_files(&self) -> Vec<PathBuf> {
+        let folder = self.path("kept");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut kept = Vec::new();
+        for agent in 0..self.agents.len() {
+            for file in files(&self.state(agent)) {
+                let to = folder.join(file.file_name().unwrap());
+                let linked = std::fs::hard_link(&file, &to);
+                assert!(linked.is_ok() || to.exists(), "{linked:?}");
+                kept.push(to);
+            }
+        }
+        kept
+    }
+
+    /// The files of runs that agents still keep.
+    pub(crate) fn files_left(&self) -> usize {
+        (0..self.agents.len())
+            .map(|agent| files(&self.state(agent)).len())
+            .sum()
+    }
+
+    /// Requests that nginx answered, by the host that asked.
+    pub(crate) fn answered(&self) -> BTreeMap<String, u64> {
+        let text = std::fs::read_to_string(self.path("access")).unwrap();
+        let mut answered = BTreeMap::new();
+        for line in text.lines() {
+            let agent = (0..self.agents.len()).find(|agent| address(agent + 1) == line);
+            let agent = agent.unwrap_or_else(|| panic!("{line} is no agent"));
+            *answered.entry(name(agent)).or_default() += 1;
+        }
+        answered
+    }
+
+    /// Fails unless nginx is left alone.
+    pub(crate) fn expect_quiet(&mut self) {
+        let before = self.answered();
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(before, self.answered(), "somebody still loads");
+        let _ = &self.web;
+    }
+}
+
+fn up(ground: &Ground, folder: &Path, agents: usize) -> Process {
+    // It may still have the address.
+    let mut command = ground.command(HUB, Path::new(env!("CARGO_BIN_EXE_prony")));
+    command
+        .args(["fleet", "up", "--dir"])
+        .arg(folder.join("up"));
+    if agents > 0 {
+        command.args(["--agents", &agents.to_string()]);
+        command.args(["--listen", &format!("{HUB_ADDRESS}:4222")]);
+    }
+    let mut up = Process::start(command, folder, &format!("up-{agents}"));
+    up.wait_for("nats-server listens on");
+    up
+}
+
+fn web(ground: &Ground, folder: &Path) -> Process {
+    let file = folder.join("nginx.conf");
+    let text = NGINX.replace("{folder}", folder.to_str().unwrap());
+    std::fs::write(&file, text).unwrap();
+    let mut command = ground.command(WEB, &find("nginx"));
+    command
+        .arg("-p")
+        .arg(folder)
+        .args(["-e", "stderr", "-c"])
+        .arg(&file);
+    Process::start(command, folder, "nginx")
+}
+
+/// The files of runs in an agent's folder.
+fn files(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state.join("runs")).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A command that gives a record, under way.
+pub(crate) struct Load {
+    pub(crate) process: Process,
+    json: PathBuf,
+    /// The agents' files.
+    pub(crate) kept: Vec<PathBuf>,
+}
+
+impl Load {
+    /// The run that is made.
+    pub(crate) fn run(&self) -> String {
+        let said = self.process.complaints();
+        let line = said.lines().find_map(|line| line.strip_prefix("run "));
+        line.unwrap().split(':').next().unwrap().to_owned()
+    }
+
+    /// Waits for its end; its record.
+    pub(crate) fn record(&mut self) -> Record {
+        let began = Instant::now();
+        let status = self.process.end();
+        assert!(began.elapsed() < SOON);
+        let json = std::fs::read_to_string(&self.json).unwrap_or_default();
+        Record::from_json(&json).unwrap_or_else(|error| {
+            panic!("status {status}, {error}:\n{}", self.process.complaints())
+        })
+    }
+}

@@ -140,8 +140,9 @@ fn until(moment: Instant) -> Duration {
     moment.saturating_duration_since(Instant::now())
 }
 
-/// A thread that slept until a moment may be woken this much later: it is awake for the rest.
-const WAKING: Duration = Duration::from_millis(1);
+/// A thread that slept until a moment may be woken this much later: it is awake for the rest. Not for
+/// longer, as on few cores workers that wait awake keep the others from theirs.
+const WAKING: Duration = Duration::from_micros(200);
 
 /// Waits for a moment, to the microsecond.
 fn wait_until(moment: Instant) {

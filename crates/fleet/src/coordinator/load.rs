@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_load::LoadOptions;
@@ -12,7 +13,7 @@ use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
 use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
-use super::{Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
+use super::{Choice, Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
 use crate::clock::Offset;
 use crate::division::{Stretch, divide};
@@ -23,6 +24,9 @@ use crate::names::{AgentName, RunId};
 
 /// In the warm-up connections are opened: a load that all begin at once has one of at least this.
 const WARMUP: Duration = Duration::from_millis(500);
+/// How long agents may take to say that they are free, and how often they are asked.
+const FREE: Duration = Duration::from_secs(2);
+const LOOK_UP: Duration = Duration::from_millis(50);
 /// How long an agent may take to get ready.
 const PREPARE: Duration = Duration::from_secs(60);
 /// How long it may take to take a piece of a file.
@@ -65,12 +69,8 @@ impl Fleet {
         watcher: Watcher<'_>,
         measured_from: &dyn Fn(Instant),
     ) -> Result<Finished, FleetError> {
-        let mut listed = self.agents()?;
-        for one in &mut listed {
-            let busy = &mut one.agent.busy_with;
-            *busy = busy.take().filter(|run| Some(run) != self.beside.as_ref());
-        }
-        let agents = wanted.choice.free(&listed)?;
+        let agents = self.free(&wanted.choice)?;
+        let agents: Vec<&Registration> = agents.iter().collect();
         let divided = divided(wanted, &agents, self.patience)?;
         for note in &divided.notes {
             (watcher.told)(Told::Step(note));
@@ -100,7 +100,7 @@ impl Fleet {
             names(manifest.parts.keys())
         )));
         let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let _keeping = Keeping(&lease);
             scope.spawn(|| lease.keep(&self.link));
             let replay = self.link.replay(&manifest.run.all_results())?;
@@ -133,6 +133,29 @@ impl Fleet {
             let after = self.clocks_after(&manifest, &gathering);
             Ok(self.finish(&manifest, &gathering, &after))
         })
+    }
+
+    /// The agents that are to make a load. Those that an earlier load was called off of, or has just
+    /// ended at, say a moment later that they are free.
+    fn free(&self, choice: &Choice) -> Result<Vec<Registration>, FleetError> {
+        let began = Instant::now();
+        loop {
+            let mut listed = self.agents()?;
+            for one in &mut listed {
+                let busy = &mut one.agent.busy_with;
+                *busy = busy.take().filter(|run| Some(run) != self.beside.as_ref());
+            }
+            match choice.free(&listed) {
+                Ok(agents) => return Ok(agents.into_iter().cloned().collect()),
+                Err(error) => {
+                    let is_any_busy = listed.iter().any(|one| one.agent.busy_with.is_some());
+                    if !is_any_busy || began.elapsed() > FREE {
+                        return Err(error.into());
+                    }
+                }
+            }
+            thread::sleep(LOOK_UP);
+        }
     }
 
     /// Sends the files, and has every agent get ready.

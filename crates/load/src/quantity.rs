@@ -47,6 +47,9 @@ pub fn size(typed: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(expected)
 }
 
+/// Requests a second that a load may be asked for at most.
+pub const HIGHEST_RATE_PER_S: f64 = 1e8;
+
 /// A rate in requests a second: `1000`, `20k`, `0.5`, `1200/m`.
 pub fn rate(typed: &str) -> Result<f64, String> {
     let expected =
@@ -58,7 +61,7 @@ pub fn rate(typed: &str) -> Result<f64, String> {
         "/m" => number / 60.0,
         _ => return Err(expected()),
     };
-    if rate > 0.0 && rate <= 1e8 {
+    if rate > 0.0 && rate <= HIGHEST_RATE_PER_S {
         Ok(rate)
     } else {
         Err(expected())

@@ -10,6 +10,7 @@ use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
 use crate::pacing::{Arrivals, Share};
 use crate::part::Part;
 use crate::protocols::Protocols;
+use crate::quantity::HIGHEST_RATE_PER_S;
 use crate::request::{Request, Target, requests};
 use crate::socket::{Backend, system};
 use crate::source::Sources;
@@ -133,7 +134,8 @@ impl LoadSpec {
         let asked = requests(url, options, &sources)?;
         let protocols = Protocols::resolve(options, &asked.targets)?;
         sources.check(&asked.targets)?;
-        let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
+        let connections = connections(options)?;
+        check_rate(options)?;
         let part = match part {
             Some(part) => checked(part, connections)?,
             None => Part::whole(threads(options, connections)?),
@@ -384,6 +386,24 @@ fn checked(part: Part, connections: u32) -> Result<Part, SpecError> {
         u64::from(part.first) + u64::from(part.workers),
         part.of,
     )))
+}
+
+fn connections(options: &LoadOptions) -> Result<u32, SpecError> {
+    let asked = options.connections;
+    let refused = |_| SpecError::Arguments(format!("--connections {asked}: at most {}", u32::MAX));
+    u32::try_from(asked).map_err(refused)
+}
+
+/// Every request that is due is accounted for, begun or not: what is due must be within reach.
+fn check_rate(options: &LoadOptions) -> Result<(), SpecError> {
+    match options.rate {
+        Some(rate) if !(rate > 0.0 && rate <= HIGHEST_RATE_PER_S) => {
+            Err(SpecError::Arguments(format!(
+                "--rate {rate}: more than 0 and at most {HIGHEST_RATE_PER_S} requests a second"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn threads(options: &LoadOptions, connections: u32) -> Result<u32, SpecError> {

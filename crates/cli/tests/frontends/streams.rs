@@ -1,5 +1,5 @@
-//! What all front ends owe to those around them: readers that leave, outputs that are full, and
-//! servers that are a stranger's.
+//! What all front ends owe to those around them: to readers that leave, outputs that are full, servers
+//! that are a stranger's, and people who type a digit too many.
 
 use std::fs::{File, OpenOptions};
 use std::path::PathBuf;
@@ -67,6 +67,38 @@ fn readers_that_leave_are_no_failure() {
     }
     for help in ["-h", "-V", "-C"] {
         run("siege", &[help], Stdio::null(), full().into()).expect(0);
+    }
+}
+
+/// Each of these would go on for hours, or need what no machine has.
+#[test]
+fn numbers_beyond_reach_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = "99999999999";
+    let url = "http://127.0.0.1:9/";
+    for (tool, arguments, told) in [
+        ("hey", ["-q", many, "-n", "200"], "-q times -c, "),
+        ("hey", ["-c", many, "-n", many], "-c 99999999999: at most"),
+        ("ab", ["-c", many, "-n", many], "-c 99999999999: at most"),
+        (
+            "siege",
+            ["-b", "-r1", "-c", many],
+            "-c 99999999999: at most",
+        ),
+        (
+            "wrk",
+            ["-t1", "-c2", "-R", many],
+            "--rate 99999999999: more than 0 and at most 100000000",
+        ),
+        (
+            "wrk",
+            ["-t1", "-c2", "-d", many],
+            "at most 1000000000 seconds",
+        ),
+    ] {
+        let said = ours(tool, &[&arguments[..], &[url]].concat(), dir.path());
+        assert!(said.err.contains(told), "{tool} {arguments:?}: {said:?}");
+        assert_eq!(said.status, if tool == "wrk" { 1 } else { 2 }, "{said:?}");
     }
 }
 

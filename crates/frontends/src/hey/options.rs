@@ -21,6 +21,7 @@ const STREAMS: u64 = 100;
 /// The engine's words for hey's flags, in what it refuses.
 pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
+    ("--rate", "-q times -c, "),
     ("--threads", "-cpus"),
     ("--header", "-H"),
     ("--method", "-m"),

@@ -108,7 +108,13 @@ impl Arguments {
 
     fn set(&mut self, letter: char, value: &str) -> Result<(), Option<String>> {
         let count = || read_count(value).ok_or(None);
-        let seconds = || read_seconds(value).filter(|s| *s <= LONGEST_S).ok_or(None);
+        let seconds = || match read_seconds(value).ok_or(None)? {
+            seconds if seconds > LONGEST_S => {
+                let text = format!("wrk: -{letter} {value}: at most {LONGEST_S} seconds");
+                Err(Some(text))
+            }
+            seconds => Ok(seconds),
+        };
         match letter {
             't' => self.threads = count()?,
             'c' => self.connections = count()?,
@@ -274,6 +280,10 @@ mod tests {
             (
                 vec!["-c1", "http://h"],
                 Some("number of connections must be >= threads"),
+            ),
+            (
+                vec!["-d9999999h", "http://h"],
+                Some("wrk: -d 9999999h: at most 1000000000 seconds"),
             ),
             (vec!["h:80"], Some("invalid URL: h:80")),
             (vec!["-r", "http://h"], Some("wrk: invalid option -- 'r'")),

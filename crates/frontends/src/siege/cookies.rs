@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use super::url::Url;
 
+/// Cookies of one domain at most (RFC 6265 §6.1); the oldest make room.
+const MOST_A_DOMAIN: usize = 50;
+
 /// The cookies of one user. They live as long as the run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Jar {
@@ -41,8 +44,18 @@ impl Jar {
             }
             (Some(place), false) => self.cookies[place] = cookie,
             (None, true) => {}
-            (None, false) => self.cookies.push(cookie),
+            (None, false) => self.add(cookie),
         }
+    }
+
+    fn add(&mut self, cookie: Cookie) {
+        let is_beside = |old: &Cookie| old.domain == cookie.domain;
+        let beside = self.cookies.iter().filter(|old| is_beside(old)).count();
+        let oldest = self.cookies.iter().position(is_beside);
+        if let Some(oldest) = oldest.filter(|_| beside >= MOST_A_DOMAIN) {
+            self.cookies.remove(oldest);
+        }
+        self.cookies.push(cookie);
     }
 
     /// The value of the Cookie header for `url`; none if there is no cookie for it.
@@ -295,5 +308,16 @@ mod tests {
         assert!(!jar.is_empty());
         jar.clear();
         assert!(jar.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_make_room_in_their_domain() {
+        let set: Vec<String> = (0..60).map(|n| format!("c{n}={n}")).collect();
+        let mut set: Vec<&str> = set.iter().map(String::as_str).collect();
+        set.insert(0, "other=1; Domain=x.test");
+        let sent = sent("http://a.x.test/", &set, "http://a.x.test/");
+        let sent: Vec<&str> = sent.split("; ").collect();
+        assert_eq!(sent.len(), 1 + MOST_A_DOMAIN);
+        assert_eq!((sent[0], sent[1]), ("other=1", "c10=10"));
     }
 }

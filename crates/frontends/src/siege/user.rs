@@ -18,6 +18,10 @@ use super::url::Url;
 /// Redirects in a row before a user gives up; the original follows them until it crashes.
 pub(super) const MOST_REDIRECTS: u32 = 50;
 
+/// How deep parts of a page may have parts themselves, as a style sheet's or a frame's page would.
+/// Servers that answer every URL with their start page would have them nest for ever.
+pub(super) const DEEPEST_PART: u32 = 8;
+
 /// What all users go by.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
@@ -38,6 +42,8 @@ pub(super) struct Ask {
     redirects: u32,
     /// How many answers to a challenge were tried.
     tries: u64,
+    /// How many pages it is a part of, each of the one before.
+    depth: u32,
 }
 
 /// What a user does next.
@@ -61,10 +67,17 @@ pub(super) struct User {
     /// Where the last answer led.
     onward: Option<Ask>,
     /// Parts of the page that are still to be asked for; the last one comes first.
-    parts: Vec<Url>,
+    parts: Vec<Part>,
     jar: Jar,
     answering: Option<Answering>,
     dice: ChaCha8Rng,
+}
+
+/// A part of a page, and [`Ask::depth`].
+#[derive(Debug, Clone)]
+struct Part {
+    url: Url,
+    depth: u32,
 }
 
 impl User {
@@ -96,8 +109,9 @@ impl User {
         if let Some(ask) = self.onward.take() {
             return Turn::Ask(ask);
         }
-        if let Some(url) = self.parts.pop() {
-            return Turn::Ask(Ask::first(Arc::new(Wanted::get(url)), None));
+        if let Some(Part { url, depth }) = self.parts.pop() {
+            let ask = Ask::first(Arc::new(Wanted::get(url)), None);
+            return Turn::Ask(Ask { depth, ..ask });
         }
         let settings = &course.settings;
         if std::mem::take(&mut self.is_on_page) && settings.delay_s > 0.0 {
@@ -168,7 +182,15 @@ impl User {
                 let mut names = settings.left_alone.iter();
                 names.any(|name| host.contains(&name.to_ascii_lowercase()))
             };
+            let depth = ask.depth + 1;
             let new = page.parts.into_iter().filter(|part| !is_left_alone(part));
+            let mut new = new.map(|url| Part { url, depth }).peekable();
+            if let Some(first) = new.peek().filter(|_| depth > DEEPEST_PART) {
+                return Some(format!(
+                    "parts: parts of parts are {DEEPEST_PART} deep; {} is not asked for",
+                    first.url.text()
+                ));
+            }
             self.parts.extend(new);
             if head.status == 200 && settings.follow {
                 leads = page.refresh.map(|to| (to, Method::Get));
@@ -204,6 +226,7 @@ impl User {
         };
         self.onward = Some(Ask {
             redirects: ask.redirects + 1,
+            depth: ask.depth,
             ..Ask::first(Arc::new(wanted), None)
         });
         None
@@ -246,6 +269,7 @@ impl Ask {
             listed,
             redirects: 0,
             tries: 0,
+            depth: 0,
         }
     }
 }
@@ -411,6 +435,26 @@ mod tests {
         assert_eq!(shown(&asked(&mut user, &course)), "GET /c");
         assert_eq!(shown(&asked(&mut user, &course)), "GET /a");
         assert!(matches!(user.turn(&course, 0), Turn::Rest(_)));
+    }
+
+    #[test]
+    fn a_page_that_is_its_own_part_comes_to_an_end() {
+        let course = course(&["a.test/"], |settings| settings.reps = Reps::Times(1));
+        let mut user = User::new(0, &course, 0);
+        let head = Head::parse(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n", 200);
+        let mut asked = Vec::new();
+        let mut told = Vec::new();
+        while let Turn::Ask(ask) = user.turn(&course, 0) {
+            told.extend(user.answered(&course, &ask, &head, b"<img src=x/y>"));
+            asked.push(shown(&ask));
+        }
+        assert_eq!(asked.len(), 1 + DEEPEST_PART as usize, "{asked:?}");
+        assert_eq!(asked[2], "GET /x/x/y");
+        assert_eq!(told.len(), 1);
+        assert!(
+            told[0].starts_with("parts: parts of parts are 8 deep; "),
+            "{told:?}"
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -63,13 +63,21 @@ struct Shared {
 }
 
 impl Shared {
+    /// The coordinator was heard of. A lease that is over stays so: where this machine slept, what is
+    /// heard now was said long ago.
     fn hear(&self) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let mut heard = self.lock();
+        if heard.elapsed() <= self.lease {
+            *heard = Instant::now();
+        }
     }
 
     fn is_lease_over(&self) -> bool {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.elapsed() > self.lease
+        self.lock().elapsed() > self.lease
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Instant> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn end(&self, because: Because) {
@@ -160,7 +168,7 @@ impl Running {
             sent: Delta::default(),
             failed: None,
         };
-        shared.hear();
+        *shared.lock() = Instant::now();
         let beside = spawn("results", move || pump.work(&told))
             .inspect_err(|_| shared.end(Because::Stopped))?;
         Ok(Running {

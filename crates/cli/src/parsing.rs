@@ -46,11 +46,12 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             (&mut command, matches.subcommand_matches("load"))
         {
             load.typed = typed(matches);
-            load.typed.extend(typed_seed(matches).map(|seed| TypedOption {
-                name: "seed".to_owned(),
-                values: vec![seed.to_string()],
-                repeatable: false,
-            }));
+            load.typed
+                .extend(typed_seed(matches).map(|seed| TypedOption {
+                    name: "seed".to_owned(),
+                    values: vec![seed.to_string()],
+                    repeatable: false,
+                }));
         }
         if let (Command::Compare(compare), Some(matches)) =
             (&mut command, matches.subcommand_matches("compare"))

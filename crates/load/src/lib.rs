@@ -39,8 +39,8 @@ mod urls;
 mod worker;
 mod writer;
 
-pub use meter::Effort;
 pub use forward::HttpProxy;
+pub use meter::Effort;
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,

@@ -67,9 +67,7 @@ fn the_short_flag_says_the_same_and_the_version_is_told() {
 #[test]
 fn what_is_not_built_is_refused_by_name_and_absent_from_every_help() {
     let room = Room::new();
-    let unbuilt: &[(&str, &[&str])] = &[
-        ("--http 3", &["compare", "--http=3", "a", "b"]),
-    ];
+    let unbuilt: &[(&str, &[&str])] = &[("--http 3", &["compare", "--http=3", "a", "b"])];
     let mut help = String::new();
     for command in COMMANDS {
         let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();

@@ -18,7 +18,7 @@ use super::url::Url;
 /// Redirects in a row before a user gives up; the original follows them until it crashes.
 pub(super) const MOST_REDIRECTS: u32 = 50;
 
-/// How deep parts of a page may have parts themselves, as a style sheet's or a frame's page would.
+/// How deep parts of a page may have parts themselves: an image may turn out to be a page.
 /// Servers that answer every URL with their start page would have them nest for ever.
 pub(super) const DEEPEST_PART: u32 = 8;
 

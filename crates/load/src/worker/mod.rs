@@ -17,9 +17,9 @@ mod scripted;
 mod seating;
 mod starting;
 mod telling;
-mod tunneling;
 #[cfg(test)]
 mod tests;
+mod tunneling;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

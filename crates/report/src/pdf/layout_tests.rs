@@ -135,7 +135,10 @@ fn two_runs_stay_on_paper_and_say_first_what_differs() {
     let document = two_runs();
     let (pages, bookmarks) = set(&super::runs::story(&document));
     let sections: Vec<&str> = bookmarks.iter().map(|mark| mark.text.as_str()).collect();
-    assert_eq!(sections[..3], ["What else differs", "Results", "Request rate"]);
+    assert_eq!(
+        sections[..3],
+        ["What else differs", "Results", "Request rate"]
+    );
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     assert!(all.contains(&document.comparisons[0].name.as_str()));
     let charts = figures::all_of_runs(&document).len();

@@ -206,7 +206,11 @@ impl Settings {
                 Flag::Verbose => self.verbose = true,
                 Flag::Quiet => self.quiet = true,
                 Flag::Get => self.get = true,
-                Flag::Print => self.print = true,
+                Flag::Print => {
+                    self.print = true;
+                    // One page, unless what follows asks for more.
+                    self.one_page();
+                }
                 Flag::Concurrent(users) => self.users = *users,
                 Flag::Reps(reps) => self.reps = *reps,
                 Flag::Time(seconds) => self.time_s = Some(*seconds),
@@ -255,6 +259,12 @@ impl Settings {
         of_all.or(self.proxy_logins.first())
     }
 
+    fn one_page(&mut self) {
+        self.users = 1;
+        self.reps = Reps::Times(1);
+        self.time_s = None;
+    }
+
     /// Settles what some settings mean for others; gives the conflict that is to be told, if any.
     pub(super) fn settle(&mut self) -> Option<String> {
         let mut conflict = None;
@@ -272,12 +282,12 @@ impl Settings {
         if self.get {
             self.logging = false;
         }
-        if self.get || self.print {
-            self.users = 1;
-            self.reps = Reps::Times(1);
-            self.time_s = None;
-            self.delay_s = 0.0;
+        if self.get {
+            self.one_page();
             conflict = None;
+        }
+        if self.get || self.print {
+            self.delay_s = 0.0;
         }
         if self.json {
             self.quiet = true;
@@ -361,10 +371,16 @@ mod tests {
     #[test]
     fn get_and_print_are_one_user_and_one_request() {
         for flag in [Flag::Get, Flag::Print] {
-            let (settings, _) = settled(&[flag, Flag::Concurrent(9), Flag::Delay(3.0)]);
+            let (settings, _) = settled(&[Flag::Concurrent(9), Flag::Delay(3.0), flag]);
             assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
             assert_eq!(settings.delay_s, 0.0);
         }
+        let more = [Flag::Concurrent(2), Flag::Reps(Reps::Times(3))];
+        let after = |flag| [&[flag], &more[..]].concat();
+        let (settings, _) = settled(&after(Flag::Print));
+        assert_eq!((settings.users, settings.reps), (2, Reps::Times(3)));
+        let (settings, _) = settled(&after(Flag::Get));
+        assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
     }
 
     #[test]

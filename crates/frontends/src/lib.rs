@@ -7,6 +7,7 @@
 
 mod ab;
 mod getopt;
+mod head;
 mod hey;
 mod output;
 mod session;

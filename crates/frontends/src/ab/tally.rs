@@ -8,6 +8,7 @@ use prony_record::{Exchange, Nanos, Outcome};
 use super::arguments::Arguments;
 use super::times::{Row, Times};
 use super::trace::Trace;
+use crate::head::texts;
 
 /// The first whole answer of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,19 +286,9 @@ fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Row> {
     }
 }
 
-/// The fields of a head by name and value, as far as they are text.
-fn fields(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
-    head.split(|byte| *byte == b'\n')
-        .skip(1)
-        .filter_map(|line| {
-            let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
-            Some((name, value.trim()))
-        })
-}
-
 /// The value of Server up to its first space: `nginx/1.22.1`.
 fn software(head: &[u8]) -> String {
-    let server = fields(head).find(|(name, _)| name.eq_ignore_ascii_case("server"));
+    let server = texts(head).find(|(name, _)| name.eq_ignore_ascii_case("server"));
     let value = server.map_or("", |(_, value)| value);
     value
         .split_whitespace()
@@ -309,7 +300,7 @@ fn software(head: &[u8]) -> String {
 /// Whether the server says that the connection stays: an answer to HTTP/1.0 must
 /// (RFC 9112 §C.2.2).
 fn says_keep_alive(head: &[u8]) -> bool {
-    fields(head).any(|(name, value)| {
+    texts(head).any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")
             && value
                 .split(',')

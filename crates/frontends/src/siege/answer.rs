@@ -1,5 +1,7 @@
 //! What of an answer's head matters to a user of siege's.
 
+use crate::head::texts;
+
 /// How a body is packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Coding {
@@ -33,17 +35,14 @@ impl<'a> Head<'a> {
             status,
             ..Head::default()
         };
-        // Values that are no UTF-8 are none that is looked for.
-        let mut lines = text
-            .split(|&byte| byte == b'\n')
-            .filter_map(|line| std::str::from_utf8(line).ok());
-        if let Some(protocol) = lines.next().and_then(|line| line.split(' ').next())
+        let protocol = text.split(|byte| *byte == b' ').next();
+        if let Some(Ok(protocol)) = protocol.map(std::str::from_utf8)
             && protocol.starts_with("HTTP/")
         {
             head.protocol = protocol;
         }
-        for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-            let value = value.trim();
+        // Values that are no UTF-8 are none that is looked for.
+        for (name, value) in texts(text) {
             let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
             if is("content-type") {
                 let kind = value.split(';').next().unwrap_or_default().trim();

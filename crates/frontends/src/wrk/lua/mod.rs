@@ -18,6 +18,7 @@ pub(super) use thread::Handle;
 use mlua::{Function, Table, Value};
 
 use super::report::Results;
+use crate::head::fields;
 use figures::Figures;
 
 /// The states of a run: `main`, in which `setup` and `done` are called, and one for each thread.
@@ -151,12 +152,8 @@ impl Thread {
     fn answer(&self, head: &[u8], body: &[u8]) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
         let headers = lua.create_table()?;
-        // The first line is the status line.
-        for line in head.split(|byte| *byte == b'\n').skip(1) {
-            if let Some(colon) = line.iter().position(|byte| *byte == b':') {
-                let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-                headers.raw_set(lua.create_string(name)?, lua.create_string(value)?)?;
-            }
+        for (name, value) in fields(head) {
+            headers.raw_set(lua.create_string(name)?, lua.create_string(value)?)?;
         }
         Ok((headers, lua.create_string(body)?))
     }

@@ -38,6 +38,8 @@ pub(super) struct Desk<'a> {
     files: Option<Sent>,
     /// The part that is made, or was made last.
     part: Option<Running>,
+    /// Nobody wants what is measured in this run: it is forgotten as soon as it is over.
+    unwanted: Option<RunId>,
 }
 
 /// Files that came for a run.
@@ -70,6 +72,7 @@ impl<'a> Desk<'a> {
             stop,
             files: None,
             part: None,
+            unwanted: None,
         }
     }
 
@@ -121,6 +124,14 @@ impl<'a> Desk<'a> {
             Some(part) if part.run() == &sent.run => is_over(part, &sent.run),
             _ => sent.at.elapsed() > FURTHEST,
         });
+        let is_unwanted = self.unwanted.as_ref().is_some_and(|run| {
+            let part = self.part_of(run);
+            part.is_none_or(Running::is_over)
+        });
+        if is_unwanted && let Some(run) = self.unwanted.take() {
+            // What can't be removed goes with those that are too old.
+            let _ = self.let_go(&run);
+        }
     }
 
     /// The agent ends: so does what it makes.
@@ -314,15 +325,26 @@ impl<'a> Desk<'a> {
     }
 
     fn forget(&mut self, run: &RunId) -> Reply {
-        if self.part_of(run).is_some_and(|part| !part.is_over()) {
-            return wrong(format!("run {run} is still under way here"));
+        match self.part_of(run).filter(|part| !part.is_over()) {
+            // It was called off a moment ago.
+            Some(part) if part.is_ending() => {
+                self.unwanted = Some(run.clone());
+                return Reply::Done;
+            }
+            Some(_) => return wrong(format!("run {run} is still under way here")),
+            None => {}
         }
         self.files.take_if(|sent| sent.run == *run);
-        self.outbox.forget(run);
-        match spool::forget(&self.settings.runs(), run, &self.settings.name) {
+        match self.let_go(run) {
             Ok(()) => Reply::Done,
             Err(text) => Reply::Environment { text },
         }
+    }
+
+    /// Keeps nothing more of what was measured in a run.
+    fn let_go(&self, run: &RunId) -> Result<(), String> {
+        self.outbox.forget(run);
+        spool::forget(&self.settings.runs(), run, &self.settings.name)
     }
 }
 

@@ -506,9 +506,17 @@ fn the_starter_is_a_plan() {
         })
         .filter(|line| {
             // What can't stand beside the rest: another service, another path, prose.
-            !["needs", "remote", "ssh", "source", "urls ", "names some"]
-                .iter()
-                .any(|word| line.starts_with(word))
+            ![
+                "needs",
+                "remote",
+                "ssh",
+                "source",
+                "urls ",
+                "names some",
+                "host ",
+            ]
+            .iter()
+            .any(|word| line.starts_with(word))
         })
         .map(|line| format!("{line}\n"))
         .collect();

@@ -514,6 +514,7 @@ fn the_starter_is_a_plan() {
                 "urls ",
                 "names some",
                 "host ",
+                "agents ",
             ]
             .iter()
             .any(|word| line.starts_with(word))

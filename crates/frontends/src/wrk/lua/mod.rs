@@ -18,7 +18,7 @@ pub(super) use thread::Handle;
 use mlua::{Function, Table, Value};
 
 use super::report::Results;
-use crate::head::fields;
+use crate::head::{fields, texts};
 use figures::Figures;
 
 /// The states of a run: `main`, in which `setup` and `done` are called, and one for each thread.
@@ -151,10 +151,17 @@ impl Thread {
 
     fn answer(&self, head: &[u8], body: &[u8]) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
-        let headers = lua.create_table()?;
-        for (name, value) in fields(head) {
-            headers.raw_set(lua.create_string(name)?, lua.create_string(value)?)?;
-        }
+        // Texts are made into Lua's strings in one go, and nearly all heads are text.
+        let headers = match std::str::from_utf8(head) {
+            Ok(_) => lua.create_table_from(texts(head))?,
+            Err(_) => {
+                let headers = lua.create_table()?;
+                for (name, value) in fields(head) {
+                    headers.raw_set(lua.create_string(name)?, lua.create_string(value)?)?;
+                }
+                headers
+            }
+        };
         Ok((headers, lua.create_string(body)?))
     }
 }

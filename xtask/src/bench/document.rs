@@ -1,28 +1,31 @@
-//! The part of docs/performance.md that the benchmark writes.
+//! The parts of docs/performance.md that the benchmark writes.
 
 use std::path::Path;
 
-const OPEN: &str = "<!-- generated: cargo xtask bench -->";
+/// What stands before the tables of tools.
+pub(super) const TOOLS: &str = "<!-- generated: cargo xtask bench -->";
+/// What stands before the table of a fleet.
+pub(super) const FLEET: &str = "<!-- generated: cargo xtask bench, fleet -->";
 const CLOSE: &str = "<!-- end of generated -->";
 
-/// Puts `tables` between the marks of the document at `path`.
-pub(super) fn write(path: &Path, tables: &str) -> Result<(), String> {
+/// Puts `tables` between the mark `open` and the end of its part of the document at `path`.
+pub(super) fn write(path: &Path, open: &str, tables: &str) -> Result<(), String> {
     let place = |e: std::io::Error| format!("{}: {e}", path.display());
     let old = std::fs::read_to_string(path).map_err(place)?;
-    let new = replace(&old, tables).map_err(|e| format!("{}: {e}", path.display()))?;
+    let new = replace(&old, open, tables).map_err(|e| format!("{}: {e}", path.display()))?;
     std::fs::write(path, new).map_err(place)
 }
 
 /// The text with what lies between the marks replaced.
-fn replace(text: &str, tables: &str) -> Result<String, String> {
+fn replace(text: &str, open: &str, tables: &str) -> Result<String, String> {
     let (before, rest) = text
-        .split_once(OPEN)
-        .ok_or_else(|| format!("no line `{OPEN}`"))?;
+        .split_once(open)
+        .ok_or_else(|| format!("no line `{open}`"))?;
     let (_, after) = rest
         .split_once(CLOSE)
-        .ok_or_else(|| format!("no line `{CLOSE}` after `{OPEN}`"))?;
+        .ok_or_else(|| format!("no line `{CLOSE}` after `{open}`"))?;
     let tables = tables.trim_end();
-    Ok(format!("{before}{OPEN}\n{tables}\n{CLOSE}{after}"))
+    Ok(format!("{before}{open}\n{tables}\n{CLOSE}{after}"))
 }
 
 #[cfg(test)]
@@ -31,11 +34,11 @@ mod tests {
 
     #[test]
     fn only_what_lies_between_the_marks_changes() {
-        let old = format!("# a\n\n{OPEN}\nold\n{CLOSE}\n\nb\n");
-        let new = replace(&old, "| t |\n").unwrap();
-        assert_eq!(new, format!("# a\n\n{OPEN}\n| t |\n{CLOSE}\n\nb\n"));
-        assert_eq!(replace(&new, "| t |").unwrap(), new);
-        assert!(replace("# a\n", "t").is_err());
-        assert!(replace(OPEN, "t").is_err());
+        let old = format!("# a\n\n{TOOLS}\nold\n{CLOSE}\n\nb\n");
+        let new = replace(&old, TOOLS, "| t |\n").unwrap();
+        assert_eq!(new, format!("# a\n\n{TOOLS}\n| t |\n{CLOSE}\n\nb\n"));
+        assert_eq!(replace(&new, TOOLS, "| t |").unwrap(), new);
+        assert!(replace("# a\n", TOOLS, "t").is_err());
+        assert!(replace(TOOLS, TOOLS, "t").is_err());
     }
 }

@@ -9,6 +9,7 @@
 //! server counted.
 
 mod document;
+mod fleet;
 mod options;
 mod process;
 mod programs;
@@ -58,6 +59,9 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
         for row in rows::ROWS {
             println!("  {:<14} {}", row.id, row.title);
         }
+        for row in fleet::ROWS {
+            println!("  {:<14} {}", row.id(), row.title());
+        }
         return Ok(Ending::Well);
     }
     let options = Options::parse(args)?;
@@ -68,8 +72,35 @@ pub(crate) fn run(args: &[&str]) -> Result<Ending, String> {
 }
 
 fn bench(options: &Options) -> Result<Ending, String> {
-    let root = workspace_root();
-    let own = root.join("target/bench");
+    let own = workspace_root().join("target/bench");
+    let mut all_met = true;
+    // Before the tools, which share out the cores.
+    if !options.fleet.is_empty() {
+        all_met &= bench_fleet(options, &own)?;
+    }
+    if !options.rows.is_empty() {
+        all_met &= bench_tools(options, &own)?;
+    }
+    Ok(match options.check && !all_met {
+        true => Ending::Failed,
+        false => Ending::Well,
+    })
+}
+
+/// Tells whether all targets are met.
+fn bench_fleet(options: &Options, own: &Path) -> Result<bool, String> {
+    let outcomes = fleet::measure(&options.fleet, options.prony.as_deref(), own)?;
+    let table = outcomes.render();
+    println!("\n{table}");
+    if options.write {
+        document::write(&workspace_root().join(DOCUMENT), document::FLEET, &table)?;
+        println!("written to {DOCUMENT}");
+    }
+    Ok(outcomes.all_met())
+}
+
+/// Tells whether all targets are met.
+fn bench_tools(options: &Options, own: &Path) -> Result<bool, String> {
     let prony = options.prony.as_deref();
     let peers: Vec<Tool> = tools::PEERS
         .iter()
@@ -81,21 +112,18 @@ fn bench(options: &Options) -> Result<Ending, String> {
                 .any(|r| tools_of(r, options).contains(t))
         })
         .collect();
-    let programs = programs::gather(&peers, prony, &own, options.install)?;
+    let programs = programs::gather(&peers, prony, own, options.install)?;
     let versions = programs::versions(&programs);
     println!("{versions}\nseed {}", options.seed);
-    let outcomes = measure(options, &programs, &own)?;
+    let outcomes = measure(options, &programs, own)?;
     let tables = tables::render(&outcomes);
     println!("\n{tables}");
     if options.write {
         let text = preface(options, &versions) + &tables;
-        document::write(&root.join(DOCUMENT), &text)?;
+        document::write(&workspace_root().join(DOCUMENT), document::TOOLS, &text)?;
         println!("written to {DOCUMENT}");
     }
-    if options.check && !tables::all_met(&outcomes) {
-        return Ok(Ending::Failed);
-    }
-    Ok(Ending::Well)
+    Ok(tables::all_met(&outcomes))
 }
 
 fn measure(options: &Options, programs: &Programs, own: &Path) -> Result<Vec<Outcome>, String> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::fleet::{self, FleetRow};
 use super::rows::{ROWS, Row};
 use super::tools::{PEERS, Tool};
 
@@ -9,6 +10,7 @@ use super::tools::{PEERS, Tool};
 #[derive(Debug, PartialEq)]
 pub(super) struct Options {
     pub(super) rows: Vec<&'static Row>,
+    pub(super) fleet: Vec<FleetRow>,
     pub(super) peers: Vec<Tool>,
     /// Only the best peer of each row.
     pub(super) best_only: bool,
@@ -39,6 +41,10 @@ impl Options {
                 .iter()
                 .filter(|r| !quick || r.quick.is_some())
                 .collect(),
+            fleet: match quick {
+                true => Vec::new(),
+                false => fleet::ROWS.to_vec(),
+            },
             peers: PEERS.to_vec(),
             best_only: quick,
             rotations: if quick { 3 } else { 5 },
@@ -65,7 +71,7 @@ impl Options {
                 "--seconds" => options.seconds = at_least_one(flag, value()?)? as u32,
                 "--seed" => options.seed = number(flag, value()?)?,
                 "--prony" => options.prony = Some(PathBuf::from(value()?)),
-                "--rows" => options.rows = rows(value()?)?,
+                "--rows" => (options.rows, options.fleet) = rows(value()?)?,
                 "--peers" => {
                     options.peers = peers(value()?)?;
                     options.best_only = false;
@@ -90,14 +96,23 @@ fn at_least_one(flag: &str, text: &str) -> Result<usize, String> {
     }
 }
 
-fn rows(list: &str) -> Result<Vec<&'static Row>, String> {
-    let find = |id: &str| {
-        ROWS.iter().find(|r| r.id == id).ok_or_else(|| {
-            let ids: Vec<&str> = ROWS.iter().map(|r| r.id).collect();
-            format!("no row is called {id}; there are {}", ids.join(", "))
-        })
-    };
-    list.split(',').map(find).collect()
+fn rows(list: &str) -> Result<(Vec<&'static Row>, Vec<FleetRow>), String> {
+    let (mut rows, mut fleet) = (Vec::new(), Vec::new());
+    for id in list.split(',') {
+        let row = ROWS.iter().find(|row| row.id == id);
+        let of_fleet = fleet::ROWS.iter().find(|row| row.id() == id);
+        rows.extend(row);
+        fleet.extend(of_fleet.copied());
+        if row.is_none() && of_fleet.is_none() {
+            let ids = ROWS.iter().map(|row| row.id);
+            let ids: Vec<&str> = ids.chain(fleet::ROWS.iter().map(|row| row.id())).collect();
+            return Err(format!(
+                "no row is called {id}; there are {}",
+                ids.join(", ")
+            ));
+        }
+    }
+    Ok((rows, fleet))
 }
 
 fn peers(list: &str) -> Result<Vec<Tool>, String> {
@@ -144,12 +159,13 @@ mod tests {
             (ROWS.len(), 5, 6)
         );
         assert!(whole.write && !whole.best_only);
+        assert_eq!(whole.fleet, fleet::ROWS);
         let quick = Options::parse(&["--quick"]).unwrap();
         assert_eq!(
             (quick.rows.len(), quick.rotations, quick.seconds),
             (5, 3, 3)
         );
-        assert!(!quick.write && quick.best_only);
+        assert!(!quick.write && quick.best_only && quick.fleet.is_empty());
         assert!(Options::parse(&["--quick", "--write"]).unwrap().write);
         assert!(!Options::parse(&["--rows", "ka-1k"]).unwrap().write);
     }
@@ -175,6 +191,15 @@ mod tests {
                 .peers
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn rows_of_a_fleet_are_chosen_by_the_same_flag() {
+        let options = Options::parse(&["--rows", "fleet-500,ka-1k"]).unwrap();
+        assert_eq!(options.fleet, [FleetRow::Many]);
+        assert_eq!(options.rows.len(), 1);
+        let options = Options::parse(&["--rows", "ka-1k"]).unwrap();
+        assert!(options.fleet.is_empty());
     }
 
     #[test]

@@ -57,13 +57,22 @@ const OBEDIENCE: Duration = Duration::from_secs(10);
 /// Runs a command on a core to its end.
 pub(super) fn run_on(core: usize, end: End, command: &mut Command) -> io::Result<Usage> {
     let started = Instant::now();
-    let child = start_on(core, libc::SIGKILL, command)?;
+    follow(&start_on(core, libc::SIGKILL, command)?, started, end)
+}
+
+/// Runs a command to its end, wherever the system lets it.
+pub(super) fn run(end: End, command: &mut Command) -> io::Result<Usage> {
+    let started = Instant::now();
+    follow(&command.stdin(Stdio::null()).spawn()?, started, end)
+}
+
+fn follow(child: &Child, started: Instant, end: End) -> io::Result<Usage> {
     let pid = child.id() as libc::pid_t;
     let ended = match end {
         End::Own(limit) => wait_until_ended(pid, limit),
         End::Told(after) => wait_until_ended(pid, after).and_then(|early| {
             if !early {
-                terminate(&child);
+                terminate(child);
             }
             wait_until_ended(pid, OBEDIENCE)
         }),

@@ -34,8 +34,7 @@ pub(super) fn gather(
             }
         }
     }
-    let nginx =
-        find_program("nginx").ok_or("nginx is not here, and everything is measured on it")?;
+    let nginx = nginx()?;
     let mut tools = BTreeMap::new();
     for &tool in peers {
         match find(tool, folder) {
@@ -52,6 +51,12 @@ pub(super) fn gather(
     };
     tools.insert(Tool::Prony, prony);
     Ok(Programs { nginx, tools })
+}
+
+/// Where nginx is.
+pub(super) fn nginx() -> Result<PathBuf, String> {
+    let nginx = find_program("nginx");
+    nginx.ok_or_else(|| "nginx is not here, and everything is measured on it".to_string())
 }
 
 fn find(tool: Tool, folder: &Path) -> Option<PathBuf> {
@@ -98,9 +103,19 @@ fn install_from_source(tool: Tool, folder: &Path) {
 }
 
 /// Builds one of the workspace's own programs; returns where it lies.
-fn build(package: &str) -> Result<PathBuf, String> {
+pub(super) fn build(package: &str) -> Result<PathBuf, String> {
+    build_target(package, &[], package)
+}
+
+/// Builds an example of one of the workspace's packages; returns where it lies.
+pub(super) fn build_example(package: &str, example: &str) -> Result<PathBuf, String> {
+    build_target(package, &["--example", example], example)
+}
+
+fn build_target(package: &str, which: &[&str], name: &str) -> Result<PathBuf, String> {
     let arguments = ["build", "--release", "--quiet", "--package", package];
     let output = cargo(&arguments)
+        .args(which)
         .arg("--message-format=json")
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -115,7 +130,7 @@ fn build(package: &str) -> Result<PathBuf, String> {
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|m| m.pointer("/target/name").is_some_and(|n| n == package))
+        .filter(|m| m.pointer("/target/name").is_some_and(|n| n == name))
         .find_map(|m| Some(PathBuf::from(m.get("executable")?.as_str()?)))
         .ok_or_else(|| format!("cargo build --package {package}: no executable"))
 }

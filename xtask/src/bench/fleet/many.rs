@@ -1,0 +1,126 @@
+//! Hundreds of agents, which are simulated in one process; the server between is real.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::process::{self, End};
+use super::site::{Program, json};
+use super::together::{memory, who_is_not_whole};
+use super::{Figure, Programs};
+
+const AGENTS: &str = "500";
+const SECONDS: u64 = 20;
+/// Requests a second of all.
+const RATE: &str = "500000";
+/// How long all of it may take.
+const LIMIT: Duration = Duration::from_secs(SECONDS + 100);
+
+/// What the coordinator costs, and whether what it counts is what was sent.
+pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+    let up_folder = folder.join("up");
+    let mut command = Command::new(&programs.prony);
+    command.args(["fleet", "up", "--agents", AGENTS, "--listen", "127.0.0.1:0"]);
+    command.arg("--dir").arg(&up_folder);
+    let mut up = Program::start(&mut command, &folder.join("up.said"))?;
+    up.wait_for("nats-server listens")?;
+
+    let sum = folder.join("sum.json");
+    let mut command = Command::new(&programs.simulated_agents);
+    command.arg(&up_folder).arg(AGENTS).arg(&sum);
+    let mut agents = Program::start(&mut command, &folder.join("agents.said"))?;
+    agents.wait_for("are registered")?;
+
+    let record = folder.join("record.json");
+    let said = folder.join("load.said");
+    let duration = format!("{SECONDS}s");
+    let mut command = Command::new(&programs.prony);
+    command.args([
+        "load", "--agents", AGENTS, "-c", AGENTS, "-r", RATE, "-d", &duration,
+    ]);
+    // The machine is busier with the agents than they would be.
+    command.args(["--clock-bound", "1s", "--creds"]);
+    command.arg(up_folder.join("coordinator.creds"));
+    command
+        .arg("--json")
+        .arg(&record)
+        .arg("http://127.0.0.1:1/");
+    process::log_into(&mut command, &said).map_err(|e| e.to_string())?;
+    let usage = process::run(End::Own(LIMIT), &mut command).map_err(|e| e.to_string())?;
+    if !usage.status.success() {
+        let said = std::fs::read_to_string(&said).unwrap_or_default();
+        return Err(format!("prony load: {}: {said}", usage.status));
+    }
+    agents.end()?;
+    let said = agents.said();
+    let sent = said.lines().last().unwrap_or_default().to_owned();
+    let (record, sum) = (json(&record)?, json(&sum)?);
+    let lost = who_is_not_whole(&record);
+    let share = usage.cpu.as_secs_f64() / SECONDS as f64;
+    Ok(vec![
+        Figure::judged(
+            "coordinator < 0.5 of a core",
+            format!(
+                "{share:.2} (all of its {:.1} s over the load's {SECONDS} s)",
+                usage.cpu.as_secs_f64()
+            ),
+            share < 0.5,
+        ),
+        Figure::judged(
+            "no message lost",
+            match &lost {
+                None => sent,
+                Some(name) => format!("the part of {name} is not whole; {sent}"),
+            },
+            lost.is_none(),
+        ),
+        equal(&record, &sum),
+        Figure::shown(memory(&usage)),
+    ])
+}
+
+/// Whether the record's numbers are those of the sum of what the agents recorded.
+fn equal(record: &Value, sum: &Value) -> Figure {
+    let parts = ["histograms", "outcomes", "status", "totals"];
+    let plain = |document: &Value, part: &str| {
+        let mut value = document[part].clone();
+        // How long it took is nobody's sum.
+        if let Some(totals) = value.as_object_mut() {
+            totals.remove("elapsed_s");
+        }
+        value
+    };
+    let differ: Vec<&str> = parts
+        .into_iter()
+        .filter(|part| record[*part].is_null() || plain(record, part) != plain(sum, part))
+        .collect();
+    let found = match differ.is_empty() {
+        true => "equal to the last bucket".to_owned(),
+        false => format!("{} differ", differ.join(", ")),
+    };
+    let wanted = "counts and histograms = the sum of the agents'";
+    Figure::judged(wanted, found, differ.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_bucket_more_is_a_difference() {
+        let record = |histogram: &str, elapsed: f64| {
+            serde_json::json!({
+                "histograms": {"response_time": histogram},
+                "outcomes": {"ok": 1},
+                "status": {"200": 1},
+                "totals": {"started": 1, "elapsed_s": elapsed},
+            })
+        };
+        assert!(equal(&record("a", 1.0), &record("a", 2.0)).met);
+        let figure = equal(&record("a", 1.0), &record("b", 1.0));
+        assert!(!figure.met && figure.found.contains("histograms"));
+        assert!(!equal(&serde_json::json!({}), &serde_json::json!({})).met);
+    }
+}

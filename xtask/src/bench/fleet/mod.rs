@@ -1,0 +1,179 @@
+//! The rows of a fleet: what it costs to have many agents, and how well they begin at once.
+//!
+//! Each runs the release binary as a user would, over a real nats-server. Agents are on hosts of their
+//! own, which are network namespaces; the row of hundreds simulates them in one process.
+
+mod many;
+mod site;
+mod together;
+
+use std::path::{Path, PathBuf};
+
+use super::programs;
+use super::server::Folder;
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FleetRow {
+    /// How far apart agents begin.
+    Skew,
+    /// What the coordinator costs with a few agents.
+    Cost,
+    /// The same with hundreds, and whether all that they send is counted.
+    Many,
+}
+
+/// Every row, in the table's order.
+pub(super) const ROWS: &[FleetRow] = &[FleetRow::Skew, FleetRow::Cost, FleetRow::Many];
+
+impl FleetRow {
+    /// Names it on the command line.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            FleetRow::Skew => "fleet-skew",
+            FleetRow::Cost => "fleet-cost",
+            FleetRow::Many => "fleet-500",
+        }
+    }
+
+    /// Names it in the table.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            FleetRow::Skew => "4 agents in namespaces, 100 starts",
+            FleetRow::Cost => "4 agents in namespaces, 10 s at 4,000/s",
+            FleetRow::Many => "500 simulated agents, 20 s, 1,000 requests a second each",
+        }
+    }
+}
+
+/// Something that was found, and what it has to be.
+#[derive(Debug, Clone, PartialEq)]
+struct Figure {
+    /// What it has to be; none where it is only shown.
+    wanted: Option<&'static str>,
+    found: String,
+    met: bool,
+}
+
+impl Figure {
+    fn judged(wanted: &'static str, found: String, met: bool) -> Figure {
+        Figure {
+            wanted: Some(wanted),
+            found,
+            met,
+        }
+    }
+
+    fn shown(found: String) -> Figure {
+        Figure {
+            wanted: None,
+            found,
+            met: true,
+        }
+    }
+}
+
+/// The programs that a row needs.
+struct Programs {
+    prony: PathBuf,
+    nginx: PathBuf,
+    simulated_agents: PathBuf,
+}
+
+/// What came of the rows.
+pub(super) struct Outcomes(Vec<(FleetRow, Result<Vec<Figure>, String>)>);
+
+/// Measures the rows in folders below `own`.
+pub(super) fn measure(
+    rows: &[FleetRow],
+    prony: Option<&Path>,
+    own: &Path,
+) -> Result<Outcomes, String> {
+    let programs = Programs {
+        prony: match prony {
+            Some(path) => std::path::absolute(path).map_err(|e| e.to_string())?,
+            None => programs::build("prony")?,
+        },
+        nginx: programs::nginx()?,
+        simulated_agents: programs::build_example("prony-fleet", "simulated_agents")?,
+    };
+    let mut outcomes = Vec::new();
+    for &row in rows {
+        println!("{}: {}", row.id(), row.title());
+        let here = |e: std::io::Error| format!("{}: {e}", own.display());
+        let folder = Folder::new(own).map_err(here)?;
+        let outcome = match row {
+            FleetRow::Skew => together::skew(&programs, folder.path()),
+            FleetRow::Cost => together::cost(&programs, folder.path()),
+            FleetRow::Many => many::measure(&programs, folder.path()),
+        };
+        outcomes.push((row, outcome));
+    }
+    Ok(Outcomes(outcomes))
+}
+
+impl Outcomes {
+    /// Whether every target is met.
+    pub(super) fn all_met(&self) -> bool {
+        let met = |outcome: &Result<Vec<Figure>, String>| {
+            let figures = outcome.as_deref();
+            figures.is_ok_and(|figures| figures.iter().all(|figure| figure.met))
+        };
+        self.0.iter().all(|(_, outcome)| met(outcome))
+    }
+
+    /// As a table of Markdown.
+    pub(super) fn render(&self) -> String {
+        let mut table = "| row | target | found | |\n|---|---|---|---|\n".to_owned();
+        for (row, outcome) in &self.0 {
+            let title = row.title();
+            let figures = match outcome {
+                Ok(figures) => figures,
+                Err(why) => {
+                    let why = why.trim().replace('\n', " ");
+                    table.push_str(&format!("| {title} | – | not measured: {why} | MISS |\n"));
+                    continue;
+                }
+            };
+            for figure in figures {
+                let (wanted, word) = match (figure.wanted, figure.met) {
+                    (None, _) => ("–", ""),
+                    (Some(wanted), true) => (wanted, "PASS"),
+                    (Some(wanted), false) => (wanted, "MISS"),
+                };
+                let found = &figure.found;
+                table.push_str(&format!("| {title} | {wanted} | {found} | {word} |\n"));
+            }
+        }
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_is_met_and_what_could_not_be_measured() {
+        let outcomes = Outcomes(vec![
+            (
+                FleetRow::Cost,
+                Ok(vec![
+                    Figure::judged("< 1%", "0.4%".to_owned(), true),
+                    Figure::shown("9 MiB".to_owned()),
+                ]),
+            ),
+            (FleetRow::Many, Err("no\nserver\n".to_owned())),
+        ]);
+        let table = outcomes.render();
+        for line in [
+            "| < 1% | 0.4% | PASS |",
+            "| – | 9 MiB |  |",
+            "| – | not measured: no server | MISS |",
+        ] {
+            assert!(table.contains(line), "{table}");
+        }
+        assert!(!outcomes.all_met());
+        assert!(Outcomes(outcomes.0[..1].to_vec()).all_met());
+    }
+}

@@ -1,0 +1,181 @@
+//! Hosts, a server and agents for the rows of a fleet, gone when dropped.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::super::process;
+use crate::test::install::find_program;
+
+/// What the names of the benchmark's namespaces begin with; its process follows.
+const PREFIX: &str = "prony-bench-";
+
+/// How long anything may take to begin.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program under way, told to end when dropped.
+pub(super) struct Program {
+    child: Child,
+    said: PathBuf,
+}
+
+impl Program {
+    /// Starts it; both its outputs go into a file.
+    pub(super) fn start(command: &mut Command, said: &Path) -> Result<Program, String> {
+        let failed = |e: std::io::Error| format!("{}: {e}", said.display());
+        process::log_into(command, said).map_err(failed)?;
+        let child = command.stdin(Stdio::null()).spawn().map_err(failed)?;
+        Ok(Program {
+            child,
+            said: said.to_owned(),
+        })
+    }
+
+    /// What it said so far.
+    pub(super) fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Waits until it says this.
+    pub(super) fn wait_for(&mut self, text: &str) -> Result<(), String> {
+        let began = Instant::now();
+        while !self.said().contains(text) {
+            let ended = self.child.try_wait().map_err(|e| e.to_string())?;
+            if ended.is_some() || began.elapsed() > PATIENCE {
+                return Err(format!("it doesn't say {text:?}:\n{}", self.said()));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(super) fn end(&mut self) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.child.try_wait().map_err(|e| e.to_string())? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("{status}:\n{}", self.said())),
+                None if began.elapsed() > PATIENCE => {
+                    return Err(format!("it doesn't end:\n{}", self.said()));
+                }
+                None => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        process::terminate(&self.child);
+        let began = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if began.elapsed() > Duration::from_secs(10) {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The hub, where server and coordinator are, and hosts behind a bridge in it.
+pub(super) struct Hosts {
+    ip: PathBuf,
+    names: Vec<String>,
+}
+
+impl Hosts {
+    /// The hub at 10.78.0.1, and so many hosts from 10.78.0.2 on.
+    pub(super) fn new(count: usize) -> Result<Hosts, String> {
+        if !process::is_root() {
+            return Err("hosts are network namespaces here, which wants root".to_owned());
+        }
+        let ip = find_program("ip").ok_or("ip (iproute2) is not here")?;
+        let mut hosts = Hosts {
+            ip,
+            names: Vec::new(),
+        };
+        hosts.sweep();
+        hosts.add("hub")?;
+        hosts.within(0, "link add br0 type bridge")?;
+        hosts.within(0, "addr add 10.78.0.1/24 dev br0")?;
+        hosts.within(0, "link set br0 up")?;
+        for host in 1..=count {
+            hosts.add(&host.to_string())?;
+            let name = &hosts.names[host];
+            let pair = format!("link add v{host} type veth peer name eth0 netns {name}");
+            hosts.within(0, &pair)?;
+            hosts.within(0, &format!("link set v{host} master br0 up"))?;
+            let address = format!("addr add {}/24 dev eth0", Hosts::address(host));
+            hosts.within(host, &address)?;
+            hosts.within(host, "link set eth0 up")?;
+        }
+        Ok(hosts)
+    }
+
+    /// A host's address; the hub is the first.
+    pub(super) fn address(host: usize) -> String {
+        format!("10.78.0.{}", host + 1)
+    }
+
+    /// A program on a host.
+    pub(super) fn command(&self, host: usize, program: &Path) -> Command {
+        let mut command = Command::new(&self.ip);
+        command.args(["netns", "exec", &self.names[host]]);
+        command.arg(program);
+        command
+    }
+
+    fn add(&mut self, host: &str) -> Result<(), String> {
+        let name = format!("{PREFIX}{}-{host}", std::process::id());
+        self.ip(&format!("netns add {name}"))?;
+        self.names.push(name);
+        self.within(self.names.len() - 1, "link set lo up")
+    }
+
+    fn within(&self, host: usize, words: &str) -> Result<(), String> {
+        self.ip(&format!("-n {} {words}", self.names[host]))
+    }
+
+    fn ip(&self, words: &str) -> Result<(), String> {
+        let output = Command::new(&self.ip).args(words.split(' ')).output();
+        let output = output.map_err(|e| format!("ip: {e}"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                Err(format!("ip {words}: {}", said.trim()))
+            }
+        }
+    }
+
+    /// Removes what a benchmark left that was killed; what lived there has ended with it or is alone.
+    fn sweep(&self) {
+        let listed = Command::new(&self.ip).args(["netns", "list"]).output();
+        let listed = listed.map(|it| it.stdout).unwrap_or_default();
+        for line in String::from_utf8_lossy(&listed).lines() {
+            let name = line.split(' ').next().unwrap_or_default();
+            let owner = name
+                .strip_prefix(PREFIX)
+                .and_then(|it| it.split('-').next());
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                let _ = self.ip(&format!("netns del {name}"));
+            }
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = self.ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// A JSON file.
+pub(super) fn json(path: &Path) -> Result<serde_json::Value, String> {
+    let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    serde_json::from_reader(file).map_err(|e| format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,213 @@
+//! Four agents on hosts of their own before an nginx on one more.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::process::{self, End, Usage};
+use super::site::{Hosts, Program, json};
+use super::{Figure, Programs};
+
+const AGENTS: usize = 4;
+/// Starts whose skew is looked at.
+const STARTS: usize = 100;
+/// How long the load is of which the cost is told.
+const SECONDS: u64 = 10;
+/// How long one load may take beyond what it is to.
+const LEEWAY: Duration = Duration::from_secs(60);
+
+/// nginx is the host after the agents.
+const WEB: usize = AGENTS + 1;
+
+const NGINX: &str = "
+daemon off;
+worker_processes 1;
+pid pid;
+events { worker_connections 512; }
+http {
+  access_log off;
+  keepalive_requests 1000000;
+  server { listen {address}:80; location / { return 200 'hello, fleet'; } }
+}
+";
+
+struct Site<'a> {
+    // Ended before their hosts are gone, the agents before their server.
+    _agents: Vec<Program>,
+    _up: Program,
+    _nginx: Program,
+    hosts: Hosts,
+    programs: &'a Programs,
+    folder: &'a Path,
+}
+
+impl<'a> Site<'a> {
+    fn new(programs: &'a Programs, folder: &'a Path) -> Result<Site<'a>, String> {
+        let hosts = Hosts::new(AGENTS + 1)?;
+        let mut command = hosts.command(0, &programs.prony);
+        command
+            .args(["fleet", "up", "--dir"])
+            .arg(folder.join("up"));
+        let listen = format!("{}:4222", Hosts::address(0));
+        command.args(["--agents", &AGENTS.to_string(), "--listen", &listen]);
+        let mut up = Program::start(&mut command, &folder.join("up.said"))?;
+        up.wait_for("nats-server listens")?;
+        let text = NGINX.replace("{address}", &Hosts::address(WEB));
+        let file = folder.join("fleet.conf");
+        std::fs::write(&file, text).map_err(|e| format!("{}: {e}", file.display()))?;
+        let mut command = hosts.command(WEB, &programs.nginx);
+        command
+            .arg("-p")
+            .arg(folder)
+            .args(["-e", "stderr", "-c"])
+            .arg(&file);
+        let nginx = Program::start(&mut command, &folder.join("nginx.said"))?;
+        let mut agents = Vec::new();
+        for agent in 1..=AGENTS {
+            let mut command = hosts.command(agent, &programs.prony);
+            let creds = folder.join(format!("up/agent-{agent}.creds"));
+            command.arg("agent").arg("--creds").arg(creds);
+            command
+                .arg("--state")
+                .arg(folder.join(format!("state-{agent}")));
+            let said = folder.join(format!("agent-{agent}.said"));
+            agents.push(Program::start(&mut command, &said)?);
+        }
+        for agent in &mut agents {
+            agent.wait_for("registered as")?;
+        }
+        Ok(Site {
+            _agents: agents,
+            _up: up,
+            _nginx: nginx,
+            hosts,
+            programs,
+            folder,
+        })
+    }
+
+    /// A load; its record, and what its coordinator cost.
+    fn load(&self, words: &[&str]) -> Result<(Value, Usage), String> {
+        let record = self.folder.join("record.json");
+        let said = self.folder.join("load.said");
+        let mut command: Command = self.hosts.command(0, &self.programs.prony);
+        command.args(["load", "--agents", &AGENTS.to_string(), "--creds"]);
+        command.arg(self.folder.join("up/coordinator.creds"));
+        command.args(words).arg("--json").arg(&record);
+        command.arg(format!("http://{}/", Hosts::address(WEB)));
+        process::log_into(&mut command, &said).map_err(|e| e.to_string())?;
+        let limit = Duration::from_secs(SECONDS) + LEEWAY;
+        let usage = process::run(End::Own(limit), &mut command).map_err(|e| e.to_string())?;
+        if !usage.status.success() {
+            let said = std::fs::read_to_string(&said).unwrap_or_default();
+            return Err(format!("prony load: {}: {said}", usage.status));
+        }
+        let record = json(&record)?;
+        match who_is_not_whole(&record) {
+            Some(name) => Err(format!("the part of {name} is not whole")),
+            None => Ok((record, usage)),
+        }
+    }
+}
+
+/// An agent whose part did not come to its end.
+pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
+    let agents = record.pointer("/fleet/agents").and_then(Value::as_array);
+    let Some(agents) = agents else {
+        return Some("every agent".to_owned());
+    };
+    let lost = agents.iter().find(|agent| agent["ended_because"] != "done");
+    lost.map(|agent| agent["name"].to_string())
+}
+
+/// How far apart the first requests are.
+pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+    let site = Site::new(programs, folder)?;
+    let mut skews_ms = Vec::new();
+    let mut bounds_ms = Vec::new();
+    let words = ["-n", "40", "-r", "400", "-c", "4", "--threads", "1"];
+    for _ in 0..STARTS {
+        let (record, _) = site.load(&words)?;
+        let of = |name: &str| {
+            let us = record["fleet"][name].as_f64();
+            us.map(|us| us / 1e3).ok_or(format!("no {name}"))
+        };
+        skews_ms.push(of("start_skew_us")?);
+        bounds_ms.push(of("clock_bound_us")?);
+    }
+    let (p99, p50) = (
+        percentile(&mut skews_ms, 0.99),
+        percentile(&mut skews_ms, 0.5),
+    );
+    let most = percentile(&mut skews_ms, 1.0);
+    let bound = percentile(&mut bounds_ms, 0.99);
+    Ok(vec![Figure::judged(
+        "p99 of the skew of first requests < 2 ms",
+        format!(
+            "{p99:.2} ms (p50 {p50:.2}, most {most:.2}); clocks known to within {bound:.2} ms (p99)"
+        ),
+        p99 < 2.0,
+    )])
+}
+
+/// The smallest value that this share is not above.
+fn percentile(values: &mut [f64], share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let rank = (values.len() as f64 * share).ceil() as usize;
+    values.get(rank.max(1) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// What the coordinator costs.
+pub(super) fn cost(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
+    let site = Site::new(programs, folder)?;
+    let duration = format!("{SECONDS}s");
+    let (record, usage) = site.load(&["-d", &duration, "-r", "4000", "-c", "64"])?;
+    let share = usage.cpu.as_secs_f64() / SECONDS as f64;
+    let started = record.pointer("/totals/started").and_then(Value::as_u64);
+    let wanted = 4_000 * SECONDS;
+    Ok(vec![
+        Figure::judged(
+            "coordinator < 1% of a core",
+            format!(
+                "{:.2}% (all of its {:.0} ms over the load's {SECONDS} s)",
+                share * 100.0,
+                usage.cpu.as_secs_f64() * 1e3
+            ),
+            share < 0.01,
+        ),
+        Figure::judged(
+            "every request of the schedule",
+            format!("{} of {wanted}", started.unwrap_or(0)),
+            started == Some(wanted),
+        ),
+        Figure::shown(memory(&usage)),
+    ])
+}
+
+/// The most memory that a coordinator had.
+pub(super) fn memory(usage: &Usage) -> String {
+    format!("coordinator's memory: {} MiB", usage.peak_bytes >> 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_99th_of_a_hundred_is_the_second_largest() {
+        let mut values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut values, 0.99), 99.0);
+        assert_eq!(percentile(&mut values, 0.5), 50.0);
+        assert_eq!(percentile(&mut values, 1.0), 100.0);
+    }
+
+    #[test]
+    fn a_part_that_is_lost_is_named() {
+        let record = |because: &str| serde_json::json!({"fleet": {"agents": [{"name": "a", "ended_because": because}]}});
+        assert_eq!(who_is_not_whole(&record("done")), None);
+        assert!(who_is_not_whole(&record("lost")).is_some());
+        assert!(who_is_not_whole(&serde_json::json!({})).is_some());
+    }
+}

@@ -8,9 +8,10 @@ pub(crate) mod install;
 pub(crate) mod packages;
 #[cfg(test)]
 mod policy;
+mod runner;
 mod totals;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -161,43 +162,16 @@ fn command(command: &mut Command) -> Ending {
     }
 }
 
-/// Runs every test of the workspace, passing on what the runners print and adding it up.
+/// Builds every test of the workspace, then runs them all.
 fn tests() -> (Ending, Totals) {
-    let mut totals = Totals::default();
+    let built = command(&mut cargo(&["test", "--workspace", "--no-run", "--quiet"]));
+    if built != Ending::Well {
+        return (built, Totals::default());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([install::built_programs()]);
-    let spawned = cargo(&["test", "--workspace", "--no-fail-fast"])
-        .env(
-            "PATH",
-            std::env::join_paths(folders).unwrap_or(path.clone()),
-        )
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) => {
-            println!("cargo test: {error}");
-            return (Ending::Missing, totals);
-        }
-    };
-    if let Some(output) = child.stdout.take() {
-        let mut stdout = std::io::stdout();
-        for line in BufReader::new(output).split(b'\n') {
-            let Ok(line) = line else { break };
-            let line = String::from_utf8_lossy(&line);
-            totals.take(&line);
-            let _ = writeln!(stdout, "{line}");
-        }
-    }
-    match child.wait() {
-        Ok(status) if status.success() && totals.failed == 0 => (Ending::Well, totals),
-        Ok(_) => (Ending::Failed, totals),
-        Err(error) => {
-            println!("cargo test: {error}");
-            (Ending::Failed, totals)
-        }
-    }
+    let path = std::env::join_paths(folders).unwrap_or(path.clone());
+    runner::run(cargo(&["test", "--workspace", "--no-fail-fast"]).env("PATH", path))
 }
 
 #[cfg(test)]

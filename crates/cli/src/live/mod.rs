@@ -116,7 +116,7 @@ fn watch(progress: &Progress, picture: &mut dyn Picture, stop: &dyn Fn(), over: 
             }
             due = now + FRAME;
         }
-        match waiting.until(due) {
+        match waiting.until(due, screen.has_keys()) {
             Happened::Over => break,
             Happened::Nothing => {}
             Happened::Quit => stop(),

@@ -64,13 +64,20 @@ impl Screen {
         Ok(())
     }
 
+    /// Whether the terminal's keys are the view's at the moment.
+    pub(super) fn has_keys(&self) -> bool {
+        self.reads_keys && before().is_some()
+    }
+
     fn enter(&mut self) -> io::Result<()> {
         let modes = termios::tcgetattr(io::stderr())?;
         let mut during = modes.clone();
         during.local_modes -= LocalModes::ECHO;
         if self.reads_keys {
             during.local_modes -= LocalModes::ICANON;
-            during.special_codes[SpecialCodeIndex::VMIN] = 1;
+            // A read never waits: what was typed before a Ctrl-C is dropped by the terminal, and it may
+            // be so after it was seen to be there.
+            during.special_codes[SpecialCodeIndex::VMIN] = 0;
             during.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
         *before() = Some(Before {

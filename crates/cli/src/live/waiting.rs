@@ -111,8 +111,9 @@ impl Waiting {
         }
     }
 
-    /// Waits until something happens, or for `moment`.
-    pub(super) fn until(&mut self, moment: Instant) -> Happened {
+    /// Waits until something happens, or for `moment`. Keys are looked at where they are the view's:
+    /// a read of another's would wait for the end of a line, or stop the program.
+    pub(super) fn until(&mut self, moment: Instant, has_keys: bool) -> Happened {
         let left = moment.saturating_duration_since(Instant::now());
         let mut all = vec![PollFd::new(&self.over, PollFlags::IN)];
         all.extend(
@@ -123,27 +124,34 @@ impl Waiting {
         all.extend(
             self.keys
                 .iter()
+                .filter(|_| has_keys)
                 .map(|keys| PollFd::new(keys, PollFlags::IN)),
         );
-        let is_ready = match poll(&mut all, Some(&timespec(left))) {
-            Ok(_) => all.iter().map(|it| !it.revents().is_empty()).collect(),
+        let is_ready: Vec<PollFlags> = match poll(&mut all, Some(&timespec(left))) {
+            Ok(_) => all.iter().map(PollFd::revents).collect(),
             // A signal that somebody else handles.
             Err(_) => Vec::new(),
         };
         drop(all);
-        let ready = |place: usize| is_ready.get(place).copied().unwrap_or(false);
-        if ready(0) {
+        let ready = |place: usize| is_ready.get(place).copied().unwrap_or(PollFlags::empty());
+        if !ready(0).is_empty() {
             return Happened::Over;
         }
         for (place, (signal, pipe)) in (1..).zip(&mut self.signals) {
-            if ready(place) && pipe.read(&mut [0; 64]).is_ok() {
+            if !ready(place).is_empty() && pipe.read(&mut [0; 64]).is_ok() {
                 return Happened::Signal(*signal);
             }
         }
-        match ready(1 + self.signals.len()) {
+        let keys = ready(1 + self.signals.len());
+        let happened = match keys.contains(PollFlags::IN) {
             true => self.key(),
             false => Happened::Nothing,
+        };
+        if keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+            // Nobody types there any more.
+            self.keys = None;
         }
+        happened
     }
 
     /// Looks for q in what was typed. Keys that send several bytes begin with an escape.
@@ -153,7 +161,7 @@ impl Waiting {
         };
         let mut typed = [0; 64];
         match rustix::io::read(keys, &mut typed) {
-            Ok(read) if read > 0 => {
+            Ok(read) => {
                 let mut plain = typed[..read].iter().take_while(|&&byte| byte != ESCAPE);
                 match plain.any(|byte| b"qQ".contains(byte)) {
                     true => Happened::Quit,
@@ -161,8 +169,7 @@ impl Waiting {
                 }
             }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Happened::Nothing,
-            // Nobody types there any more.
-            _ => {
+            Err(_) => {
                 self.keys = None;
                 Happened::Nothing
             }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::running::{Origin, Room};
 
@@ -24,7 +25,7 @@ fn a_running_load_tells_its_numbers_and_ends_as_it_would_without() {
     let args = [
         "load",
         "-d",
-        "2s",
+        "5s",
         "-c",
         "1",
         "--progress",
@@ -50,16 +51,21 @@ fn a_running_load_tells_its_numbers_and_ends_as_it_would_without() {
         .unwrap();
     let address = at.strip_suffix("/metrics").unwrap();
     assert!(address.starts_with("127.0.0.1:"), "{line}");
-    let text = answer(address, "GET /metrics");
+    let has_numbers = |text: &str| text.contains("prony_requests_total{outcome=\"ok\"} ");
+    // It answers from before the load begins.
+    let text = loop {
+        let text = answer(address, "GET /metrics");
+        if has_numbers(&text) || child.try_wait().unwrap().is_some() {
+            break text;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
     assert!(text.starts_with("HTTP/1.0 200"), "{text}");
     assert!(
         text.contains("Content-Type: application/openmetrics-text; version=1.0.0"),
         "{text}"
     );
-    assert!(
-        text.contains("prony_requests_total{outcome=\"ok\"} "),
-        "{text}"
-    );
+    assert!(has_numbers(&text), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
     assert!(answer(address, "GET /").contains("/metrics"));
     assert!(answer(address, "GET /other").starts_with("HTTP/1.0 404"));

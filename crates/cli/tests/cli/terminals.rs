@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,7 +43,8 @@ enum Has {
 
 impl Typist {
     fn start(room: &Room, args: &[&str], has: Has, variables: &[(&str, &str)]) -> Typist {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let master =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let size = Winsize {
@@ -56,7 +57,12 @@ impl Typist {
         let name = ptsname(&master, Vec::new()).unwrap();
         let open = || {
             // Ours it must not become.
-            rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap()
+            rustix::fs::open(
+                &*name,
+                OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )
+            .unwrap()
         };
         let screen = open();
         let mut command = room.command(args);
@@ -133,9 +139,23 @@ impl Typist {
         kill_process(pid, signal).unwrap();
     }
 
+    fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            if began.elapsed() > SOON {
+                let _ = self.child.kill();
+                panic!("it doesn't end: {:?}", self.seen());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Waits for the end: the status, and all that was seen.
     fn end(mut self) -> (Option<i32>, String) {
-        let status = self.child.wait().unwrap();
+        let status = self.ended();
         assert!(self.echoes(), "the terminal was left as the view had it");
         // A terminal that nobody has open any more ends with an error, not with an end of file.
         let Typist {

@@ -1,0 +1,140 @@
+//! Runs `cargo test`, passes on what the runners print, and ends a runner that hangs.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::totals::Totals;
+use crate::Ending;
+
+/// No test takes this long even on a crowded machine; a runner that says nothing for so long hangs.
+const SILENCE: Duration = Duration::from_secs(300);
+
+/// How often the end is looked for while nothing is printed.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Runs the command, whose tests are built already, and adds up what its runners say.
+pub(super) fn run(command: &mut Command) -> (Ending, Totals) {
+    follow(command, &mut std::io::stdout(), (SILENCE, LOOK))
+}
+
+/// `times` are the silence after which a runner hangs, and how often the end is looked for.
+fn follow(
+    command: &mut Command,
+    out: &mut dyn Write,
+    times: (Duration, Duration),
+) -> (Ending, Totals) {
+    let mut totals = Totals::default();
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            println!("{}: {error}", command.get_program().display());
+            return (Ending::Missing, totals);
+        }
+    };
+    let lines = child.stdout.take().map(lines_of);
+    let hung = lines.is_some_and(|lines| pass_on(&lines, &mut child, &mut totals, out, times));
+    match child.wait() {
+        Ok(status) if status.success() && totals.failed == 0 && !hung => (Ending::Well, totals),
+        Ok(_) => (Ending::Failed, totals),
+        Err(error) => {
+            println!("{}: {error}", command.get_program().display());
+            (Ending::Failed, totals)
+        }
+    }
+}
+
+/// The lines as they come. The thread isn't waited for: what a killed runner left behind may keep
+/// the other end open.
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if !line.is_ok_and(|line| sender.send(line).is_ok()) {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// Prints the lines until the end; whether a runner hung.
+fn pass_on(
+    lines: &Receiver<Vec<u8>>,
+    child: &mut Child,
+    totals: &mut Totals,
+    out: &mut dyn Write,
+    (silence, look): (Duration, Duration),
+) -> bool {
+    let mut heard = Instant::now();
+    let mut hung = false;
+    loop {
+        match lines.recv_timeout(look) {
+            Ok(line) => {
+                heard = Instant::now();
+                let line = String::from_utf8_lossy(&line);
+                totals.take(&line);
+                let _ = writeln!(out, "{line}");
+            }
+            Err(RecvTimeoutError::Disconnected) => return hung,
+            Err(RecvTimeoutError::Timeout) => {
+                if matches!(child.try_wait(), Ok(Some(_))) {
+                    return hung;
+                }
+                if heard.elapsed() >= silence {
+                    let _ = writeln!(
+                        out,
+                        "== no test ended for {} s: the runner hangs and is killed; what it was \
+                         running is named above as running for over 60 seconds",
+                        silence.as_secs()
+                    );
+                    kill_runner(child.id());
+                    heard = Instant::now();
+                    hung = true;
+                }
+            }
+        }
+    }
+}
+
+/// Kills what cargo runs at the moment, so that it goes on with the next crate.
+fn kill_runner(cargo: u32) {
+    let cargo = cargo.to_string();
+    let killed = Command::new("pkill").args(["-KILL", "-P", &cargo]).status();
+    if !killed.is_ok_and(|status| status.success()) {
+        let _ = Command::new("kill").args(["-KILL", &cargo]).status();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> (Ending, Totals) {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let times = (Duration::from_millis(200), Duration::from_millis(50));
+        // What is printed here would be added up by the runner of these tests.
+        follow(&mut command, &mut std::io::sink(), times)
+    }
+
+    #[test]
+    fn what_runners_say_is_added_up() {
+        let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        let (ending, totals) = shell(&format!("echo '{said}'; echo '{said}'"));
+        assert_eq!((ending, totals.passed), (Ending::Well, 6));
+        assert_eq!(shell("exit 1").0, Ending::Failed);
+    }
+
+    #[test]
+    fn a_runner_that_hangs_is_killed_and_the_next_one_runs() {
+        let said = "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out";
+        // What it leaves behind has its standard output.
+        let hangs = "sh -c 'sleep 3 & exec sleep 3600'";
+        let (ending, totals) = shell(&format!("{hangs}; echo '{said}'"));
+        assert_eq!((ending, totals.passed), (Ending::Failed, 3));
+    }
+}

@@ -430,14 +430,22 @@ fn open_files(connections: u32, threads: u32) -> u64 {
 
 fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     let limit = system::open_files_limit();
-    let beside = open_files(0, threads);
     let needed = open_files(connections, threads);
     if needed <= limit {
         return Ok(());
     }
+    let room = limit.saturating_sub(open_files(0, threads));
+    let (what, mend) = if room >= u64::from(threads) {
+        let what = format!("--connections {connections} needs");
+        (what, format!("use at most {room} connections"))
+    } else {
+        // Fewer connections than threads are no way out.
+        let most = limit.saturating_sub(FILES_BESIDE) / (FILES_A_WORKER + 1);
+        let what = format!("--connections {connections} with --threads {threads} need");
+        (what, format!("use at most {most} threads"))
+    };
     Err(SpecError::Environment(format!(
-        "--connections {connections} needs {needed} open files, and this process may have {limit}; \
-         use at most {} connections, or raise the limit (ulimit -n, as root or in limits.conf)",
-        limit.saturating_sub(beside)
+        "{what} {needed} open files, and this process may have {limit}; {mend}, or raise the limit \
+         (ulimit -n, as root or in limits.conf)"
     )))
 }

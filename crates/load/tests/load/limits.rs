@@ -64,6 +64,11 @@ fn more_than_this_process_may_have_is_refused_with_the_mend() {
         error.contains("open files") && error.contains("ulimit -n"),
         "{error}"
     );
+    let most = ["-c", "4000000000", "-t", "4000000000"];
+    let Err(SpecError::Environment(error)) = resolve(&url, &most) else {
+        panic!("four billion threads were accepted");
+    };
+    assert!(error.contains(" threads, or raise the limit"), "{error}");
     let Err(SpecError::Arguments(error)) = resolve(&url, &["-c", "4", "-t", "5"]) else {
         panic!("a thread without a connection was accepted");
     };

@@ -4,6 +4,7 @@
 //! loopback and of networks that a machine takes for its own by its routes, are divided in parts, one
 //! after another; whether they are there shows when the load is prepared.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use prony_load::SourceRange;
@@ -35,26 +36,22 @@ pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<
             share_out(first, last, &mut division.each);
             continue;
         }
-        let mut found = false;
+        let mut found: BTreeSet<&IpAddr> = BTreeSet::new();
         for (agent, sources) in agents.iter().zip(&mut division.each) {
             let has = |address: &&IpAddr| {
                 address.is_ipv4() == first.is_ipv4() && first <= **address && **address <= last
             };
-            let mut mine: Vec<String> = agent
-                .addresses
-                .iter()
-                .filter(has)
-                .map(IpAddr::to_string)
-                .collect();
-            found |= !mine.is_empty();
-            sources.append(&mut mine);
+            let mine = agent.addresses.iter().filter(has);
+            found.extend(mine.clone());
+            sources.extend(mine.map(IpAddr::to_string));
         }
-        match (found, first == last) {
-            (true, _) => {}
-            (false, true) => {
+        match (found.len(), first == last) {
+            (1.., true) => {}
+            (0, true) => {
                 return Err(format!("--source {range}: no agent has this address"));
             }
-            (false, false) => {
+            (had @ 1.., false) => division.notes.extend(nobodys(range, had)),
+            (0, false) => {
                 division.notes.push(format!(
                     "--source {range}: no agent is registered with an address in it, so that each \
                      gets a part of it, as where a route makes it local"
@@ -78,11 +75,28 @@ pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<
     }
 }
 
+/// What to say of a range of which agents have so many addresses, where that is not all of it.
+fn nobodys(range: &SourceRange, had: usize) -> Option<String> {
+    let count = count(range.first(), range.last());
+    let missing = count.checked_sub(had as u128).filter(|it| *it > 0)?;
+    let (is, all) = match missing {
+        1 => ("is", "1 address".to_owned()),
+        many => ("are", format!("{many} addresses")),
+    };
+    Some(format!(
+        "--source {range}: {all} of its {count} {is} no agent's, and left out; the load comes from \
+         the other {had}"
+    ))
+}
+
+/// How many addresses a range has: at most 2^32.
+fn count(first: IpAddr, last: IpAddr) -> u128 {
+    number(last).saturating_sub(number(first)).saturating_add(1)
+}
+
 /// Gives each a contiguous part; all of it to all, where there are fewer addresses than agents.
 fn share_out(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
-    let (from, to) = (number(first), number(last));
-    // No range has more than 2^32 addresses.
-    let count = to.saturating_sub(from).saturating_add(1);
+    let (from, count) = (number(first), count(first, last));
     let agents = each.len() as u128;
     for (n, sources) in (0u128..).zip(each) {
         if count < agents {
@@ -156,13 +170,31 @@ mod tests {
             division.each,
             [vec!["10.0.0.1", "10.0.0.2"], vec!["10.0.0.7"]]
         );
-        assert!(division.notes.is_empty());
         let division = divided(&["10.0.0.7", "10.0.0.2", "fd00::1"]).unwrap();
+        assert!(division.notes.is_empty());
         assert_eq!(
             division.each,
             [vec!["10.0.0.2", "fd00::1"], vec!["10.0.0.7"]]
         );
         assert_eq!(divided(&[]).unwrap().each, [[""; 0], [""; 0]]);
+    }
+
+    #[test]
+    fn what_nobody_has_of_a_range_is_counted() {
+        let notes = divided(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
+        let expected = [
+            "--source 10.0.0.1-10.0.0.3: 1 address of its 3 is no agent's, and left out; the load \
+             comes from the other 2",
+            "--source 10.0.0.0/24: 251 addresses of its 254 are no agent's, and left out; the load \
+             comes from the other 3",
+        ];
+        assert_eq!(notes.unwrap().notes, expected);
+        let (a, b) = (
+            agent("a", &["10.0.0.1"]),
+            agent("b", &["10.0.0.1", "10.0.0.2"]),
+        );
+        let whole = divide(&["10.0.0.1-10.0.0.2".parse().unwrap()], &[&a, &b]);
+        assert_eq!(whole.unwrap().notes, [""; 0]);
     }
 
     #[test]

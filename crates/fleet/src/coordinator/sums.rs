@@ -6,8 +6,10 @@ use prony_record::{Finding, SourceTotals, SourceUse, Spread};
 
 /// So many names are told one by one.
 const MOST_NAMES: usize = 6;
+/// So many different texts of one finding are told.
+const MOST_TEXTS: usize = 3;
 
-/// What agents found, of so many in all: each finding once, the worst first told, with their names.
+/// What agents found, of so many in all: each finding once, its worst text first, with their names.
 pub(super) fn findings<'a>(
     told: impl Iterator<Item = (&'a str, &'a [Finding])>,
     of: usize,
@@ -28,17 +30,42 @@ pub(super) fn findings<'a>(
     merged.collect()
 }
 
+/// One finding of those that have the same name: what differs is told with whose it is.
 fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
+    let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for (name, finding) in group {
+        match texts.iter_mut().find(|(it, _)| it.text == finding.text) {
+            Some((_, names)) => names.push(name),
+            None => texts.push((finding, vec![name])),
+        }
+    }
     // Of equals the first.
-    let worst = group
-        .iter()
-        .rev()
-        .max_by_key(|(_, finding)| finding.severity);
-    let (who, worst) = *worst?;
-    let mut names: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
+    texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
+    let (worst, _) = texts.first()?;
+    let shown = texts.iter().take(MOST_TEXTS);
+    let mut told: Vec<String> = shown
+        .map(|(finding, names)| {
+            let names = shorten(names, of);
+            // It may say so itself.
+            match finding.text.starts_with(&format!("Agent {names} ")) {
+                true => finding.text.clone(),
+                false => format!("{names}: {}", finding.text),
+            }
+        })
+        .collect();
+    let rest = texts.iter().skip(MOST_TEXTS);
+    match rest.map(|(_, names)| names.len()).sum::<usize>() {
+        0 => {}
+        more => told.push(format!("And {more} more.")),
+    }
+    Some(Finding::new(&worst.id, worst.severity, told.join(" ")))
+}
+
+/// Names of agents, of so many in all: the first few, and how many more.
+pub(super) fn shorten(names: &[impl AsRef<str>], of: usize) -> String {
+    let mut names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     names.dedup();
-    let alike = group.iter().all(|(_, finding)| finding.text == worst.text);
-    let shown = match names.len() {
+    match names.len() {
         1 => names[0].to_owned(),
         all if all == of => format!("all {of} agents"),
         few if few <= MOST_NAMES => names.join(", "),
@@ -47,14 +74,7 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
             names[..MOST_NAMES].join(", "),
             many - MOST_NAMES
         ),
-    };
-    let text = match alike || names.len() == 1 {
-        // It says so itself.
-        true if worst.text.starts_with(&format!("Agent {shown} ")) => worst.text.clone(),
-        true => format!("{shown}: {}", worst.text),
-        false => format!("{shown}; {who}: {}", worst.text),
-    };
-    Some(Finding::new(&worst.id, worst.severity, text))
+    }
 }
 
 /// What came from all agents' source addresses; none where no agent was given any.
@@ -151,12 +171,46 @@ mod tests {
             .map(|it| (it.severity, it.text.as_str()))
             .collect();
         let expected = [
-            (Severity::Error, "a, b; b: 9 of 10 failed."),
+            (Severity::Error, "b: 9 of 10 failed. a: 1 of 10 failed."),
             (Severity::Note, "a, b: No ring."),
         ];
         assert_eq!(texts, expected);
         let merged = findings([("a", &a[1..]), ("b", &b[1..])].into_iter(), 2);
         assert_eq!(merged[0].text, "all 2 agents: No ring.");
+    }
+
+    #[test]
+    fn of_many_different_texts_the_first_few_are_told() {
+        let each: Vec<(String, Finding)> = (0..20)
+            .map(|n| {
+                let severity = [Severity::Note, Severity::Warning][usize::from(n == 7)];
+                // Eight of them say the same.
+                let text = format!("{} failed.", n.min(12));
+                (format!("a{n}"), Finding::new("errors", severity, text))
+            })
+            .collect();
+        let told = each
+            .iter()
+            .map(|(name, finding)| (name.as_str(), std::slice::from_ref(finding)));
+        let merged = findings(told, 20);
+        assert_eq!(merged.len(), 1);
+        assert_eq!(merged[0].severity, Severity::Warning);
+        let text = "a7: 7 failed. a0: 0 failed. a1: 1 failed. And 17 more.";
+        assert_eq!(merged[0].text, text);
+
+        let alike = findings(
+            each[12..]
+                .iter()
+                .map(|(name, finding)| (name.as_str(), std::slice::from_ref(finding))),
+            20,
+        );
+        let text = "a12, a13, a14, a15, a16, a17 and 2 more: 12 failed.";
+        assert_eq!(alike[0].text, text);
+        let itself = Finding::new("agent-lost", Severity::Warning, "Agent a was ended.");
+        let other = Finding::new("agent-lost", Severity::Warning, "Agent b was ended.");
+        let both = [("a", &[itself][..]), ("b", &[other][..])];
+        let merged = findings(both.into_iter(), 2);
+        assert_eq!(merged[0].text, "Agent a was ended. Agent b was ended.");
     }
 
     fn used(addresses: &[(&str, u64)]) -> SourceUse {

@@ -97,10 +97,24 @@ pub(crate) struct SliceCounts {
 /// at most, so that an hour's series stays within some megabytes.
 const COARSE_BITS: u32 = 6;
 
+/// Coarse buckets of an octave of times.
+const HALF: u32 = 1 << (COARSE_BITS - 1);
+
 fn coarse(time: Nanos) -> Nanos {
-    let dropped = (u64::BITS - time.0.leading_zeros()).saturating_sub(COARSE_BITS);
+    coarse_time(coarse_bucket(time.0))
+}
+
+/// The number of the coarse bucket that a time is in; the shortest times have one each.
+pub(crate) const fn coarse_bucket(nanos: u64) -> u32 {
+    let dropped = (u64::BITS - nanos.leading_zeros()).saturating_sub(COARSE_BITS);
+    dropped * HALF + (nanos >> dropped) as u32
+}
+
+/// The time that a coarse bucket stands for, its middle; of one that there is.
+pub(crate) const fn coarse_time(bucket: u32) -> Nanos {
+    let dropped = (bucket / HALF).saturating_sub(1);
     let half = if dropped == 0 { 0 } else { 1 << (dropped - 1) };
-    Nanos((time.0 >> dropped << dropped) + half)
+    Nanos((((bucket - dropped * HALF) as u64) << dropped) + half)
 }
 
 impl SliceCounts {
@@ -176,6 +190,21 @@ mod tests {
 
     fn ok(series: &Series) -> Vec<u64> {
         series.iter().map(|slice| slice.ok).collect()
+    }
+
+    #[test]
+    fn a_coarse_time_is_near_and_stays_where_it_is() {
+        let edges = (0..64).map(|bit| 1u64 << bit);
+        let near = edges.flat_map(|edge| [edge - 1, edge, edge + edge / 3]);
+        let mut before = 0;
+        for nanos in near.chain([u64::MAX]) {
+            let time = coarse(Nanos(nanos)).0;
+            assert!(time.abs_diff(nanos) <= nanos / 63, "{nanos} {time}");
+            assert_eq!(coarse(Nanos(time)).0, time);
+            let bucket = coarse_bucket(nanos);
+            assert!(bucket >= before);
+            before = bucket;
+        }
     }
 
     #[test]

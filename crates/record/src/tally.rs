@@ -51,13 +51,14 @@ impl Tally {
 
 /// The times below two octaves' worth of buckets have one each; above, each octave has [`HALF`].
 #[inline]
-const fn bucket_of(nanos: u64) -> usize {
+pub(crate) const fn bucket_of(nanos: u64) -> usize {
     let in_one = 2 * HALF as u64 - 1;
     let octave = (u64::BITS - 1 - HALF_BITS) - (nanos | in_one).leading_zeros();
     octave as usize * HALF + (nanos >> octave) as usize
 }
 
-const fn start_of(bucket: usize) -> Nanos {
+/// The shortest time that is in a bucket.
+pub(crate) const fn start_of(bucket: usize) -> Nanos {
     let octave = (bucket / HALF).saturating_sub(1);
     Nanos(((bucket - octave * HALF) as u64) << octave)
 }

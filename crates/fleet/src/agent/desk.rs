@@ -21,6 +21,8 @@ use crate::names::RunId;
 
 /// The furthest ahead that a load may begin, and how long an agent may be held by nothing but files.
 const FURTHEST: Duration = Duration::from_secs(60);
+/// The latest that it may begin after its moment.
+const LATEST: Duration = Duration::from_secs(3);
 /// Leases that make sense, in milliseconds: a shorter one ends by a hiccup of the network.
 const LEASE_MS: std::ops::RangeInclusive<u64> = 200..=120_000;
 /// How long it may take to look at an order's load: names are looked up, and targets connected to.
@@ -291,9 +293,12 @@ impl<'a> Desk<'a> {
             return wrong(format!("run {run} is over here"));
         }
         let ahead = i128::from(at) - i128::from(clock.now());
-        if ahead <= 0 {
-            let past = -ahead as f64 / 1e6;
-            return wrong(format!("the moment to start is past by {past:.1} ms"));
+        // Somewhat late is late, and is told; the others count from the same moment.
+        if -ahead > LATEST.as_nanos() as i128 {
+            let past = -ahead as f64 / 1e9;
+            return Reply::Environment {
+                text: format!("it heard of the start {past:.1} s too late"),
+            };
         }
         if ahead > FURTHEST.as_nanos() as i128 {
             let ahead = ahead as f64 / 1e9;

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use prony_load::{Arrivals, End, Schedule, Share};
-use prony_record::{
-    Delta, Finding, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record, Severity,
-};
+use prony_record::{Delta, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record};
 
-use super::gathering::{Gathering, Lost, Part};
+use super::findings;
+use super::gathering::{Gathering, Part};
+use super::starts::first_start;
 use super::sums;
 use crate::clock::Offset;
-use crate::division::Stretch;
-use crate::messages::{Because, Manifest, PartEnd};
+use crate::messages::{Because, Manifest};
 use crate::names::AgentName;
 
 /// The record of a run: counts and histograms are the sums of what the agents sent, to the last bucket.
@@ -52,7 +50,7 @@ pub(super) fn record(
         .unwrap_or_default();
     record.sources = sums::sources(ends().filter_map(|end| end.sources.as_ref()));
     let fleet = fleet(manifest, gathering);
-    record.findings = findings(manifest, gathering, under_way, after);
+    record.findings = findings::all(manifest, gathering, under_way, after);
     record.fleet = Some(fleet);
     record
 }
@@ -120,7 +118,7 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
             failed: count(|it| it.outcomes.failed()),
             clock_offset_us: part.clock.map(|clock| us(clock.ns as f64)),
             clock_bound_us: part.clock.map(|clock| us(clock.bound_ns as f64)),
-            first_start_us: first_start(manifest, part, end).map(us),
+            first_start_us: first_start(manifest, part, end).map(|ns| us(ns as f64)),
             ended_because: match (end, gathered.and_then(|it| it.lost)) {
                 (Some(end), None) => because(end.because),
                 _ => "lost",
@@ -142,43 +140,6 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
     }
 }
 
-/// When an agent's first request began after it was due, on the coordinator's clock, in nanoseconds.
-fn first_start(
-    manifest: &Manifest,
-    part: &crate::messages::Part,
-    end: Option<&PartEnd>,
-) -> Option<f64> {
-    let (_, first) = end?.began?;
-    let (start, clock) = (manifest.start?, part.clock?);
-    let due = start.saturating_add(first_due(manifest, part.stretch));
-    Some(clock.here(first).saturating_sub(due) as f64)
-}
-
-/// When the first of an agent's requests is due, since the load's start, in nanoseconds: at once in a
-/// closed loop, by the schedule in an open one.
-fn first_due(manifest: &Manifest, stretch: Stretch) -> i64 {
-    let Some(rate_per_s) = manifest.load.rate_per_s else {
-        return 0;
-    };
-    let arrivals = match manifest.load.arrivals.as_deref() {
-        Some("poisson") => Arrivals::Poisson,
-        _ => Arrivals::Constant,
-    };
-    // Of its workers the first has the first arrival.
-    let share = Share {
-        worker: stretch.first.into(),
-        of: stretch.of.into(),
-    };
-    let endless = End {
-        requests: u64::MAX,
-        counted_from: Nanos::ZERO,
-        at: Nanos(u64::MAX),
-    };
-    let schedule = Schedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
-    let due = schedule.peek().unwrap_or_default();
-    i64::try_from(due.0).unwrap_or(i64::MAX)
-}
-
 fn because(because: Because) -> &'static str {
     match because {
         Because::Done => "done",
@@ -186,183 +147,4 @@ fn because(because: Because) -> &'static str {
         Because::LeaseEnded => "lease-ended",
         Because::Failed => "failed",
     }
-}
-
-/// What qualifies the figures: what is not whole, then what agents say.
-fn findings(
-    manifest: &Manifest,
-    gathering: &Gathering,
-    under_way: BTreeMap<AgentName, u64>,
-    after: &BTreeMap<AgentName, Offset>,
-) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    findings.extend(without_coordinator(gathering));
-    for (name, part) in &gathering.parts {
-        findings.extend(agent_lost(
-            name,
-            part,
-            gathering,
-            under_way.get(name).copied(),
-        ));
-    }
-    findings.extend(partial(gathering));
-    let doubtful = manifest.parts.iter().filter_map(|(name, part)| {
-        let disagreement = part.clock?.disagreement_ns(after.get(name)?);
-        (disagreement > 0).then(|| clock_doubtful(name, disagreement))
-    });
-    findings.extend(doubtful);
-    findings.extend(negotiation_differs(gathering));
-    let told = gathering.parts.iter().filter_map(|(name, part)| {
-        let end = part.end.as_ref()?;
-        Some((name.as_str(), end.findings.as_slice()))
-    });
-    findings.extend(sums::findings(told, gathering.parts.len()));
-    findings
-}
-
-/// Who ended its part because nobody renewed its lease.
-fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
-    let is_so = |part: &Part| {
-        let because = part.end.as_ref().map(|end| end.because);
-        part.lost.is_none() && because == Some(Because::LeaseEnded)
-    };
-    let parts = gathering.parts.iter().filter(|(_, part)| is_so(part));
-    let names: Vec<&str> = parts.map(|(name, _)| name.as_str()).collect();
-    let names = match names.len() {
-        0 => return None,
-        all if all == gathering.parts.len() && all > 1 => format!("All {all} agents"),
-        1 => format!("Agent {}", names[0]),
-        _ => format!("Agents {}", names.join(", ")),
-    };
-    Some(Finding::new(
-        "agent-lost",
-        Severity::Error,
-        format!(
-            "{names} heard nothing of the coordinator for as long as the lease and stopped the load; \
-             what was measured until then is counted."
-        ),
-    ))
-}
-
-fn agent_lost(
-    name: &AgentName,
-    part: &Part,
-    gathering: &Gathering,
-    under_way: Option<u64>,
-) -> Option<Finding> {
-    let why = part.lost?;
-    let until = gathering.ledger.agent(name.as_str()).and_then(|it| it.span);
-    let until = match until {
-        Some((_, end)) => format!(
-            "What it measured until {:.1} s is counted",
-            end.as_secs_f64()
-        ),
-        None => "Nothing that it measured has come".to_owned(),
-    };
-    let missing = match gathering.ledger.missing(name.as_str()) {
-        0 => String::new(),
-        1 => ", but for 1 message that is missing in between".to_owned(),
-        n => format!(", but for {n} messages that are missing in between"),
-    };
-    let unfinished = match under_way.unwrap_or(0) {
-        0 => String::new(),
-        n => format!("; {n} requests under way then count as unfinished, without a time"),
-    };
-    let keeps = match part.lost {
-        Some(Lost::Restarted | Lost::Silent | Lost::Missing | Lost::ServerAway) => {
-            " Its own file may hold more: `prony fleet collect` brings that in when it is back."
-        }
-        _ => "",
-    };
-    Some(Finding::new(
-        "agent-lost",
-        Severity::Error,
-        format!("Agent {name} {why}. {until}{missing}{unfinished}.{keeps}"),
-    ))
-}
-
-fn partial(gathering: &Gathering) -> Option<Finding> {
-    let is_part = |part: &Part, name: &AgentName| {
-        let because = part.end.as_ref().map(|end| end.because);
-        part.lost.is_some()
-            || !gathering.agrees(name)
-            || matches!(because, Some(Because::LeaseEnded | Because::Failed))
-    };
-    let parts = gathering.parts.iter();
-    let lacking: Vec<&str> = parts
-        .filter(|(name, part)| is_part(part, name))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let refused: u64 = gathering.parts.values().map(|part| part.refused).sum();
-    if lacking.is_empty() && refused == 0 {
-        return None;
-    }
-    let mut text = format!(
-        "The parts of {} of {} agents are not whole",
-        lacking.len(),
-        gathering.parts.len()
-    );
-    if !lacking.is_empty() {
-        text += &format!(" ({})", lacking.join(", "));
-    }
-    if refused > 0 {
-        text += &format!("; {refused} messages could not be counted");
-    }
-    text += ". The load was lighter than asked for, and the figures are of what was measured.";
-    Some(Finding::new("partial", Severity::Error, text))
-}
-
-fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
-    Finding::new(
-        "clock-doubtful",
-        Severity::Warning,
-        format!(
-            "Agent {name}: its clock after the load differs from before by {:.3} ms more than drift \
-             and both errors explain. It was set, or its machine slept: when its part began, and the \
-             skew of the start, are doubtful.",
-            disagreement_ns as f64 / 1e6
-        ),
-    )
-}
-
-/// What one agent agreed on with the server and another did not.
-fn negotiation_differs(gathering: &Gathering) -> Option<Finding> {
-    let mut seen: Vec<(&Negotiated, &AgentName)> = Vec::new();
-    for (name, part) in &gathering.parts {
-        let Some(end) = part.end.as_ref() else {
-            continue;
-        };
-        let negotiated = &end.negotiated;
-        // A resumed session tells no group; it is not another agreement.
-        let alike = |other: &Negotiated| {
-            (&other.http, &other.tls, &other.cipher, &other.alpn)
-                == (
-                    &negotiated.http,
-                    &negotiated.tls,
-                    &negotiated.cipher,
-                    &negotiated.alpn,
-                )
-        };
-        if *negotiated != Negotiated::default() && !seen.iter().any(|(other, _)| alike(other)) {
-            seen.push((negotiated, name));
-        }
-    }
-    if seen.len() < 2 {
-        return None;
-    }
-    let each = seen.iter().map(|(negotiated, name)| {
-        let parts = [&negotiated.http, &negotiated.tls, &negotiated.cipher];
-        let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-        format!("{name}: {}", parts.join(" "))
-    });
-    let each: Vec<String> = each.collect();
-    Some(Finding::new(
-        "negotiation-differs",
-        Severity::Warning,
-        format!(
-            "Not all agents agreed on the same with the server ({}): their requests did not cost the \
-             same. Name what is to be spoken with --http, --tls-min, --tls-max or --ciphers.",
-            each.join("; ")
-        ),
-    ))
 }

@@ -11,6 +11,7 @@ mod choice;
 mod error;
 mod files;
 mod gathering;
+mod findings;
 mod later;
 mod lease;
 mod load;
@@ -18,6 +19,7 @@ mod merging;
 mod orders;
 mod sources;
 mod sums;
+mod starts;
 mod words;
 
 use std::sync::atomic::AtomicBool;

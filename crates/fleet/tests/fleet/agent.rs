@@ -172,14 +172,15 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
     assert!(no(hands.order(name, "r1", What::Prepare(other))).contains("another load"));
 
     let now = agent.clock.now();
-    for (at, told) in [
-        (now - 1, "past"),
-        (i64::MIN, "past"),
-        (now + 90_000_000_000, "ahead"),
-        (i64::MAX, "ahead"),
-    ] {
+    for (at, told) in [(now + 90_000_000_000, "ahead"), (i64::MAX, "ahead")] {
         let reply = no(hands.order(name, "r1", What::Start { at }));
         assert!(reply.contains(told), "{reply}");
+    }
+    for at in [now - 4_000_000_000, i64::MIN] {
+        match hands.order(name, "r1", What::Start { at }) {
+            Reply::Environment { text } => assert!(text.contains("too late"), "{text}"),
+            other => panic!("{other:?}"),
+        }
     }
     let at = agent.clock.now() + 500_000_000;
     for _ in 0..2 {
@@ -224,6 +225,32 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
         assert_eq!(hands.order(name, "r1", What::Forget), Reply::Done);
         assert_eq!(kept(&ground, "r1", name), None);
     }
+}
+
+#[test]
+fn a_moment_that_is_just_past_is_begun_at_late() {
+    let ground = Ground::new(&["one"]);
+    let hands = Hands::new(&ground);
+    let (_origin, url) = origin();
+    let agent = There::start(settings(&ground, "one"));
+    hands.wait_for(&agent);
+    let ready = What::Prepare(load(&url, "-c 1 -r 100 -d 2s", 1));
+    let ready = hands.order(&agent.name, "r1", ready);
+    assert!(matches!(ready, Reply::Ready(_)), "{ready:?}");
+    let at = agent.clock.now() - 500_000_000;
+    let order = What::Start { at };
+    assert_eq!(hands.order(&agent.name, "r1", order), Reply::Done);
+    let (_, ledger, end) = hands.results("r1").whole(&agent.name);
+    assert_eq!((end.because, end.offered), (Because::Done, Some(200)));
+    let (due, first) = end.began.unwrap();
+    assert!(due == at && first > at + 500_000_000, "{due} {first}");
+    // What was due meanwhile is made, and the delay is in its times.
+    let all = ledger.total();
+    assert_eq!(all.started, 200);
+    assert!(
+        all.response_time.count_from(Nanos(450_000_000)) > 0,
+        "{all:?}"
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use prony_fleet::messages::{Reply, What};
 use prony_fleet::permissions::Role;
 use prony_record::{Delta, Finding, Outcome, Record, Severity};
 
-use crate::fake::{Fake, Script};
+use crate::fake::{Fake, Script, WARMUP_S};
 use crate::ground::Ground;
 
 fn fleet(ground: &Ground) -> Fleet {
@@ -283,6 +283,43 @@ fn a_clock_that_jumps_is_doubted_and_one_that_is_not_known_is_refused() {
 
 /// A load that goes on for a while.
 fn long() -> Script {
+#[test]
+fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
+    let late = |warmups: f64| Script {
+        late: Duration::from_secs_f64(warmups * WARMUP_S),
+        ..Script::default()
+    };
+    let scripts = [
+        ("a", Script::default()),
+        ("b", late(0.5)),
+        ("c", late(1.25)),
+    ];
+    let (_ground, fleet, _agents) = with_agents(&scripts);
+    let of = |names: &str| {
+        let wanted = Wanted {
+            choice: names.parse().unwrap(),
+            ..wanted(&[])
+        };
+        load(&fleet, &wanted).unwrap().record.findings
+    };
+    assert_eq!(of("a"), []);
+    let findings = of("a,b");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let late = &findings[0];
+    assert_eq!(
+        (late.id.as_str(), late.severity),
+        ("late-start", Severity::Note)
+    );
+    assert!(late.text.contains("(--clock-bound): b by 1"), "{late:?}");
+    assert!(late.text.ends_with("not touched."), "{late:?}");
+    let findings = of("a,b,c");
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    let late = &findings[0];
+    assert_eq!(late.severity, Severity::Warning);
+    assert!(late.text.contains("(--clock-bound): c by 2"), "{late:?}");
+    assert!(late.text.contains(", b by 1"), "{late:?}");
+}
+
     Script {
         deltas: (0..60).map(|_| crate::fake::measured(3)).collect(),
         pace: Duration::from_millis(50),

@@ -30,6 +30,8 @@ pub(crate) struct Script {
     pub(crate) clock: Clock,
     /// By how much its clock jumps when the load begins, in nanoseconds.
     pub(crate) jump: i64,
+    /// How much later than it was told it begins.
+    pub(crate) late: Duration,
     /// How long it takes to tell the time.
     pub(crate) slow_clock: Duration,
     pub(crate) instance: String,
@@ -45,6 +47,7 @@ impl Default for Script {
             findings: Vec::new(),
             clock: Clock::new(),
             jump: 0,
+            late: Duration::ZERO,
             slow_clock: Duration::ZERO,
             instance: "one".to_owned(),
             addresses: Vec::new(),
@@ -165,6 +168,8 @@ impl Drop for Fake {
     }
 }
 
+/// The warm-up that it says it makes.
+pub(crate) const WARMUP_S: f64 = 2.0;
 const TURN: Duration = Duration::from_millis(10);
 
 fn register(link: &Link, name: &AgentName, script: &Script, busy_with: Option<RunId>) {
@@ -263,6 +268,7 @@ fn ready(part: &Load) -> Reply {
             threads: part.stretch.workers,
             io: "poll".to_owned(),
             sources: 1,
+            warmup_s: WARMUP_S,
             ..LoadInfo::default()
         }),
     })
@@ -280,6 +286,7 @@ struct Job {
 impl Job {
     fn run(self) {
         let moment = self.script.clock.moment(self.at);
+        let moment = moment + self.script.late;
         std::thread::sleep(moment.saturating_duration_since(Instant::now()));
         self.seen.is_loading.store(true, Ordering::Relaxed);
         let first = self.script.clock.now();

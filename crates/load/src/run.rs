@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
@@ -82,7 +82,9 @@ pub fn run_with(
 }
 
 /// [`run_with`], beginning when `begin` says. It is asked once, when all workers are ready, and may take
-/// its time; where it says nothing the load is called off.
+/// its time; where it says nothing the load is called off. Workers of a load that opens its connections
+/// before the start ([`LoadSpec::open_before_start`]) are ready when they have done so, or have tried for
+/// five seconds.
 ///
 /// # Errors
 ///
@@ -143,6 +145,11 @@ fn until(moment: Instant) -> Duration {
 /// A thread that slept until a moment may be woken this much later: it is awake for the rest. Not for
 /// longer, as on few cores workers that wait awake keep the others from theirs.
 const WAKING: Duration = Duration::from_micros(200);
+
+/// Connections that were opened before the load are looked after so often until it begins...
+const MINDING: Duration = Duration::from_millis(50);
+/// ...and last so long before: with thousands of them that takes its time, and none may begin late.
+const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// Waits for a moment, to the microsecond.
 fn wait_until(moment: Instant) {
@@ -220,31 +227,56 @@ struct Start<'run, 'a> {
 impl<'run> Start<'run, '_> {
     /// See [`one_worker`].
     fn run<S: Sockets<'run>>(
-        self,
+        mut self,
         spec: &'run LoadSpec,
         control: &Control,
         sockets: io::Result<S>,
         set_clock: fn(&mut S, Instant),
     ) -> Result<Option<Worked>, RunError> {
         let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
-        let mut sockets = sockets.map_err(waiting)?;
+        let mut worker = Worker::new(spec, self.share, sockets.map_err(waiting)?)
+            .with_script(self.scripted.take());
+        worker.open_before(control).map_err(waiting)?;
         // The receiver waits for all workers, and this one's gate opens or closes after it.
         let _ = self.ready.send(());
         drop(self.ready);
-        let Ok(epoch) = self.gate.recv() else {
+        let Some(epoch) = at_gate(&mut worker, self.gate).map_err(waiting)? else {
             return Ok(None);
         };
+        let mut worker = worker.begin_anew();
         wait_until(epoch);
-        set_clock(&mut sockets, epoch);
+        worker.start_clock(|sockets| set_clock(sockets, epoch));
         let unwatched = Counter::default();
         let counter = control
             .counter(spec.number_here(self.share))
             .unwrap_or(&unwatched);
-        Worker::new(spec, self.share, sockets)
-            .with_script(self.scripted)
-            .run(control, counter)
-            .map(Some)
-            .map_err(waiting)
+        worker.run(control, counter).map(Some).map_err(waiting)
+    }
+}
+
+/// Waits until the gate gives the moment to begin, if it does, and looks after connections that were
+/// opened before until shortly before it.
+fn at_gate<'run, S: Sockets<'run>>(
+    worker: &mut Worker<'run, S>,
+    gate: &mpsc::Receiver<Instant>,
+) -> io::Result<Option<Instant>> {
+    if !worker.is_preparing() {
+        return Ok(gate.recv().ok());
+    }
+    let epoch = loop {
+        match gate.recv_timeout(MINDING) {
+            Ok(epoch) => break epoch,
+            Err(RecvTimeoutError::Timeout) => worker.mind()?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+        }
+    };
+    loop {
+        let left = until(epoch).saturating_sub(LAST_LOOK);
+        if left.is_zero() {
+            return Ok(Some(epoch));
+        }
+        std::thread::sleep(left.min(MINDING));
+        worker.mind()?;
     }
 }
 
@@ -270,6 +302,7 @@ pub(crate) fn merge(
             (one, other) => one.or(other),
         };
         whole.sources.merge(&worker.sources);
+        whole.prepared.merge(worker.prepared);
         whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -299,6 +332,7 @@ pub(crate) fn merge(
     record
         .findings
         .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
+    record.findings.extend(whole.prepared.finding());
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());

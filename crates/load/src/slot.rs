@@ -47,6 +47,8 @@ pub(crate) struct Slot {
     pub(crate) state: State,
     pub(crate) early: Early,
     pub(crate) generation: u32,
+    /// The generation up to which connections were made before the load began.
+    pub(crate) fresh_from: u32,
     pub(crate) connection: Connection,
     /// The target that the connection leads to.
     pub(crate) target: u32,
@@ -98,6 +100,7 @@ impl Slot {
             state: State::Vacant,
             early: Early::No,
             generation: 0,
+            fresh_from: 0,
             connection: Connection::new(),
             target: 0,
             number: 0,
@@ -122,9 +125,10 @@ impl Slot {
         }
     }
 
-    /// It never had a connection.
+    /// The load has made no connection in it.
+    #[inline]
     pub(crate) fn is_fresh(&self) -> bool {
-        self.generation == 0
+        self.generation == self.fresh_from
     }
 
     pub(crate) fn key(&self, slot: u32) -> Key {

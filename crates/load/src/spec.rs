@@ -88,6 +88,8 @@ pub struct LoadSpec {
     pub(crate) duration: Option<Nanos>,
     pub(crate) warmup: Nanos,
     pub(crate) keepalive: bool,
+    /// Its connections are opened before it begins, where that can be.
+    pub(crate) opens_before: bool,
     pub(crate) timeout: Option<Nanos>,
     pub(crate) connect_timeout: Nanos,
     /// Bytes of each socket's buffers, where they are not the system's.
@@ -187,6 +189,7 @@ impl LoadSpec {
             duration: duration.map(nanos),
             warmup: nanos(options.warmup),
             keepalive: !options.no_keepalive,
+            opens_before: false,
             timeout: Some(nanos(options.timeout)).filter(|t| t.0 > 0),
             connect_timeout: nanos(options.connect_timeout),
             buffers: buffers(options)?,
@@ -214,6 +217,13 @@ impl LoadSpec {
             target.sends_in_a_row |= request.is_long();
         }
         self.requests = vec![request.clone()];
+    }
+
+    /// Has its connections opened before it begins, while whoever says when that is waits: see
+    /// [`crate::run_at`]. They are opened when the first requests are due, as ever, where none is kept
+    /// alive, where the load's list names several servers, or where a script says what is asked.
+    pub fn open_before_start(&mut self) {
+        self.opens_before = true;
     }
 
     /// What was asked for, as the record will say it.

@@ -26,7 +26,7 @@
 //! 6. After `close` no completion bears that key; the slot is free again. Bytes of a send that was
 //!    under way may be lost; those of one that was `Done` reach the peer before an orderly end.
 //! 7. What is asked for is begun by the next [`Sockets::wait`] at the latest.
-//! 8. Time is the backend's: [`Sockets::now`] never goes back.
+//! 8. Time is the backend's: [`Sockets::now`] never goes back, unless the clock is started anew.
 
 mod backend;
 #[cfg(test)]

@@ -102,6 +102,8 @@ pub(crate) struct Log {
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// How connections were closed.
     pub(crate) closes: Vec<Close>,
+    /// The same before the clock was started anew, by that before.
+    pub(crate) before: Option<Box<Log>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -186,6 +188,25 @@ impl<'run> SimulatedSockets<'run> {
     /// What happens, also after the worker has taken the backend.
     pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
         self.log.clone()
+    }
+
+    /// Time passes in which nobody looks.
+    pub(crate) fn pass(&mut self, time: Nanos) {
+        self.clock = self.clock + time;
+    }
+
+    /// Time counts from now.
+    pub(crate) fn start_clock(&mut self) {
+        let passed = std::mem::take(&mut self.clock);
+        let due = std::mem::take(&mut self.due);
+        let counted_anew = due.into_iter().map(|Reverse(mut due)| {
+            due.at = due.at.since(passed);
+            Reverse(due)
+        });
+        self.due = counted_anew.collect();
+        let mut log = self.log.borrow_mut();
+        let before = std::mem::take(&mut *log);
+        log.before = Some(Box::new(before));
     }
 
     fn plan(&mut self, after: Nanos, key: Key, what: What) {

@@ -217,6 +217,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             unasked: self.unasked,
             sources: self.sources,
             streams_limit: self.streams_limit,
+            prepared: self.prepared,
         }
     }
 }

@@ -12,6 +12,7 @@ mod ending;
 mod following;
 mod multiplexed;
 mod opening;
+mod preparing;
 mod reacting;
 mod scripted;
 mod seating;
@@ -30,6 +31,7 @@ use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
 use self::following::Following;
 use self::opening::Opening;
+pub(crate) use self::preparing::Prepared;
 pub(crate) use self::scripted::Scripted;
 use crate::connection::Buffers;
 use crate::deadlines::Deadlines;
@@ -76,6 +78,8 @@ pub(crate) struct Worked {
     pub(crate) sources: SourceCounts,
     /// What a peer allowed, where more streams were wanted.
     pub(crate) streams_limit: Option<StreamsLimit>,
+    /// What became of the connections that were to be opened before it.
+    pub(crate) prepared: Prepared,
 }
 
 /// Where the next start time comes from.
@@ -119,6 +123,10 @@ pub(crate) struct Worker<'run, S> {
     listed: Vec<u32>,
     /// Not all of many connections have been made yet.
     opening: Option<Opening>,
+    /// What became of the connections that were to be opened before the load...
+    prepared: Prepared,
+    /// ...where it has not begun yet.
+    is_preparing: bool,
     /// Who says what users do, where the load's list doesn't.
     script: Option<Box<Scripted<'run>>>,
     /// Where redirects are followed.
@@ -175,6 +183,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             unstuck: Nanos::ZERO,
             listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
+            prepared: Prepared::default(),
+            is_preparing: false,
             script: None,
             following: Following::new(spec, seats).map(Box::new),
             diverted: Vec::new(),

@@ -291,6 +291,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.fail(index, outcome, Some(reason.clone()), now);
             return;
         }
+        self.not_opened(outcome, Some(reason));
         // Nobody's request fails where none is under way, but it is told.
         self.unasked += u64::from(self.slots[index as usize].under_way == 0);
         for seat in self.seats_of(index) {
@@ -338,6 +339,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             && !multiplexed.is_going_away();
         let is_spent = slot.under_way == 0 && !takes_more;
         if is_spent {
+            self.closed_before();
             self.close(index, Close::Abort);
             self.vacated(index, now);
         }

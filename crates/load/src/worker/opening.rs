@@ -65,6 +65,18 @@ impl Opening {
         })
     }
 
+    /// The opening of so many connections before the load begins: there are no requests to be held.
+    pub(super) fn before(connections: u32, spec: &LoadSpec) -> Opening {
+        Opening {
+            left: connections,
+            pause: Nanos::from_millis(u64::from(spec.part.of)),
+            begun: 0,
+            under_way: 0,
+            settled: Nanos::ZERO,
+            is_released: true,
+        }
+    }
+
     /// Another connection has to wait.
     pub(super) fn is_full(&self, now: Nanos) -> bool {
         let all_the_same = now.0 / AGAIN_AFTER.0 * u64::from(MOST_UNDER_WAY);
@@ -79,9 +91,14 @@ impl Opening {
 
     /// When it has to be minded next.
     pub(super) fn wake_at(&self, now: Nanos) -> Nanos {
+        self.next_begin(now).min(self.held_until())
+    }
+
+    /// When more connections may begin, where that is a matter of time.
+    pub(super) fn next_begin(&self, now: Nanos) -> Nanos {
         match self.next_lot() {
-            next if self.left > 0 && next > now => next.min(self.held_until()),
-            _ => self.held_until(),
+            next if self.left > 0 && next > now => next,
+            _ => Nanos::MAX,
         }
     }
 

@@ -228,6 +228,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// Ends a connection between requests; one that drains is on its way to a close already.
     pub(super) fn close_idle(&mut self, index: u32, how: Close, now: Nanos) {
         if self.slots[index as usize].state == State::Open {
+            self.closed_before();
             self.close(index, how);
             self.vacated(index, now);
         }
@@ -332,6 +333,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else if slot.state == State::Tunneling {
             self.connect_given_up(index, Outcome::ConnectFailed, Some(reason), now);
         } else if slot.waiting + slot.under_way == 0 {
+            self.not_opened(outcome, Some(&reason));
             self.close(index, Close::Orderly);
             self.vacated(index, now);
         } else if slot.connection.is_multiplexed() {
@@ -361,6 +363,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         reason: Option<Reason>,
         now: Nanos,
     ) {
+        self.not_opened(outcome, reason.as_ref());
         for seat in self.seats_of(index) {
             if self.is_waiting(seat, index) {
                 self.record_failure(seat, outcome, reason.clone(), now);
@@ -389,6 +392,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.drained(index, Close::Abort, now);
             return;
         }
+        self.not_opened(outcome, reason.as_ref());
         for seat in self.seats_of(index) {
             let waits = state != State::Open && self.is_waiting(seat, index);
             if waits || self.is_carried(seat, index) {

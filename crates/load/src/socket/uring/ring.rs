@@ -80,7 +80,10 @@ impl Ring {
     }
 
     pub(super) fn start_clock(&mut self, epoch: Instant) {
+        let rings = self.alarm.map(|at| self.epoch + Duration::from(at));
+        self.alarm = rings.map(|at| Nanos::from(at.saturating_duration_since(epoch)));
         self.epoch = epoch;
+        self.read_clock();
     }
 
     pub(super) fn now(&self) -> Nanos {

@@ -8,6 +8,7 @@ mod following;
 mod latency;
 mod opening;
 mod pacing;
+mod preparing;
 mod scripts;
 mod sound;
 mod streams;
@@ -96,6 +97,13 @@ impl Outcomes {
         self.record.outcomes.clone().into_iter().collect()
     }
 
+    /// What is said of this, if anything.
+    fn finding(&self, id: &str) -> Option<&str> {
+        let mut findings = self.record.findings.iter();
+        let found = findings.find(|finding| finding.id == id)?;
+        Some(&found.text)
+    }
+
     fn connects(&self) -> usize {
         self.logs
             .iter()
@@ -129,6 +137,47 @@ fn simulate_costly(
     let worked = worked.collect();
     // Merging asserts the identity of accounting.
     let record = merge(spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
+    Outcomes { record, logs }
+}
+
+/// How long it takes until a load whose connections are open begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Until {
+    /// A while after which they are looked at once more...
+    looked: Nanos,
+    /// ...and then so long again.
+    started: Nanos,
+}
+
+/// Runs a load whose connections are opened before it begins.
+fn simulate_prepared(
+    mut spec: LoadSpec,
+    servers: Vec<Box<dyn Server>>,
+    until: Until,
+    control: &Control,
+) -> Outcomes {
+    spec.open_before_start();
+    let of = servers.len() as u64;
+    let mut logs = Vec::new();
+    let worked = (0..of).zip(servers).map(|(worker, server)| {
+        let share = Share { worker, of };
+        let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
+        logs.push(sockets.log());
+        let mut worker = Worker::new(&spec, share, sockets);
+        worker.open_before(control).unwrap();
+        worker.start_clock(|sockets| sockets.pass(until.looked));
+        if worker.is_preparing() {
+            worker.mind().unwrap();
+        }
+        let mut worker = worker.begin_anew();
+        worker.start_clock(|sockets| {
+            sockets.pass(until.started);
+            sockets.start_clock();
+        });
+        worker.run(control, &Counter::default()).unwrap()
+    });
+    let worked = worked.collect();
+    let record = merge(&spec, worked, SystemTime::UNIX_EPOCH).unwrap().record;
     Outcomes { record, logs }
 }
 

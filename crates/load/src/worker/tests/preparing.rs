@@ -1,0 +1,346 @@
+//! Connections that are opened before the load begins.
+
+use std::cell::Cell;
+
+use prony_record::Outcome;
+
+use super::*;
+
+/// A server that takes the n-th connection, from 0, as a function says, lets another say what it does
+/// then, and answers after a millisecond.
+struct Host<C, G> {
+    taken: Cell<u64>,
+    connect: C,
+    greet: G,
+}
+
+impl<C, G> Server for Host<C, G>
+where
+    C: Fn(u64) -> Connect,
+    G: Fn(u64) -> Vec<(Nanos, Step)>,
+{
+    fn connect(&mut self, _now: Nanos) -> Connect {
+        let number = self.taken.get();
+        self.taken.set(number + 1);
+        (self.connect)(number)
+    }
+
+    fn greet(&mut self, connection: u64) -> Vec<(Nanos, Step)> {
+        (self.greet)(connection)
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        if asked.bytes.starts_with(b"PROXY") && !asked.bytes.ends_with(b"\r\n\r\n") {
+            return Reply::default();
+        }
+        reply([(ms(1), Step::Send(OK.to_vec()))])
+    }
+}
+
+fn host(
+    connect: impl Fn(u64) -> Connect + 'static,
+    greet: impl Fn(u64) -> Vec<(Nanos, Step)> + 'static,
+) -> Box<dyn Server> {
+    Box::new(Host {
+        taken: Cell::new(0),
+        connect,
+        greet,
+    })
+}
+
+/// A server that takes each connection as a function says.
+fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
+    host(connect, |_| Vec::new())
+}
+
+fn prepared(words: &str, server: Box<dyn Server>, until: Until) -> Outcomes {
+    simulate_prepared(spec(words), vec![server], until, &Control::new(1))
+}
+
+/// Connects before the load, and when.
+fn connects_before(outcomes: &Outcomes) -> Vec<Nanos> {
+    let log = outcomes.logs[0].borrow();
+    let before = log.before.as_ref();
+    before.map_or_else(Vec::new, |before| before.connects.clone())
+}
+
+/// When requests went out in the load.
+fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
+    let log = outcomes.logs[0].borrow();
+    log.requests.iter().map(|(at, _)| *at).collect()
+}
+
+const A_SECOND: Until = Until {
+    looked: Nanos::from_millis(900),
+    started: Nanos::from_millis(100),
+};
+
+#[test]
+fn the_first_request_of_each_connection_needs_no_connect() {
+    for words in ["-n 400 -c 40", "-n 900 -c 300", "-n 40 -c 40 -r 1000000"] {
+        let outcomes = prepared(words, taking(|_| Connect::Accept(ms(30))), A_SECOND);
+        let connections = outcomes.record.load.connections as usize;
+        let asked = outcomes.record.totals.started;
+        assert_eq!(outcomes.all(), [(Outcome::Ok, asked)], "{words}");
+        assert_eq!(connects_before(&outcomes).len(), connections, "{words}");
+        assert_eq!(outcomes.connects(), 0, "{words}");
+        let log = outcomes.logs[0].borrow();
+        let before = log.before.as_ref().unwrap();
+        assert!(before.requests.is_empty() && before.closes.is_empty());
+        drop(log);
+        let totals = &outcomes.record.totals;
+        assert_eq!(totals.connections_opened, 0, "not the load's");
+        assert_eq!(totals.started, totals.ok);
+        assert!(outcomes.record.response_time_us.max < 1_100.0);
+        assert_eq!(outcomes.finding("connections-late"), None);
+        if words.contains("-r") {
+            continue;
+        }
+        let first = requests(&outcomes)[..connections].to_vec();
+        assert_eq!(first, vec![Nanos::ZERO; connections], "{words}");
+    }
+}
+
+#[test]
+fn connections_begin_in_lots() {
+    let outcomes = prepared(
+        "-n 900 -c 400",
+        taking(|number| Connect::Accept(ms(number % 3 + 1))),
+        Until::default(),
+    );
+    let mut at_once = std::collections::BTreeMap::new();
+    for at in connects_before(&outcomes) {
+        *at_once.entry(at).or_insert(0u32) += 1;
+    }
+    assert_eq!(at_once.len(), 25, "{at_once:?}");
+    assert!(at_once.values().all(|lot| *lot == 16), "{at_once:?}");
+}
+
+#[test]
+fn no_more_are_under_way_than_a_server_is_to_bear() {
+    // None is answered: as many more begin all the same after a while.
+    let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
+    let before = connects_before(&outcomes);
+    let by = |end: Nanos| before.iter().filter(|at| **at < end).count();
+    assert_eq!((by(ms(200)), by(ms(300)), by(ms(400))), (256, 512, 768));
+}
+
+#[test]
+fn only_as_many_are_opened_as_have_a_request() {
+    for (words, opened) in [
+        ("-n 7 -c 40", 7),
+        ("-n 7 -c 40 -r 100", 7),
+        // What the warm-up takes is not counted.
+        ("-n 7 -c 40 --warmup 10ms", 40),
+    ] {
+        let outcomes = prepared(words, taking(|_| Connect::Accept(ms(1))), A_SECOND);
+        assert_eq!(outcomes.count(Outcome::Ok), 7, "{words}");
+        assert_eq!(connects_before(&outcomes).len(), opened, "{words}");
+        assert_eq!(outcomes.connects(), 0, "{words}");
+    }
+}
+
+#[test]
+fn where_it_cant_be_known_what_to_open_nothing_is() {
+    let outcomes = prepared(
+        "-n 40 -c 4 --no-keepalive",
+        taking(|_| Connect::Accept(ms(1))),
+        A_SECOND,
+    );
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
+    assert!(connects_before(&outcomes).is_empty());
+    assert_eq!(outcomes.connects(), 40);
+
+    let mut two = spec("-n 40 -c 4");
+    two.targets.push(two.targets[0].clone());
+    two.requests.push(two.requests[0].clone());
+    two.requests[1].target = 1;
+    let servers = vec![taking(|_| Connect::Accept(ms(1)))];
+    let outcomes = simulate_prepared(two, servers, A_SECOND, &Control::new(1));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
+    assert!(connects_before(&outcomes).is_empty());
+}
+
+#[test]
+fn what_is_refused_before_is_connected_to_when_a_request_is_due() {
+    let server = taking(|number| match number {
+        0..10 => Connect::Fail(ms(1), libc::ECONNREFUSED),
+        _ => Connect::Accept(ms(5)),
+    });
+    let outcomes = prepared("-n 400 -c 40", server, A_SECOND);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 400)]);
+    let again = outcomes.logs[0].borrow().connects.clone();
+    assert_eq!(again, vec![Nanos::ZERO; 10]);
+    assert_eq!(outcomes.record.totals.connections_opened, 10);
+    let told = outcomes.finding("connections-late").unwrap();
+    assert!(told.starts_with("10 of 40 connections"), "{told}");
+    assert!(
+        told.contains("connect_refused: Connection refused (os error 111) (10×)"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_server_that_is_not_there_fails_requests_as_ever() {
+    let outcomes = prepared(
+        "-n 40 -c 4",
+        taking(|_| Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)),
+        A_SECOND,
+    );
+    assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 40)]);
+    assert_eq!(connects_before(&outcomes).len(), 4);
+    assert_eq!(
+        outcomes.finding("errors").unwrap().matches("(40×)").count(),
+        1
+    );
+}
+
+#[test]
+fn hundreds_that_were_refused_are_opened_like_new_ones() {
+    let server = taking(|number| match number {
+        0..300 => Connect::Fail(ms(1), libc::ECONNREFUSED),
+        _ => Connect::Accept(ms(5)),
+    });
+    let outcomes = prepared("-n 900 -c 310", server, A_SECOND);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
+    let again = outcomes.logs[0].borrow().connects.clone();
+    assert_eq!(again.len(), 300);
+    assert_eq!(again.iter().filter(|at| **at == Nanos::ZERO).count(), 16);
+}
+
+#[test]
+fn the_server_may_close_before_the_start() {
+    let timeout = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
+    let endings = [
+        vec![(ms(500), Step::Close)],
+        vec![(ms(500), Step::Fail(libc::ECONNRESET))],
+        vec![
+            (ms(500), Step::Send(timeout.to_vec())),
+            (ms(500), Step::Close),
+        ],
+    ];
+    // Seen before the start, at the start, and as the first request goes out.
+    let looks = [(900, 100), (100, 900), (0, 499)];
+    for ending in endings {
+        for (looked, started) in looks {
+            let greeting = ending.clone();
+            let server = host(
+                |_| Connect::Accept(ms(1)),
+                move |number| match number {
+                    0..10 => greeting.clone(),
+                    _ => Vec::new(),
+                },
+            );
+            let until = Until {
+                looked: ms(looked),
+                started: ms(started),
+            };
+            let outcomes = prepared("-n 400 -c 40", server, until);
+            let case = format!("{ending:?} {looked} {started}");
+            let is_race = looked < 500;
+            if is_race && matches!(ending[0].1, Step::Send(_)) {
+                // What comes after the request went out is its answer, whatever it says.
+                assert!(outcomes.count(Outcome::Ok) >= 380, "{case}");
+                continue;
+            }
+            assert_eq!(outcomes.all(), [(Outcome::Ok, 400)], "{case}");
+            assert_eq!(outcomes.connects(), 10, "{case}");
+            let totals = &outcomes.record.totals;
+            assert_eq!(totals.retried, if is_race { 10 } else { 0 }, "{case}");
+            let told = outcomes.finding("connections-late").unwrap_or("");
+            assert_eq!(told.starts_with("10 of 40"), !is_race, "{case}: {told}");
+        }
+    }
+}
+
+#[test]
+fn what_may_not_be_repeated_is_not() {
+    let server = host(
+        |_| Connect::Accept(ms(1)),
+        |number| match number {
+            0 => vec![(ms(500), Step::Close)],
+            _ => Vec::new(),
+        },
+    );
+    let until = Until {
+        looked: ms(100),
+        started: ms(399),
+    };
+    let outcomes = prepared("-n 40 -c 4 -X POST", server, until);
+    assert_eq!(
+        outcomes.all(),
+        [(Outcome::Ok, 39), (Outcome::ClosedEarly, 1)]
+    );
+}
+
+#[test]
+fn a_connect_without_an_answer_holds_the_start_for_a_while_only() {
+    let server = || {
+        taking(|number| match number {
+            0..3 => Connect::Never,
+            _ => Connect::Accept(ms(1)),
+        })
+    };
+    for (timeout, why) in [
+        ("60s", "not made in time (3×)"),
+        ("700ms", "connect_timeout: no connection within 700ms (3×)"),
+    ] {
+        let words = format!("-n 400 -c 40 --connect-timeout {timeout}");
+        let outcomes = prepared(&words, server(), A_SECOND);
+        assert_eq!(outcomes.all(), [(Outcome::Ok, 400)]);
+        assert_eq!(outcomes.connects(), 3);
+        let told = outcomes.finding("connections-late").unwrap();
+        assert!(told.contains(why), "{told}");
+        // The clock of the load knows nothing of all that.
+        assert!(outcomes.record.totals.elapsed_s < 0.1);
+    }
+}
+
+#[test]
+fn whoever_stops_the_load_waits_for_no_connection() {
+    let control = Control::new(1);
+    control.stop();
+    let servers = vec![taking(|_| Connect::Never)];
+    let outcomes = simulate_prepared(spec("-n 40 -c 4"), servers, Until::default(), &control);
+    assert!(outcomes.all().is_empty());
+    assert!(connects_before(&outcomes).is_empty());
+    assert_eq!(outcomes.record.totals.started, 0);
+}
+
+#[test]
+fn parts_of_a_load_each_open_their_own() {
+    let servers =
+        || -> Vec<Box<dyn Server>> { (0..3).map(|_| taking(|_| Connect::Accept(ms(2)))).collect() };
+    let outcomes = simulate_prepared(spec("-n 100 -c 7"), servers(), A_SECOND, &Control::new(1));
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
+    let each: Vec<usize> = outcomes
+        .logs
+        .iter()
+        .map(|log| log.borrow().before.as_ref().unwrap().connects.len())
+        .collect();
+    assert_eq!(each, [3, 2, 2]);
+    assert_eq!(outcomes.connects(), 0);
+}
+
+#[test]
+fn the_header_of_the_proxy_protocol_goes_out_before() {
+    let outcomes = prepared(
+        "-n 8 -c 4 --proxy-protocol v1",
+        taking(|_| Connect::Accept(ms(2))),
+        A_SECOND,
+    );
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 8)]);
+    let log = outcomes.logs[0].borrow();
+    let before = &log.before.as_ref().unwrap().requests;
+    assert_eq!(before.len(), 4);
+    assert!(
+        before
+            .iter()
+            .all(|(_, bytes)| bytes.starts_with(b"PROXY TCP4") && bytes.ends_with(b"\r\n"))
+    );
+    assert!(
+        log.requests
+            .iter()
+            .all(|(_, bytes)| bytes.starts_with(b"GET"))
+    );
+}

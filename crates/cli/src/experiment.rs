@@ -13,6 +13,7 @@ use prony_experiment::runner::{
     TrialError, forecast, run_on,
 };
 use prony_experiment::sweep;
+use prony_fleet::coordinator::Feed;
 use prony_report::{folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
 
@@ -21,7 +22,8 @@ use crate::ending::{Ending, Failure};
 use crate::hosts::Hosts;
 use crate::live::experiment::ExperimentPicture;
 use crate::metrics::Metrics;
-use crate::progress::Progress;
+use crate::progress::{Progress, Show};
+use crate::under_way::UnderWay;
 use crate::watch::Watch;
 use crate::{live, outlook, signals, terminal};
 
@@ -118,12 +120,21 @@ pub(crate) fn run(
     progress.line(&outlook::summary(plan, settings));
     progress.line(&format!("results: {}", settings.out.display()));
     let here = LocalHost::new().map_err(Failure::refused)?;
+    let watch = Watch::new(&progress, plan, forecast(plan, settings));
     let warn = |text: &str| progress.warn(&format!("prony: {text}"));
+    let show = |feed: &Arc<Feed>| {
+        watch.by_agents(feed);
+        if let Some(metrics) = metrics {
+            metrics.running(UnderWay::ByAgents(feed.clone()));
+        }
+    };
+    let is_seen = metrics.is_some() || progress.show() == Show::View;
+    let show: Option<&(dyn Fn(&Arc<Feed>) + Sync)> = if is_seen { Some(&show) } else { None };
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
             let joined = hosts.join(here);
-            load = hosts.loads(joined.run(), &warn)?;
+            load = hosts.loads(joined.run(), &warn, show)?;
             Box::new(joined)
         }
         None => Box::new(here),
@@ -133,7 +144,6 @@ pub(crate) fn run(
         load: load.as_mut().map(|load| load as &mut dyn LoadMaker),
     };
     let interrupt = Arc::new(Interrupt::default());
-    let watch = Watch::new(&progress, plan, forecast(plan, settings));
     let (stopping, say) = (interrupt.clone(), progress.clone());
     let stop = move || {
         say.warn(match stopping.is_stopped() {

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use prony_fleet::coordinator::{CLOCK_BOUND, Choice, Finished, Fleet, FleetError, Told, Watcher};
+use prony_fleet::coordinator::{
+    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Told, Watcher,
+};
 use prony_fleet::credentials::Credentials;
 use prony_fleet::messages::Manifest;
 use prony_fleet::names::RunId;
@@ -17,9 +19,13 @@ use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};
 use crate::fleet_tables;
 use crate::fleet_up::{self, UpArgs};
+use crate::live;
+use crate::live::follower::Follower;
 use crate::load::{self, Outputs};
+use crate::metrics::Metrics;
 use crate::output::Output;
-use crate::progress::{Progress, rounded};
+use crate::progress::{Progress, Show, rounded};
+use crate::under_way::UnderWay;
 use crate::{signals, terminal};
 
 /// `prony fleet`.
@@ -121,7 +127,6 @@ pub(crate) struct ByAgentsArgs {
         long,
         value_name = "N|KEY=VALUE|NAMES",
         requires = "creds",
-        conflicts_with = "metrics",
         help_heading = "Agents"
     )]
     pub(crate) agents: Option<Choice>,
@@ -160,8 +165,8 @@ pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
         FleetCommand::Up(typed) => fleet_up::run(typed),
         FleetCommand::List(typed) => list(typed),
         FleetCommand::Check(typed) => check(typed),
-        FleetCommand::Collect(typed) => later(typed, Fleet::collect),
-        FleetCommand::Attach(typed) => later(typed, Fleet::attach),
+        FleetCommand::Collect(typed) => later(typed, Fleet::collect, false),
+        FleetCommand::Attach(typed) => later(typed, Fleet::attach, true),
     }
 }
 
@@ -236,7 +241,8 @@ fn show(
 /// How a run that is there already comes to its record.
 type Later = fn(&Fleet, &Manifest, Watcher<'_>) -> Result<Finished, FleetError>;
 
-fn later(typed: &RunArgs, how: Later) -> Result<Ending, Failure> {
+/// Brings a run in, or goes on with it; `is_shown` where there may be something to see meanwhile.
+fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure> {
     let outputs = Outputs::open([
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
@@ -250,12 +256,16 @@ fn later(typed: &RunArgs, how: Later) -> Result<Ending, Failure> {
         others(&fleet, &run, &progress)?;
     }
     let stop = stop_flag()?;
-    let told = |told: Told<'_>| tell(&progress, told);
-    let watcher = Watcher {
-        told: &told,
-        stop: &stop,
+    let work = |watcher: Watcher<'_>| how(&fleet, &run, watcher);
+    let finished = match is_shown {
+        true => watched(&progress, None, &stop, work),
+        false => work(Watcher {
+            told: &|told| tell(&progress, told),
+            stop: &stop,
+            feed: None,
+        }),
     };
-    let finished = how(&fleet, &run, watcher).map_err(failure)?;
+    let finished = finished.map_err(failure)?;
     let is_stopped = stop.load(Ordering::Relaxed);
     let ending = load::ending(&finished.record, &[], is_stopped, &progress);
     outputs.write(&finished.record)?;
@@ -284,11 +294,38 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
+/// Does something with a run, with what is seen of it meanwhile on the terminal and in `metrics`.
+pub(crate) fn watched<T>(
+    progress: &Progress,
+    metrics: Option<&Metrics>,
+    stop: &AtomicBool,
+    work: impl FnOnce(Watcher<'_>) -> T,
+) -> T {
+    let told = |told: Told<'_>| tell(progress, told);
+    let feed = Arc::<Feed>::default();
+    // Nothing is added up for nobody.
+    let is_seen = metrics.is_some() || progress.show() == Show::View;
+    let watcher = Watcher {
+        told: &told,
+        stop,
+        feed: is_seen.then_some(&feed),
+    };
+    let under_way = UnderWay::ByAgents(feed.clone());
+    if let Some(metrics) = metrics {
+        metrics.running(under_way.clone());
+    }
+    let mut follower = Follower::new(under_way, None, &[]);
+    let stop = || stop.store(true, Ordering::Relaxed);
+    live::beside(progress, &mut follower, &stop, || work(watcher))
+}
+
 /// Says what goes on.
-pub(crate) fn tell(progress: &Progress, told: Told<'_>) {
+fn tell(progress: &Progress, told: Told<'_>) {
     match told {
         Told::Step(text) => progress.line(text),
         Told::Warning(text) => progress.warn(&format!("prony: {text}")),
+        // The view shows it.
+        Told::Going(_) if progress.show() == Show::View => {}
         Told::Going(going) => progress.line(&format!(
             "{}: {}, {} failed, {} loading",
             rounded(going.elapsed),

@@ -2,20 +2,22 @@
 
 use std::sync::atomic::Ordering;
 
-use prony_fleet::coordinator::{Choice, FleetError, Told, Wanted, Watcher};
+use prony_fleet::coordinator::{Choice, FleetError, Wanted};
 use prony_record::Record;
 
 use crate::arguments::{LoadArgs, TypedOption};
 use crate::ending::Failure;
 use crate::fleet;
+use crate::metrics::Metrics;
 use crate::progress::Progress;
 
-/// Lets agents make the load; gives its record, and whether it was interrupted. None where it was
+/// Lets agents make the load, and shows it meanwhile; gives its record, and whether it was interrupted. None where it was
 /// interrupted before it began.
 pub(crate) fn run(
     typed: &LoadArgs,
     choice: &Choice,
     progress: &Progress,
+    metrics: Option<&Metrics>,
 ) -> Result<Option<(Record, bool)>, Failure> {
     let Some(creds) = &typed.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
@@ -28,12 +30,10 @@ pub(crate) fn run(
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
-    let told = |told: Told<'_>| fleet::tell(progress, told);
-    let watcher = Watcher {
-        told: &told,
-        stop: &stop,
-    };
-    match fleet.load(&wanted, watcher) {
+    let made = fleet::watched(progress, metrics, &stop, |watcher| {
+        fleet.load(&wanted, watcher)
+    });
+    match made {
         Ok(finished) => Ok(Some((finished.record, stop.load(Ordering::Relaxed)))),
         Err(FleetError::CalledOff) => {
             progress.warn(&format!("prony: {}", FleetError::CalledOff));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, Wanted};
-use prony_fleet::coordinator::CLOCK_BOUND;
+use prony_fleet::coordinator::{CLOCK_BOUND, Feed};
 use prony_fleet::credentials::Credentials;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::link::{Link, LinkError};
@@ -138,12 +138,13 @@ impl Hosts {
         FleetHost::new(here, self.link.clone(), self.roster.clone())
     }
 
-    /// The agents that make the plan's load; none where this machine does. The services of `run` keep
+    /// The agents that make the plan's load, and show each to whoever looks; none where this machine does. The services of `run` keep
     /// none of them from it.
     pub(crate) fn loads<'a>(
         &self,
         run: &RunId,
         warn: &'a (dyn Fn(&str) + Sync),
+        show: Option<&'a (dyn Fn(&Arc<Feed>) + Sync)>,
     ) -> Result<Option<AgentLoads<'a>>, Failure> {
         if !self.makes_load {
             return Ok(None);
@@ -153,6 +154,7 @@ impl Hosts {
             fleet: fleet.beside(run.clone()),
             clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND),
             warn,
+            show,
         }))
     }
 }

@@ -18,6 +18,7 @@ use crate::live::follower::Follower;
 use crate::metrics::Metrics;
 use crate::output::{Output, check_distinct};
 use crate::progress::{Progress, Show, rounded};
+use crate::under_way::UnderWay;
 use crate::{signals, terminal};
 
 /// How often a plain line comes.
@@ -42,7 +43,9 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     if let Some(choice) = &typed.agents.agents {
         let outputs = Outputs::open(places)?;
         let progress = Progress::new(typed.progress);
-        let Some((record, interrupted)) = fleet_load::run(typed, choice, &progress)? else {
+        let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
+        let ended = fleet_load::run(typed, choice, &progress, metrics.as_ref())?;
+        let Some((record, interrupted)) = ended else {
             return Ok(Ending::Interrupted);
         };
         let ending = ending(&record, &conditions, interrupted, &progress);
@@ -58,7 +61,7 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
     let control = Arc::new(Control::new(spec.info().threads));
     let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
     if let Some(metrics) = &metrics {
-        metrics.running(spec.info(), &control);
+        metrics.running(UnderWay::here(&control, spec.info()));
     }
     let stop = control.clone();
     signals::listen(move |_| stop.stop())?;
@@ -89,7 +92,8 @@ fn watched(
     let result = match progress.show() {
         Show::View => {
             let planned = spec.planned().map(Duration::from);
-            let mut follower = Follower::new(control, spec.info(), planned, spec.forecast());
+            let under_way = UnderWay::here(control, spec.info());
+            let mut follower = Follower::new(under_way, planned, spec.forecast());
             live::beside(progress, &mut follower, &|| control.stop(), run)
         }
         Show::Lines => with_lines(spec, control, progress, run),

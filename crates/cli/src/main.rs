@@ -35,6 +35,7 @@ mod signals;
 mod study;
 mod terminal;
 mod unbuilt;
+mod under_way;
 mod watch;
 
 use std::process::ExitCode;

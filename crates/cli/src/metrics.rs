@@ -1,7 +1,7 @@
 //! A running load's numbers over HTTP, for Prometheus: `--metrics ADDR`.
 //!
-//! A thread of its own answers; it looks at what the workers lay down each half second and asks
-//! nothing of them.
+//! A thread of its own answers; it looks at what the workers lay down each half second, or agents tell
+//! each second, and asks nothing of them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,13 +9,13 @@ use std::thread::JoinHandle;
 
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::{Event, Settings, design};
-use prony_load::Control;
-use prony_record::{LoadInfo, Record};
+use prony_record::Record;
 use prony_report::openmetrics::{self, Labels};
 use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::ending::Failure;
 use crate::terminal;
+use crate::under_way::UnderWay;
 
 /// The port of `--metrics` is looked for here where no host is given.
 const LOOPBACK: &str = "127.0.0.1";
@@ -29,14 +29,7 @@ struct Numbers {
     /// Loads that ended, with the labels of their variants.
     ended: Vec<(Labels, Record)>,
     /// The load that runs.
-    running: Option<Running>,
-}
-
-#[derive(Debug)]
-struct Running {
-    labels: Labels,
-    info: LoadInfo,
-    control: Arc<Control>,
+    running: Option<(Labels, UnderWay)>,
 }
 
 /// A server that answers until it is dropped.
@@ -99,13 +92,9 @@ impl Metrics {
     }
 
     /// From now on this load runs.
-    pub(crate) fn running(&self, info: &LoadInfo, control: &Arc<Control>) {
-        control.watch();
-        lock(&self.numbers).running = Some(Running {
-            labels: lock(&self.labels).clone(),
-            info: info.clone(),
-            control: control.clone(),
-        });
+    pub(crate) fn running(&self, under_way: UnderWay) {
+        let labels = lock(&self.labels).clone();
+        lock(&self.numbers).running = Some((labels, under_way));
     }
 
     /// Takes note of what happened to an experiment.
@@ -116,7 +105,13 @@ impl Metrics {
                 let found = variants.find(|(variant, _)| variant == id);
                 *lock(&self.labels) = found.map_or_else(Labels::new, |(_, labels)| labels.clone());
             }
-            Event::Loading { info, control, .. } => self.running(info, control),
+            // Of one that agents make they tell.
+            Event::Loading {
+                info,
+                control,
+                agents: None,
+                ..
+            } => self.running(UnderWay::here(control, info)),
             Event::TrialEnded { result, .. } => {
                 let mut numbers = lock(&self.numbers);
                 numbers.running = None;
@@ -184,10 +179,10 @@ fn answer(request: Request, numbers: &Mutex<Numbers>) {
 
 impl Numbers {
     fn text(&self) -> String {
-        let running = self.running.as_ref().map(|running| {
-            let record = running.record();
-            (running.labels.clone(), record)
-        });
+        let running = self
+            .running
+            .as_ref()
+            .and_then(|(labels, under_way)| Some((labels.clone(), under_way.record()?)));
         let all: Vec<(Labels, &Record)> = self
             .ended
             .iter()
@@ -195,13 +190,6 @@ impl Numbers {
             .map(|(labels, record)| (labels.clone(), record))
             .collect();
         openmetrics::text(&all)
-    }
-}
-
-impl Running {
-    /// What would be stored if the load ended here, to the last half second.
-    fn record(&self) -> Record {
-        self.control.record_so_far(&self.info)
     }
 }
 

@@ -1,6 +1,8 @@
 //! An experiment's events, told to whoever watches standard error.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use prony_experiment::plan::{Plan, Variant};
 use prony_experiment::runner::{Event, Forecast, TrialResult};
@@ -9,6 +11,8 @@ use prony_stats::{Verdict, VerdictDocument};
 
 use crate::live::experiment::{Phase, State, Told};
 use crate::progress::{Progress, Show};
+use crate::under_way::UnderWay;
+use prony_fleet::coordinator::Feed;
 
 /// What is going on: lines for those who read lines, a state for the view.
 #[derive(Debug)]
@@ -70,11 +74,15 @@ impl<'a> Watch<'a> {
                 planned,
                 info,
                 control,
+                agents,
                 latest,
             } => {
                 // Nobody is asked to lay down what nobody looks at.
                 if self.progress.show() == Show::View {
-                    self.told.loading(control, latest, info, *planned);
+                    self.told.loading(latest);
+                    if agents.is_none() {
+                        self.told.follow(UnderWay::here(control, info), *planned);
+                    }
                 }
             }
             Event::Loaded => self.told.loaded(),
@@ -94,6 +102,14 @@ impl<'a> Watch<'a> {
                 self.told
                     .note(|state| state.looked(document.blocks, comparisons, *next));
             }
+        }
+    }
+
+    /// Agents are asked for the load.
+    pub(crate) fn by_agents(&self, feed: &Arc<Feed>) {
+        if self.progress.show() == Show::View {
+            let under_way = UnderWay::ByAgents(feed.clone());
+            self.told.follow(under_way, Duration::ZERO);
         }
     }
 

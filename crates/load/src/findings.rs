@@ -60,6 +60,11 @@ pub(crate) fn of(
     .collect()
 }
 
+/// What already qualifies a load of which this would be the record if it ended now.
+pub fn so_far(record: &Record) -> Vec<Finding> {
+    of(record, &[], 0)
+}
+
 /// The generator and not the server was what the load waited for: its busiest worker had no time
 /// left, and more of it was wanted. In a closed loop that shows in connections that wait for the
 /// generator; in an open one in late starts, or where all its connections are taken, in the same.

@@ -39,6 +39,7 @@ mod urls;
 mod worker;
 mod writer;
 
+pub use findings::so_far as findings_so_far;
 pub use forward::HttpProxy;
 pub use meter::Effort;
 pub use options::{

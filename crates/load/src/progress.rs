@@ -166,7 +166,7 @@ impl Control {
     pub fn findings(&self, info: &LoadInfo) -> Vec<Finding> {
         match self.so_far().span {
             None => Vec::new(),
-            Some(_) => findings::of(&self.record_so_far(info), &[], 0),
+            Some(_) => findings::so_far(&self.record_so_far(info)),
         }
     }
 

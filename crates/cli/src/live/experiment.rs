@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{Forecast, Interrupt};
 use prony_experiment::telemetry::{HostSample, Latest, Sample};
-use prony_load::Control;
-use prony_record::LoadInfo;
 use prony_stats::{Comparison, Effect, Glance, Metric, Verdict};
 use ratatui::Frame;
 
 use super::follower::{Figures, Follower};
 use super::{Around, Picture, experiment_page};
+use crate::under_way::UnderWay;
 
 /// Trials that ended and are still shown.
 const ENDED: usize = 20;
+/// What this process's workers are called among those that use CPU.
+const GENERATOR: &str = "generator";
 
 /// All that is shown of an experiment.
 #[derive(Debug, Default)]
@@ -175,6 +176,8 @@ struct Inner {
     follower: Option<Follower>,
     latest: Option<Arc<Latest>>,
     before: Option<Sample>,
+    /// Agents make the load: what this process uses is none of it.
+    is_by_agents: bool,
 }
 
 impl Told {
@@ -186,6 +189,7 @@ impl Told {
                 follower: None,
                 latest: None,
                 before: None,
+                is_by_agents: false,
             }),
         }
     }
@@ -195,21 +199,21 @@ impl Told {
         change(&mut self.lock().state);
     }
 
-    /// A load begins.
-    pub(crate) fn loading(
-        &self,
-        control: &Arc<Control>,
-        latest: &Arc<Latest>,
-        info: &LoadInfo,
-        planned: Duration,
-    ) {
-        let planned = Some(planned).filter(|planned| !planned.is_zero());
-        let follower = Follower::new(control, info, planned, &[]);
+    /// A load begins, or agents are asked for it; what services use meanwhile is in `latest`.
+    pub(crate) fn loading(&self, latest: &Arc<Latest>) {
         let mut inner = self.lock();
-        inner.follower = Some(follower);
+        inner.follower = None;
         inner.latest = Some(latest.clone());
         inner.before = None;
         inner.state.phase = Phase::Loading;
+    }
+
+    /// What is to be seen of that load.
+    pub(crate) fn follow(&self, under_way: UnderWay, planned: Duration) {
+        let planned = Some(planned).filter(|planned| !planned.is_zero());
+        let mut inner = self.lock();
+        inner.is_by_agents = matches!(under_way, UnderWay::ByAgents(_));
+        inner.follower = Some(Follower::new(under_way, planned, &[]));
     }
 
     /// The load is over; its last figures stay.
@@ -235,6 +239,10 @@ impl Inner {
         if let Some(newest) = newest {
             if let Some(before) = &self.before {
                 self.state.cpu = cpu(before, &newest);
+                let is_by_agents = self.is_by_agents;
+                self.state
+                    .cpu
+                    .retain(|it| !is_by_agents || it.name != GENERATOR);
             }
             self.before = Some(newest);
         }
@@ -292,7 +300,7 @@ fn cpu(before: &Sample, now: &Sample) -> Vec<Cpu> {
         system_percent: percent(system(&before.host), system(&now.host)),
     };
     let generator = of_host(
-        "generator",
+        GENERATOR,
         |it| it.generator_user_s,
         |it| it.generator_system_s,
     );

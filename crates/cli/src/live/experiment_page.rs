@@ -153,7 +153,7 @@ fn running(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
         Line::from(format!("p50 {}, p90 {}", time(0), time(1))),
         Line::from(format!("p99 {}, p99.9 {}", time(2), time(3))),
         Line::styled(format!("{mark}{}", failures.join(", ")), style),
-        panels::generator(figures, area.width, theme),
+        panels::makers(figures, area.width, theme),
     ];
     frame.render_widget(Paragraph::new(text), lines);
 }

@@ -1,11 +1,13 @@
-//! Follows one load by what its workers lay down.
+//! Follows one load by what its workers, or the agents that make it, lay down.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, Effort};
-use prony_record::{Delta, Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
+use prony_load::Effort;
+use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
+
+use super::agents::Agents;
+use crate::under_way::{SoFar, UnderWay};
 
 /// What "now" means for response times and shares.
 const RECENT: Duration = Duration::from_secs(5);
@@ -51,6 +53,8 @@ pub(crate) struct Figures {
     pub(crate) connections_opened: u64,
     /// How busy the generator is.
     pub(crate) busy: Option<Busy>,
+    /// The agents that make the load, where some do.
+    pub(crate) agents: Option<Agents>,
     /// What qualifies the figures.
     pub(crate) findings: Vec<Finding>,
 }
@@ -141,7 +145,8 @@ impl Figures {
 /// A load under way.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    control: Arc<Control>,
+    under_way: UnderWay,
+    /// When it began; of one that agents make, when they were asked for it.
     began: Instant,
     figures: Figures,
     /// The last count of the warm-up: when, and how many had ended.
@@ -164,25 +169,27 @@ struct Slice {
 }
 
 impl Follower {
-    /// Follows a load that begins now; `planned` is its whole length, warm-up included, `forecast` what
-    /// is known of it before.
+    /// Follows a load that begins now, or when its agents are ready; `planned` is its whole length,
+    /// warm-up included, as far as that is known now, `forecast` what is known of it before.
     pub(crate) fn new(
-        control: &Arc<Control>,
-        info: &LoadInfo,
+        under_way: UnderWay,
         planned: Option<Duration>,
         forecast: &[Finding],
     ) -> Follower {
-        control.watch();
         let began = Instant::now();
         Follower {
-            control: control.clone(),
             began,
             figures: Figures {
-                info: info.clone(),
+                info: under_way.info(),
+                agents: match &under_way {
+                    UnderWay::Here(..) => None,
+                    UnderWay::ByAgents(feed) => Some(Agents::of(feed)),
+                },
                 planned,
                 findings: forecast.to_vec(),
                 ..Figures::default()
             },
+            under_way,
             counted: (0.0, 0),
             slices: Vec::new(),
             complete: Nanos::ZERO,
@@ -200,22 +207,37 @@ impl Follower {
 
     /// Looks at what there is at this moment.
     pub(crate) fn refresh(&mut self, now: Instant) {
+        self.see_agents();
         let elapsed = now.saturating_duration_since(self.began);
         self.figures.elapsed = elapsed;
-        self.figures.is_stopped = self.control.is_stopped();
-        self.figures.ended = self.control.counts().0;
-        if self.complete == Nanos::ZERO {
+        self.figures.is_stopped = self.under_way.is_stopped();
+        self.figures.ended = self.under_way.ended();
+        // Agents count nothing that others see before the measured part.
+        if self.complete == Nanos::ZERO && self.figures.agents.is_none() {
             self.count_by_hand(elapsed.as_secs_f64());
         }
-        let complete = self.control.complete_until();
+        let complete = self.under_way.complete_until();
         if complete > self.complete {
             self.complete = complete;
             self.take();
         }
         if now.saturating_duration_since(self.looked_for_findings) >= FINDINGS_EVERY {
             self.looked_for_findings = now;
-            self.figures.findings = self.control.findings(&self.figures.info);
+            self.figures.findings = self.under_way.findings();
             self.figures.findings.extend_from_slice(&self.forecast);
+        }
+    }
+
+    /// What a load is, and when it began, agents say in the course of it.
+    fn see_agents(&mut self) {
+        let UnderWay::ByAgents(feed) = &self.under_way else {
+            return;
+        };
+        self.figures.agents = Some(Agents::of(feed));
+        self.figures.info = feed.load();
+        if let Some(begun) = feed.begun() {
+            self.began = begun.at;
+            self.figures.planned = begun.planned;
         }
     }
 
@@ -240,7 +262,7 @@ impl Follower {
 
     /// Takes what the workers have laid down.
     fn take(&mut self) {
-        let delta = self.control.take();
+        let delta = self.under_way.take();
         for seen in delta.slices() {
             let slices = self.slices.len().max(seen.number + 1);
             self.slices.resize(slices, Slice::default());
@@ -272,7 +294,7 @@ impl Follower {
             .iter()
             .for_each(|(_, times)| recent.merge(times));
         self.figures.recent = Times::of(&recent);
-        self.sum_up(&self.control.so_far());
+        self.sum_up(&self.under_way.so_far());
         self.see_efforts();
     }
 
@@ -297,19 +319,19 @@ impl Follower {
         self.figures.bytes_in_per_s = mean(|slice| slice.bytes_in);
     }
 
-    fn sum_up(&mut self, all: &Delta) {
-        let figures = &mut self.figures;
+    fn sum_up(&mut self, so_far: &SoFar) {
+        let (figures, all) = (&mut self.figures, &so_far.delta);
         figures.all = Times::of(&all.response_time);
         figures.outcomes = all.outcomes.happened().collect();
         figures.statuses = all.statuses.iter().collect();
-        figures.in_flight = all.in_flight();
+        figures.in_flight = so_far.in_flight;
         figures.connections_opened = all.connections_opened;
-        figures.waiting = waiting(&figures.info, all);
+        figures.waiting = waiting(&figures.info, all.started, so_far.reaches);
     }
 
     /// What the workers did since some seconds ago.
     fn see_efforts(&mut self) {
-        let now = self.control.efforts();
+        let now = self.under_way.efforts();
         let elapsed = |efforts: &[Effort]| {
             let each = efforts.iter().map(|effort| effort.elapsed);
             each.max().unwrap_or_default()
@@ -325,11 +347,11 @@ impl Follower {
     }
 }
 
-/// Requests that are due and have not begun. Of random arrivals it is only known how many there should
+/// Requests that are due until a moment and have not begun. Of random arrivals it is only known how many there should
 /// be, so that a few may be none.
-fn waiting(info: &LoadInfo, all: &Delta) -> Option<u64> {
-    let due = info.rate_per_s? * all.span.map_or(0.0, |(_, end)| end.as_secs_f64());
-    let waiting = (due as u64).saturating_sub(all.started);
+fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
+    let due = info.rate_per_s? * until.as_secs_f64();
+    let waiting = (due as u64).saturating_sub(started);
     let chance = match info.arrivals.as_deref() {
         Some("poisson") => 4.0 * due.sqrt(),
         _ => 0.0,

@@ -75,7 +75,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, around: &Around<'_>
         .spacing(2)
         .areas(generator);
     frame.render_widget(panels::under_way(figures, theme), left);
-    frame.render_widget(panels::generator(figures, right.width, theme), right);
+    frame.render_widget(panels::makers(figures, right.width, theme), right);
     panels::wrapped(frame, said, notes);
     frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
 }
@@ -144,6 +144,9 @@ fn small(frame: &mut Frame<'_>, area: Rect, figures: &Figures, around: &Around<'
             "generator {:.0}% busy",
             busy.busiest * 100.0
         )));
+    }
+    if let Some(agents) = &figures.agents {
+        lines.push(agents.line(area.width, theme));
     }
     lines.extend(panels::notes(figures, around.said, theme));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);

@@ -8,6 +8,7 @@
 //! A [`Picture`] looks at what others have laid down and draws it, four times a second, on a thread of
 //! its own that is none of the load's.
 
+mod agents;
 pub(crate) mod experiment;
 mod experiment_page;
 pub(crate) mod follower;

@@ -14,6 +14,7 @@ use ratatui::widgets::{
 };
 
 use super::Theme;
+use super::agents::Stage;
 use super::follower::{Figures, Times};
 use crate::progress::rounded;
 
@@ -68,20 +69,28 @@ pub(super) fn kind(figures: &Figures) -> String {
     if info.streams > 1 {
         parts.push(format!("{} each", many(info.streams, "stream")));
     }
-    parts.push(many(info.threads, "thread"));
-    parts.push(format!("HTTP/{}", info.http));
+    // Agents have read it when they are ready.
+    if !info.http.is_empty() {
+        parts.push(many(info.threads, "thread"));
+        parts.push(format!("HTTP/{}", info.http));
+    }
     parts.extend(info.tls.as_ref().map(|_| "TLS".to_owned()));
+    let agents = figures.agents.as_ref().filter(|agents| agents.all > 0);
+    parts.extend(agents.map(|it| number::plural(it.all as u64, "agent", "agents")));
     parts.join(", ")
 }
 
 /// How far a load is, in words and as a share.
 pub(super) fn progress(figures: &Figures) -> (String, Option<f64>) {
-    let phase = match (figures.is_stopped, figures.is_warming_up()) {
-        (true, _) => "stopping",
-        (false, true) => "warming up",
-        (false, false) => "measuring",
-    };
     let elapsed = rounded(figures.elapsed);
+    let stage = figures.agents.as_ref().map(|agents| agents.stage());
+    let phase = match (stage, figures.is_stopped, figures.is_warming_up()) {
+        (Some(Stage::Preparing), ..) => return (format!("agents get ready: {elapsed}"), None),
+        (Some(Stage::Over), ..) => return (format!("adding up: {elapsed}"), None),
+        (_, true, _) => "stopping",
+        (_, false, true) => "warming up",
+        (_, false, false) => "measuring",
+    };
     if let Some(limit) = figures.info.requests {
         let done = figures.ended.min(limit);
         let words = format!(
@@ -114,6 +123,10 @@ pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
 
 /// The rate of this moment, and what it ought to be.
 pub(super) fn rate(figures: &Figures, theme: Theme) -> Line<'static> {
+    if figures.agents.is_some() && figures.history.is_empty() {
+        let text = "figures come with the measured part";
+        return Line::styled(text, theme.dim());
+    }
     let mut spans = vec![Span::styled(number::rate(figures.ok_per_s), theme.strong())];
     if let Some(offered) = figures.info.rate_per_s {
         let share = figures.ok_per_s / offered.max(f64::MIN_POSITIVE);
@@ -357,8 +370,16 @@ pub(super) fn under_way(figures: &Figures, theme: Theme) -> Line<'static> {
 /// The cells that the generator's line needs to have room for its CPU time.
 const CPU_TOO: u16 = 44;
 
+/// Who makes the load, and how that goes.
+pub(super) fn makers(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
+    match &figures.agents {
+        Some(agents) => agents.line(width, theme),
+        None => generator(figures, width, theme),
+    }
+}
+
 /// What the generator does.
-pub(super) fn generator(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
+fn generator(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
     let Some(busy) = figures.busy else {
         return Line::default();
     };

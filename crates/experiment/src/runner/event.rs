@@ -42,6 +42,8 @@ pub enum Event<'a> {
         info: &'a LoadInfo,
         /// A handle on it, for whoever watches.
         control: &'a Arc<Control>,
+        /// The agents that are asked to make it, as the plan names them; the handle then only stops it.
+        agents: Option<&'a str>,
         /// What its services use meanwhile.
         latest: &'a Arc<Latest>,
     },

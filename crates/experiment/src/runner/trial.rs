@@ -401,6 +401,7 @@ impl Trial<'_> {
             planned: spec.planned().map_or(Duration::ZERO, Duration::from),
             info: spec.info(),
             control: &control,
+            agents: load.agents.as_deref(),
             latest: &latest,
         });
         let measured = self.measure(spec, (load, &words), door, (control, &latest));

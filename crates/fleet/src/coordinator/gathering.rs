@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_record::Outcome;
 
+use super::feed::{AgentState, Feed};
 use super::lease::{Lease, Patience, Sign};
 use super::{Going, Told, orders};
 use crate::ledger::Ledger;
@@ -74,6 +76,8 @@ pub(super) struct Gathering {
     pub(super) ledger: Ledger,
     /// Who sent it.
     pub(super) parts: BTreeMap<AgentName, Part>,
+    /// What others see of it meanwhile.
+    feed: Option<Arc<Feed>>,
 }
 
 /// A run that goes on.
@@ -97,7 +101,14 @@ impl Gathering {
         Gathering {
             ledger: Ledger::new(names.clone().map(AgentName::to_string)),
             parts: names.map(|name| (name.clone(), Part::default())).collect(),
+            feed: None,
         }
+    }
+
+    /// Lets others see what comes.
+    pub(super) fn seen_by(mut self, feed: Option<&Arc<Feed>>) -> Gathering {
+        self.feed = feed.cloned();
+        self
     }
 
     /// Takes a message of the run; what is none is counted, where it can be told whose it is.
@@ -119,10 +130,13 @@ impl Gathering {
         };
         let now = Instant::now();
         part.heard = Some(now);
-        let taken = self
-            .ledger
-            .take(name.as_str(), read.sequence, &read.packed)
-            .is_ok();
+        let taken = self.ledger.take(name.as_str(), read.sequence, &read.packed);
+        if let (Ok(true), Some(feed)) = (&taken, &self.feed)
+            && let Some(all) = self.ledger.agent(name.as_str())
+        {
+            feed.add(&name, &read.packed, all);
+        }
+        let taken = taken.is_ok();
         let ended = match read.end {
             Some(end) if taken => {
                 let counted = self.ledger.end(name.as_str(), read.sequence + 1).is_ok();
@@ -138,6 +152,13 @@ impl Gathering {
             && let Some(part) = self.parts.get_mut(&name)
         {
             part.lost = None;
+            self.show(&name, AgentState::Ended);
+        }
+    }
+
+    fn show(&self, name: &AgentName, state: AgentState) {
+        if let Some(feed) = &self.feed {
+            feed.is_now(name, state);
         }
     }
 
@@ -210,6 +231,9 @@ impl Gathering {
     }
 
     fn stop(&self, going: &Following<'_>) {
+        if let Some(feed) = &self.feed {
+            feed.stop();
+        }
         let open = self.open();
         let open: Vec<&AgentName> = open.iter().collect();
         let run = &going.manifest.run;
@@ -254,6 +278,7 @@ impl Gathering {
             if let Some(lost) = part.lost {
                 going.lease.release(&name);
                 (going.told)(Told::Warning(&format!("agent {name} {lost}")));
+                self.show(&name, AgentState::Lost);
             }
         }
         for (name, part) in &self.parts {

@@ -1,13 +1,13 @@
 //! Runs whose coordinator is gone: their results are brought in, or they are gone on with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::error::FleetError;
 use super::gathering::{Following, Gathering, Lost};
 use super::lease::{Keeping, Lease};
-use super::{Finished, Fleet, Told, Watcher};
+use super::{Finished, Fleet, Told, Watcher, load};
 use crate::messages::Manifest;
 use crate::names::{AgentName, RUNS, RunId};
 
@@ -48,8 +48,9 @@ impl Fleet {
     ) -> Result<Finished, FleetError> {
         has_begun(manifest)?;
         let mut replay = self.link.replay(&manifest.run.all_results())?;
-        let mut gathering = Gathering::new(manifest);
         let began = Instant::now();
+        show(manifest, watcher, began);
+        let mut gathering = Gathering::new(manifest).seen_by(watcher.feed);
         let mut heard = began;
         let mut looked: Option<Instant> = None;
         let mut busy = BTreeSet::new();
@@ -90,7 +91,8 @@ impl Fleet {
         let open = gathering.open();
         give_up(&mut gathering, &open);
         self.has_something(manifest, &gathering)?;
-        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+        let after = self.clocks_after(manifest, &gathering);
+        Ok(self.finish(manifest, &gathering, &after))
     }
 
     /// Goes on with a run: its lease is renewed from here, and its record is given at its end.
@@ -114,7 +116,9 @@ impl Fleet {
             let _keeping = Keeping(&lease);
             scope.spawn(|| lease.keep(&self.link));
             let replay = self.link.replay(&manifest.run.all_results())?;
-            let mut gathering = Gathering::new(manifest);
+            let began = Instant::now();
+            show(manifest, watcher, began);
+            let mut gathering = Gathering::new(manifest).seen_by(watcher.feed);
             let following = Following {
                 link: &self.link,
                 manifest,
@@ -123,13 +127,14 @@ impl Fleet {
                 told: watcher.told,
                 stop: watcher.stop,
                 until: None,
-                began: Instant::now(),
+                began,
             };
             gathering.follow(&following, replay);
             Ok::<_, FleetError>(gathering)
         })?;
         self.has_something(manifest, &gathering)?;
-        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+        let after = self.clocks_after(manifest, &gathering);
+        Ok(self.finish(manifest, &gathering, &after))
     }
 
     /// The agents of a run that say that they are busy with it.
@@ -163,6 +168,14 @@ fn has_begun(manifest: &Manifest) -> Result<(), FleetError> {
             run: manifest.run.clone(),
             text: "it never began, so that nothing was measured".to_owned(),
         }),
+    }
+}
+
+/// Lets others see a run that began before, as if now: what comes of it tells when it did.
+fn show(manifest: &Manifest, watcher: Watcher<'_>, now: Instant) {
+    if let Some(feed) = watcher.feed {
+        feed.prepare(manifest);
+        feed.begin(&manifest.load, now, load::planned(&manifest.load));
     }
 }
 

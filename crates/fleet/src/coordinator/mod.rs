@@ -6,28 +6,32 @@
 //! another coordinator can go on with it ([`Fleet::attach`], [`Fleet::collect`]). Whatever happens ends
 //! in a bounded time, and no agent goes on for longer than its lease without a coordinator.
 
+mod afterwards;
 mod check;
 mod choice;
 mod error;
+mod feed;
 mod files;
-mod gathering;
 mod findings;
+mod gathering;
 mod later;
 mod lease;
 mod load;
 mod merging;
 mod orders;
 mod sources;
-mod sums;
 mod starts;
+mod sums;
 mod words;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use check::{CheckedAgent, ClockCheck, TargetCheck};
 pub use choice::{Choice, ChoiceError, Listed};
 pub use error::FleetError;
+pub use feed::{AgentState, Begun, Feed, SoFar};
 use lease::Patience;
 use prony_record::Record;
 
@@ -97,6 +101,8 @@ pub struct Watcher<'a> {
     pub told: &'a dyn Fn(Told<'_>),
     /// Stops the load; what was measured until then is its result.
     pub stop: &'a AtomicBool,
+    /// Is given what comes while it comes, where somebody looks at it.
+    pub feed: Option<&'a Arc<Feed>>,
 }
 
 /// A run that is over.

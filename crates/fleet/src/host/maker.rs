@@ -1,5 +1,6 @@
 //! Trials' loads made by agents.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use prony_experiment::runner::{AskedLoad, LoadMaker};
 use prony_record::Record;
 
-use crate::coordinator::{Choice, Fleet, FleetError, Told, Wanted, Watcher};
+use crate::coordinator::{Choice, Feed, Fleet, FleetError, Told, Wanted, Watcher};
 
 /// How soon it is noticed that a load is to end.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -23,6 +24,8 @@ pub struct AgentLoads<'a> {
     pub clock_bound: Duration,
     /// Hears warnings.
     pub warn: &'a (dyn Fn(&str) + Sync),
+    /// Is given what there is to see of each load before it begins, where somebody looks.
+    pub show: Option<&'a (dyn Fn(&Arc<Feed>) + Sync)>,
 }
 
 impl LoadMaker for AgentLoads<'_> {
@@ -65,7 +68,16 @@ impl AgentLoads<'_> {
                 (self.warn)(text);
             }
         };
-        let watcher = Watcher { told: &told, stop };
+        let feed = self.show.map(|show| {
+            let feed = Arc::default();
+            show(&feed);
+            feed
+        });
+        let watcher = Watcher {
+            told: &told,
+            stop,
+            feed: feed.as_ref(),
+        };
         let began = Instant::now();
         loop {
             match self.fleet.load_from(wanted, watcher, asked.measured_from) {

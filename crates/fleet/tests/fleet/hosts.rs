@@ -269,6 +269,7 @@ fn one_agent_loads_what_another_one_serves() {
         fleet: coordinator.beside(host.run().clone()),
         clock_bound: Duration::from_secs(1),
         warn: &|_| {},
+        show: None,
     };
     let machines = Machines {
         host: &mut host,

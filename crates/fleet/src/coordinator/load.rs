@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_load::LoadOptions;
 use prony_record::LoadInfo;
 
-use super::afterwards::Afterwards;
 use super::error::FleetError;
 use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
@@ -16,12 +15,15 @@ use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
 use super::{Choice, Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
+use crate::clock::Offset;
 use crate::division::{Stretch, divide};
 use crate::messages::{
     Load, Manifest, Part, RUN_SCHEMA, Ready, Registration, Reply, VERSION, What,
 };
 use crate::names::{AgentName, RunId};
 
+/// In the warm-up connections are opened: a load that all begin at once has one of at least this.
+const WARMUP: Duration = Duration::from_millis(500);
 /// How long agents may take to say that they are free, and how often they are asked.
 const FREE: Duration = Duration::from_secs(2);
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -90,7 +92,6 @@ impl Fleet {
                 .map(|(name, (part, _))| (name.clone(), part.clone()))
                 .collect(),
             start: None,
-            clock: self.clock.identity(),
         };
         self.store(&manifest)?;
         if let Some(feed) = watcher.feed {
@@ -290,16 +291,32 @@ impl Fleet {
         }
     }
 
+    /// The clocks of those that are still there.
+    fn clocks_after(
+        &self,
+        manifest: &Manifest,
+        gathering: &Gathering,
+    ) -> BTreeMap<AgentName, Offset> {
+        let parts = gathering.parts.iter();
+        let there =
+            parts.filter(|(name, part)| part.lost.is_none() && manifest.parts.contains_key(*name));
+        let there: Vec<&AgentName> = there.map(|(name, _)| name).collect();
+        let offsets = orders::clocks(&self.link, &self.clock, &there);
+        let known = there.into_iter().zip(offsets);
+        known
+            .filter_map(|(name, offset)| Some((name.clone(), offset.ok()?)))
+            .collect()
+    }
+
     /// Makes the record, and lets agents forget what has come whole.
     pub(super) fn finish(
         &self,
         manifest: &Manifest,
         gathering: &Gathering,
-        after: &Afterwards,
+        after: &BTreeMap<AgentName, Offset>,
     ) -> Finished {
         let names = gathering.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
-        self.keep_clocks(manifest, after);
         // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
         let _ = orders::give_all(&self.link, &manifest.run, &whole, &What::Forget, STOP);
         Finished {
@@ -319,6 +336,14 @@ fn divided(
     let mut words = Words::new(&wanted.words);
     let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
     let given = sources::divide(&options.source, agents).map_err(FleetError::Wrong)?;
+    let mut notes = given.notes;
+    if options.warmup < WARMUP {
+        words.set("warmup", &format!("{}ms", WARMUP.as_millis()));
+        notes.push(format!(
+            "a warm-up of {} ms goes before: connections are opened in it",
+            WARMUP.as_millis()
+        ));
+    }
     let threads = agents.iter().map(|agent| match options.threads {
         Some(threads) => u32::try_from(threads).unwrap_or(u32::MAX),
         None => agent.cores,
@@ -343,7 +368,7 @@ fn divided(
         seed: options.seed,
         parts,
         files,
-        notes: given.notes,
+        notes,
     })
 }
 
@@ -359,7 +384,6 @@ fn part(
         system: agent.system.clone(),
         stretch,
         clock: None,
-        clock_after: None,
     };
     let load = Load {
         url: wanted.url.clone(),

@@ -6,22 +6,21 @@
 //! another coordinator can go on with it ([`Fleet::attach`], [`Fleet::collect`]). Whatever happens ends
 //! in a bounded time, and no agent goes on for longer than its lease without a coordinator.
 
-mod afterwards;
 mod check;
 mod choice;
 mod error;
 mod feed;
 mod files;
-mod findings;
 mod gathering;
+mod findings;
 mod later;
 mod lease;
 mod load;
 mod merging;
 mod orders;
 mod sources;
-mod starts;
 mod sums;
+mod starts;
 mod words;
 
 use std::sync::Arc;

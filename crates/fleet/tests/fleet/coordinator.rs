@@ -283,6 +283,8 @@ fn a_clock_that_jumps_is_doubted_and_one_that_is_not_known_is_refused() {
     assert!(!agents[1].seen.is_loading() && agents[1].seen.was_told(&What::Stop));
 }
 
+/// A load that goes on for a while.
+fn long() -> Script {
 #[test]
 fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
     let late = |warmups: f64| Script {
@@ -320,8 +322,6 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
     assert!(late.text.contains(", b by 1"), "{late:?}");
 }
 
-/// A load that goes on for a while.
-fn long() -> Script {
     Script {
         deltas: (0..60).map(|_| crate::fake::measured(3)).collect(),
         pace: Duration::from_millis(50),

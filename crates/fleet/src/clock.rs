@@ -71,6 +71,13 @@ impl Clock {
         moment.unwrap_or(now)
     }
 
+    /// Names it: whoever is told the same name has a clock that shows the same. None where the system
+    /// has no name for the time since it was started.
+    pub fn identity(&self) -> Option<String> {
+        let started = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(format!("{}{:+}", started.trim(), self.off_by()))
+    }
+
     fn off_by(&self) -> i64 {
         let jumped = self.jump.filter(|(when, _)| Instant::now() >= *when);
         let jumped = jumped.map_or(0, |(_, more)| more);
@@ -215,6 +222,15 @@ mod tests {
         let moment = set_off.moment(set_off.now() + 3_600_000_000_000);
         let until = moment.saturating_duration_since(Instant::now());
         assert!(until > Duration::from_secs(3_590) && until <= Duration::from_secs(3_600));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_clock_has_the_name_of_what_it_shows() {
+        let clock = Clock::set_off_as("");
+        let name = clock.identity().unwrap();
+        assert_eq!(Clock::set_off_as("0").identity(), Some(name.clone()));
+        assert_ne!(Clock::set_off_as("-5").identity(), Some(name));
     }
 
     #[test]

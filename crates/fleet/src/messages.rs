@@ -247,6 +247,9 @@ pub struct Manifest {
     pub parts: BTreeMap<AgentName, Part>,
     /// When it begins, on the coordinator's clock, in nanoseconds; none before all are ready.
     pub start: Option<i64>,
+    /// Names the coordinator's clock, where its machine tells.
+    #[serde(default)]
+    pub clock: Option<String>,
 }
 
 /// One agent's part in a run.
@@ -260,6 +263,9 @@ pub struct Part {
     pub stretch: Stretch,
     /// Its clock against the coordinator's.
     pub clock: Option<crate::clock::Offset>,
+    /// The same after the load, where it was compared again.
+    #[serde(default)]
+    pub clock_after: Option<crate::clock::Offset>,
 }
 
 /// The schema of [`Manifest`].

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use prony_record::{Finding, Negotiated, Severity};
 
+use super::afterwards::Afterwards;
 use super::gathering::{Gathering, Lost, Part};
 use super::{starts, sums};
-use crate::clock::Offset;
 use crate::messages::{Because, Manifest};
 use crate::names::AgentName;
 
@@ -15,7 +15,7 @@ pub(super) fn all(
     manifest: &Manifest,
     gathering: &Gathering,
     under_way: BTreeMap<AgentName, u64>,
-    after: &BTreeMap<AgentName, Offset>,
+    after: &Afterwards,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(without_coordinator(gathering));
@@ -29,11 +29,7 @@ pub(super) fn all(
     }
     findings.extend(partial(gathering));
     findings.extend(starts::late(manifest, gathering));
-    let doubtful = manifest.parts.iter().filter_map(|(name, part)| {
-        let disagreement = part.clock?.disagreement_ns(after.get(name)?);
-        (disagreement > 0).then(|| clock_doubtful(name, disagreement))
-    });
-    findings.extend(doubtful);
+    findings.extend(after.findings(manifest));
     findings.extend(negotiation_differs(gathering));
     let told = gathering.parts.iter().filter_map(|(name, part)| {
         let end = part.end.as_ref()?;
@@ -133,19 +129,6 @@ fn partial(gathering: &Gathering) -> Option<Finding> {
     }
     text += ". The load was lighter than asked for, and the figures are of what was measured.";
     Some(Finding::new("partial", Severity::Error, text))
-}
-
-fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
-    Finding::new(
-        "clock-doubtful",
-        Severity::Warning,
-        format!(
-            "Agent {name}: its clock after the load differs from before by {:.3} ms more than drift \
-             and both errors explain. It was set, or its machine slept: when its part began, and the \
-             skew of the start, are doubtful.",
-            disagreement_ns as f64 / 1e6
-        ),
-    )
 }
 
 /// What one agent agreed on with the server and another did not.

@@ -1,6 +1,6 @@
 //! Runs whose coordinator is gone: their results are brought in, or they are gone on with.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,8 @@ impl Fleet {
         let open = gathering.open();
         give_up(&mut gathering, &open);
         self.has_something(manifest, &gathering)?;
-        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+        let after = self.clocks_after(manifest, &gathering);
+        Ok(self.finish(manifest, &gathering, &after))
     }
 
     /// Goes on with a run: its lease is renewed from here, and its record is given at its end.
@@ -132,7 +133,8 @@ impl Fleet {
             Ok::<_, FleetError>(gathering)
         })?;
         self.has_something(manifest, &gathering)?;
-        Ok(self.finish(manifest, &gathering, &BTreeMap::new()))
+        let after = self.clocks_after(manifest, &gathering);
+        Ok(self.finish(manifest, &gathering, &after))
     }
 
     /// The agents of a run that say that they are busy with it.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_load::LoadOptions;
 use prony_record::LoadInfo;
 
+use super::afterwards::Afterwards;
 use super::error::FleetError;
 use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
@@ -15,7 +16,6 @@ use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
 use super::{Choice, Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
-use crate::clock::Offset;
 use crate::division::{Stretch, divide};
 use crate::messages::{
     Load, Manifest, Part, RUN_SCHEMA, Ready, Registration, Reply, VERSION, What,
@@ -90,6 +90,7 @@ impl Fleet {
                 .parts
                 .iter()
                 .map(|(name, (part, _))| (name.clone(), part.clone()))
+            clock: self.clock.identity(),
                 .collect(),
             start: None,
         };
@@ -291,30 +292,14 @@ impl Fleet {
         }
     }
 
-    /// The clocks of those that are still there.
-    fn clocks_after(
-        &self,
-        manifest: &Manifest,
-        gathering: &Gathering,
-    ) -> BTreeMap<AgentName, Offset> {
-        let parts = gathering.parts.iter();
-        let there =
-            parts.filter(|(name, part)| part.lost.is_none() && manifest.parts.contains_key(*name));
-        let there: Vec<&AgentName> = there.map(|(name, _)| name).collect();
-        let offsets = orders::clocks(&self.link, &self.clock, &there);
-        let known = there.into_iter().zip(offsets);
-        known
-            .filter_map(|(name, offset)| Some((name.clone(), offset.ok()?)))
-            .collect()
-    }
-
     /// Makes the record, and lets agents forget what has come whole.
     pub(super) fn finish(
         &self,
         manifest: &Manifest,
         gathering: &Gathering,
-        after: &BTreeMap<AgentName, Offset>,
+        after: &Afterwards,
     ) -> Finished {
+        self.keep_clocks(manifest, after);
         let names = gathering.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
         // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
@@ -374,6 +359,7 @@ fn divided(
 
 fn part(
     wanted: &Wanted,
+        clock_after: None,
     agent: &Registration,
     stretch: Stretch,
     words: Words,

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use prony_record::{Delta, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record};
 
+use super::afterwards::Afterwards;
 use super::findings;
 use super::gathering::{Gathering, Part};
 use super::starts::first_start;
 use super::sums;
-use crate::clock::Offset;
 use crate::messages::{Because, Manifest};
 use crate::names::AgentName;
 
 /// The record of a run: counts and histograms are the sums of what the agents sent, to the last bucket.
-/// `after` is each agent's clock after the load, where it was compared again.
+/// `after` is what is known of the agents' clocks after the load.
 pub(super) fn record(
     manifest: &Manifest,
     gathering: &Gathering,
-    after: &BTreeMap<AgentName, Offset>,
+    after: &Afterwards,
 ) -> Record {
     let mut all = gathering.ledger.total();
     let under_way = settle(&mut all, gathering);

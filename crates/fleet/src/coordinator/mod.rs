@@ -6,21 +6,22 @@
 //! another coordinator can go on with it ([`Fleet::attach`], [`Fleet::collect`]). Whatever happens ends
 //! in a bounded time, and no agent goes on for longer than its lease without a coordinator.
 
+mod afterwards;
 mod check;
 mod choice;
 mod error;
 mod feed;
 mod files;
-mod gathering;
 mod findings;
+mod gathering;
 mod later;
 mod lease;
 mod load;
 mod merging;
 mod orders;
 mod sources;
-mod sums;
 mod starts;
+mod sums;
 mod words;
 
 use std::sync::Arc;

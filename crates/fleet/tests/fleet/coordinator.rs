@@ -7,7 +7,7 @@ use prony_fleet::clock::Clock;
 use prony_fleet::coordinator::{
     Choice, ClockCheck, Finished, Fleet, FleetError, TargetCheck, Wanted, Watcher,
 };
-use prony_fleet::messages::{Reply, What};
+use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::permissions::Role;
 use prony_record::{Delta, Finding, Outcome, Record, Severity};
 
@@ -283,8 +283,6 @@ fn a_clock_that_jumps_is_doubted_and_one_that_is_not_known_is_refused() {
     assert!(!agents[1].seen.is_loading() && agents[1].seen.was_told(&What::Stop));
 }
 
-/// A load that goes on for a while.
-fn long() -> Script {
 #[test]
 fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
     let late = |warmups: f64| Script {
@@ -320,6 +318,75 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
     assert_eq!(late.severity, Severity::Warning);
     assert!(late.text.contains("(--clock-bound): c by 2"), "{late:?}");
     assert!(late.text.contains(", b by 1"), "{late:?}");
+#[test]
+fn clocks_are_judged_by_whoever_makes_the_record() {
+    let jumping = Script {
+        jump: 3_000_000_000,
+        ..Script::default()
+    };
+    let (_ground, fleet, mut agents) = with_agents(&[("a", jumping), ("b", Script::default())]);
+    load(&fleet, &wanted(&[])).unwrap();
+    let stop = AtomicBool::new(false);
+    let collected = |run: &Manifest| {
+        let record = fleet.collect(run, watching(&stop)).unwrap().record;
+        let findings = record.findings.into_iter();
+        let of_clocks = findings.filter(|it| it.id.starts_with("clock-"));
+        of_clocks.map(|it| (it.id, it.text)).collect::<Vec<_>>()
+    };
+    let run = fleet.run(None).unwrap();
+    let mut unchecked = run.clone();
+    for part in unchecked.parts.values_mut() {
+        assert!(part.clock_after.take().is_some(), "it is stored");
+    }
+    let expect = |found: Vec<(String, String)>, id: &str, said: &str| {
+        assert!(
+            found.len() == 1 && found[0].0 == id && found[0].1.contains(said),
+            "{found:?}"
+        );
+    };
+    // As if the first coordinator had died before it looked.
+    expect(
+        collected(&unchecked),
+        "clock-doubtful",
+        "Agent a: its clock",
+    );
+    let elsewhere = Manifest {
+        clock: Some("another".to_owned()),
+        ..unchecked.clone()
+    };
+    let said = "after it: a, b (compared before with another machine's clock";
+    expect(collected(&elsewhere), "clock-unchecked", said);
+    let mut restarted = unchecked.clone();
+    restarted
+        .parts
+        .values_mut()
+        .for_each(|part| part.instance = "zero".to_owned());
+    expect(
+        collected(&restarted),
+        "clock-unchecked",
+        "(started anew since)",
+    );
+    let long_ago = Manifest {
+        start: unchecked.start.map(|start| start - 3_600_000_000_000),
+        ..unchecked.clone()
+    };
+    expect(
+        collected(&long_ago),
+        "clock-unchecked",
+        "(over for more than 10 min)",
+    );
+    agents.clear();
+    expect(
+        collected(&unchecked),
+        "clock-unchecked",
+        "(not there to be asked)",
+    );
+    // What was found once stays.
+    expect(collected(&run), "clock-doubtful", "Agent a: its clock");
+}
+
+/// A load that goes on for a while.
+fn long() -> Script {
 }
 
     Script {

@@ -227,7 +227,8 @@ impl<'a> Desk<'a> {
             Ok(looked) => looked,
             Err(no) => return no.into(),
         };
-        match Running::begin(run, load, spec, forecast, &settings, &self.outbox) {
+        let outbox = &self.outbox;
+        match Running::begin(run, load, spec, forecast, &settings, outbox, self.stop) {
             Ok(part) => {
                 let ready = part.ready().clone();
                 self.part = Some(part);

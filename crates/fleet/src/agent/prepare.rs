@@ -69,7 +69,7 @@ pub(super) fn resolve(load: &Load, files: &Whole, settings: &Settings) -> Result
     let rate = options.rate;
     let connections = options.connections;
     let resolved = LoadSpec::resolve_part(load.url.as_deref(), &options, Some(part));
-    let spec = resolved.map_err(|error| {
+    let mut spec = resolved.map_err(|error| {
         let refusal = refused
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -80,6 +80,7 @@ pub(super) fn resolve(load: &Load, files: &Whole, settings: &Settings) -> Result
             (None, error) => No::Wrong(error.to_string()),
         }
     })?;
+    spec.open_before_start();
     // That there is such a stretch was seen when the load was resolved.
     let asked = Asked {
         rate: rate.map(|rate| rate * f64::from(stretch.workers) / f64::from(stretch.of.max(1))),

@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::messages::{Because, Load, PartEnd, Ready, ResultMessage};
 use crate::names::{AgentName, RunId};
 
-/// How long workers may take to get ready.
+/// How long workers may take to get ready; they open connections for five seconds at most.
 const READY: Duration = Duration::from_secs(10);
 /// How often something is sent.
 const EVERY: Duration = Duration::from_secs(1);
@@ -101,7 +101,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Makes the workers of a load and waits until they are ready.
+    /// Makes the workers of a load and waits until they are ready, unless the agent is to `stop`.
     ///
     /// # Errors
     ///
@@ -113,6 +113,7 @@ impl Running {
         forecast: Vec<Finding>,
         settings: &Settings,
         outbox: &Arc<Outbox>,
+        stop: &AtomicBool,
     ) -> Result<Running, String> {
         let control = Arc::new(Control::new(load.stretch.workers));
         control.watch();
@@ -147,12 +148,12 @@ impl Running {
             drop(is_ready);
             let _ = over.send(News::Over(Box::new(loaded)));
         })?;
-        match wait.recv_timeout(READY) {
+        match until_ready(&wait, stop) {
             Ok(()) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(why_not_ready(&told)),
-            Err(RecvTimeoutError::Timeout) => {
+            Err(NotReady::Failed) => return Err(why_not_ready(&told)),
+            Err(NotReady::Waited(why)) => {
                 shared.end(Because::Stopped);
-                return Err(format!("its workers were not ready within {READY:?}"));
+                return Err(why);
             }
         }
         let spool = Spool::begin(&settings.runs(), run, &settings.name);
@@ -253,6 +254,32 @@ impl Running {
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
     let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map_err(|error| format!("starting a thread: {error}"))
+}
+
+/// Why workers are not ready.
+enum NotReady {
+    /// They say why themselves.
+    Failed,
+    /// It is no longer waited for.
+    Waited(String),
+}
+
+fn until_ready(wait: &Receiver<()>, stop: &AtomicBool) -> Result<(), NotReady> {
+    let until = Instant::now() + READY;
+    loop {
+        match wait.recv_timeout(LOOK) {
+            Ok(()) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return Err(NotReady::Failed),
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
+                return Err(NotReady::Waited("the agent is being ended".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                let why = format!("its workers were not ready within {READY:?}");
+                return Err(NotReady::Waited(why));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }
 
 fn why_not_ready(told: &Receiver<News>) -> String {

@@ -22,8 +22,6 @@ use crate::messages::{
 };
 use crate::names::{AgentName, RunId};
 
-/// In the warm-up connections are opened: a load that all begin at once has one of at least this.
-const WARMUP: Duration = Duration::from_millis(500);
 /// How long agents may take to say that they are free, and how often they are asked.
 const FREE: Duration = Duration::from_secs(2);
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -321,14 +319,6 @@ fn divided(
     let mut words = Words::new(&wanted.words);
     let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
     let given = sources::divide(&options.source, agents).map_err(FleetError::Wrong)?;
-    let mut notes = given.notes;
-    if options.warmup < WARMUP {
-        words.set("warmup", &format!("{}ms", WARMUP.as_millis()));
-        notes.push(format!(
-            "a warm-up of {} ms goes before: connections are opened in it",
-            WARMUP.as_millis()
-        ));
-    }
     let threads = agents.iter().map(|agent| match options.threads {
         Some(threads) => u32::try_from(threads).unwrap_or(u32::MAX),
         None => agent.cores,
@@ -353,7 +343,7 @@ fn divided(
         seed: options.seed,
         parts,
         files,
-        notes,
+        notes: given.notes,
     })
 }
 

@@ -127,8 +127,7 @@ fn parts_add_up_to_the_last_bucket() {
     for agent in &agents {
         assert!(agent.seen.was_told(&What::Forget), "its counts agree");
         let load = &agent.seen.loads()[0];
-        let words = ["--connections=50", "--seed=7", "--warmup=500ms"];
-        assert_eq!(load.words, words);
+        assert_eq!(load.words, ["--connections=50", "--seed=7"]);
         assert_eq!(load.stretch.of, 6);
     }
     // It stays with the server, and gives the same again.
@@ -169,7 +168,6 @@ fn files_and_sources_go_where_they_are_used() {
         let load = &agent.seen.loads()[0];
         let words = [
             "--body-file=body-file".to_owned(),
-            "--warmup=500ms".to_owned(),
             format!("--source={address}"),
         ];
         assert_eq!(load.words, words);

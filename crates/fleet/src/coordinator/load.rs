@@ -88,9 +88,9 @@ impl Fleet {
                 .parts
                 .iter()
                 .map(|(name, (part, _))| (name.clone(), part.clone()))
-            clock: self.clock.identity(),
                 .collect(),
             start: None,
+            clock: self.clock.identity(),
         };
         self.store(&manifest)?;
         if let Some(feed) = watcher.feed {
@@ -297,9 +297,9 @@ impl Fleet {
         gathering: &Gathering,
         after: &Afterwards,
     ) -> Finished {
-        self.keep_clocks(manifest, after);
         let names = gathering.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
+        self.keep_clocks(manifest, after);
         // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
         let _ = orders::give_all(&self.link, &manifest.run, &whole, &What::Forget, STOP);
         Finished {
@@ -349,7 +349,6 @@ fn divided(
 
 fn part(
     wanted: &Wanted,
-        clock_after: None,
     agent: &Registration,
     stretch: Stretch,
     words: Words,
@@ -360,6 +359,7 @@ fn part(
         system: agent.system.clone(),
         stretch,
         clock: None,
+        clock_after: None,
     };
     let load = Load {
         url: wanted.url.clone(),

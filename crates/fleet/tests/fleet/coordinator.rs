@@ -316,6 +316,8 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
     assert_eq!(late.severity, Severity::Warning);
     assert!(late.text.contains("(--clock-bound): c by 2"), "{late:?}");
     assert!(late.text.contains(", b by 1"), "{late:?}");
+}
+
 #[test]
 fn clocks_are_judged_by_whoever_makes_the_record() {
     let jumping = Script {
@@ -385,8 +387,6 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
 
 /// A load that goes on for a while.
 fn long() -> Script {
-}
-
     Script {
         deltas: (0..60).map(|_| crate::fake::measured(3)).collect(),
         pace: Duration::from_millis(50),

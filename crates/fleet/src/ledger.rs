@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Delta, Implausible, Packed};
+use prony_record::{Counted, Delta, Implausible, Packed};
 
 /// One agent's messages.
 #[derive(Debug, Default)]
 struct Account {
-    total: Delta,
+    counted: Counted,
     /// All numbers below this one have come...
     below: u64,
     /// ...and these above it.
@@ -25,6 +25,8 @@ struct Account {
 #[derive(Debug, Default)]
 pub struct Ledger {
     accounts: BTreeMap<String, Account>,
+    /// All of all of them.
+    total: Delta,
 }
 
 /// Numbers so far ahead of what has come are nobody's: they would only take memory.
@@ -36,6 +38,7 @@ impl Ledger {
         let accounts = agents.into_iter().map(|name| (name, Account::default()));
         Ledger {
             accounts: accounts.collect(),
+            total: Delta::default(),
         }
     }
 
@@ -50,7 +53,7 @@ impl Ledger {
         sequence: u64,
         packed: &Packed,
     ) -> Result<bool, LedgerError> {
-        let account = self.account(agent)?;
+        let account = account(&mut self.accounts, agent)?;
         if sequence >= account.below + FURTHEST_AHEAD || account.of.is_some_and(|of| sequence >= of)
         {
             return Err(LedgerError::BeyondEnd(sequence));
@@ -60,8 +63,9 @@ impl Ledger {
             return Ok(false);
         }
         packed
-            .add_to(&mut account.total)
+            .add_to(&mut self.total)
             .map_err(LedgerError::Implausible)?;
+        packed.count_into(&mut account.counted);
         account.above.insert(sequence);
         while account.above.remove(&account.below) {
             account.below += 1;
@@ -75,7 +79,7 @@ impl Ledger {
     ///
     /// As [`Ledger::take`], and where that contradicts what has come.
     pub fn end(&mut self, agent: &str, of: u64) -> Result<(), LedgerError> {
-        let account = self.account(agent)?;
+        let account = account(&mut self.accounts, agent)?;
         let last = account.above.last().copied();
         let come = last.map_or(account.below, |last| last + 1);
         match account.of {
@@ -103,30 +107,29 @@ impl Ledger {
         until - account.below - account.above.len() as u64
     }
 
-    /// What has come of one agent.
-    pub fn agent(&self, agent: &str) -> Option<&Delta> {
-        self.accounts.get(agent).map(|account| &account.total)
+    /// What has come of one agent, in counts.
+    pub fn agent(&self, agent: &str) -> Option<&Counted> {
+        self.accounts.get(agent).map(|account| &account.counted)
     }
 
     /// What has come of all.
     pub fn total(&self) -> Delta {
-        let mut total = Delta::default();
-        for account in self.accounts.values() {
-            total.merge(&account.total);
-        }
-        total
+        self.total.clone()
     }
 
     /// Messages that came more than once.
     pub fn repeats(&self) -> u64 {
         self.accounts.values().map(|account| account.repeats).sum()
     }
+}
 
-    fn account(&mut self, agent: &str) -> Result<&mut Account, LedgerError> {
-        self.accounts
-            .get_mut(agent)
-            .ok_or_else(|| LedgerError::Stranger(agent.to_owned()))
-    }
+fn account<'a>(
+    accounts: &'a mut BTreeMap<String, Account>,
+    agent: &str,
+) -> Result<&'a mut Account, LedgerError> {
+    accounts
+        .get_mut(agent)
+        .ok_or_else(|| LedgerError::Stranger(agent.to_owned()))
 }
 
 /// Why a message doesn't count.
@@ -189,8 +192,10 @@ mod tests {
         }
         ledger.end("a", 40).unwrap();
         assert!(ledger.is_whole("a"));
-        assert_eq!(ledger.agent("a"), Some(&whole));
         assert_eq!(ledger.total(), whole);
+        let counted = ledger.agent("a").unwrap();
+        assert_eq!((counted.started, counted.span), (whole.started, whole.span));
+        assert_eq!(ledger.agent("b"), Some(&Counted::default()));
         assert_eq!(ledger.repeats(), 80);
     }
 

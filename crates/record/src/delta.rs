@@ -108,8 +108,7 @@ impl Delta {
 
     /// Requests that ended, in or before the measured part; those that never began are left out.
     pub fn ended(&self) -> u64 {
-        let ended: u64 = self.outcomes.happened().map(|(_, n)| n).sum();
-        self.unmeasured + ended - self.outcomes.get(Outcome::Unstarted)
+        ended(self.unmeasured, &self.outcomes)
     }
 
     /// Of all of a load up to a moment: requests that have begun and not ended.
@@ -192,6 +191,13 @@ impl Delta {
             &self.tls_time,
         ]
     }
+}
+
+/// See [`Delta::ended`].
+pub(crate) fn ended(unmeasured: u64, outcomes: &OutcomeCounts) -> u64 {
+    let ended = outcomes.happened().map(|(_, n)| n);
+    let ended = ended.fold(unmeasured, u64::saturating_add);
+    ended.saturating_sub(outcomes.get(Outcome::Unstarted))
 }
 
 /// One half second in counts.

@@ -30,7 +30,7 @@ pub use document::{
 pub use finding::{Finding, Severity};
 pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, Party};
-pub use packed::{Implausible, Packed};
+pub use packed::{Counted, Implausible, Packed};
 pub use recorder::{Exchange, Handshake, Measured, Recorder};
 pub use series::{SLICE, Slice};
 pub use sources::{SourceCount, SourceTotals, SourceUse, Spread};

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::findings_so_far;
-use prony_record::{Delta, Finding, LoadInfo, Nanos, Packed, Record};
+use prony_record::{Counted, Delta, Finding, LoadInfo, Nanos, Packed, Record};
 
 use crate::messages::Manifest;
 use crate::names::AgentName;
@@ -129,7 +129,7 @@ impl Feed {
     }
 
     /// Something new came of an agent, of which `all` is what has come.
-    pub(super) fn add(&self, name: &AgentName, packed: &Packed, all: &Delta) {
+    pub(super) fn add(&self, name: &AgentName, packed: &Packed, all: &Counted) {
         let now = Instant::now();
         let mut told = self.told();
         let told = &mut *told;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Delta, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record};
+use prony_record::{
+    Counted, Delta, FleetAgent, FleetUse, Generator, Nanos, Negotiated, Outcome, Record,
+};
 
 use super::afterwards::Afterwards;
 use super::findings;
@@ -14,11 +16,7 @@ use crate::names::AgentName;
 
 /// The record of a run: counts and histograms are the sums of what the agents sent, to the last bucket.
 /// `after` is what is known of the agents' clocks after the load.
-pub(super) fn record(
-    manifest: &Manifest,
-    gathering: &Gathering,
-    after: &Afterwards,
-) -> Record {
+pub(super) fn record(manifest: &Manifest, gathering: &Gathering, after: &Afterwards) -> Record {
     let mut all = gathering.ledger.total();
     let under_way = settle(&mut all, gathering);
     let ends = || {
@@ -107,7 +105,7 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
         let gathered = gathering.parts.get(name);
         let end = gathered.and_then(|it| it.end.as_ref());
         let delta = gathering.ledger.agent(name.as_str());
-        let count = |of: fn(&Delta) -> u64| delta.map_or(0, of);
+        let count = |of: fn(&Counted) -> u64| delta.map_or(0, of);
         agents.push(FleetAgent {
             name: name.to_string(),
             system: part.system.clone(),

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::delta::ended;
 use crate::distribution::{Distribution, LONGEST_NS};
 use crate::series::{Series, SliceCounts, coarse_bucket, coarse_time};
 use crate::tally::{bucket_of, start_of};
-use crate::{Delta, Nanos, Outcome};
+use crate::{Delta, Nanos, Outcome, OutcomeCounts};
 
 /// A [`Delta`] in as few numbers as it takes, and in as few bytes where it is written: one text of
 /// base64. Packed, written, read and added up elsewhere it is the same, to the last bucket.
@@ -67,6 +68,32 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
+/// What packed deltas count, without their times: those of many agents by themselves would take megabytes
+/// each.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counted {
+    /// As [`Delta::span`].
+    pub span: Option<(Nanos, Nanos)>,
+    /// As [`Delta::started`].
+    pub started: u64,
+    /// As [`Delta::unmeasured`].
+    pub unmeasured: u64,
+    /// As [`Delta::outcomes`].
+    pub outcomes: OutcomeCounts,
+}
+
+impl Counted {
+    /// As [`Delta::ended`].
+    pub fn ended(&self) -> u64 {
+        ended(self.unmeasured, &self.outcomes)
+    }
+
+    /// As [`Delta::in_flight`].
+    pub fn in_flight(&self) -> u64 {
+        self.started.saturating_sub(self.ended())
+    }
+}
+
 /// A number in a packed delta can't be right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Implausible;
@@ -113,6 +140,27 @@ impl Packed {
             false => return Err(Implausible),
         }
         Ok(())
+    }
+
+    /// Adds its counts alone; what is not plausible of it must not be added.
+    pub fn count_into(&self, counted: &mut Counted) {
+        counted.span = self.span_with(counted.span);
+        let [started, unmeasured, ..] = self.counts;
+        counted.started = counted.started.saturating_add(started);
+        counted.unmeasured = counted.unmeasured.saturating_add(unmeasured);
+        for &(outcome, more) in &self.outcomes {
+            counted.outcomes.add_many(outcome, more);
+        }
+    }
+
+    /// The stretch from the earlier begin to the later end.
+    fn span_with(&self, other: Option<(Nanos, Nanos)>) -> Option<(Nanos, Nanos)> {
+        let Some((begin, end)) = self.span else {
+            return other;
+        };
+        let (begin, end) = (Nanos(begin), Nanos(end));
+        let other = other.unwrap_or((begin, end));
+        Some((other.0.min(begin), other.1.max(end)))
     }
 
     /// The same in pieces, of which each has up to so many buckets of distributions, 1 at least: for
@@ -170,11 +218,7 @@ impl Packed {
     }
 
     fn add_all_to(&self, delta: &mut Delta) {
-        if let Some((begin, end)) = self.span {
-            let (begin, end) = (Nanos(begin), Nanos(end));
-            let before = delta.span.unwrap_or((begin, end));
-            delta.span = Some((before.0.min(begin), before.1.max(end)));
-        }
+        delta.span = self.span_with(delta.span);
         for (count, more) in delta.counts_mut().into_iter().zip(&self.counts) {
             *count = count.saturating_add(*more);
         }
@@ -399,6 +443,10 @@ mod tests {
             let mut sum = Delta::default();
             read.add_to(&mut sum).unwrap();
             assert!(sum == delta, "{seed}");
+            let mut counted = Counted::default();
+            read.count_into(&mut counted);
+            assert_eq!((counted.span, counted.ended()), (delta.span, delta.ended()));
+            assert_eq!(counted.in_flight(), delta.in_flight());
             for piece in packed.split(50) {
                 assert!(written_and_read(&piece).unwrap() == piece, "{seed}");
             }

@@ -100,7 +100,7 @@ struct CheckArgs {
 /// `prony fleet collect` and `prony fleet attach`.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The run, as `prony load --agents` named it [default: the newest]
+    /// The run, as `prony load --agents` named it [default: the newest that has results or is under way]
     #[arg(value_name = "RUN")]
     run: Option<RunId>,
     #[command(flatten)]
@@ -238,6 +238,9 @@ fn show(
     output.write(&(json + "\n"))
 }
 
+/// So many other runs are told.
+const MOST_RUNS: usize = 8;
+
 /// How a run that is there already comes to its record.
 type Later = fn(&Fleet, &Manifest, Watcher<'_>) -> Result<Finished, FleetError>;
 
@@ -273,15 +276,27 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
 }
 
 /// Says which run it is, and which others there are.
-fn others(fleet: &Fleet, newest: &Manifest, progress: &Progress) -> Result<(), Failure> {
+fn others(fleet: &Fleet, taken: &Manifest, progress: &Progress) -> Result<(), Failure> {
     let told = |run: &Manifest| {
         let url = run.url.as_deref().unwrap_or("a list of URLs");
         format!("run {} of {}, {url}", run.run, run.made_at)
     };
-    progress.line(&told(newest));
+    progress.line(&told(taken));
     let runs = fleet.runs().map_err(failure)?;
-    for other in runs.iter().filter(|run| run.run != newest.run) {
-        progress.line(&format!("  there is also {}", told(other)));
+    let others = || runs.iter().filter(|run| run.manifest.run != taken.run);
+    for other in others().take(MOST_RUNS) {
+        let state = match (other.manifest.start, other.stored, other.busy) {
+            (None, ..) => "; it never began",
+            (Some(_), _, 1..) => "; it is under way",
+            (Some(_), 0, 0) => "; nothing of it is stored",
+            _ => "",
+        };
+        let other = told(&other.manifest);
+        progress.line(&format!("  there is also {other}{state}"));
+    }
+    match others().count().saturating_sub(MOST_RUNS) {
+        0 => {}
+        more => progress.line(&format!("  and {more} older")),
     }
     Ok(())
 }

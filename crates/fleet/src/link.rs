@@ -436,6 +436,25 @@ impl Link {
         self.wait(bucket, ANSWER, entry)
     }
 
+    /// How many messages the stream of results has at each subject.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn stored(&self) -> Result<Vec<(String, u64)>, LinkError> {
+        let counted = async {
+            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
+            let mut subjects = stream.info_with_subjects(">").await.map_err(boxed)?;
+            let mut counts = Vec::new();
+            while let Some(counted) = subjects.next().await {
+                let (subject, count) = counted.map_err(boxed)?;
+                counts.push((subject, count as u64));
+            }
+            Ok::<_, Failed>(counts)
+        };
+        self.wait(RESULTS, 2 * ANSWER, counted)
+    }
+
     /// Hears what was stored in the stream of results at these subjects from its first message on, and
     /// then what comes.
     ///

@@ -258,8 +258,26 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
     same(&record, &sum(&kept, &record));
     assert!(ground.files().is_empty(), "their counts agree");
     // It is there still, and nobody has to be asked for it again.
+    // One that never began is not what is meant.
+    let far = "http://192.0.2.200:9/";
+    ground
+        .run(&["load", "--agents", "2", "--public", far])
+        .expect(3);
     let words = ["fleet", "collect", "--json", "collected.json"];
-    ground.run(&words).expect(0);
+    let said = ground.run(&words).expect(0);
+    let lines: Vec<&str> = said.err.lines().collect();
+    assert!(
+        lines[0].starts_with("run ") && lines[0].ends_with(&url),
+        "{}",
+        said.err
+    );
+    let other = lines[1];
+    assert!(other.starts_with("  there is also run "), "{}", said.err);
+    assert!(
+        other.ends_with("192.0.2.200:9/; it never began"),
+        "{}",
+        said.err
+    );
     let again = Record::from_json(&ground.room.read("collected.json")).unwrap();
     same(&again, &record);
     let said = ground.run(&["fleet", "collect", "r0"]).expect(2);

@@ -9,32 +9,14 @@ use super::gathering::{Following, Gathering, Lost};
 use super::lease::{Keeping, Lease};
 use super::{Finished, Fleet, Told, Watcher, load};
 use crate::messages::Manifest;
-use crate::names::{AgentName, RUNS, RunId};
+use crate::names::AgentName;
 
-/// A registration that is older doesn't say that the agent is there.
-const FRESH: Duration = Duration::from_secs(9);
 /// So long nothing has come where nothing more is stored.
 const QUIET: Duration = Duration::from_millis(1_500);
 /// How often it is looked who still loads.
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Fleet {
-    /// A run by name, or the newest.
-    ///
-    /// # Errors
-    ///
-    /// [`FleetError::NoRun`], and see [`crate::link::LinkError`].
-    pub fn run(&self, run: Option<&RunId>) -> Result<Manifest, FleetError> {
-        let none = || FleetError::NoRun(run.cloned());
-        let Some(run) = run else {
-            return self.runs()?.into_iter().next().ok_or_else(none);
-        };
-        let entry = self.link.entry(RUNS, run.as_str())?;
-        entry
-            .and_then(|entry| serde_json::from_slice(&entry).ok())
-            .ok_or_else(none)
-    }
-
     /// Brings in a run that is over, or whose coordinator is gone: what was stored, and what agents that
     /// wind down still send.
     ///
@@ -60,7 +42,7 @@ impl Fleet {
                 heard = Instant::now();
             }
             if looked.is_none_or(|looked| looked.elapsed() > LOOK) {
-                busy = self.busy_with(manifest)?;
+                busy = self.busy()?.remove(&manifest.run).unwrap_or_default();
                 looked = Some(Instant::now());
             }
             if heard.elapsed() < QUIET {
@@ -106,8 +88,7 @@ impl Fleet {
         watcher: Watcher<'_>,
     ) -> Result<Finished, FleetError> {
         has_begun(manifest)?;
-        let busy = self.busy_with(manifest)?;
-        if busy.is_empty() {
+        if !self.busy()?.contains_key(&manifest.run) {
             (watcher.told)(Told::Step("no agent loads any more"));
             return self.collect(manifest, watcher);
         }
@@ -135,14 +116,6 @@ impl Fleet {
         self.has_something(manifest, &gathering)?;
         let after = self.clocks_after(manifest, &gathering);
         Ok(self.finish(manifest, &gathering, &after))
-    }
-
-    /// The agents of a run that say that they are busy with it.
-    fn busy_with(&self, manifest: &Manifest) -> Result<BTreeSet<AgentName>, FleetError> {
-        let listed = self.agents()?.into_iter();
-        let busy = listed
-            .filter(|one| one.age < FRESH && one.agent.busy_with.as_ref() == Some(&manifest.run));
-        Ok(busy.map(|one| one.agent.name).collect())
     }
 
     fn has_something(&self, manifest: &Manifest, gathering: &Gathering) -> Result<(), FleetError> {

@@ -19,6 +19,7 @@ mod lease;
 mod load;
 mod merging;
 mod orders;
+mod runs;
 mod sources;
 mod starts;
 mod sums;
@@ -34,6 +35,7 @@ pub use error::FleetError;
 pub use feed::{AgentState, Begun, Feed, SoFar};
 use lease::Patience;
 use prony_record::Record;
+pub use runs::KnownRun;
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -159,21 +161,6 @@ impl Fleet {
         let mut listed: Vec<Listed> = read.collect();
         listed.sort_by(|one, other| one.agent.name.cmp(&other.agent.name));
         Ok(listed)
-    }
-
-    /// The runs that the server knows, the newest first.
-    ///
-    /// # Errors
-    ///
-    /// See [`crate::link::LinkError`].
-    pub fn runs(&self) -> Result<Vec<Manifest>, FleetError> {
-        let entries = self.link.entries(RUNS)?;
-        let read = entries
-            .into_iter()
-            .filter_map(|(_, value)| serde_json::from_slice::<Manifest>(&value).ok());
-        let mut runs: Vec<Manifest> = read.collect();
-        runs.sort_by(|one, other| other.run.cmp(&one.run));
-        Ok(runs)
     }
 
     fn store(&self, manifest: &Manifest) -> Result<(), FleetError> {

@@ -213,6 +213,18 @@ fn one_refusal_and_nobody_begins() {
     let error = fleet.collect(&run, watching(&stop)).unwrap_err();
     assert!(error.to_string().contains("never began"), "{error}");
 
+    // One that has something is taken before one that has not, whichever is newer.
+    let alone = Wanted {
+        choice: "a".parse().unwrap(),
+        ..wanted(&[])
+    };
+    let finished = load(&fleet, &alone).unwrap();
+    load(&fleet, &wanted(&[])).unwrap_err();
+    let runs = fleet.runs().unwrap();
+    let stored = runs.iter().filter(|run| run.stored > 0).count();
+    assert_eq!((runs.len(), stored), (3, 1));
+    assert_eq!(fleet.run(None).unwrap().run, finished.run);
+
     let mut few = wanted(&["--connections=1"]);
     let error = load(&fleet, &few).unwrap_err();
     assert!(error.to_string().contains("--connections 1"), "{error}");

@@ -1,0 +1,96 @@
+//! The runs that the server knows, and which of them is meant where none is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Fleet;
+use super::error::FleetError;
+use crate::messages::Manifest;
+use crate::names::{AgentName, RUNS, RunId};
+
+/// A registration that is older doesn't say that the agent is there.
+const FRESH: Duration = Duration::from_secs(9);
+
+/// A run that the server knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnownRun {
+    /// What is kept of it.
+    pub manifest: Manifest,
+    /// How many messages with its results are stored.
+    pub stored: u64,
+    /// How many agents say that they are busy with it.
+    pub busy: usize,
+}
+
+impl KnownRun {
+    /// Whether there is anything to be had of it: it began, and something is stored or still to come.
+    pub fn is_worth_having(&self) -> bool {
+        self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0)
+    }
+}
+
+impl Fleet {
+    /// A run by name; or else the newest of which there is something to be had, or the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::NoRun`], and see [`crate::link::LinkError`].
+    pub fn run(&self, run: Option<&RunId>) -> Result<Manifest, FleetError> {
+        let none = || FleetError::NoRun(run.cloned());
+        let Some(run) = run else {
+            let mut runs = self.runs()?;
+            let worth = runs.iter().position(KnownRun::is_worth_having).unwrap_or(0);
+            return match runs.is_empty() {
+                true => Err(none()),
+                false => Ok(runs.swap_remove(worth).manifest),
+            };
+        };
+        let entry = self.link.entry(RUNS, run.as_str())?;
+        entry
+            .and_then(|entry| serde_json::from_slice(&entry).ok())
+            .ok_or_else(none)
+    }
+
+    /// The runs that the server knows, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn runs(&self) -> Result<Vec<KnownRun>, FleetError> {
+        let entries = self.link.entries(RUNS)?.into_iter();
+        let read = entries.filter_map(|(_, value)| serde_json::from_slice::<Manifest>(&value).ok());
+        let stored = self.stored()?;
+        let busy = self.busy()?;
+        let mut runs: Vec<KnownRun> = read
+            .map(|manifest| KnownRun {
+                stored: stored.get(manifest.run.as_str()).copied().unwrap_or(0),
+                busy: busy.get(&manifest.run).map_or(0, BTreeSet::len),
+                manifest,
+            })
+            .collect();
+        runs.sort_by(|one, other| other.manifest.run.cmp(&one.manifest.run));
+        Ok(runs)
+    }
+
+    /// How many messages are stored of each run that has any.
+    fn stored(&self) -> Result<BTreeMap<String, u64>, FleetError> {
+        let mut stored = BTreeMap::new();
+        for (subject, count) in self.link.stored()? {
+            if let Some((_, run)) = subject.rsplit_once('.') {
+                *stored.entry(run.to_owned()).or_default() += count;
+            }
+        }
+        Ok(stored)
+    }
+
+    /// The agents that say that they are busy with runs.
+    pub(super) fn busy(&self) -> Result<BTreeMap<RunId, BTreeSet<AgentName>>, FleetError> {
+        let mut busy: BTreeMap<RunId, BTreeSet<AgentName>> = BTreeMap::new();
+        for one in self.agents()?.into_iter().filter(|one| one.age < FRESH) {
+            if let Some(run) = one.agent.busy_with {
+                busy.entry(run).or_default().insert(one.agent.name);
+            }
+        }
+        Ok(busy)
+    }
+}

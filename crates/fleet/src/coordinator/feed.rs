@@ -129,8 +129,7 @@ impl Feed {
     }
 
     /// Something new came of an agent, of which `all` is what has come.
-    pub(super) fn add(&self, name: &AgentName, packed: &Packed, all: &Counted) {
-        let now = Instant::now();
+    pub(super) fn add(&self, name: &AgentName, packed: &Packed, all: &Counted, now: Instant) {
         let mut told = self.told();
         let told = &mut *told;
         let Some(seen) = told.agents.get_mut(name) else {
@@ -187,7 +186,11 @@ impl Feed {
 
     /// Who has a part in it, and what each does.
     pub fn agents(&self) -> Vec<(AgentName, AgentState)> {
-        let (now, told) = (Instant::now(), self.told());
+        self.agents_at(Instant::now())
+    }
+
+    fn agents_at(&self, now: Instant) -> Vec<(AgentName, AgentState)> {
+        let told = self.told();
         let agents = told.agents.iter();
         let state = |seen: &Seen| seen.state_at(now, told.begun);
         agents
@@ -198,7 +201,11 @@ impl Feed {
     /// The moment, since the load's start, up to which all agents that load have told; of those that
     /// are lost, or quiet, nothing is waited for. Zero until the first of the measured part has come.
     pub fn complete_until(&self) -> Nanos {
-        let (now, told) = (Instant::now(), self.told());
+        self.complete_at(Instant::now())
+    }
+
+    fn complete_at(&self, now: Instant) -> Nanos {
+        let told = self.told();
         let agents = told.agents.values();
         let loading = agents.clone().filter(|seen| {
             let state = seen.state_at(now, told.begun);
@@ -282,3 +289,6 @@ impl Seen {
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,7 +134,7 @@ impl Gathering {
         if let (Ok(true), Some(feed)) = (&taken, &self.feed)
             && let Some(all) = self.ledger.agent(name.as_str())
         {
-            feed.add(&name, &read.packed, all);
+            feed.add(&name, &read.packed, all, now);
         }
         let taken = taken.is_ok();
         let ended = match read.end {

@@ -1,0 +1,234 @@
+//! What whoever looks sees, against what was sent.
+
+use std::sync::Arc;
+
+use prony_record::{Exchange, Measured, Outcome, Recorder};
+use serde_json::json;
+
+use super::*;
+use crate::coordinator::gathering::Gathering;
+use crate::link::Message;
+use crate::messages::ResultMessage;
+
+const WARMUP: Nanos = Nanos::from_secs(1);
+
+/// A run of two agents, of which `b` has three of four workers.
+fn manifest() -> Manifest {
+    let part = |first: u32, workers: u32| {
+        json!({
+            "instance": "i", "system": "Linux", "clock": null,
+            "stretch": { "first": first, "workers": workers, "of": 4 },
+        })
+    };
+    let load = LoadInfo {
+        url: "http://127.0.0.1:9/".to_owned(),
+        warmup_s: WARMUP.as_secs_f64(),
+        rate_per_s: Some(100.0),
+        ..LoadInfo::default()
+    };
+    let manifest = json!({
+        "schema": "prony.run/1", "version": "0", "run": "r1", "made_at": "", "url": null, "words": [],
+        "load": load, "seed": 1, "clock_bound_ns": 1, "start": 5,
+        "parts": { "a": part(0, 1), "b": part(1, 3) },
+    });
+    serde_json::from_value(manifest).unwrap()
+}
+
+/// What an agent records in so many half seconds, each handed over by itself, from a few requests that
+/// `seed` makes.
+fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
+    let mut recorder = Recorder::new(Measured::EndedFrom(WARMUP));
+    recorder.watch();
+    let mut random = seed;
+    let mut all = Vec::new();
+    for half in 0..halves {
+        let begin = WARMUP + Nanos::from_millis(500 * half);
+        for n in 1..=20 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (took, is_ok) = (Nanos(random >> 38), !random.is_multiple_of(7));
+            let ended = begin + Nanos::from_millis(20 * n);
+            recorder.started();
+            let sent = ended.since(took);
+            let exchange = Exchange {
+                intended: sent.since(Nanos(random >> 40)),
+                sent,
+                first_byte: Some(ended),
+                ended,
+                status: Some(if is_ok { 200 } else { 503 }),
+                bytes_in: random >> 50,
+                body_bytes_in: 13,
+                bytes_out: 40,
+            };
+            let outcome = match is_ok {
+                true => Outcome::Ok,
+                false => Outcome::UnexpectedStatus,
+            };
+            recorder.ended(&exchange, outcome);
+        }
+        recorder.started();
+        recorder.passed(begin + Nanos::from_millis(500));
+        let mut delta = Box::default();
+        recorder.hand_over(&mut delta);
+        all.push(*delta);
+    }
+    all
+}
+
+fn message(manifest: &Manifest, agent: &str, sequence: u64, delta: &Delta) -> Message {
+    let agent: AgentName = agent.parse().unwrap();
+    let message = ResultMessage {
+        run: manifest.run.clone(),
+        agent: agent.clone(),
+        sequence,
+        packed: Packed::of(delta),
+        end: None,
+    };
+    Message {
+        subject: agent.results(&manifest.run),
+        reply: None,
+        payload: serde_json::to_vec(&message).unwrap().into(),
+    }
+}
+
+fn messages(manifest: &Manifest, agent: &str, deltas: &[Delta]) -> Vec<Message> {
+    let numbered = (0..).zip(deltas);
+    numbered
+        .map(|(sequence, delta)| message(manifest, agent, sequence, delta))
+        .collect()
+}
+
+#[test]
+fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
+    let manifest = manifest();
+    let (a, b) = (recorded(12, 3), recorded(12, 8));
+    let mut sent = messages(&manifest, "a", &a);
+    sent.extend(messages(&manifest, "b", &b));
+    let mut whole = Delta::default();
+    a.iter().chain(&b).for_each(|delta| whole.merge(delta));
+    for (step, look_every) in [(1, 1), (7, 5), (11, 24), (13, 1_000)] {
+        let feed = Arc::new(Feed::default());
+        feed.prepare(&manifest);
+        feed.begin(&manifest.load, Instant::now(), None);
+        let mut gathering = Gathering::new(&manifest).seen_by(Some(&feed));
+        let mut taken = Delta::default();
+        let two_rounds = 0..2 * sent.len();
+        for turn in two_rounds {
+            gathering.take(&manifest, &sent[turn * step % sent.len()]);
+            if turn % look_every == 0 {
+                taken.merge(&feed.take());
+                // It may be asked for at any time, and by anybody.
+                feed.so_far();
+            }
+        }
+        taken.merge(&feed.take());
+        assert!(taken == whole);
+        assert!(whole == gathering.ledger.total());
+        let mut expected = whole.clone();
+        expected.drop_series();
+        let so_far = feed.so_far();
+        assert_eq!(so_far.delta, expected);
+        assert_eq!((so_far.in_flight, feed.ended()), (24, 480));
+        assert_eq!(feed.take(), Delta::default());
+        let record = feed.record_so_far().unwrap();
+        assert_eq!((record.totals.started, record.totals.elapsed_s), (504, 6.0));
+        assert_eq!(feed.findings()[0].id, "errors");
+    }
+}
+
+#[test]
+fn what_counts_for_nobody_is_not_seen_either() {
+    let (manifest, feed) = (manifest(), Arc::new(Feed::default()));
+    feed.prepare(&manifest);
+    let mut gathering = Gathering::new(&manifest).seen_by(Some(&feed));
+    let delta = &recorded(1, 1)[0];
+    let stranger = message(&manifest, "c", 0, delta);
+    let mut another_name = message(&manifest, "a", 0, delta);
+    another_name
+        .subject
+        .clone_from(&message(&manifest, "b", 0, delta).subject);
+    let mut nonsense = message(&manifest, "a", 0, delta);
+    nonsense.payload = b"{}".to_vec().into();
+    for message in [stranger, another_name, nonsense] {
+        gathering.take(&manifest, &message);
+    }
+    assert_eq!(feed.so_far().delta, Delta::default());
+    assert_eq!((feed.ended(), feed.complete_until()), (0, Nanos::ZERO));
+    assert_eq!(feed.record_so_far(), None, "it has not begun");
+}
+
+/// A feed of a run that began just now, and the moment at which it did.
+fn under_way(manifest: &Manifest) -> (Feed, Instant) {
+    let (feed, now) = (Feed::default(), Instant::now());
+    feed.prepare(manifest);
+    assert!(
+        feed.agents()
+            .iter()
+            .all(|(_, state)| *state == AgentState::Preparing)
+    );
+    feed.begin(&manifest.load, now, None);
+    (feed, now)
+}
+
+/// Adds so many half seconds of an agent.
+fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
+    let mut all = Delta::default();
+    recorded(halves, 5)
+        .iter()
+        .for_each(|delta| all.merge(delta));
+    let (packed, mut counted) = (Packed::of(&all), Counted::default());
+    packed.count_into(&mut counted);
+    feed.add(&name.parse().unwrap(), &packed, &counted, now);
+}
+
+#[test]
+fn nobody_waits_for_those_that_are_quiet_or_lost() {
+    let manifest = manifest();
+    let (feed, began) = under_way(&manifest);
+    let after = |seconds: u64| began + Duration::from_secs(seconds);
+    let name = |name: &str| name.parse::<AgentName>().unwrap();
+    add(&feed, "a", 8, after(5));
+    assert_eq!(
+        feed.complete_at(after(3)),
+        Nanos::ZERO,
+        "b has told nothing"
+    );
+    assert_eq!(feed.complete_at(after(5)), Nanos::from_secs(5));
+    assert_eq!(
+        feed.agents_at(after(5)),
+        [
+            (name("a"), AgentState::Loading),
+            (name("b"), AgentState::Quiet(Duration::from_secs(5)))
+        ]
+    );
+    add(&feed, "b", 4, after(6));
+    assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(3));
+    // A quarter of the load has told until 5 s, the rest until 3 s.
+    assert_eq!(feed.so_far().reaches, Nanos::from_millis(3_500));
+    assert_eq!(feed.so_far().in_flight, 12);
+    feed.is_now(&name("b"), AgentState::Lost);
+    assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(5));
+    assert_eq!(feed.so_far().in_flight, 8);
+    // Where nobody loads any more, what there is is all.
+    feed.is_now(&name("a"), AgentState::Ended);
+    assert_eq!(feed.complete_at(after(60)), Nanos::from_secs(5));
+}
+
+#[test]
+fn when_a_run_began_follows_from_what_comes() {
+    let manifest = manifest();
+    let (feed, now) = under_way(&manifest);
+    let later = now + Duration::from_secs(60);
+    add(&feed, "a", 8, later);
+    assert_eq!(feed.begun().unwrap().at, now, "as it was said");
+    add(&feed, "b", 200, later);
+    assert_eq!(
+        feed.begun().unwrap().at,
+        later - Duration::from_secs(101),
+        "nobody measures what is yet to come"
+    );
+    assert!(!feed.is_stopped());
+    feed.stop();
+    assert!(feed.is_stopped());
+}

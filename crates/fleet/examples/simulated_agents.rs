@@ -52,6 +52,7 @@ struct Simulation {
     preparing: Mutex<()>,
     registered: AtomicU64,
     sent: AtomicU64,
+    sent_bytes: AtomicU64,
     sent_again: AtomicU64,
     forgotten: AtomicU64,
     over: AtomicBool,
@@ -80,6 +81,7 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
         preparing: Mutex::new(()),
         registered: AtomicU64::new(0),
         sent: AtomicU64::new(0),
+        sent_bytes: AtomicU64::new(0),
         sent_again: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
         over: AtomicBool::new(false),
@@ -109,9 +111,10 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
     let record = simulation.record(count).ok_or("there was no load")?;
     std::fs::write(file, record.to_json())
         .map_err(|error| format!("{}: {error}", file.display()))?;
+    let sent = simulation.sent.load(Ordering::Relaxed);
     println!(
-        "{} messages were sent, {} of them more than once",
-        simulation.sent.load(Ordering::Relaxed),
+        "{sent} messages of {} bytes on average were sent, {} of them more than once",
+        simulation.sent_bytes.load(Ordering::Relaxed) / sent.max(1),
         simulation.sent_again.load(Ordering::Relaxed)
     );
     Ok(())
@@ -401,6 +404,10 @@ impl Agent {
             let number = format!("{run}.{}.{number}", self.name);
             let subject = self.name.results(run);
             self.simulation.sent.fetch_add(1, Ordering::Relaxed);
+            let bytes = json.len() as u64;
+            self.simulation
+                .sent_bytes
+                .fetch_add(bytes, Ordering::Relaxed);
             while self
                 .link
                 .store(&subject, Some(&number), json.clone())

@@ -141,6 +141,13 @@ pub(super) fn descriptor_limit() -> u64 {
     if result == 0 { limit.rlim_max } else { 1024 }
 }
 
+/// The unit of the times in proc(5).
+pub(super) fn ticks_per_second() -> f64 {
+    // SAFETY: no pointers.
+    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    if ticks > 0 { ticks as f64 } else { 100.0 }
+}
+
 /// Whether this program may do everything.
 pub(super) fn is_root() -> bool {
     // SAFETY: no pointers, and it can't fail.

@@ -48,7 +48,9 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
         .arg(&record)
         .arg("http://127.0.0.1:1/");
     process::log_into(&mut command, &said).map_err(|e| e.to_string())?;
+    let before = up.cpu_of_children()?;
     let usage = process::run(End::Own(LIMIT), &mut command).map_err(|e| e.to_string())?;
+    let server = up.cpu_of_children()?.saturating_sub(before);
     if !usage.status.success() {
         let said = std::fs::read_to_string(&said).unwrap_or_default();
         return Err(format!("prony load: {}: {said}", usage.status));
@@ -78,6 +80,10 @@ pub(super) fn measure(programs: &Programs, folder: &Path) -> Result<Vec<Figure>,
         ),
         equal(&record, &sum),
         Figure::shown(memory(&usage)),
+        Figure::shown(format!(
+            "nats-server, between the coordinator's start and end: {:.1} s of a core",
+            server.as_secs_f64()
+        )),
     ])
 }
 

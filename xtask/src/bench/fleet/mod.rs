@@ -39,8 +39,8 @@ impl FleetRow {
     /// Names it in the table.
     pub(super) fn title(self) -> &'static str {
         match self {
-            FleetRow::Skew => "4 agents in namespaces, 100 starts",
-            FleetRow::Cost => "4 agents in namespaces, 10 s at 4,000/s",
+            FleetRow::Skew => "4 agents in namespaces, 60 starts",
+            FleetRow::Cost => "4 agents in namespaces, 20 s at 2,000/s each",
             FleetRow::Many => "500 simulated agents, 20 s, 1,000 requests a second each",
         }
     }
@@ -126,7 +126,8 @@ impl Outcomes {
     pub(super) fn render(&self) -> String {
         let mut table = "| row | target | found | |\n|---|---|---|---|\n".to_owned();
         for (row, outcome) in &self.0 {
-            let title = row.title();
+            // Said once for all that was found.
+            let mut title = row.title();
             let figures = match outcome {
                 Ok(figures) => figures,
                 Err(why) => {
@@ -143,6 +144,7 @@ impl Outcomes {
                 };
                 let found = &figure.found;
                 table.push_str(&format!("| {title} | {wanted} | {found} | {word} |\n"));
+                title = "";
             }
         }
         table

@@ -37,6 +37,19 @@ impl Program {
         std::fs::read_to_string(&self.said).unwrap_or_default()
     }
 
+    /// User and system time of the processes that it started, as far as they still run.
+    pub(super) fn cpu_of_children(&self) -> Result<Duration, String> {
+        let mut all = Duration::ZERO;
+        for entry in std::fs::read_dir("/proc").map_err(|e| format!("/proc: {e}"))? {
+            let Ok(entry) = entry else { continue };
+            // What is no process has no such file, and one that has ended meanwhile no longer.
+            let stat = std::fs::read_to_string(entry.path().join("stat"));
+            let cpu = stat.ok().and_then(|stat| cpu_of(&stat, self.child.id()));
+            all += cpu.unwrap_or_default();
+        }
+        Ok(all)
+    }
+
     /// Waits until it says this.
     pub(super) fn wait_for(&mut self, text: &str) -> Result<(), String> {
         let began = Instant::now();
@@ -64,6 +77,20 @@ impl Program {
             }
         }
     }
+}
+
+/// What a process has used by its line in proc(5), if it is a child of this one.
+fn cpu_of(stat: &str, parent: u32) -> Option<Duration> {
+    // The program's name is in brackets and may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split(' ').collect();
+    if fields.get(1)?.parse() != Ok(parent) {
+        return None;
+    }
+    let ticks: u64 = fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?;
+    Some(Duration::from_secs_f64(
+        ticks as f64 / process::ticks_per_second(),
+    ))
 }
 
 impl Drop for Program {
@@ -178,4 +205,19 @@ impl Drop for Hosts {
 pub(super) fn json(path: &Path) -> Result<serde_json::Value, String> {
     let file = File::open(path).map_err(|e| format!("{}: {e}", path.display()))?;
     serde_json::from_reader(file).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_children_used_is_in_their_lines() {
+        let line = "7 (a) b) S 5 7 7 0 -1 0 1 2 3 4 150 50 0 0 20 0 1 0 9";
+        let second = process::ticks_per_second();
+        let used = cpu_of(line, 5).unwrap();
+        assert!((used.as_secs_f64() - 200.0 / second).abs() < 1e-9);
+        assert_eq!(cpu_of(line, 7), None);
+        assert_eq!(cpu_of("", 7), None);
+    }
 }

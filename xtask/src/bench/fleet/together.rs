@@ -12,9 +12,10 @@ use super::{Figure, Programs};
 
 const AGENTS: usize = 4;
 /// Starts whose skew is looked at.
-const STARTS: usize = 100;
-/// How long the load is of which the cost is told.
-const SECONDS: u64 = 10;
+const STARTS: usize = 60;
+/// The load of which the cost is told: how long, and how many requests a second of all agents.
+const SECONDS: u64 = 20;
+const RATE: u64 = 8_000;
 /// How long one load may take beyond what it is to.
 const LEEWAY: Duration = Duration::from_secs(60);
 
@@ -125,31 +126,51 @@ pub(super) fn who_is_not_whole(record: &Value) -> Option<String> {
 /// How far apart the first requests are.
 pub(super) fn skew(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
     let site = Site::new(programs, folder)?;
-    let mut skews_ms = Vec::new();
-    let mut bounds_ms = Vec::new();
-    let words = ["-n", "40", "-r", "400", "-c", "4", "--threads", "1"];
+    let (mut true_ms, mut told_ms, mut bounds_ms) = (Vec::new(), Vec::new(), Vec::new());
+    // In a closed loop every agent's first request is due at the start.
+    let words = ["-n", "40", "-c", "4", "--threads", "1"];
     for _ in 0..STARTS {
         let (record, _) = site.load(&words)?;
+        let fleet = &record["fleet"];
         let of = |name: &str| {
-            let us = record["fleet"][name].as_f64();
+            let us = fleet[name].as_f64();
             us.map(|us| us / 1e3).ok_or(format!("no {name}"))
         };
-        skews_ms.push(of("start_skew_us")?);
+        true_ms.push(true_skew_us(fleet).ok_or("not every agent began")? / 1e3);
+        told_ms.push(of("start_skew_us")?);
         bounds_ms.push(of("clock_bound_us")?);
     }
-    let (p99, p50) = (
-        percentile(&mut skews_ms, 0.99),
-        percentile(&mut skews_ms, 0.5),
-    );
-    let most = percentile(&mut skews_ms, 1.0);
-    let bound = percentile(&mut bounds_ms, 0.99);
-    Ok(vec![Figure::judged(
-        "p99 of the skew of first requests < 2 ms",
-        format!(
-            "{p99:.2} ms (p50 {p50:.2}, most {most:.2}); clocks known to within {bound:.2} ms (p99)"
+    let p99 = percentile(&mut true_ms, 0.99);
+    Ok(vec![
+        Figure::judged(
+            "p99 of the skew of first requests < 2 ms",
+            format!(
+                "{p99:.2} ms (p50 {:.2}, most {:.2}), by the clock that all share",
+                percentile(&mut true_ms, 0.5),
+                percentile(&mut true_ms, 1.0)
+            ),
+            p99 < 2.0,
         ),
-        p99 < 2.0,
-    )])
+        Figure::shown(format!(
+            "records say {:.2} ms (p99), of clocks known to within {:.2} ms (p99)",
+            percentile(&mut told_ms, 0.99),
+            percentile(&mut bounds_ms, 0.99)
+        )),
+    ])
+}
+
+/// The latest first request less the earliest, by the clock that all hosts of one machine share, in
+/// microseconds. The record has each agent's moment by that clock less what its offset was estimated to
+/// be, which in truth is 0 here.
+fn true_skew_us(fleet: &Value) -> Option<f64> {
+    let agents = fleet["agents"].as_array()?;
+    let moments = agents
+        .iter()
+        .map(|agent| Some(agent["first_start_us"].as_f64()? + agent["clock_offset_us"].as_f64()?));
+    let moments: Vec<f64> = moments.collect::<Option<_>>()?;
+    let most = moments.iter().copied().reduce(f64::max)?;
+    let least = moments.iter().copied().reduce(f64::min)?;
+    (moments.len() > 1).then_some(most - least)
 }
 
 /// The smallest value that this share is not above.
@@ -163,10 +184,11 @@ fn percentile(values: &mut [f64], share: f64) -> f64 {
 pub(super) fn cost(programs: &Programs, folder: &Path) -> Result<Vec<Figure>, String> {
     let site = Site::new(programs, folder)?;
     let duration = format!("{SECONDS}s");
-    let (record, usage) = site.load(&["-d", &duration, "-r", "4000", "-c", "64"])?;
+    let rate = RATE.to_string();
+    let (record, usage) = site.load(&["-d", &duration, "-r", &rate, "-c", "64"])?;
     let share = usage.cpu.as_secs_f64() / SECONDS as f64;
     let started = record.pointer("/totals/started").and_then(Value::as_u64);
-    let wanted = 4_000 * SECONDS;
+    let wanted = RATE * SECONDS;
     Ok(vec![
         Figure::judged(
             "coordinator < 1% of a core",
@@ -201,6 +223,15 @@ mod tests {
         assert_eq!(percentile(&mut values, 0.99), 99.0);
         assert_eq!(percentile(&mut values, 0.5), 50.0);
         assert_eq!(percentile(&mut values, 1.0), 100.0);
+    }
+
+    #[test]
+    fn an_offset_that_was_only_estimated_is_no_skew() {
+        let agent = |first: f64, offset: f64| serde_json::json!({"first_start_us": first, "clock_offset_us": offset});
+        let fleet = serde_json::json!({"agents": [agent(300.0, -200.0), agent(90.0, 50.0)]});
+        assert_eq!(true_skew_us(&fleet), Some(40.0));
+        let fleet = serde_json::json!({"agents": [agent(1.0, 0.0), {"first_start_us": null}]});
+        assert_eq!(true_skew_us(&fleet), None);
     }
 
     #[test]

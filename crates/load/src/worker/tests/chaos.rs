@@ -186,13 +186,37 @@ fn one_case(seed: u64) -> Outcomes {
     let (spec, workers) = random_load(&mut random);
     let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
+    let servers = (0..workers).map(|worker| fickle(seed * 16 + worker, badness));
+    let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
+    check(&spec, &outcomes);
+    outcomes
+}
+
+fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
+    Box::new(Fickle {
+        random: ChaCha8Rng::seed_from_u64(seed),
+        badness,
+    })
+}
+
+/// The same with connections that are opened before the load begins, and a server that may not wait
+/// for that.
+fn one_prepared_case(seed: u64) -> Outcomes {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (spec, workers) = random_load(&mut random);
+    let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
+    let badness = [0, 3, 30, 80][random.random_range(0..4)];
     let servers = (0..workers).map(|worker| -> Box<dyn Server> {
-        Box::new(Fickle {
+        Box::new(Restive {
+            server: fickle(seed * 16 + worker, badness),
             random: ChaCha8Rng::seed_from_u64(seed * 16 + worker),
             badness,
         })
     });
-    let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
+    let servers = servers.collect();
+    let until = Until::random(&mut random);
+    let control = Control::new(1);
+    let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
     check(&spec, &outcomes);
     outcomes
 }
@@ -261,6 +285,18 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         );
     }
     assert!(retried > 0 && redirected > 1000, "{retried} {redirected}");
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_hangs_where_connections_were_open_before() {
+    let (mut late, mut retried) = (0, 0);
+    for seed in 0..CASES / 3 {
+        let outcomes = std::panic::catch_unwind(|| one_prepared_case(seed));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed}"));
+        late += u64::from(outcomes.finding("connections-late").is_some());
+        retried += outcomes.record.totals.retried;
+    }
+    assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
 /// The same with a script, whose requests go to several targets.

@@ -18,6 +18,8 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use prony_record::{Nanos, Outcome, Record};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 
 use super::{Scripted as WithScript, Worker};
 use crate::options::LoadOptions;
@@ -149,11 +151,63 @@ struct Until {
     started: Nanos,
 }
 
+impl Until {
+    /// Any times, and often none.
+    fn random(random: &mut ChaCha8Rng) -> Until {
+        let mut time = || match random.random_range(0..3) {
+            0 => Nanos::ZERO,
+            1 => Nanos(random.random_range(0..10_000_000)),
+            _ => Nanos(random.random_range(0..3_000_000_000)),
+        };
+        Until {
+            looked: time(),
+            started: time(),
+        }
+    }
+}
+
+/// A server some of whose connections come to an end, or to something that was not asked for, if
+/// nobody asks them for anything in time.
+struct Restive {
+    server: Box<dyn Server>,
+    random: ChaCha8Rng,
+    /// How often, of 100.
+    badness: u32,
+}
+
+impl Server for Restive {
+    fn connect(&mut self, now: Nanos) -> Connect {
+        self.server.connect(now)
+    }
+
+    fn greet(&mut self, connection: u64) -> Vec<(Nanos, Step)> {
+        let mut steps = self.server.greet(connection);
+        if self.random.random_range(0..100) < self.badness {
+            let after = Nanos(self.random.random_range(0..4_000_000_000));
+            steps.push(match self.random.random_range(0..3) {
+                0 => (after, Step::Close),
+                1 => (after, Step::Fail(libc::ECONNRESET)),
+                _ => (after, Step::Send(OK_CLOSE.to_vec())),
+            });
+        }
+        steps
+    }
+
+    fn sealed(&mut self, connection: u64, bytes: Vec<u8>) -> Vec<u8> {
+        self.server.sealed(connection, bytes)
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Reply {
+        self.server.answer(asked)
+    }
+}
+
 /// Runs a load whose connections are opened before it begins.
 fn simulate_prepared(
     mut spec: LoadSpec,
     servers: Vec<Box<dyn Server>>,
     until: Until,
+    cost: Nanos,
     control: &Control,
 ) -> Outcomes {
     spec.open_before_start();
@@ -161,7 +215,8 @@ fn simulate_prepared(
     let mut logs = Vec::new();
     let worked = (0..of).zip(servers).map(|(worker, server)| {
         let share = Share { worker, of };
-        let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
+        let slots = spec.slots_with_twins(share) as usize;
+        let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
         let mut worker = Worker::new(&spec, share, sockets);
         worker.open_before(control).unwrap();

@@ -54,7 +54,13 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
 }
 
 fn prepared(words: &str, server: Box<dyn Server>, until: Until) -> Outcomes {
-    simulate_prepared(spec(words), vec![server], until, &Control::new(1))
+    simulate_prepared(
+        spec(words),
+        vec![server],
+        until,
+        Nanos::ZERO,
+        &Control::new(1),
+    )
 }
 
 /// Connects before the load, and when.
@@ -156,7 +162,7 @@ fn where_it_cant_be_known_what_to_open_nothing_is() {
     two.requests.push(two.requests[0].clone());
     two.requests[1].target = 1;
     let servers = vec![taking(|_| Connect::Accept(ms(1)))];
-    let outcomes = simulate_prepared(two, servers, A_SECOND, &Control::new(1));
+    let outcomes = simulate_prepared(two, servers, A_SECOND, Nanos::ZERO, &Control::new(1));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
     assert!(connects_before(&outcomes).is_empty());
 }
@@ -301,7 +307,13 @@ fn whoever_stops_the_load_waits_for_no_connection() {
     let control = Control::new(1);
     control.stop();
     let servers = vec![taking(|_| Connect::Never)];
-    let outcomes = simulate_prepared(spec("-n 40 -c 4"), servers, Until::default(), &control);
+    let outcomes = simulate_prepared(
+        spec("-n 40 -c 4"),
+        servers,
+        Until::default(),
+        Nanos::ZERO,
+        &control,
+    );
     assert!(outcomes.all().is_empty());
     assert!(connects_before(&outcomes).is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
@@ -311,7 +323,13 @@ fn whoever_stops_the_load_waits_for_no_connection() {
 fn parts_of_a_load_each_open_their_own() {
     let servers =
         || -> Vec<Box<dyn Server>> { (0..3).map(|_| taking(|_| Connect::Accept(ms(2)))).collect() };
-    let outcomes = simulate_prepared(spec("-n 100 -c 7"), servers(), A_SECOND, &Control::new(1));
+    let outcomes = simulate_prepared(
+        spec("-n 100 -c 7"),
+        servers(),
+        A_SECOND,
+        Nanos::ZERO,
+        &Control::new(1),
+    );
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
     let each: Vec<usize> = outcomes
         .logs

@@ -260,19 +260,42 @@ fn one_case(seed: u64, over_tls: bool) -> Outcomes {
     let (spec, workers) = random_load(&mut random, over_tls);
     let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
     let badness = [0, 3, 30, 80][random.random_range(0..4)];
-    let servers = (0..workers).map(|worker| -> Box<dyn Server> {
-        let random = ChaCha8Rng::seed_from_u64(seed * 16 + worker);
-        let random = Rc::new(RefCell::new(random));
-        let whim = Whim { random, badness };
-        match over_tls {
-            true => Box::new(whim.secured()),
-            false => {
-                let window = whim.window();
-                Box::new(whim.server(window))
-            }
-        }
-    });
+    let servers = (0..workers).map(|worker| whimsical(seed * 16 + worker, badness, over_tls));
     let outcomes = simulate_costly(&spec, servers.collect(), cost, &Control::new(1));
+    check(&spec, &outcomes, badness);
+    outcomes
+}
+
+fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
+    let random = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(seed)));
+    let whim = Whim { random, badness };
+    match over_tls {
+        true => Box::new(whim.secured()),
+        false => {
+            let window = whim.window();
+            Box::new(whim.server(window))
+        }
+    }
+}
+
+/// The same with connections that are opened before the load begins, and a server that may not wait
+/// for that.
+fn one_prepared_case(seed: u64, over_tls: bool) -> Outcomes {
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let (spec, workers) = random_load(&mut random, over_tls);
+    let cost = Nanos([0, 0, 1_000, 100_000][random.random_range(0..4)]);
+    let badness = [0, 3, 30, 80][random.random_range(0..4)];
+    let servers = (0..workers).map(|worker| -> Box<dyn Server> {
+        Box::new(Restive {
+            server: whimsical(seed * 16 + worker, badness, over_tls),
+            random: ChaCha8Rng::seed_from_u64(seed * 16 + worker),
+            badness,
+        })
+    });
+    let servers = servers.collect();
+    let until = Until::random(&mut random);
+    let control = Control::new(1);
+    let outcomes = simulate_prepared(spec.clone(), servers, until, cost, &control);
     check(&spec, &outcomes, badness);
     outcomes
 }
@@ -334,6 +357,20 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         assert_eq!(seen.contains(outcome), is_expected, "{outcome:?}");
     }
     assert!(retried > 0 && redirected > 1000, "{retried} {redirected}");
+}
+
+#[test]
+fn nothing_is_lost_and_nothing_hangs_where_connections_were_open_before() {
+    let (mut late, mut retried) = (0, 0);
+    let seeds = (0..CASES / 3).map(|seed| (seed, false));
+    let over_tls = (0..CASES_OVER_TLS / 3).map(|seed| (seed, true));
+    for (seed, over_tls) in seeds.chain(over_tls) {
+        let outcomes = std::panic::catch_unwind(|| one_prepared_case(seed, over_tls));
+        let outcomes = outcomes.unwrap_or_else(|_| panic!("seed {seed} {over_tls}"));
+        late += u64::from(outcomes.finding("connections-late").is_some());
+        retried += outcomes.record.totals.retried;
+    }
+    assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
 /// A script whose users have a stream each, and whose requests go to several targets, one of them

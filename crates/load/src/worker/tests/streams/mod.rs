@@ -4,6 +4,7 @@ mod chaos;
 mod ends;
 mod limits;
 mod loops;
+mod preparing;
 mod secured;
 mod server;
 mod timeouts;

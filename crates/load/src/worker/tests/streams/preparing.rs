@@ -1,0 +1,143 @@
+//! Connections over TLS and of HTTP/2 that are opened before the load begins.
+
+use prony_record::Outcome;
+use rustls::version::{TLS12, TLS13};
+
+use super::secured::{self, Secured, config};
+use super::server::{NO_ERROR, goaway, limit, ping, settings};
+use super::*;
+
+const A_SECOND: Until = Until {
+    looked: ms(900),
+    started: ms(100),
+};
+
+fn prepared(spec: LoadSpec, server: impl Server + 'static) -> Outcomes {
+    let servers: Vec<Box<dyn Server>> = vec![Box::new(server)];
+    simulate_prepared(spec, servers, A_SECOND, Nanos::ZERO, &Control::new(1))
+}
+
+fn two(words: &str) -> LoadSpec {
+    spec(&format!("--http 2 {words}"))
+}
+
+/// Connects before the load.
+fn connects_before(outcomes: &Outcomes) -> usize {
+    let log = outcomes.logs[0].borrow();
+    log.before
+        .as_ref()
+        .map_or(0, |before| before.connects.len())
+}
+
+#[test]
+fn all_streams_begin_at_once() {
+    let server = steady(ms(10)).greeting(|_| after(Nanos::ZERO, limit(8)));
+    let seen = server.seen();
+    let outcomes = prepared(two("-c 2 --streams 4 -n 80"), server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
+    assert_eq!((connects_before(&outcomes), outcomes.connects()), (2, 0));
+    assert_eq!(outcomes.record.totals.connections_opened, 0);
+    // The settings came before the start: nobody waits for them.
+    assert!((0..10).all(|round| seen.borrow().at(ms(10 * round)) == 8));
+    assert_us(outcomes.record.response_time_us.max, 10_000);
+    assert_eq!(seen.borrow().acks, 2, "acknowledged before");
+    assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
+}
+
+#[test]
+fn what_is_asked_while_nothing_is_due_is_answered() {
+    let server = steady(ms(10)).greeting(|_| {
+        let mut steps = after(ms(1), settings(&[]));
+        steps.extend(after(ms(700), ping()));
+        steps.extend(after(ms(960), ping()));
+        steps
+    });
+    let outcomes = prepared(two("-c 2 --streams 4 -n 80"), server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
+    assert_eq!(outcomes.connects(), 0);
+}
+
+#[test]
+fn who_goes_away_before_the_start_is_connected_to_again() {
+    for said in [
+        goaway(0, NO_ERROR),
+        // This is no frame at all.
+        b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
+    ] {
+        // While they are looked after, and when nobody looks any more.
+        for at in [500, 950] {
+            let last = said.clone();
+            let server = steady(ms(10)).greeting(move |connection| {
+                let mut steps = after(ms(1), settings(&[]));
+                if connection < 2 {
+                    steps.extend(after(ms(at), last.clone()));
+                }
+                steps
+            });
+            let outcomes = prepared(two("-c 4 --streams 2 -n 80"), server);
+            let all = outcomes.all();
+            let is_frame = !said.starts_with(b"HTTP");
+            if is_frame || at == 500 {
+                assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
+            } else {
+                // It comes within the answers to what was sent before it was seen.
+                assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
+            }
+            assert_eq!(outcomes.connects(), 2, "{at}");
+            let told = outcomes.finding("connections-late").unwrap_or("");
+            assert_eq!(told.starts_with("2 of 4"), at == 500, "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_server_without_settings_is_waited_for_in_vain() {
+    let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
+    let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
+    assert_eq!(connects_before(&outcomes), 2);
+    // They are open all the same, and in doubt when the first requests have run out of time.
+    let again = outcomes.logs[0].borrow().connects.clone();
+    assert_eq!(again[0], ms(100));
+    assert_eq!(outcomes.record.totals.started, 20);
+}
+
+#[test]
+fn handshakes_are_made_before() {
+    for version in [&TLS12, &TLS13] {
+        for (names, http) in [(&[b"h2" as &[u8]], "2"), (&[b"http/1.1" as &[u8]], "1.1")] {
+            let config = config(version, names);
+            let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
+            let server = Secured::new(move |_| config.clone(), two);
+            let outcomes = prepared(secured::spec("-c 4 -n 80"), server);
+            assert_eq!(outcomes.all(), [(Outcome::Ok, 80)], "{http}");
+            assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 0));
+            let record = &outcomes.record;
+            assert_eq!(record.negotiated.http.as_deref(), Some(http));
+            assert!(record.negotiated.tls.is_some());
+            assert_eq!(record.totals.tls_handshakes, 0);
+            assert_us(record.response_time_us.max, 10_000);
+            assert_eq!(record.totals.elapsed_s, 0.2);
+        }
+    }
+}
+
+#[test]
+fn handshakes_that_fail_are_told_and_made_again_with_the_request() {
+    let (good, other) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"other"]));
+    let server = Secured::new(
+        move |connection| match connection {
+            0..3 => other.clone(),
+            _ => good.clone(),
+        },
+        steady(ms(10)),
+    );
+    let outcomes = prepared(secured::spec("-c 4 -n 80"), server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
+    assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 3));
+    assert_eq!(outcomes.record.totals.tls_handshakes, 3);
+    let told = outcomes.finding("connections-late").unwrap();
+    assert!(
+        told.starts_with("3 of 4") && told.contains("tls: "),
+        "{told}"
+    );
+}

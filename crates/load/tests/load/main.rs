@@ -1,5 +1,6 @@
 //! Loads over real sockets: against the embedded origin, and against servers that are worse.
 
+mod before;
 mod expectations;
 mod faults;
 mod following;

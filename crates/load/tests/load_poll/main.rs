@@ -1,5 +1,7 @@
 //! The same loads over the readiness backend; [`harness`] tells by this crate's name.
 
+#[path = "../load/before.rs"]
+mod before;
 #[path = "../load/expectations.rs"]
 mod expectations;
 #[path = "../load/faults.rs"]

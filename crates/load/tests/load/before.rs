@@ -1,0 +1,159 @@
+//! Connections that are opened before a load begins, over real sockets.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec, Loaded, run_at};
+use prony_record::Outcome;
+
+use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
+
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+/// A wait that is longer than this means that what is waited for does not come.
+const LONG: Duration = Duration::from_secs(20);
+
+/// What a server has seen.
+#[derive(Default)]
+struct Seen {
+    connections: AtomicUsize,
+    requests: AtomicUsize,
+    closed: AtomicUsize,
+}
+
+impl Seen {
+    fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+/// A server that counts, and closes so many of its first connections if nothing is asked on them.
+fn counting(closing: usize) -> (Raw, Arc<Seen>) {
+    let seen = Arc::new(Seen::default());
+    let counted = seen.clone();
+    let server = Raw::new(move |mut stream| {
+        let number = counted.connections.fetch_add(1, Ordering::SeqCst);
+        stream.set_nodelay(true).unwrap();
+        if number < closing {
+            drop(stream);
+            counted.closed.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        while read_head(&mut stream).is_some() {
+            counted.requests.fetch_add(1, Ordering::SeqCst);
+            if stream.write_all(OK).is_err() {
+                return;
+            }
+        }
+    });
+    (server, seen)
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LONG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs a load that opens its connections before it begins, which is when `begin` has returned, and a
+/// while later.
+fn load(mut spec: LoadSpec, begin: impl Fn()) -> Loaded {
+    spec.open_before_start();
+    let begin = || {
+        begin();
+        Some(Instant::now() + Duration::from_millis(150))
+    };
+    run_at(&spec, &Control::new(2), None, &begin).unwrap()
+}
+
+#[test]
+fn all_connections_are_there_before_anything_is_asked() {
+    let (server, seen) = counting(0);
+    let spec = resolve(&server.url(), &["-c", "40", "-n", "400", "-t", "2"]).unwrap();
+    let loaded = load(spec, || {
+        // The kernel took them in, and the server's threads may be late.
+        until("not all are there", || seen.connections() == 40);
+        assert_eq!(seen.requests.load(Ordering::SeqCst), 0);
+    });
+    let record = loaded.record;
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 400)]);
+    assert_eq!(record.totals.connections_opened, 0);
+    assert_eq!(seen.connections(), 40, "and no others are made");
+    assert!(record.findings.iter().all(|it| it.id != "connections-late"));
+    // Since the load's beginning, and not since that of the preparing.
+    assert!(loaded.first_start.is_some());
+    assert!(record.totals.elapsed_s < LONG.as_secs_f64());
+}
+
+#[test]
+fn servers_of_every_kind_are_connected_to_before() {
+    let (clear, secured) = (Served::clear(), Served::secured());
+    let socket = clear.origin.unix_paths()[0].clone();
+    let ca = secured.ca();
+    let unix: &[&str] = &["--unix", text(&socket)];
+    let told: &[&str] = &["--http", "2", "--streams", "4"];
+    let one: &[&str] = &["--ca", text(&ca), "--http", "1.1"];
+    let two: &[&str] = &["--ca", text(&ca), "--streams", "4"];
+    for (served, words) in [
+        (&clear, unix),
+        (&clear, told),
+        (&secured, one),
+        (&secured, two),
+    ] {
+        let words = [&["-c", "8", "-n", "160", "-t", "2"], words].concat();
+        let spec = resolve(&served.url("/"), &words).unwrap();
+        let record = load(spec, || {}).record;
+        assert_eq!(outcomes(&record), [(Outcome::Ok, 160)], "{words:?}");
+        let totals = &record.totals;
+        let made = (totals.connections_opened, totals.tls_handshakes);
+        assert_eq!(made, (0, 0), "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_closes_before_the_start_is_connected_to_again() {
+    let (server, seen) = counting(10);
+    let spec = resolve(&server.url(), &["-c", "40", "-n", "400"]).unwrap();
+    let record = load(spec, || {
+        until("it closes none", || {
+            seen.closed.load(Ordering::SeqCst) == 10
+        });
+    })
+    .record;
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 400)]);
+    assert_eq!(record.totals.connections_opened, 10);
+    assert_eq!(record.totals.retried, 0, "it was seen before the start");
+    let mut found = record.findings.iter();
+    let late = found.find(|it| it.id == "connections-late").unwrap();
+    assert!(late.text.starts_with("10 of 40 connections"), "{late:?}");
+}
+
+#[test]
+fn one_that_closes_at_the_start_costs_no_request() {
+    let (server, seen) = counting(4);
+    let mut spec = resolve(&server.url(), &["-c", "4", "-n", "40"]).unwrap();
+    spec.open_before_start();
+    // Nobody looks after them in between.
+    let begin = || {
+        let before = Instant::now();
+        until("it closes none", || seen.closed.load(Ordering::SeqCst) == 4);
+        Some(before)
+    };
+    let record = run_at(&spec, &Control::new(1), None, &begin)
+        .unwrap()
+        .record;
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 40)]);
+    assert_eq!(seen.connections(), 8);
+}
+
+#[test]
+fn without_keep_alive_nothing_is_opened_before() {
+    let (server, seen) = counting(0);
+    let spec = resolve(&server.url(), &["-c", "4", "-n", "8", "--no-keepalive"]).unwrap();
+    let record = load(spec, || assert_eq!(seen.connections(), 0)).record;
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 8)]);
+    assert_eq!(record.totals.connections_opened, 8);
+}

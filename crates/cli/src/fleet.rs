@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use prony_fleet::coordinator::{
-    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Told, Watcher,
+    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Stop, Told, Watcher,
 };
 use prony_fleet::credentials::Credentials;
 use prony_fleet::messages::Manifest;
@@ -52,13 +51,13 @@ enum FleetCommand {
 
 /// Where the agents are registered.
 #[derive(Debug, Args)]
-struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
     #[arg(long, value_name = "URL")]
-    nats: Option<String>,
+    pub(crate) nats: Option<String>,
     /// The coordinator's credentials, which `prony fleet up` wrote
     #[arg(long, value_name = "FILE")]
-    creds: PathBuf,
+    pub(crate) creds: PathBuf,
 }
 
 /// `prony fleet list`.
@@ -258,7 +257,7 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
     if typed.run.is_none() {
         others(&fleet, &run, &progress)?;
     }
-    let stop = stop_flag()?;
+    let stop = stop_by_signals()?;
     let work = |watcher: Watcher<'_>| how(&fleet, &run, watcher);
     let finished = match is_shown {
         true => watched(&progress, None, &stop, work),
@@ -269,7 +268,10 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
         }),
     };
     let finished = finished.map_err(failure)?;
-    let is_stopped = stop.load(Ordering::Relaxed);
+    let is_stopped = stop.is_wanted();
+    if stop.is_wanted_at_once() {
+        tell_rest(&finished, &typed.server, &progress);
+    }
     let ending = load::ending(&finished.record, &[], is_stopped, &progress);
     outputs.write(&finished.record)?;
     Ok(ending)
@@ -301,19 +303,36 @@ fn others(fleet: &Fleet, taken: &Manifest, progress: &Progress) -> Result<(), Fa
     Ok(())
 }
 
-/// Set by the first signal to end.
-pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let set = stop.clone();
-    signals::listen(move |_| set.store(true, Ordering::Relaxed))?;
+/// Wanted from the first signal to end, and at once from the second.
+pub(crate) fn stop_by_signals() -> Result<Arc<Stop>, Failure> {
+    let stop = Arc::new(Stop::new());
+    let asked = stop.clone();
+    signals::listen(move |count| match count {
+        1 => asked.soon(),
+        _ => asked.at_once(),
+    })?;
     Ok(stop)
+}
+
+/// Says how what a hurried end left behind is brought in.
+pub(crate) fn tell_rest(finished: &Finished, server: &ServerArgs, progress: &Progress) {
+    let findings = &finished.record.findings;
+    if findings.iter().any(|finding| finding.id == "partial") {
+        let nats = server.nats.as_ref();
+        let nats = nats.map_or(String::new(), |url| format!(" --nats {url}"));
+        progress.warn(&format!(
+            "prony: not all of it is here; prony fleet collect {} --creds {}{nats}",
+            finished.run,
+            server.creds.display(),
+        ));
+    }
 }
 
 /// Does something with a run, with what is seen of it meanwhile on the terminal and in `metrics`.
 pub(crate) fn watched<T>(
     progress: &Progress,
     metrics: Option<&Metrics>,
-    stop: &AtomicBool,
+    stop: &Stop,
     work: impl FnOnce(Watcher<'_>) -> T,
 ) -> T {
     let told = |told: Told<'_>| tell(progress, told);
@@ -330,7 +349,7 @@ pub(crate) fn watched<T>(
         metrics.running(under_way.clone());
     }
     let mut follower = Follower::new(under_way, None, &[]);
-    let stop = || stop.store(true, Ordering::Relaxed);
+    let stop = || stop.soon();
     live::beside(progress, &mut follower, &stop, || work(watcher))
 }
 

@@ -1,13 +1,11 @@
 //! `prony load --agents`: a load that agents make.
 
-use std::sync::atomic::Ordering;
-
 use prony_fleet::coordinator::{Choice, FleetError, Wanted};
 use prony_record::Record;
 
 use crate::arguments::{LoadArgs, TypedOption};
 use crate::ending::Failure;
-use crate::fleet;
+use crate::fleet::{self, ServerArgs};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 
@@ -22,7 +20,7 @@ pub(crate) fn run(
     let Some(creds) = &typed.agents.creds else {
         return Err(Failure::wrong("--agents needs --creds"));
     };
-    let stop = fleet::stop_flag()?;
+    let stop = fleet::stop_by_signals()?;
     let fleet = fleet::connect(typed.agents.nats.as_deref(), creds)?;
     let wanted = Wanted {
         url: typed.url.clone(),
@@ -34,7 +32,16 @@ pub(crate) fn run(
         fleet.load(&wanted, watcher)
     });
     match made {
-        Ok(finished) => Ok(Some((finished.record, stop.load(Ordering::Relaxed)))),
+        Ok(finished) => {
+            if stop.is_wanted_at_once() {
+                let server = ServerArgs {
+                    nats: typed.agents.nats.clone(),
+                    creds: creds.clone(),
+                };
+                fleet::tell_rest(&finished, &server, progress);
+            }
+            Ok(Some((finished.record, stop.is_wanted())))
+        }
         Err(FleetError::CalledOff) => {
             progress.warn(&format!("prony: {}", FleetError::CalledOff));
             Ok(None)

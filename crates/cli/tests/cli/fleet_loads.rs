@@ -12,15 +12,15 @@ use serde_json::Value;
 use crate::running::{Origin, Room, Running, SOON, Said, check_schema};
 
 /// A server, agents, and something to load.
-struct Ground {
-    room: Room,
+pub(crate) struct Ground {
+    pub(crate) room: Room,
     up: Running,
     agents: Vec<Running>,
-    origin: Origin,
+    pub(crate) origin: Origin,
 }
 
 impl Ground {
-    fn new(agents: usize) -> Ground {
+    pub(crate) fn new(agents: usize) -> Ground {
         let room = Room::new();
         let count = agents.to_string();
         let words = [
@@ -55,7 +55,7 @@ impl Ground {
         self.room.run(&self.words(words))
     }
 
-    fn words<'a>(&self, words: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn words<'a>(&self, words: &[&'a str]) -> Vec<&'a str> {
         [words, &["--creds", "up/coordinator.creds"]].concat()
     }
 
@@ -91,7 +91,7 @@ impl Ground {
     }
 
     /// Ends everything politely, and sees that nothing is left.
-    fn end(self) {
+    pub(crate) fn end(self) {
         for agent in self.agents {
             agent.signal(Signal::INT);
             agent.end().expect(130);
@@ -233,6 +233,39 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     assert!(said.err.contains("--clock-bound"), "{}", said.err);
     let said = ground.room.run(&["load", "--agents", "2", &url]).expect(2);
     assert!(said.err.contains("--creds"), "{}", said.err);
+    ground.end();
+}
+
+#[test]
+fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
+    let ground = Ground::new(2);
+    let url = ground.origin.url("/");
+    let words = [
+        "load", "--agents", "2", "-c", "2", "-d", "60s", "--json", "-", &url,
+    ];
+    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    load.wait_for("started;");
+    ground.keep_files(2);
+    // An agent that can't hear.
+    ground.agents[1].signal(Signal::STOP);
+    load.signal(Signal::INT);
+    load.wait_for("are told to stop");
+    load.signal(Signal::INT);
+    let said = load.end().expect(130);
+    ground.agents[1].signal(Signal::CONT);
+    let record = Record::from_json(&said.out).unwrap();
+    assert!(
+        findings(&record).contains(&"partial"),
+        "{:?}",
+        record.findings
+    );
+    let run = &record.fleet.as_ref().unwrap().run;
+    let line = format!("prony fleet collect {run} --creds up/coordinator.creds");
+    assert!(said.err.contains(&line), "{}", said.err);
+    let words = ["fleet", "collect", run, "--json", "-"];
+    let whole = Record::from_json(&ground.run(&words).expect(0).out).unwrap();
+    assert_eq!(findings(&whole), [""; 0], "{:?}", whole.findings);
+    assert!(whole.totals.ok >= record.totals.ok);
     ground.end();
 }
 

@@ -30,6 +30,8 @@ pub(super) enum Why {
     Restarted,
     /// The agent gave no answer.
     Gone,
+    /// Nobody was waited for.
+    Hurried,
 }
 
 impl fmt::Display for Why {
@@ -39,6 +41,7 @@ impl fmt::Display for Why {
             Why::Long => write!(f, "over for more than {} min", LONG.as_secs() / 60),
             Why::Restarted => f.write_str("started anew since"),
             Why::Gone => f.write_str("not there to be asked"),
+            Why::Hurried => f.write_str("not waited for"),
         }
     }
 }
@@ -51,8 +54,8 @@ pub(super) struct Afterwards {
 }
 
 impl Afterwards {
-    /// What is stored; whoever else has a part that is not lost is not there.
-    fn stored(manifest: &Manifest, gathering: &Gathering) -> Afterwards {
+    /// What is stored, and why there is no more of those whose part is not lost.
+    pub(super) fn stored(manifest: &Manifest, gathering: &Gathering, why: Why) -> Afterwards {
         let mut afterwards = Afterwards::default();
         for (name, part) in &manifest.parts {
             let gathered = gathering.parts.get(name);
@@ -61,7 +64,7 @@ impl Afterwards {
             }
             match part.clock_after {
                 Some(offset) => drop(afterwards.compared.insert(name.clone(), offset)),
-                None => drop(afterwards.unknown.insert(name.clone(), Why::Gone)),
+                None => drop(afterwards.unknown.insert(name.clone(), why)),
             }
         }
         afterwards
@@ -100,7 +103,7 @@ impl Afterwards {
 impl Fleet {
     /// The clocks of those that are still there, and what is stored of the others'.
     pub(super) fn clocks_after(&self, manifest: &Manifest, gathering: &Gathering) -> Afterwards {
-        let mut after = Afterwards::stored(manifest, gathering);
+        let mut after = Afterwards::stored(manifest, gathering, Why::Gone);
         let here = self.clock.identity();
         let is_here = here.is_some() && here == manifest.clock;
         let there: BTreeMap<AgentName, String> = match self.agents() {

@@ -8,7 +8,7 @@ use super::afterwards::Afterwards;
 use super::gathering::{Gathering, Lost, Part};
 use super::{starts, sums};
 use crate::messages::{Because, Manifest};
-use crate::names::AgentName;
+use crate::names::{AgentName, RunId};
 
 /// What is not whole, what is doubtful, then what agents say.
 pub(super) fn all(
@@ -27,7 +27,7 @@ pub(super) fn all(
             under_way.get(name).copied(),
         ));
     }
-    findings.extend(partial(gathering));
+    findings.extend(partial(&manifest.run, gathering));
     findings.extend(starts::late(manifest, gathering));
     findings.extend(after.findings(manifest));
     findings.extend(negotiation_differs(gathering));
@@ -69,7 +69,7 @@ fn agent_lost(
     gathering: &Gathering,
     under_way: Option<u64>,
 ) -> Option<Finding> {
-    let why = part.lost?;
+    let why = part.lost.filter(|why| *why != Lost::LeftBehind)?;
     let until = gathering.ledger.agent(name.as_str()).and_then(|it| it.span);
     let until = match until {
         Some((_, end)) => format!(
@@ -100,7 +100,7 @@ fn agent_lost(
     ))
 }
 
-fn partial(gathering: &Gathering) -> Option<Finding> {
+fn partial(run: &RunId, gathering: &Gathering) -> Option<Finding> {
     let is_part = |part: &Part, name: &AgentName| {
         let because = part.end.as_ref().map(|end| end.because);
         part.lost.is_some()
@@ -126,6 +126,14 @@ fn partial(gathering: &Gathering) -> Option<Finding> {
     }
     if refused > 0 {
         text += &format!("; {refused} messages could not be counted");
+    }
+    let is_left = |part: &Part| part.lost == Some(Lost::LeftBehind);
+    if gathering.parts.values().any(is_left) {
+        text += &format!(
+            ". The load was ended without waiting for them: `prony fleet collect {run}` brings in the \
+             rest, and until then the figures are of what was there."
+        );
+        return Some(Finding::new("partial", Severity::Error, text));
     }
     text += ". The load was lighter than asked for, and the figures are of what was measured.";
     Some(Finding::new("partial", Severity::Error, text))

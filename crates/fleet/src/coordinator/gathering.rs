@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_record::Outcome;
 
 use super::feed::{AgentState, Feed};
 use super::lease::{Lease, Patience, Sign};
-use super::{Going, Told, orders};
+use super::{Going, Stop, Told, orders};
 use crate::ledger::Ledger;
 use crate::link::{Link, Message, Replay};
 use crate::messages::{Manifest, PartEnd, ResultMessage, What};
@@ -40,6 +39,8 @@ pub(super) enum Lost {
     Missing,
     /// Nothing more of it is stored.
     NothingMore,
+    /// Nobody wanted to wait for its end.
+    LeftBehind,
 }
 
 impl fmt::Display for Lost {
@@ -51,6 +52,7 @@ impl fmt::Display for Lost {
             Lost::Unstopped => f.write_str("was told to stop and did not say that it did"),
             Lost::ServerAway => f.write_str("could not be heard, as the NATS server stayed away"),
             Lost::Missing => f.write_str("ended, and some of what it sent did not come"),
+            Lost::LeftBehind => f.write_str("was not waited for"),
             Lost::NothingMore => f.write_str("sent no end of its part"),
         }
     }
@@ -87,7 +89,7 @@ pub(super) struct Following<'a> {
     pub(super) lease: &'a Lease,
     pub(super) patience: Patience,
     pub(super) told: &'a dyn Fn(Told<'_>),
-    pub(super) stop: &'a AtomicBool,
+    pub(super) stop: &'a Stop,
     /// When it will be over, where that is known.
     pub(super) until: Option<Instant>,
     /// When it began, or will.
@@ -202,9 +204,16 @@ impl Gathering {
                     server.hears_again();
                 }
             }
-            if stopped.is_none() && going.stop.load(Ordering::Relaxed) {
+            if stopped.is_none() && going.stop.is_wanted() {
                 stopped = Some(Instant::now());
+                (going.told)(Told::Step(
+                    "agents are told to stop; asked once more, this ends with what has come by then",
+                ));
                 self.stop(going);
+            }
+            if going.stop.is_wanted_at_once() {
+                self.leave_behind();
+                return;
             }
             self.judge(going, &server, stopped);
             teller.tell(self, going);
@@ -238,7 +247,19 @@ impl Gathering {
         let open: Vec<&AgentName> = open.iter().collect();
         let run = &going.manifest.run;
         // Who doesn't hear it ends with its lease.
-        let _ = orders::give_all(going.link, run, &open, &What::Stop, Duration::from_secs(2));
+        let orders = open.into_iter().map(|name| (name, What::Stop)).collect();
+        let _ = orders::give(going.link, run, orders, Duration::from_secs(2), &|_| {
+            going.stop.is_wanted_at_once()
+        });
+    }
+
+    /// Waits for nobody any more.
+    fn leave_behind(&mut self) {
+        for name in self.open() {
+            if let Some(part) = self.parts.get_mut(&name) {
+                part.lost = Some(Lost::LeftBehind);
+            }
+        }
     }
 
     /// Decides whose part will not become whole.

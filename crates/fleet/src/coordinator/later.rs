@@ -1,7 +1,6 @@
 //! Runs whose coordinator is gone: their results are brought in, or they are gone on with.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::error::FleetError;
@@ -37,7 +36,7 @@ impl Fleet {
         let mut looked: Option<Instant> = None;
         let mut busy = BTreeSet::new();
         let mut has_waited = false;
-        while !gathering.open().is_empty() && !watcher.stop.load(Ordering::Relaxed) {
+        while !gathering.open().is_empty() && !watcher.stop.is_wanted() {
             if gathering.hear(manifest, &mut replay) {
                 heard = Instant::now();
             }
@@ -73,8 +72,7 @@ impl Fleet {
         let open = gathering.open();
         give_up(&mut gathering, &open);
         self.has_something(manifest, &gathering)?;
-        let after = self.clocks_after(manifest, &gathering);
-        Ok(self.finish(manifest, &gathering, &after))
+        Ok(self.finish(manifest, &gathering, watcher.stop))
     }
 
     /// Goes on with a run: its lease is renewed from here, and its record is given at its end.
@@ -114,8 +112,7 @@ impl Fleet {
             Ok::<_, FleetError>(gathering)
         })?;
         self.has_something(manifest, &gathering)?;
-        let after = self.clocks_after(manifest, &gathering);
-        Ok(self.finish(manifest, &gathering, &after))
+        Ok(self.finish(manifest, &gathering, watcher.stop))
     }
 
     fn has_something(&self, manifest: &Manifest, gathering: &Gathering) -> Result<(), FleetError> {

@@ -1,20 +1,19 @@
 //! A load over agents: prepare, one start, results.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use prony_load::LoadOptions;
 use prony_record::LoadInfo;
 
-use super::afterwards::Afterwards;
+use super::afterwards::{Afterwards, Why};
 use super::error::FleetError;
 use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
 use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
-use super::{Choice, Finished, Fleet, Told, Wanted, Watcher, merging, orders, sources};
+use super::{Choice, Finished, Fleet, Stop, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
 use crate::division::{Stretch, divide};
 use crate::messages::{
@@ -114,7 +113,7 @@ impl Fleet {
                 Err(error) => {
                     // It must not be renewed behind the order to stop.
                     lease.end();
-                    self.call_off(&manifest);
+                    self.call_off(&manifest, watcher.stop);
                     return Err(error);
                 }
             };
@@ -136,8 +135,7 @@ impl Fleet {
             };
             gathering.follow(&following, replay);
             lease.end();
-            let after = self.clocks_after(&manifest, &gathering);
-            Ok(self.finish(&manifest, &gathering, &after))
+            Ok(self.finish(&manifest, &gathering, watcher.stop))
         })
     }
 
@@ -172,7 +170,7 @@ impl Fleet {
         lease: &Lease,
         watcher: Watcher<'_>,
     ) -> Result<(), FleetError> {
-        let is_called_off = || watcher.stop.load(Ordering::Relaxed);
+        let is_called_off = || watcher.stop.is_wanted();
         let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
         for (name, bytes) in &divided.files {
             for piece in pieces(name, bytes) {
@@ -248,7 +246,7 @@ impl Fleet {
                 part.clock = Some(offset);
             }
         }
-        if watcher.stop.load(Ordering::Relaxed) {
+        if watcher.stop.is_wanted() {
             return Err(FleetError::CalledOff);
         }
         let lead = LEAD + LEAD_PER_AGENT * agents.len() as u32;
@@ -272,7 +270,7 @@ impl Fleet {
             &manifest.run,
             orders.collect(),
             lead + TOO_LATE,
-            &|_| false,
+            &|_| watcher.stop.is_wanted_at_once(),
         );
         all_done(&agents, replies)?;
         (watcher.told)(Told::Step(&format!(
@@ -283,28 +281,38 @@ impl Fleet {
     }
 
     /// Tells all that nothing comes of the run. Who doesn't hear it ends with its lease.
-    fn call_off(&self, manifest: &Manifest) {
-        let agents: Vec<&AgentName> = manifest.parts.keys().collect();
+    fn call_off(&self, manifest: &Manifest, stop: &Stop) {
         for what in [What::Stop, What::Forget] {
-            let _ = orders::give_all(&self.link, &manifest.run, &agents, &what, STOP);
+            let orders = manifest.parts.keys().map(|name| (name, what.clone()));
+            let _ = orders::give(&self.link, &manifest.run, orders.collect(), STOP, &|_| {
+                stop.is_wanted_at_once()
+            });
         }
     }
 
-    /// Makes the record, and lets agents forget what has come whole.
+    /// Makes the record, and lets agents forget what has come whole. Where it is to end at once nobody is
+    /// waited for.
     pub(super) fn finish(
         &self,
         manifest: &Manifest,
         gathering: &Gathering,
-        after: &Afterwards,
+        stop: &Stop,
     ) -> Finished {
         let names = gathering.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
-        self.keep_clocks(manifest, after);
+        let after = match stop.is_wanted_at_once() {
+            true => Afterwards::stored(manifest, gathering, Why::Hurried),
+            false => self.clocks_after(manifest, gathering),
+        };
+        self.keep_clocks(manifest, &after);
         // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
-        let _ = orders::give_all(&self.link, &manifest.run, &whole, &What::Forget, STOP);
+        let orders = whole.into_iter().map(|name| (name, What::Forget)).collect();
+        let _ = orders::give(&self.link, &manifest.run, orders, STOP, &|_| {
+            stop.is_wanted_at_once()
+        });
         Finished {
             run: manifest.run.clone(),
-            record: merging::record(manifest, gathering, after),
+            record: merging::record(manifest, gathering, &after),
         }
     }
 }

@@ -8,7 +8,7 @@ use prony_record::{
 
 use super::afterwards::Afterwards;
 use super::findings;
-use super::gathering::{Gathering, Part};
+use super::gathering::{Gathering, Lost, Part};
 use super::starts::first_start;
 use super::sums;
 use crate::messages::{Because, Manifest};
@@ -119,6 +119,7 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
             first_start_us: first_start(manifest, part, end).map(|ns| us(ns as f64)),
             ended_because: match (end, gathered.and_then(|it| it.lost)) {
                 (Some(end), None) => because(end.because),
+                (None, Some(Lost::LeftBehind)) => because(Because::Stopped),
                 _ => "lost",
             }
             .to_owned(),

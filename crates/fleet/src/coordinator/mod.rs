@@ -22,11 +22,11 @@ mod orders;
 mod runs;
 mod sources;
 mod starts;
+mod stop;
 mod sums;
 mod words;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 pub use check::{CheckedAgent, ClockCheck, TargetCheck};
@@ -36,6 +36,7 @@ pub use feed::{AgentState, Begun, Feed, SoFar};
 use lease::Patience;
 use prony_record::Record;
 pub use runs::KnownRun;
+pub use stop::Stop;
 
 use crate::clock::Clock;
 use crate::credentials::Credentials;
@@ -102,7 +103,7 @@ pub struct Watcher<'a> {
     /// Is told what goes on.
     pub told: &'a dyn Fn(Told<'_>),
     /// Stops the load; what was measured until then is its result.
-    pub stop: &'a AtomicBool,
+    pub stop: &'a Stop,
     /// Is given what comes while it comes, where somebody looks at it.
     pub feed: Option<&'a Arc<Feed>>,
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use prony_experiment::runner::{AskedLoad, LoadMaker};
 use prony_record::Record;
 
-use crate::coordinator::{Choice, Feed, Fleet, FleetError, Told, Wanted, Watcher};
+use crate::coordinator::{Choice, Feed, Fleet, FleetError, Stop, Told, Wanted, Watcher};
 
 /// How soon it is noticed that a load is to end.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -36,13 +36,13 @@ impl LoadMaker for AgentLoads<'_> {
             choice: asked.agents.parse::<Choice>()?,
             clock_bound: self.clock_bound,
         };
-        let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (stop, over) = (Stop::new(), AtomicBool::new(false));
         thread::scope(|scope| {
             // What stops a load of this process stops one of agents.
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     if asked.control.is_stopped() {
-                        stop.store(true, Ordering::Relaxed);
+                        stop.soon();
                     }
                     thread::sleep(LOOK_UP);
                 }
@@ -60,7 +60,7 @@ impl AgentLoads<'_> {
     fn when_free(
         &self,
         wanted: &Wanted,
-        stop: &AtomicBool,
+        stop: &Stop,
         asked: &AskedLoad<'_>,
     ) -> Result<Record, FleetError> {
         let told = |told: Told<'_>| {
@@ -82,9 +82,7 @@ impl AgentLoads<'_> {
         loop {
             match self.fleet.load_from(wanted, watcher, asked.measured_from) {
                 Ok(finished) => return Ok(finished.record),
-                Err(FleetError::Agents(_))
-                    if began.elapsed() < FREE && !stop.load(Ordering::Relaxed) =>
-                {
+                Err(FleetError::Agents(_)) if began.elapsed() < FREE && !stop.is_wanted() => {
                     thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),

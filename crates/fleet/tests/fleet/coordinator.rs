@@ -1,11 +1,10 @@
 //! The coordinator with agents that do as a test says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_fleet::clock::Clock;
 use prony_fleet::coordinator::{
-    Choice, ClockCheck, Finished, Fleet, FleetError, TargetCheck, Wanted, Watcher,
+    Choice, ClockCheck, Finished, Fleet, FleetError, Stop, TargetCheck, Wanted, Watcher,
 };
 use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::permissions::Role;
@@ -41,7 +40,7 @@ fn wanted(words: &[&str]) -> Wanted {
 }
 
 fn load(fleet: &Fleet, wanted: &Wanted) -> Result<Finished, FleetError> {
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let told = |told: prony_fleet::coordinator::Told<'_>| eprintln!("{told:?}");
     fleet.load(
         wanted,
@@ -132,12 +131,12 @@ fn parts_add_up_to_the_last_bucket() {
     }
     // It stays with the server, and gives the same again.
     let run = fleet.run(None).unwrap();
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let again = fleet.collect(&run, watching(&stop)).unwrap();
     assert_eq!(again.record, *record);
 }
 
-fn watching(stop: &AtomicBool) -> Watcher<'_> {
+fn watching(stop: &Stop) -> Watcher<'_> {
     Watcher {
         told: &|_| {},
         stop,
@@ -209,7 +208,7 @@ fn one_refusal_and_nobody_begins() {
     assert!(agents[0].seen.was_told(&What::Stop) && !agents[0].seen.is_loading());
     // Nothing came of it, and that is what is said of it later.
     let run = fleet.run(None).unwrap();
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let error = fleet.collect(&run, watching(&stop)).unwrap_err();
     assert!(error.to_string().contains("never began"), "{error}");
 
@@ -338,7 +337,7 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
     };
     let (_ground, fleet, mut agents) = with_agents(&[("a", jumping), ("b", Script::default())]);
     load(&fleet, &wanted(&[])).unwrap();
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let collected = |run: &Manifest| {
         let record = fleet.collect(run, watching(&stop)).unwrap().record;
         let findings = record.findings.into_iter();
@@ -441,12 +440,12 @@ fn an_agent_that_is_killed_is_missed_and_what_it_sent_counts() {
 #[test]
 fn a_load_that_is_stopped_gives_what_was_measured() {
     let (_ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let finished = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[1].wait_for_load();
         std::thread::sleep(Duration::from_millis(300));
-        stop.store(true, Ordering::Relaxed);
+        stop.soon();
         loading.join().unwrap().unwrap()
     });
     let parts = finished.record.fleet.as_ref().unwrap();
@@ -460,6 +459,45 @@ fn a_load_that_is_stopped_gives_what_was_measured() {
     // Before its start there is nothing.
     let error = fleet.load(&wanted(&[]), watching(&stop)).unwrap_err();
     assert_eq!(error, FleetError::CalledOff);
+}
+
+#[test]
+fn who_asks_twice_waits_for_nobody_and_can_have_the_rest_later() {
+    let deaf = Script {
+        is_deaf: true,
+        ..long()
+    };
+    let (_ground, fleet, agents) = with_agents(&[("a", deaf.clone()), ("b", long())]);
+    let stop = Stop::new();
+    let finished = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
+        agents[0].wait_for_load();
+        std::thread::sleep(Duration::from_millis(300));
+        stop.soon();
+        let until = Instant::now() + Duration::from_secs(20);
+        while !agents[0].seen.was_told(&What::Stop) {
+            assert!(Instant::now() < until, "it is told to stop");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        stop.at_once();
+        loading.join().unwrap().unwrap()
+    });
+    let record = &finished.record;
+    assert_eq!(found(record)[0], "partial", "{:?}", record.findings);
+    let text = &record.findings[0].text;
+    let line = format!("`prony fleet collect {}`", finished.run);
+    assert!(text.contains("(a") && text.contains(&line), "{text}");
+    assert_eq!(
+        record.fleet.as_ref().unwrap().agents[0].ended_because,
+        "stopped"
+    );
+    record.totals.check().unwrap();
+    let stop = Stop::new();
+    let run = fleet.run(Some(&finished.run)).unwrap();
+    let whole = fleet.collect(&run, watching(&stop)).unwrap().record;
+    assert_eq!(found(&whole), [""; 0]);
+    assert_eq!(whole.fleet.unwrap().agents[0].ok, 60 * 3);
+    assert!(record.totals.ok < whole.totals.ok);
 }
 
 #[test]
@@ -484,7 +522,7 @@ fn a_server_that_is_restarted_loses_nothing_and_doubles_nothing() {
 fn a_run_outlives_its_coordinator() {
     let (ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
     let other = self::fleet(&ground);
-    let stop = AtomicBool::new(false);
+    let stop = Stop::new();
     let attached = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();

@@ -32,6 +32,8 @@ pub(crate) struct Script {
     pub(crate) jump: i64,
     /// How much later than it was told it begins.
     pub(crate) late: Duration,
+    /// Whether it loads on when it is told to stop.
+    pub(crate) is_deaf: bool,
     /// How long it takes to tell the time.
     pub(crate) slow_clock: Duration,
     pub(crate) instance: String,
@@ -48,6 +50,7 @@ impl Default for Script {
             clock: Clock::new(),
             jump: 0,
             late: Duration::ZERO,
+            is_deaf: false,
             slow_clock: Duration::ZERO,
             instance: "one".to_owned(),
             addresses: Vec::new(),
@@ -241,7 +244,7 @@ fn obey(
             Reply::Done
         }
         What::Stop => {
-            seen.is_stopped.store(true, Ordering::Relaxed);
+            seen.is_stopped.store(!script.is_deaf, Ordering::Relaxed);
             Reply::Done
         }
         What::Renew if script.instance == "another" => Reply::Wrong {

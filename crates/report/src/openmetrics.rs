@@ -308,7 +308,13 @@ fn histogram(out: &mut Text, name: &str, labels: &Labels, times: &Distribution) 
 fn generator(out: &mut Text, groups: &[Group<'_>]) {
     let help = "CPU time of the load generator's workers.";
     out.family("prony_generator_cpu_seconds", "counter", "seconds", help);
-    for group in groups {
+    // What a load costs its agents they tell at its end.
+    let is_known = |record: &&Record| {
+        let effort = record.generator.cpu_user_s + record.generator.cpu_system_s;
+        record.fleet.is_none() || effort > 0.0
+    };
+    let known = |group: &&Group<'_>| group.records.iter().any(is_known);
+    for group in groups.iter().filter(known) {
         let user = group.sum_s(|record| record.generator.cpu_user_s);
         let system = group.sum_s(|record| record.generator.cpu_system_s);
         for (mode, seconds) in [("user", user), ("system", system)] {
@@ -318,7 +324,7 @@ fn generator(out: &mut Text, groups: &[Group<'_>]) {
     }
     let help = "Share of the time in which the busiest worker was at work.";
     out.family("prony_generator_busy_ratio", "gauge", "ratio", help);
-    for group in groups {
+    for group in groups.iter().filter(known) {
         let shares = group
             .records
             .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use prony_record::{Distribution, Nanos, Outcome, Record};
+use prony_record::{Distribution, FleetUse, Nanos, Outcome, Record};
 use prony_report::openmetrics;
 use prony_report::stored::{self, Content};
 
@@ -171,4 +171,22 @@ fn trials_of_a_variant_add_up_under_its_labels() {
         .keys()
         .filter(|name| name.starts_with("prony_requests_started_total"));
     assert_eq!(totals.count(), experiment.verdict.variants.len());
+}
+
+#[test]
+fn what_agents_have_not_told_yet_is_left_out() {
+    let mut record = record();
+    record.fleet = Some(FleetUse::default());
+    let cpu = |record: &Record| {
+        let samples = read(&openmetrics::load(record));
+        let generators = samples.into_iter();
+        generators
+            .filter(|(name, _)| name.starts_with("prony_generator"))
+            .count()
+    };
+    assert_eq!(cpu(&record), 3);
+    record.generator.cpu_user_s = 0.0;
+    assert_eq!(cpu(&record), 0, "no zeros for what is not known");
+    record.fleet = None;
+    assert_eq!(cpu(&record), 3);
 }

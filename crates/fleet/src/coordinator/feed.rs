@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::findings_so_far;
-use prony_record::{Counted, Delta, Finding, LoadInfo, Nanos, Packed, Record};
+use prony_record::{Counted, Delta, Finding, FleetUse, LoadInfo, Nanos, Packed, Record};
 
 use crate::messages::Manifest;
 use crate::names::AgentName;
@@ -29,6 +29,7 @@ pub struct Feed {
 /// What the coordinator told.
 #[derive(Debug, Default)]
 struct Told {
+    run: String,
     load: LoadInfo,
     begun: Option<Begun>,
     is_stopped: bool,
@@ -111,6 +112,7 @@ impl Feed {
             (name.clone(), seen)
         });
         *self.told() = Told {
+            run: manifest.run.to_string(),
             load: manifest.load.clone(),
             agents: agents.collect(),
             ..Told::default()
@@ -242,7 +244,13 @@ impl Feed {
         self.begun()?;
         let all = self.so_far().delta;
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
-        Some(Record::build(self.load(), &all, span, None))
+        let mut record = Record::build(self.load(), &all, span, None);
+        // That there are agents says why nothing is known of the generator.
+        record.fleet = Some(FleetUse {
+            run: self.told().run.clone(),
+            ..FleetUse::default()
+        });
+        Some(record)
     }
 
     /// What already qualifies the figures, as far as counts show it.

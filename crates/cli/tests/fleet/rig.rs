@@ -24,6 +24,7 @@ error_log stderr;
 events { worker_connections 512; }
 http {
   log_format from '$remote_addr';
+  log_format age '$connection $connection_requests $connection_time';
   client_body_temp_path {folder}/body;
   proxy_temp_path {folder}/proxy;
   fastcgi_temp_path {folder}/fastcgi;
@@ -32,6 +33,7 @@ http {
   keepalive_requests 1000000;
   server {
     access_log {folder}/access from;
+    access_log {folder}/ages age;
     listen 10.77.0.2:80;
     location / { return 200 'hello, fleet'; }
   }
@@ -215,6 +217,14 @@ impl Rig {
             *answered.entry(name(agent)).or_default() += 1;
         }
         answered
+    }
+
+    /// How old each of nginx's connections was when the first request on it had its answer, in seconds.
+    pub(crate) fn ages(&self) -> Vec<f64> {
+        let text = std::fs::read_to_string(self.path("ages")).unwrap();
+        let words = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let firsts = words.filter(|words| words[1] == "1");
+        firsts.map(|words| words[2].parse().unwrap()).collect()
     }
 
     /// Fails unless nginx is left alone.

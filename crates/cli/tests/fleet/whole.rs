@@ -29,6 +29,11 @@ fn four_agents_divide_a_load_exactly_and_the_record_is_the_sum_of_their_files() 
     let answered: u64 = rig.answered().values().sum();
     assert_eq!(answered, files.sum.started, "warm-up included");
     assert_eq!(rig.files_left(), 0, "what is collected is kept no longer");
+    // All were there when the last agent said that it is ready, and the start is half a second after that.
+    assert_eq!(record.totals.connections_opened, 0);
+    let ages = rig.ages();
+    assert_eq!(ages.len(), 7, "{ages:?}");
+    assert!(ages.iter().all(|age| *age > 0.25), "{ages:?}");
 
     // A closed loop that time ends.
     let before = rig.answered();

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use prony_fleet::coordinator::{AgentState, Feed};
 use prony_report::number;
-use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Theme;
@@ -65,26 +64,33 @@ impl Agents {
 
     /// All in a line; names where there is room for them.
     pub(super) fn line(&self, width: u16, theme: Theme) -> Line<'static> {
-        let count = match (self.stage(), self.loading) {
-            (Stage::Preparing, _) if self.all == 0 => "looked for".to_owned(),
-            (Stage::Preparing, _) => format!("{} getting ready", self.all),
-            (_, loading) if loading == self.all => format!("{loading} loading"),
-            (_, loading) => format!("{loading} of {} loading", self.all),
+        let (count, doing) = match (self.stage(), self.loading) {
+            (Stage::Preparing, _) if self.all == 0 => (String::new(), "looked for"),
+            (Stage::Preparing, _) => (format!("{} ", self.all), "getting ready"),
+            (_, loading) if loading == self.all => (loading.to_string(), " loading"),
+            (_, loading) => (format!("{loading} of {}", self.all), " loading"),
         };
+        let lost = group("lost", self.lost.clone());
         let quiet = self.quiet.iter();
         let quiet = quiet.map(|(name, span)| format!("{name} for {}", rounded(*span)));
         let quiet = group("quiet", quiet.collect());
-        let lost = group("lost", self.lost.clone());
-        let whole = |quiet: &str, lost: &str| 7 + count.len() + quiet.len() + lost.len();
-        let (quiet, lost) = match whole(&quiet.0, &lost.0) <= usize::from(width) {
-            true => (quiet.0, lost.0),
-            false => (quiet.1, lost.1),
+        let label = "agents ";
+        let fits = |parts: [&str; 4]| {
+            let cells: usize = parts.iter().map(|part| part.chars().count()).sum();
+            label.len() + cells <= usize::from(width)
+        };
+        let (doing, lost, quiet) = if fits([&count, doing, &lost.0, &quiet.0]) {
+            (doing, lost.0, quiet.0)
+        } else if fits([&count, doing, &lost.1, &quiet.1]) {
+            (doing, lost.1, quiet.1)
+        } else {
+            ("", lost.1, quiet.1)
         };
         Line::from(vec![
-            Span::styled("agents ", theme.dim()),
-            Span::styled(count, Style::new()),
-            Span::styled(quiet, theme.odd()),
+            Span::styled(label, theme.dim()),
+            Span::raw(count + doing),
             Span::styled(lost, theme.bad()),
+            Span::styled(quiet, theme.odd()),
         ])
     }
 }

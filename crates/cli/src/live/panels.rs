@@ -121,11 +121,20 @@ pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     }
 }
 
+/// Whether agents have told nothing of what they measure.
+fn lacks_figures(figures: &Figures) -> bool {
+    figures.agents.is_some() && figures.history.is_empty()
+}
+
 /// The rate of this moment, and what it ought to be.
 pub(super) fn rate(figures: &Figures, theme: Theme) -> Line<'static> {
-    if figures.agents.is_some() && figures.history.is_empty() {
-        let text = "figures come with the measured part";
-        return Line::styled(text, theme.dim());
+    if let Some(agents) = figures.agents.as_ref().filter(|_| lacks_figures(figures)) {
+        let when = match (agents.stage(), figures.is_warming_up()) {
+            (Stage::Preparing, _) => "",
+            (_, true) => ": they come with the measured part",
+            (_, false) => ": they come each second",
+        };
+        return Line::styled(format!("no figures yet{when}"), theme.dim());
     }
     let mut spans = vec![Span::styled(number::rate(figures.ok_per_s), theme.strong())];
     if let Some(offered) = figures.info.rate_per_s {
@@ -349,6 +358,9 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &Figures, the
 
 /// What is under way.
 pub(super) fn under_way(figures: &Figures, theme: Theme) -> Line<'static> {
+    if lacks_figures(figures) {
+        return Line::default();
+    }
     let mut spans = vec![Span::raw(format!(
         "{} in flight",
         number::count(figures.in_flight)

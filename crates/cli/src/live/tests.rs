@@ -12,6 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
+use super::agents::Agents;
 use super::experiment::{Compared, Cpu, Phase, State};
 use super::follower::{Busy, Figures, Point, Times, TimesAt};
 use super::{Around, Theme, experiment_page, load_page};
@@ -64,9 +65,15 @@ fn pages() -> Vec<(&'static str, Page)> {
         ("open", Page::Load(Box::new(open()))),
         ("failing", Page::Load(Box::new(failing()))),
         ("warming-up", Page::Load(Box::new(warming_up()))),
+        ("agents", Page::Load(Box::new(by_agents()))),
+        ("agents-get-ready", Page::Load(Box::new(getting_ready()))),
         ("experiment", Page::Experiment(Box::new(experiment()))),
         ("experiment-begins", Page::Experiment(Box::new(beginning()))),
         ("experiment-wide", Page::Experiment(Box::new(wide()))),
+        (
+            "experiment-agents",
+            Page::Experiment(Box::new(experiment_by_agents())),
+        ),
     ]
 }
 
@@ -219,6 +226,52 @@ fn warming_up() -> Figures {
     }
 }
 
+/// Of four agents one is lost, and another has not been heard of for a while.
+fn by_agents() -> Figures {
+    let mut figures = open();
+    figures.busy = None;
+    figures.findings.clear();
+    figures.agents = Some(Agents {
+        all: 4,
+        loading: 3,
+        quiet: vec![("agent-3".to_owned(), Duration::from_millis(4_250))],
+        lost: vec!["agent-2".to_owned()],
+        ..Agents::default()
+    });
+    figures
+}
+
+/// All that is known is what was typed.
+fn getting_ready() -> Figures {
+    Figures {
+        info: LoadInfo {
+            url: "http://127.0.0.1:8080/".to_owned(),
+            connections: 64,
+            ..LoadInfo::default()
+        },
+        elapsed: Duration::from_millis(1_240),
+        agents: Some(Agents {
+            all: 2,
+            ..Agents::default()
+        }),
+        ..Figures::default()
+    }
+}
+
+fn experiment_by_agents() -> State {
+    let mut state = experiment();
+    state.cpu.retain(|cpu| cpu.name != "generator");
+    if let Some(load) = &mut state.load {
+        load.busy = None;
+        load.agents = Some(Agents {
+            all: 2,
+            loading: 2,
+            ..Agents::default()
+        });
+    }
+    state
+}
+
 fn beginning() -> State {
     State {
         title: "demo: What does TCP cost where a UNIX socket would do?".to_owned(),
@@ -369,7 +422,7 @@ fn without_colours_the_text_is_the_same_and_nothing_is_coloured() {
             cells.any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
         };
         assert!(!colours(&plain), "{name}");
-        assert!(colours(&coloured) || name == "experiment-begins");
+        assert!(colours(&coloured) || ["experiment-begins", "agents-get-ready"].contains(&name));
     }
 }
 
@@ -398,4 +451,36 @@ fn what_is_left_shrinks_to_nothing_and_no_budget_is_outrun() {
     state.elapsed = Duration::from_secs(9);
     let seconds = |(least, most): (Duration, Duration)| (least.as_secs(), most.as_secs());
     assert_eq!(seconds(state.left()), (0, 23));
+}
+
+/// What a line of agents says in so many cells.
+fn agents_line(agents: &Agents, width: u16) -> String {
+    let line = agents.line(width, Theme::new(false));
+    line.spans.iter().map(|span| &*span.content).collect()
+}
+
+#[test]
+fn agents_have_names_where_there_is_room_for_them() {
+    let mut agents = Agents {
+        all: 3,
+        loading: 2,
+        lost: vec!["a-rather-long-name".to_owned()],
+        ..Agents::default()
+    };
+    let long = "agents 2 of 3 loading, lost: a-rather-long-name";
+    assert_eq!(agents_line(&agents, 47), long);
+    assert_eq!(agents_line(&agents, 46), "agents 2 of 3 loading, 1 lost");
+    agents.quiet.push(("b".to_owned(), Duration::from_secs(12)));
+    assert_eq!(
+        agents_line(&agents, 40),
+        "agents 2 of 3 loading, 1 lost, 1 quiet"
+    );
+    assert_eq!(agents_line(&agents, 32), "agents 2 of 3, 1 lost, 1 quiet");
+    assert!(agents_line(&agents, 80).ends_with("-name, quiet: b for 12 s"));
+    agents = Agents::default();
+    assert_eq!(agents_line(&agents, 40), "agents looked for");
+    agents.all = 3;
+    assert_eq!(agents_line(&agents, 40), "agents 3 getting ready");
+    agents.ended = 3;
+    assert_eq!(agents_line(&agents, 40), "agents 0 of 3 loading");
 }

@@ -4,6 +4,7 @@ mod agents;
 mod compares;
 mod doctor;
 mod fleet_loads;
+mod fleet_views;
 mod fleets;
 mod gates;
 mod help;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::running::{Origin, Room};
 
 /// What a server answers to one request.
-fn answer(address: &str, request: &str) -> String {
+pub(crate) fn answer(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!("{request} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();

@@ -162,15 +162,15 @@ impl Running {
         }
     }
 
-    /// Reads standard error until a line contains `text`.
-    pub(crate) fn wait_for(&mut self, text: &str) {
+    /// Reads standard error until a line contains `text`; gives that line.
+    pub(crate) fn wait_for(&mut self, text: &str) -> String {
         loop {
             let mut line = String::new();
             let read = self.err.read_line(&mut line).unwrap();
             assert_ne!(read, 0, "ended without \"{text}\":\n{}", self.heard);
             self.heard += &line;
             if line.contains(text) {
-                return;
+                return line;
             }
         }
     }

@@ -21,7 +21,7 @@ const TAKEN: &str = "\x1b[?1049h";
 const GIVEN_BACK: &str = "\x1b[?1049l";
 
 /// A terminal with somebody at its keys.
-struct Typist {
+pub(crate) struct Typist {
     keys: File,
     /// Kept open, so that its modes can be asked for when nobody else has it open.
     screen: OwnedFd,
@@ -32,7 +32,7 @@ struct Typist {
 
 /// What a command has of its terminal.
 #[derive(Clone, Copy, PartialEq)]
-enum Has {
+pub(crate) enum Has {
     /// All three streams.
     All,
     /// All but standard input.
@@ -42,7 +42,7 @@ enum Has {
 }
 
 impl Typist {
-    fn start(room: &Room, args: &[&str], has: Has, variables: &[(&str, &str)]) -> Typist {
+    pub(crate) fn start(room: &Room, args: &[&str], has: Has, variables: &[(&str, &str)]) -> Typist {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
@@ -108,7 +108,7 @@ impl Typist {
     }
 
     #[track_caller]
-    fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let began = Instant::now();
         while !is_so(&self.seen()) {
             assert!(began.elapsed() < SOON, "no {what}: {:?}", self.seen());
@@ -116,7 +116,7 @@ impl Typist {
         }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
@@ -154,7 +154,7 @@ impl Typist {
     }
 
     /// Waits for the end: the status, and all that was seen.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let status = self.ended();
         assert!(self.echoes(), "the terminal was left as the view had it");
         // A terminal that nobody has open any more ends with an error, not with an end of file.
@@ -178,7 +178,7 @@ fn on_terminal(room: &Room, args: &[&str], variables: &[(&str, &str)]) -> String
 
 /// What came after the view was gone for the last time.
 #[track_caller]
-fn after_the_view(seen: &str) -> &str {
+pub(crate) fn after_the_view(seen: &str) -> &str {
     let (_, after) = seen
         .rsplit_once(GIVEN_BACK)
         .unwrap_or_else(|| panic!("no view: {seen:?}"));

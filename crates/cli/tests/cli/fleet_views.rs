@@ -1,0 +1,113 @@
+//! What is seen of loads that agents make while they make them.
+
+use std::time::{Duration, Instant};
+
+use prony_record::Record;
+
+use crate::fleet_loads::Ground;
+use crate::metrics::answer;
+use crate::running::{Running, SOON};
+use crate::terminals::{Has, Typist, after_the_view};
+
+#[test]
+fn a_load_of_agents_has_the_view_and_a_key_ends_it_with_its_results() {
+    let ground = Ground::new(2);
+    let url = ground.origin.url("/");
+    let words = [
+        "load", "--agents", "2", "-c", "4", "-r", "100", "-d", "60s", &url,
+    ];
+    let mut typist = Typist::start(&ground.room, &ground.words(&words), Has::All, &[]);
+    // A word that is drawn where nothing was before, once agents have told what they measured.
+    typist.wait_until("figures of agents", |seen| seen.contains("status"));
+    typist.press("q");
+    let (status, seen) = typist.end();
+    let after = after_the_view(&seen);
+    assert_eq!(status, Some(130), "{seen:?}");
+    assert!(after.contains("prony: interrupted"), "{seen:?}");
+    assert!(
+        after.contains(" ok") && after.contains("agent-2"),
+        "{seen:?}"
+    );
+    assert!(
+        !after.contains("agents loading"),
+        "the view showed that: {seen:?}"
+    );
+    // Nobody draws lines where the view is not wanted, and there is none where lines are.
+    let words = [
+        "load",
+        "--agents",
+        "2",
+        "-c",
+        "4",
+        "-r",
+        "100",
+        "-d",
+        "1s",
+        "--progress",
+        "lines",
+        &url,
+    ];
+    let typist = Typist::start(&ground.room, &ground.words(&words), Has::All, &[]);
+    let (status, seen) = typist.end();
+    assert_eq!(status, Some(0), "{seen:?}");
+    assert!(
+        seen.contains("started; clocks") && !seen.contains("[?1049h"),
+        "{seen:?}"
+    );
+    ground.end();
+}
+
+/// The value of one sample.
+fn sample(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let value = lines.find_map(|line| line.strip_prefix(name))?;
+    value.trim().parse().ok()
+}
+
+#[test]
+fn the_numbers_of_a_load_that_agents_make_are_served_while_they_make_it() {
+    let ground = Ground::new(2);
+    let url = ground.origin.url("/");
+    let words = [
+        "load",
+        "--agents",
+        "2",
+        "-c",
+        "4",
+        "-r",
+        "200",
+        "-d",
+        "4s",
+        "--metrics",
+        "0",
+        "--json",
+        "r.json",
+        &url,
+    ];
+    let mut load = Running::start(ground.room.command(&ground.words(&words)));
+    let line = load.wait_for("prony: metrics at http://");
+    let (_, at) = line.trim().split_once("http://").unwrap();
+    let address = at.strip_suffix("/metrics").unwrap();
+    let began = Instant::now();
+    let ok = |text: &str| sample(text, "prony_requests_total{outcome=\"ok\"}");
+    let text = loop {
+        let text = answer(address, "GET /metrics");
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        if ok(&text).is_some_and(|ok| ok > 0) {
+            break text;
+        }
+        assert!(began.elapsed() < SOON, "no numbers: {text}");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(
+        sample(&text, "prony_response_time_seconds_count"),
+        ok(&text)
+    );
+    assert!(text.contains("connections=\"4\""), "{text}");
+    assert_eq!(sample(&text, "prony_generator_cpu_seconds_total"), None);
+    load.end().expect(0);
+    let record = Record::from_json(&ground.room.read("r.json")).unwrap();
+    assert_eq!(record.totals.ok, 800);
+    assert!(ok(&text) <= Some(800));
+    ground.end();
+}

@@ -303,14 +303,19 @@ fn others(fleet: &Fleet, taken: &Manifest, progress: &Progress) -> Result<(), Fa
     Ok(())
 }
 
+/// Somebody wants it to end; who says so again waits for nobody.
+fn ask_to_end(stop: &Stop) {
+    match stop.is_wanted() {
+        false => stop.soon(),
+        true => stop.at_once(),
+    }
+}
+
 /// Wanted from the first signal to end, and at once from the second.
 pub(crate) fn stop_by_signals() -> Result<Arc<Stop>, Failure> {
     let stop = Arc::new(Stop::new());
     let asked = stop.clone();
-    signals::listen(move |count| match count {
-        1 => asked.soon(),
-        _ => asked.at_once(),
-    })?;
+    signals::listen(move |_| ask_to_end(&asked))?;
     Ok(stop)
 }
 
@@ -349,8 +354,10 @@ pub(crate) fn watched<T>(
         metrics.running(under_way.clone());
     }
     let mut follower = Follower::new(under_way, None, &[]);
-    let stop = || stop.soon();
-    live::beside(progress, &mut follower, &stop, || work(watcher))
+    // The key does what the signal does.
+    live::beside(progress, &mut follower, &|| ask_to_end(stop), || {
+        work(watcher)
+    })
 }
 
 /// Says what goes on.

@@ -117,6 +117,12 @@ pub trait Host: Send {
     /// What every running service's process tree and the machine have used by now.
     fn sample(&mut self) -> Sample;
 
+    /// Whether a machine that this trial needs is gone, as far as the samples showed: its load need not
+    /// go on.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// What could not be watched since this was asked last.
     fn unwatched(&mut self) -> Vec<Finding>;
 

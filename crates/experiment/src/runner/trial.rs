@@ -433,6 +433,7 @@ impl Trial<'_> {
         let (done, from) = (AtomicBool::new(false), Mutex::new(None));
         let host = &mut *self.host;
         let maker = &mut self.load;
+        let of_watcher = control.clone();
         let (record, samples) = std::thread::scope(|scope| {
             let (done, from) = (&done, &from);
             let begin =
@@ -441,7 +442,9 @@ impl Trial<'_> {
                 if !sleep_until(from, done) {
                     return Vec::new();
                 }
-                telemetry::collect(host, interval, done, &avoid, latest)
+                // There is no verdict of this trial any more.
+                let lost = || of_watcher.stop();
+                telemetry::collect(host, interval, done, &avoid, latest, &lost)
             });
             let record = match &load.agents {
                 None => {

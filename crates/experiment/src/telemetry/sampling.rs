@@ -28,19 +28,24 @@ impl Latest {
 
 /// Samples at once, then at every `interval`, and a last time when `stop` is set. It blocks, so it
 /// wants a thread of its own (`std::thread::scope`), which keeps off the cores in `avoid` (the
-/// load's) if there are others. Each sample can be had from `latest` until the next is there.
+/// load's) if there are others. Each sample can be had from `latest` until the next is there. `lost` is
+/// called after each that shows that a machine is gone.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,
     stop: &AtomicBool,
     avoid: &[usize],
     latest: &Latest,
+    lost: &dyn Fn(),
 ) -> Vec<Sample> {
     keep_off(avoid);
     let began = Instant::now();
     let take = |host: &mut dyn Host| {
         let sample = host.sample();
         latest.put(&sample);
+        if host.is_lost() {
+            lost();
+        }
         sample
     };
     let mut samples = vec![take(host)];

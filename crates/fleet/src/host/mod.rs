@@ -2,8 +2,8 @@
 //!
 //! Enters: a connection to the fleet's server. What a trial asks of a service goes to the machine that
 //! has it, with its files; samples of all machines are taken at once and joined; logs come back into the
-//! trial's folder. An agent that is lost ends no trial by itself: what was measured is kept, with the
-//! finding `agent-lost`, and the trial that needs it next can't be made.
+//! trial's folder. An agent that is lost ends the load of a trial that has a service there: what was
+//! measured is kept, with the finding `agent-lost`, and the trial that needs it next can't be made.
 
 pub mod calls;
 mod lease;
@@ -319,6 +319,11 @@ impl Host for FleetHost {
             all.hosts.insert(name, sample.host);
         }
         all
+    }
+
+    fn is_lost(&self) -> bool {
+        let mut needed = self.elsewhere.values();
+        needed.any(|remote| remote.seat.lost().is_some())
     }
 
     fn unwatched(&mut self) -> Vec<Finding> {

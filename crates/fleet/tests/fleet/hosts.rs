@@ -464,6 +464,31 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn a_trial_whose_machine_is_gone_ends_before_its_time() {
+    let ground = Ground::new(&["one", "two"]);
+    ground.link(&Role::Coordinator).prepare_server().unwrap();
+    let _one = InThread::start(settings(&ground, "one", ALLOWED));
+    let two = Mutex::new(InProcess::start(&ground, "two"));
+    let (mut host, _, _) = fleet(&ground, 2);
+    let text = plan(r#""one", "two""#, NGINX, "")
+        .replace("300ms", "50s")
+        .replace(r#"host = "{{ host }}""#, r#"host = "two""#)
+        .replace("events {}", "events {} # {{ host }}");
+    let out = ground.folder.path().join("out");
+    let mut ended = Vec::new();
+    let finished = experiment(&read(&text), &mut host, out, |event| match event {
+        Event::Loading { .. } => two.lock().unwrap().kill(),
+        Event::TrialEnded { result, .. } => ended.push(result.clone()),
+        _ => {}
+    });
+    assert!(matches!(finished.failed, Some(TrialError::Host(_))));
+    assert_eq!(ended.len(), 1);
+    assert!(ended[0].findings.iter().any(|it| it.id == "agent-lost"));
+    let measured_s = ended[0].record.as_ref().unwrap().totals.elapsed_s;
+    assert!(measured_s > 0.0 && measured_s < 45.0, "{measured_s}");
+}
+
+#[test]
 fn a_coordinator_that_is_gone_leaves_no_service_behind() {
     let ground = Ground::new(&["one", "two"]);
     ground.link(&Role::Coordinator).prepare_server().unwrap();

@@ -106,8 +106,12 @@ impl Reader<'_> {
 
     /// Whether nothing is left but what fills up the last byte.
     pub(super) fn is_at_end(&self) -> bool {
-        let left = 8 * self.bytes.len() - self.at;
-        left < 8 && self.ahead() == 0
+        self.left() < 8 && self.ahead() == 0
+    }
+
+    /// Bits that are not read yet.
+    pub(super) fn left(&self) -> usize {
+        8 * self.bytes.len() - self.at
     }
 
     fn take(&mut self, count: u32) -> Option<u64> {

@@ -143,7 +143,9 @@ const COARSE_BUCKETS: usize = coarse_bucket(u64::MAX) as usize + 1;
 /// A list whose buckets are below this number.
 fn read_list(from: &mut Reader<'_>, below: usize) -> Option<Vec<Bucket>> {
     let length = from.number()?;
-    let mut buckets = Vec::new();
+    // Each takes two bits at least, whatever the length says.
+    let most = (from.left() / 2).min(below);
+    let mut buckets = Vec::with_capacity(usize::try_from(length).map_or(most, |it| it.min(most)));
     let mut next = 0_u64;
     for _ in 0..length {
         let bucket = next.checked_add(from.number()?)?;

@@ -39,7 +39,7 @@ impl FleetRow {
     /// Names it in the table.
     pub(super) fn title(self) -> &'static str {
         match self {
-            FleetRow::Skew => "4 agents in namespaces, 60 starts",
+            FleetRow::Skew => "4 agents in namespaces, 100 starts",
             FleetRow::Cost => "4 agents in namespaces, 20 s at 2,000/s each",
             FleetRow::Many => "500 simulated agents, 20 s, 1,000 requests a second each",
         }

@@ -12,7 +12,7 @@ use super::{Figure, Programs};
 
 const AGENTS: usize = 4;
 /// Starts whose skew is looked at.
-const STARTS: usize = 60;
+const STARTS: usize = 100;
 /// The load of which the cost is told: how long, and how many requests a second of all agents.
 const SECONDS: u64 = 20;
 const RATE: u64 = 8_000;

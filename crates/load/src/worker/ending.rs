@@ -18,6 +18,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// Does what has fallen due.
+    #[inline]
     pub(super) fn run_timers(&mut self, now: Nanos) {
         while let Some(&Reverse((at, index, generation, alarm))) = self.alarms.peek()
             && at <= now

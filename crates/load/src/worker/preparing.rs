@@ -262,6 +262,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// A connection was not opened before the load, if it was to be.
+    #[cold]
     pub(super) fn not_opened(&mut self, outcome: Outcome, reason: Option<&Reason>) {
         if self.is_preparing {
             let limit = Duration::from(self.spec.connect_timeout);
@@ -272,6 +273,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// The server closed a connection that nothing was asked on yet, if that was opened before the load.
+    #[cold]
     pub(super) fn closed_before(&mut self) {
         if self.is_preparing {
             let reason = Reason::Text("the server closed it before the start".to_owned());

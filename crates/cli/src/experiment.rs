@@ -14,6 +14,7 @@ use prony_experiment::runner::{
 };
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
+use prony_fleet::host::Shower;
 use prony_report::{folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
 
@@ -129,7 +130,7 @@ pub(crate) fn run(
         }
     };
     let is_seen = metrics.is_some() || progress.show() == Show::View;
-    let show: Option<&(dyn Fn(&Arc<Feed>) + Sync)> = if is_seen { Some(&show) } else { None };
+    let show = is_seen.then_some(&show as Shower<'_>);
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {

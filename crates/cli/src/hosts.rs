@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, Wanted};
-use prony_fleet::coordinator::{CLOCK_BOUND, Feed};
+use prony_fleet::coordinator::CLOCK_BOUND;
 use prony_fleet::credentials::Credentials;
-use prony_fleet::host::{AgentLoads, FleetHost, Roster};
+use prony_fleet::host::{AgentLoads, FleetHost, Roster, Shower};
 use prony_fleet::link::{Link, LinkError};
 use prony_fleet::names::RunId;
 use prony_fleet::permissions::Role;
@@ -144,7 +144,7 @@ impl Hosts {
         &self,
         run: &RunId,
         warn: &'a (dyn Fn(&str) + Sync),
-        show: Option<&'a (dyn Fn(&Arc<Feed>) + Sync)>,
+        show: Option<Shower<'a>>,
     ) -> Result<Option<AgentLoads<'a>>, Failure> {
         if !self.makes_load {
             return Ok(None);

@@ -10,7 +10,7 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 #[derive(Debug, Clone)]
 pub(crate) enum UnderWay {
     /// This process makes it.
-    Here(Arc<Control>, LoadInfo),
+    Here(Arc<Control>, Box<LoadInfo>),
     /// Agents make it, and tell each second.
     ByAgents(Arc<Feed>),
 }
@@ -30,13 +30,13 @@ impl UnderWay {
     /// A load of this process that has not begun. What is to be seen of it is asked for here.
     pub(crate) fn here(control: &Arc<Control>, info: &LoadInfo) -> UnderWay {
         control.watch();
-        UnderWay::Here(control.clone(), info.clone())
+        UnderWay::Here(control.clone(), Box::new(info.clone()))
     }
 
     /// What it is; of agents as typed, until they have read it.
     pub(crate) fn info(&self) -> LoadInfo {
         match self {
-            UnderWay::Here(_, info) => info.clone(),
+            UnderWay::Here(_, info) => (**info).clone(),
             UnderWay::ByAgents(feed) => feed.load(),
         }
     }

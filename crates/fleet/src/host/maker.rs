@@ -16,6 +16,9 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 const FREE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// Is given what there is to see of a load, before it begins.
+pub type Shower<'a> = &'a (dyn Fn(&Arc<Feed>) + Sync);
+
 /// The agents as makers of loads.
 pub struct AgentLoads<'a> {
     /// Who commands them.
@@ -24,8 +27,8 @@ pub struct AgentLoads<'a> {
     pub clock_bound: Duration,
     /// Hears warnings.
     pub warn: &'a (dyn Fn(&str) + Sync),
-    /// Is given what there is to see of each load before it begins, where somebody looks.
-    pub show: Option<&'a (dyn Fn(&Arc<Feed>) + Sync)>,
+    /// For each load, where somebody looks.
+    pub show: Option<Shower<'a>>,
 }
 
 impl LoadMaker for AgentLoads<'_> {

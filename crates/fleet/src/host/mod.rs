@@ -32,7 +32,7 @@ use crate::link::Link;
 use crate::names::{AgentName, RunId};
 use calls::{Answer, Call, file_name};
 use lease::Keeper;
-pub use maker::AgentLoads;
+pub use maker::{AgentLoads, Shower};
 pub use roster::Roster;
 use seat::Seat;
 

@@ -7,6 +7,7 @@
 
 mod answering;
 mod desk;
+mod disk;
 mod facts;
 pub(crate) mod files;
 mod host;

@@ -399,7 +399,8 @@ impl Pump {
             None => end.findings.push(failed(&self.agent, "its thread ended")),
         }
         end.findings.extend(self.shared.remark.get().cloned());
-        end.findings.extend(self.failed.as_ref().map(|error| {
+        let failed = self.failed.clone().or_else(|| self.spool.unflushed());
+        end.findings.extend(failed.map(|error| {
             let text = format!(
                 "Agent {} could not keep a copy of all that it measured ({error}): what the server \
                  loses is lost.",

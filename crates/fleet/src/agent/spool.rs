@@ -1,7 +1,8 @@
 //! What an agent sent of a run, kept on its own disk until the coordinator has it whole.
 //!
 //! A line of JSON for each message, written before it is sent: whatever becomes of the server, of the
-//! coordinator or of the way there, what was measured is there and can be sent again.
+//! coordinator or of the way there, what was measured is there and can be sent again; after a power cut
+//! all but the last second.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
 
+use super::disk::Disk;
 use crate::messages::{Because, PartEnd, ResultMessage};
 use crate::names::{AgentName, RunId};
 
@@ -22,6 +24,7 @@ pub(crate) struct Spool {
     file: fs::File,
     /// A line may have been cut off: the next one begins on its own.
     is_torn: bool,
+    disk: Disk,
 }
 
 /// What the names of an agent's files end with.
@@ -72,12 +75,15 @@ impl Spool {
     }
 
     fn opened(path: PathBuf, file: std::io::Result<fs::File>) -> Result<Spool, String> {
-        let file = file.map_err(|error| format!("{}: {error}", path.display()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let opened = file.and_then(|file| Disk::of(&file, folder).map(|disk| (file, disk)));
+        let (file, disk) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
         let is_torn = file.metadata().map_or(true, |it| it.len() > 0);
         Ok(Spool {
             path,
             file,
             is_torn,
+            disk,
         })
     }
 
@@ -91,7 +97,14 @@ impl Spool {
         line.push(b'\n');
         let kept = self.file.write_all(&line);
         self.is_torn = kept.is_err();
+        self.disk.flush();
         kept.map_err(|error| format!("{}: {error}", self.path.display()))
+    }
+
+    /// Why what was written may not have reached the disk.
+    pub(crate) fn unflushed(&self) -> Option<String> {
+        let why = self.disk.failed()?;
+        Some(format!("{}: {why}", self.path.display()))
     }
 }
 
@@ -225,6 +238,22 @@ mod tests {
             forget(folder, &run, &agent).unwrap();
         }
         assert!(uncollected(folder, &agent).is_empty());
+    }
+
+    #[test]
+    fn what_is_written_is_flushed_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, agent) = ("r1".parse().unwrap(), "one".parse().unwrap());
+        let mut spool = Spool::begin(folder.path(), &run, &agent).unwrap();
+        for n in 0..3 {
+            spool.keep(&message(n)).unwrap();
+            let began = std::time::Instant::now();
+            while spool.disk.flushed() <= n {
+                assert!(began.elapsed().as_secs() < 20, "message {n} is not flushed");
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        }
+        assert_eq!(spool.unflushed(), None);
     }
 
     #[test]

@@ -343,15 +343,18 @@ pub(crate) fn watched<T>(
     let told = |told: Told<'_>| tell(progress, told);
     let feed = Arc::<Feed>::default();
     // Nothing is added up for nobody.
-    let is_seen = metrics.is_some() || progress.show() == Show::View;
+    let is_drawn = progress.show() == Show::View;
     let watcher = Watcher {
         told: &told,
         stop,
-        feed: is_seen.then_some(&feed),
+        feed: (is_drawn || metrics.is_some()).then_some(&feed),
     };
     let under_way = UnderWay::ByAgents(feed.clone());
     if let Some(metrics) = metrics {
         metrics.running(under_way.clone());
+    }
+    if !is_drawn {
+        return work(watcher);
     }
     let mut follower = Follower::new(under_way, None, &[]);
     // The key does what the signal does.

@@ -183,7 +183,10 @@ impl Follower {
                 info: under_way.info(),
                 agents: match &under_way {
                     UnderWay::Here(..) => None,
-                    UnderWay::ByAgents(feed) => Some(Agents::of(feed)),
+                    UnderWay::ByAgents(feed) => {
+                        feed.follow();
+                        Some(Agents::of(feed))
+                    }
                 },
                 planned,
                 findings: forecast.to_vec(),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ const OF_AGENTS: &str = "port-exhaustion";
 /// A run under way, as far as its agents have told.
 #[derive(Debug, Default)]
 pub struct Feed {
+    /// Somebody takes what comes, slice by slice.
+    is_followed: AtomicBool,
     told: Mutex<Told>,
     gathered: Mutex<Gathered>,
 }
@@ -143,6 +146,10 @@ impl Feed {
             .get_or_insert_with(|| spare.take().unwrap_or_default());
         // It was plausible when it was counted, and is so again.
         let _ = packed.add_to(fresh);
+        if !self.is_followed() {
+            // It alone grows with the load's length.
+            fresh.drop_series();
+        }
         seen.until = all.span.map_or(Nanos::ZERO, |(_, end)| end);
         seen.ended = all.ended();
         seen.in_flight = all.in_flight();
@@ -218,7 +225,16 @@ impl Feed {
         least.or_else(most).unwrap_or_default()
     }
 
-    /// What came since the last call. All that a run's calls give, the last made after its end, adds up
+    /// Asks for what [`Feed::take`] gives; to be called before the run begins.
+    pub fn follow(&self) {
+        self.is_followed.store(true, Ordering::Relaxed);
+    }
+
+    fn is_followed(&self) -> bool {
+        self.is_followed.load(Ordering::Relaxed)
+    }
+
+    /// What came since the last call, where somebody [follows](Feed::follow). All that a run's calls give, the last made after its end, adds up
     /// to what the agents sent. It is for one caller; any number may ask for [`Feed::so_far`].
     pub fn take(&self) -> Delta {
         mem::take(&mut self.gather().untaken)
@@ -268,8 +284,10 @@ impl Feed {
         let mut gathered = lock(&self.gathered);
         let fresh = self.told().fresh.take();
         if let Some(mut fresh) = fresh {
-            gathered.untaken.merge(&fresh);
-            fresh.drop_series();
+            if self.is_followed() {
+                gathered.untaken.merge(&fresh);
+                fresh.drop_series();
+            }
             gathered.so_far.merge(&fresh);
             fresh.clear();
             self.told().spare = Some(fresh);

@@ -15,7 +15,7 @@ use prony_experiment::runner::{
 };
 use prony_fleet::agent::{Agent, Settings as AgentSettings};
 use prony_fleet::clock::Clock;
-use prony_fleet::coordinator::Fleet;
+use prony_fleet::coordinator::{AgentState, Feed, Fleet};
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
@@ -265,11 +265,13 @@ fn one_agent_loads_what_another_one_serves() {
     plan.check_hosts(&mut |wanted| roster.objections(&link, wanted))
         .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
     let coordinator = Fleet::connect(None, &ground.credentials(&Role::Coordinator)).unwrap();
+    let shown: Mutex<Vec<Arc<Feed>>> = Mutex::default();
+    let show = |feed: &Arc<Feed>| shown.lock().unwrap().push(feed.clone());
     let mut load = AgentLoads {
         fleet: coordinator.beside(host.run().clone()),
         clock_bound: Duration::from_secs(1),
         warn: &|_| {},
-        show: None,
+        show: Some(&show),
     };
     let machines = Machines {
         host: &mut host,
@@ -292,11 +294,14 @@ fn one_agent_loads_what_another_one_serves() {
     )
     .unwrap();
     assert!(finished.failed.is_none(), "{:?}", finished.failed);
+    let mut counted = Vec::new();
     for (variant, by) in [("one", "two"), ("two", "one")] {
         let trial = out.join(format!("trials/1-{variant}"));
         let record = std::fs::read_to_string(trial.join("record.json")).unwrap();
         let record: serde_json::Value = serde_json::from_str(&record).unwrap();
-        assert!(record["totals"]["ok"].as_u64().unwrap() > 0);
+        let ok = record["totals"]["ok"].as_u64().unwrap();
+        assert!(ok > 0);
+        counted.push(ok);
         assert!(
             record.to_string().contains(&format!("\"{by}\"")),
             "who made it is said"
@@ -309,6 +314,16 @@ fn one_agent_loads_what_another_one_serves() {
                 > 5
         );
     }
+    // Whoever looked saw the same of both.
+    let mut seen: Vec<u64> = Vec::new();
+    for feed in shown.lock().unwrap().iter() {
+        seen.push(feed.record_so_far().unwrap().totals.ok);
+        let agents = feed.agents();
+        assert!(matches!(agents[..], [(_, AgentState::Ended)]), "{agents:?}");
+    }
+    counted.sort_unstable();
+    seen.sort_unstable();
+    assert_eq!(seen, counted);
     drop(host);
     nothing_left(&folders(&out));
 }

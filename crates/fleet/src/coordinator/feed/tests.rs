@@ -109,6 +109,7 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
     a.iter().chain(&b).for_each(|delta| whole.merge(delta));
     for (step, look_every) in [(1, 1), (7, 5), (11, 24), (13, 1_000)] {
         let feed = Arc::new(Feed::default());
+        feed.follow();
         feed.prepare(&manifest);
         feed.begin(&manifest.load, Instant::now(), None);
         let mut gathering = Gathering::new(&manifest).seen_by(Some(&feed));
@@ -135,6 +136,16 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
         assert_eq!((record.totals.started, record.totals.elapsed_s), (504, 6.0));
         assert_eq!(feed.findings()[0].id, "errors");
     }
+}
+
+#[test]
+fn where_nobody_follows_nothing_waits_for_him() {
+    let manifest = manifest();
+    let (feed, now) = under_way(&manifest);
+    add(&feed, "a", 8, now);
+    assert_eq!(feed.so_far().delta.slices().count(), 0);
+    assert_eq!(feed.so_far().delta.started, 8 * 21);
+    assert_eq!(feed.take(), Delta::default());
 }
 
 #[test]

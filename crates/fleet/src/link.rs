@@ -378,20 +378,8 @@ impl Link {
     ///
     /// See [`LinkError`].
     pub fn entries(&self, bucket: &str) -> Result<Vec<(String, Bytes)>, LinkError> {
-        let all = async {
-            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            let mut keys = store.keys().await.map_err(boxed)?;
-            let mut entries = Vec::new();
-            while let Some(key) = keys.next().await {
-                let key = key.map_err(boxed)?;
-                // It may have run out since it was listed.
-                if let Some(value) = store.get(key.as_str()).await.map_err(boxed)? {
-                    entries.push((key, value));
-                }
-            }
-            Ok::<_, Failed>(entries)
-        };
-        self.wait(bucket, 2 * ANSWER, all)
+        let entries = self.kept(bucket)?.into_iter();
+        Ok(entries.map(|entry| (entry.key, entry.value)).collect())
     }
 
     /// How long ago each key of a bucket was last written, with its value.
@@ -400,25 +388,34 @@ impl Link {
     ///
     /// See [`LinkError`].
     pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(Duration, Bytes)>, LinkError> {
+        let aged = self.kept(bucket)?.into_iter().map(|entry| {
+            let written = std::time::SystemTime::from(entry.created);
+            // The server's calendar may be ahead of this machine's.
+            (written.elapsed().unwrap_or_default(), entry.value)
+        });
+        Ok(aged.collect())
+    }
+
+    /// What a bucket has. Its keys are those that the server counts: a consumer that lists them, as the
+    /// client's own way does, waits in vain for one that is written anew meanwhile.
+    fn kept(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
+        let prefix = format!("$KV.{bucket}.");
         let all = async {
             let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            let keys = store.keys().await.map_err(boxed)?;
-            let entries = keys.map(|key| async {
-                let key = key.map_err(boxed)?;
+            let info = store.stream.info_with_subjects(format!("{prefix}>"));
+            let subjects = info.await.map_err(boxed)?;
+            let entries = subjects.map(|subject| async {
+                let (subject, _) = subject.map_err(boxed)?;
+                let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
                 store.entry(key).await.map_err(boxed)
             });
             let mut entries = entries.buffered(AT_ONCE);
-            let mut aged = Vec::new();
+            let mut kept = Vec::new();
             while let Some(entry) = entries.next().await {
                 // It may have run out since it was listed.
-                let Some(entry) = entry?.filter(is_put) else {
-                    continue;
-                };
-                let written = std::time::SystemTime::from(entry.created);
-                // The server's calendar may be ahead of this machine's.
-                aged.push((written.elapsed().unwrap_or_default(), entry.value));
+                kept.extend(entry?.filter(is_put));
             }
-            Ok::<_, Failed>(aged)
+            Ok::<_, Failed>(kept)
         };
         self.wait(bucket, 2 * ANSWER, all)
     }

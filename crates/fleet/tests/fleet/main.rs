@@ -8,5 +8,6 @@ mod fake;
 mod ground;
 mod hands;
 mod hosts;
+mod operator;
 mod reflection;
 mod server;

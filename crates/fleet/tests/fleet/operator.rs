@@ -1,0 +1,332 @@
+//! Credentials of NATS's own tools: a server in operator mode, whose accounts and users are signed
+//! claims (docs of NATS, "JWTs"), made here as those tools make them.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use nkeys::KeyPair;
+use prony_fleet::agent::Settings;
+use prony_fleet::coordinator::{Choice, Fleet, Stop, Wanted, Watcher};
+use prony_fleet::credentials::Credentials;
+use prony_fleet::link::{Link, LinkError};
+use prony_fleet::permissions::{Role, heard_from_agents, told_to_agents};
+use prony_record::Record;
+use serde_json::{Value, json};
+
+use crate::ground::agent;
+use crate::hands::{There, origin, until};
+
+/// Which account agents belong to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accounts {
+    /// The coordinator's.
+    One,
+    /// Each its own, and between them passes what `prony fleet up` lets pass.
+    Each,
+}
+
+/// Claims, signed.
+fn signed(signer: &KeyPair, subject: &str, name: &str, nats: Value) -> String {
+    let header = json!({"typ": "JWT", "alg": "ed25519-nkey"});
+    let claims = json!({
+        "jti": name,
+        "iat": 1_700_000_000,
+        "iss": signer.public_key(),
+        "sub": subject,
+        "name": name,
+        "nats": nats,
+    });
+    let text = [header, claims].map(|part| BASE64.encode(part.to_string()));
+    let text = text.join(".");
+    let signature = signer.sign(text.as_bytes()).unwrap();
+    format!("{text}.{}", BASE64.encode(signature))
+}
+
+fn account_claims(has_store: bool, exports: Vec<Value>, imports: Vec<Value>) -> Value {
+    let store = if has_store { -1 } else { 0 };
+    json!({
+        "type": "account", "version": 2, "exports": exports, "imports": imports,
+        "limits": {
+            "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": true,
+            "conn": -1, "leaf": -1, "mem_storage": store, "disk_storage": store, "streams": store,
+            "consumer": store,
+        },
+    })
+}
+
+/// A user's file, as `nsc generate creds` writes it.
+fn creds(account: &KeyPair, role: &Role) -> String {
+    let user = KeyPair::new_user();
+    let may = role.permissions();
+    let says: Vec<&String> = may.publish.iter().chain(&may.among_own).collect();
+    let hears = may.subscribe.iter().chain(&may.among_own);
+    let hears: Vec<&String> = hears.chain([&may.inbox]).collect();
+    let mut claims = json!({
+        "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1,
+        "pub": {"allow": says}, "sub": {"allow": hears},
+    });
+    if may.may_answer {
+        claims["resp"] = json!({"max": 1, "ttl": 120_000_000_000_u64});
+    }
+    let jwt = signed(account, &user.public_key(), &role.to_string(), claims);
+    let seed = user.seed().unwrap();
+    format!(
+        "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
+         -----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
+}
+
+/// A server in operator mode with a coordinator and agents.
+struct Operated {
+    folder: tempfile::TempDir,
+    _server: Process,
+    url: String,
+}
+
+/// Ends with its test, also where that fails.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Operated {
+    fn new(accounts: Accounts, names: &[&str]) -> Operated {
+        let folder = tempfile::tempdir().unwrap();
+        let (operator, system) = (KeyPair::new_operator(), KeyPair::new_account());
+        let main = KeyPair::new_account();
+        let mut known = vec![signed(
+            &operator,
+            &system.public_key(),
+            "SYS",
+            account_claims(false, Vec::new(), Vec::new()),
+        )];
+        known.push(main_account(&operator, &main));
+        let write = |role: &Role, account: &KeyPair| {
+            let path = folder.path().join(file_of(role));
+            std::fs::write(path, creds(account, role)).unwrap();
+        };
+        write(&Role::Coordinator, &main);
+        for name in names {
+            let role = agent(name);
+            if accounts == Accounts::One {
+                write(&role, &main);
+                continue;
+            }
+            let own = KeyPair::new_account();
+            known.push(agents_account(&operator, &own, &main, &role));
+            write(&role, &own);
+        }
+        let server = json!({"type": "operator", "version": 2});
+        let operator = signed(&operator, &operator.public_key(), "O", server);
+        let (server, url) = start(folder.path(), &operator, &system, &known);
+        Operated {
+            folder,
+            _server: server,
+            url,
+        }
+    }
+
+    fn credentials(&self, role: &Role) -> Credentials {
+        let read = Credentials::read(&self.folder.path().join(file_of(role))).unwrap();
+        assert!(matches!(read, Credentials::Jwt(_)));
+        read
+    }
+
+    fn link(&self, role: &Role) -> Result<Link, LinkError> {
+        Link::connect(Some(&self.url), &self.credentials(role), role)
+    }
+
+    fn agent(&self, name: &str) -> There {
+        There::start(Settings {
+            name: name.parse().unwrap(),
+            server: Some(self.url.clone()),
+            credentials: self.credentials(&agent(name)),
+            labels: Default::default(),
+            policy: Default::default(),
+            state: self.folder.path().join("state"),
+            cores: Vec::new(),
+            clock: Default::default(),
+            tell: std::sync::Arc::new(|_| {}),
+        })
+    }
+
+    /// A load from two agents, and its record.
+    fn load(&self) -> Record {
+        let _agents = ["one", "two"].map(|name| self.agent(name));
+        let (_origin, url) = origin();
+        let credentials = self.credentials(&Role::Coordinator);
+        let fleet = Fleet::connect(Some(&self.url), &credentials).unwrap();
+        until("both are there", || {
+            (fleet.agents().unwrap().len() == 2).then_some(())
+        });
+        let wanted = Wanted {
+            url: Some(url),
+            words: ["--requests=101", "--connections=2"]
+                .map(str::to_owned)
+                .to_vec(),
+            choice: Choice::All,
+            clock_bound: Duration::from_secs(1),
+        };
+        let stop = Stop::new();
+        let watcher = Watcher {
+            told: &|told| eprintln!("{told:?}"),
+            stop: &stop,
+            feed: None,
+        };
+        let finished = fleet.load(&wanted, watcher).unwrap();
+        // It is there for whoever comes later, too.
+        let run = fleet.run(Some(&finished.run)).unwrap();
+        let again = fleet.collect(&run, watcher).unwrap();
+        assert_eq!(again.record.histograms, finished.record.histograms);
+        finished.record
+    }
+}
+
+fn file_of(role: &Role) -> String {
+    format!("{}.creds", role.account())
+}
+
+fn main_account(operator: &KeyPair, main: &KeyPair) -> String {
+    let export =
+        |kind: &str, subject: String| json!({"name": subject, "subject": subject, "type": kind});
+    let heard = heard_from_agents().into_iter();
+    let heard = heard.chain([Role::Coordinator.permissions().inbox]);
+    let exports = heard
+        .map(|it| export("service", it))
+        .chain(told_to_agents().map(|it| export("stream", it)));
+    let claims = account_claims(true, exports.collect(), Vec::new());
+    signed(operator, &main.public_key(), "PRONY", claims)
+}
+
+fn agents_account(operator: &KeyPair, own: &KeyPair, main: &KeyPair, role: &Role) -> String {
+    let import = |kind: &str, subject: &String| json!({"name": subject, "subject": subject, "account": main.public_key(), "type": kind});
+    let may = role.permissions();
+    let answers = [Role::Coordinator.permissions().inbox];
+    let says = answers.iter().chain(&may.publish);
+    let hears = may.subscribe.iter().map(|it| import("stream", it));
+    let imports = says.map(|it| import("service", it)).chain(hears);
+    let claims = account_claims(false, Vec::new(), imports.collect());
+    signed(operator, &own.public_key(), &role.account(), claims)
+}
+
+/// Starts a server that knows these accounts, on a port of its own choice.
+fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (Process, String) {
+    let preload: String = known
+        .iter()
+        .map(|jwt| format!("  {}: {jwt}\n", subject_of(jwt)))
+        .collect();
+    let text = format!(
+        "listen: \"127.0.0.1:-1\"\nports_file_dir: {folder:?}\njetstream {{ store_dir: {store:?} }}\n\
+         operator: {operator}\nsystem_account: {}\nresolver: MEMORY\nresolver_preload: {{\n{preload}}}\n",
+        system.public_key(),
+        store = folder.join("store"),
+    );
+    let config = folder.join("nats.conf");
+    std::fs::write(&config, text).unwrap();
+    let program = std::env::var_os("PRONY_NATS_SERVER").unwrap_or("nats-server".into());
+    let log = std::fs::File::create(folder.join("log")).unwrap();
+    let server = Command::new(program)
+        .arg("-c")
+        .arg(&config)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn();
+    let server = Process(server.unwrap());
+    let ports = folder.join(format!("nats-server_{}.ports", server.0.id()));
+    let url = until("the server listens", || {
+        let ports: Value = serde_json::from_str(&std::fs::read_to_string(&ports).ok()?).ok()?;
+        Some(ports["nats"][0].as_str()?.to_owned())
+    });
+    (server, url)
+}
+
+fn subject_of(jwt: &str) -> String {
+    let claims = BASE64.decode(jwt.split('.').nth(1).unwrap()).unwrap();
+    let claims: Value = serde_json::from_slice(&claims).unwrap();
+    claims["sub"].as_str().unwrap().to_owned()
+}
+
+fn expect_whole(record: &Record) {
+    assert_eq!(record.totals.ok, 101);
+    let ids: Vec<&str> = record.findings.iter().map(|it| it.id.as_str()).collect();
+    for lacking in ["agent-lost", "partial", "clock-doubtful", "clock-unchecked"] {
+        assert!(!ids.contains(&lacking), "{:?}", record.findings);
+    }
+}
+
+/// Has agent one store something whose acknowledgement would empty the results; tells how many messages
+/// those have then.
+fn reflect(ground: &Operated) -> u64 {
+    let coordinator = ground.link(&Role::Coordinator).unwrap();
+    let stored = || {
+        coordinator
+            .stored()
+            .unwrap()
+            .iter()
+            .map(|(_, count)| count)
+            .sum()
+    };
+    let before: u64 = stored();
+    assert!(before > 0);
+    let Credentials::Jwt(text) = ground.credentials(&agent("one")) else {
+        panic!("a JWT");
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let options = ConnectOptions::with_credentials(text.reveal()).unwrap();
+        let options = options.custom_inbox_prefix(agent("one").inbox());
+        let client = options.connect(&ground.url).await.unwrap();
+        let purge = "$JS.API.STREAM.PURGE.PRONY_RESULTS";
+        let said = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
+        said.await.unwrap();
+        // When this is acknowledged, what came before has been dealt with.
+        let settled = client.request("$KV.prony_agents.one", "{}".into());
+        settled.await.unwrap();
+    });
+    // A purge takes a moment.
+    for _ in 0..20 {
+        if stored() < before {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    stored()
+}
+
+#[test]
+fn agents_with_accounts_of_their_own_load_together_and_reflect_nothing() {
+    let ground = Operated::new(Accounts::Each, &["one", "two"]);
+    expect_whole(&ground.load());
+    assert!(reflect(&ground) > 0, "nothing is emptied");
+}
+
+#[test]
+fn agents_in_the_coordinators_account_load_together_and_may_empty_what_is_stored() {
+    let ground = Operated::new(Accounts::One, &["one", "two"]);
+    expect_whole(&ground.load());
+    // Why docs/fleet.md wants accounts of their own.
+    assert_eq!(reflect(&ground), 0);
+}
+
+#[test]
+fn credentials_of_another_operator_are_refused() {
+    let (ground, other) = (
+        Operated::new(Accounts::One, &["one"]),
+        Operated::new(Accounts::One, &["one"]),
+    );
+    let role = agent("one");
+    let error = Link::connect(Some(&ground.url), &other.credentials(&role), &role).unwrap_err();
+    match error {
+        LinkError::Connect { may_pass, .. } => assert!(!may_pass),
+        other => panic!("{other}"),
+    }
+}

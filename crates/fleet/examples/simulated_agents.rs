@@ -35,6 +35,8 @@ const PATTERNS: usize = 16;
 const EVERY: Duration = Duration::from_secs(4);
 /// How long all of it may take.
 const PATIENCE: Duration = Duration::from_secs(180);
+/// How long the coordinator may take to count the last message and say so.
+const FORGETTING: Duration = Duration::from_secs(30);
 /// Agents that connect at once.
 const AT_ONCE: usize = 8;
 
@@ -54,6 +56,8 @@ struct Simulation {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     sent_again: AtomicU64,
+    /// Agents whose last message is stored.
+    through: AtomicU64,
     forgotten: AtomicU64,
     over: AtomicBool,
 }
@@ -83,6 +87,7 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
         sent: AtomicU64::new(0),
         sent_bytes: AtomicU64::new(0),
         sent_again: AtomicU64::new(0),
+        through: AtomicU64::new(0),
         forgotten: AtomicU64::new(0),
         over: AtomicBool::new(false),
     });
@@ -104,9 +109,14 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
         let mut ended = connecting.into_iter().map(|it| it.join());
         ended.try_for_each(|it| it.unwrap_or_else(|_| Err("a thread failed".to_owned())))
     })?;
-    wait_for(&simulation.registered, count)?;
+    wait_for(&simulation.registered, count, PATIENCE)?;
     println!("{count} agents are registered");
-    wait_for(&simulation.forgotten, count)?;
+    wait_for(&simulation.through, count, PATIENCE)?;
+    // Who is lost to the coordinator is not told to forget: the record says who.
+    if wait_for(&simulation.forgotten, count, FORGETTING).is_err() {
+        let told = simulation.forgotten.load(Ordering::Relaxed);
+        println!("{told} of {count} agents were told to forget the run");
+    }
     simulation.over.store(true, Ordering::Relaxed);
     let record = simulation.record(count).ok_or("there was no load")?;
     std::fs::write(file, record.to_json())
@@ -120,10 +130,10 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn wait_for(count: &AtomicU64, whole: u64) -> Result<(), String> {
+fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), String> {
     let began = Instant::now();
     while count.load(Ordering::Relaxed) < whole {
-        if began.elapsed() > PATIENCE {
+        if began.elapsed() > patience {
             let there = count.load(Ordering::Relaxed);
             return Err(format!(
                 "{there} of {whole} agents came so far, and no more"
@@ -419,6 +429,7 @@ impl Agent {
                 }
             }
         }
+        self.simulation.through.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

@@ -117,7 +117,7 @@ pub(crate) struct Worker<'run, S> {
     free: VecDeque<u32>,
     /// None of them suits the next request.
     is_stuck: bool,
-    /// When that was last so no more.
+    /// When that was last so no more; at first, in a closed loop, when the worker began.
     unstuck: Nanos,
     /// Slots whose HTTP/2 has something to say.
     listed: Vec<u32>,
@@ -229,6 +229,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
         let mut now = self.sockets.now();
         let mut looked = now;
+        if let Pace::Closed { .. } = self.pace {
+            // Who begins late has not kept the connections waiting that are open already.
+            self.unstuck = now;
+        }
         loop {
             self.meter.begin_if_due(now);
             counter.publish(&mut self.recorder, looked, &self.meter);

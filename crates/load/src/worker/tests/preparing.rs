@@ -107,6 +107,41 @@ fn the_first_request_of_each_connection_needs_no_connect() {
     }
 }
 
+/// Runs a load that begins so long after its moment, with its connections open.
+fn late(words: &str, late: Nanos) -> Record {
+    let mut spec = spec(words);
+    spec.open_before_start();
+    let control = Control::new(1);
+    let share = Share { worker: 0, of: 1 };
+    let slots = spec.slots_with_twins(share) as usize;
+    let sockets = SimulatedSockets::new(slots, taking(|_| Connect::Accept(ms(1))));
+    let mut worker = Worker::new(&spec, share, sockets);
+    worker.open_before(&control).unwrap();
+    let mut worker = worker.begin_anew();
+    worker.start_clock(|sockets| {
+        sockets.start_clock();
+        sockets.pass(late);
+    });
+    let worked = worker.run(&control, &Counter::default()).unwrap();
+    assert_eq!(worked.first_start, Some(late));
+    merge(&spec, vec![worked], SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .record
+}
+
+#[test]
+fn that_a_load_begins_late_is_not_the_servers_doing_in_a_closed_loop() {
+    let record = late("-n 400 -c 40", ms(2_000));
+    assert_eq!(record.totals.ok, 400);
+    let longest_us = record.response_time_us.max;
+    assert!(longest_us < 1_100.0, "{longest_us}");
+    // In an open loop what was due waited.
+    let record = late("-n 400 -c 40 -r 100", ms(2_000));
+    assert_eq!(record.totals.ok, 400);
+    let longest_us = record.response_time_us.max;
+    assert!(longest_us > 1_900_000.0, "{longest_us}");
+}
+
 #[test]
 fn connections_begin_in_lots() {
     let outcomes = prepared(

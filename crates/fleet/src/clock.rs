@@ -6,9 +6,9 @@
 //! they took together (RFC 5905 §8), so the exchange with the shortest round trip says most; no average
 //! over worse ones makes it better.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,19 @@ const READINGS: usize = 5;
 /// The environment variable that sets an agent's clock off, in nanoseconds, so that tests on one machine
 /// have several clocks. `N,M@MS` adds M more when MS milliseconds have passed.
 const SET_OFF: &str = "PRONY_CLOCK_OFFSET_NS";
+
+/// Where Linux names the time since it was started.
+const SYSTEM_STARTED: &str = "/proc/sys/kernel/random/boot_id";
+
+/// A name that no other process has.
+fn of_this_process() -> &'static str {
+    static NAME: OnceLock<String> = OnceLock::new();
+    NAME.get_or_init(|| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let since_ns = since.unwrap_or_default().as_nanos();
+        format!("process {} {since_ns}", std::process::id())
+    })
+}
 
 /// This machine's clock: nanoseconds since some moment of its own. Clones show the same time.
 #[derive(Debug, Clone)]
@@ -88,11 +101,12 @@ impl Clock {
         )
     }
 
-    /// Names it: whoever is told the same name has a clock that shows the same. None where the system
-    /// has no name for the time since it was started.
-    pub fn identity(&self) -> Option<String> {
-        let started = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        Some(format!("{}{:+}", started.trim(), self.off_by()))
+    /// Names it: whoever is told the same name has a clock that shows the same. Where the system has no
+    /// name for the time since it was started, it is one of this process alone.
+    pub fn identity(&self) -> String {
+        let started = std::fs::read_to_string(SYSTEM_STARTED).ok();
+        let started = started.unwrap_or_else(|| of_this_process().to_owned());
+        format!("{}{:+}", started.trim(), self.off_by())
     }
 
     fn off_by(&self) -> i64 {
@@ -242,12 +256,11 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
     fn a_clock_has_the_name_of_what_it_shows() {
-        let clock = Clock::set_off_as("");
-        let name = clock.identity().unwrap();
-        assert_eq!(Clock::set_off_as("0").identity(), Some(name.clone()));
-        assert_ne!(Clock::set_off_as("-5").identity(), Some(name));
+        let name = Clock::set_off_as("").identity();
+        assert_eq!(Clock::set_off_as("0").identity(), name);
+        assert_ne!(Clock::set_off_as("-5").identity(), name);
+        assert_eq!(of_this_process(), of_this_process());
     }
 
     #[test]

@@ -247,7 +247,7 @@ pub struct Manifest {
     pub parts: BTreeMap<AgentName, Part>,
     /// When it begins, on the coordinator's clock, in nanoseconds; none before all are ready.
     pub start: Option<i64>,
-    /// Names the coordinator's clock, where its machine tells.
+    /// Names the coordinator's clock.
     #[serde(default)]
     pub clock: Option<String>,
 }

@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// Why a clock was not compared again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    /// The clock that it was compared with before is another machine's.
+    /// The clock that it was compared with before is not known to be this one's.
     Elsewhere,
     /// Too long ago.
     Long,
@@ -37,7 +37,9 @@ pub(super) enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Elsewhere => f.write_str("compared before with another machine's clock than this"),
+            Why::Elsewhere => {
+                f.write_str("compared before with a clock that is not known to be this machine's")
+            }
             Why::Long => write!(f, "over for more than {} min", LONG.as_secs() / 60),
             Why::Restarted => f.write_str("started anew since"),
             Why::Gone => f.write_str("not there to be asked"),
@@ -104,8 +106,7 @@ impl Fleet {
     /// The clocks of those that are still there, and what is stored of the others'.
     pub(super) fn clocks_after(&self, manifest: &Manifest, gathering: &Gathering) -> Afterwards {
         let mut after = Afterwards::stored(manifest, gathering, Why::Gone);
-        let here = self.clock.identity();
-        let is_here = here.is_some() && here == manifest.clock;
+        let is_here = manifest.clock.as_ref() == Some(&self.clock.identity());
         let there: BTreeMap<AgentName, String> = match self.agents() {
             Ok(listed) if is_here => listed
                 .into_iter()

@@ -8,9 +8,9 @@ use prony_fleet::coordinator::{
 };
 use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::permissions::Role;
-use prony_record::{Delta, Finding, Outcome, Record, Severity};
+use prony_record::{Delta, Finding, LoadInfo, Outcome, Record, Severity};
 
-use crate::fake::{Fake, Script, WARMUP_S};
+use crate::fake::{Fake, Script, WARMUP_S, ready_for};
 use crate::ground::Ground;
 
 fn fleet(ground: &Ground) -> Fleet {
@@ -237,6 +237,37 @@ fn one_refusal_and_nobody_begins() {
 }
 
 #[test]
+fn an_agent_that_read_a_load_that_cannot_be_is_named() {
+    let says = |warmup_s, duration_s, rate_per_s| Script {
+        refusal: Some(ready_for(LoadInfo {
+            warmup_s,
+            duration_s,
+            rate_per_s,
+            ..LoadInfo::default()
+        })),
+        ..Script::default()
+    };
+    let scripts = [
+        ("a", says(-1.0, None, None)),
+        ("b", says(1e300, None, None)),
+        ("c", says(0.0, Some(1.8e19), None)),
+        ("d", says(0.0, None, Some(-1.0))),
+        ("honest", Script::default()),
+    ];
+    let (_ground, fleet, agents) = with_agents(&scripts);
+    for name in ["a", "b", "c", "d"] {
+        let wanted = Wanted {
+            choice: format!("{name},honest").parse().unwrap(),
+            ..wanted(&[])
+        };
+        let error = load(&fleet, &wanted).unwrap_err().to_string();
+        let said = format!("agent {name}: it read a load that can't be");
+        assert!(error.contains(&said), "{error}");
+    }
+    assert!(agents[4].seen.was_told(&What::Stop) && !agents[4].seen.is_loading());
+}
+
+#[test]
 fn clocks_that_are_set_off_are_compensated() {
     let set_off = |ns: i64| {
         let clock = Clock::new();
@@ -367,7 +398,7 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
         clock: Some("another".to_owned()),
         ..unchecked.clone()
     };
-    let said = "after it: a, b (compared before with another machine's clock";
+    let said = "after it: a, b (compared before with a clock that is not known";
     expect(collected(&elsewhere), "clock-unchecked", said);
     let mut restarted = unchecked.clone();
     restarted

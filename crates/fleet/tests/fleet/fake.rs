@@ -261,19 +261,24 @@ fn obey(
 }
 
 fn ready(part: &Load) -> Reply {
+    ready_for(LoadInfo {
+        url: part.url.clone().unwrap_or_default(),
+        model: "closed".to_owned(),
+        connections: 50,
+        threads: part.stretch.workers,
+        io: "poll".to_owned(),
+        sources: 1,
+        warmup_s: WARMUP_S,
+        ..LoadInfo::default()
+    })
+}
+
+/// What an agent says that read this load.
+pub(crate) fn ready_for(load: LoadInfo) -> Reply {
     Reply::Ready(Ready {
         connections: 0,
         forecast: Vec::new(),
-        load: Box::new(LoadInfo {
-            url: part.url.clone().unwrap_or_default(),
-            model: "closed".to_owned(),
-            connections: 50,
-            threads: part.stretch.workers,
-            io: "poll".to_owned(),
-            sources: 1,
-            warmup_s: WARMUP_S,
-            ..LoadInfo::default()
-        }),
+        load: Box::new(load),
     })
 }
 

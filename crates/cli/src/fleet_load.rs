@@ -9,8 +9,8 @@ use crate::fleet::{self, ServerArgs};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 
-/// Lets agents make the load, and shows it meanwhile; gives its record, and whether it was interrupted. None where it was
-/// interrupted before it began.
+/// Lets agents make the load, and shows it meanwhile; gives its record, and whether it was interrupted.
+/// None where it was interrupted before it began.
 pub(crate) fn run(
     typed: &LoadArgs,
     choice: &Choice,

@@ -138,8 +138,8 @@ impl Hosts {
         FleetHost::new(here, self.link.clone(), self.roster.clone())
     }
 
-    /// The agents that make the plan's load, and show each to whoever looks; none where this machine does. The services of `run` keep
-    /// none of them from it.
+    /// The agents that make the plan's load, and show each to whoever looks; none where this machine
+    /// does. The services of `run` keep none of them from it.
     pub(crate) fn loads<'a>(
         &self,
         run: &RunId,

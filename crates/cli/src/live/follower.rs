@@ -350,8 +350,8 @@ impl Follower {
     }
 }
 
-/// Requests that are due until a moment and have not begun. Of random arrivals it is only known how many there should
-/// be, so that a few may be none.
+/// Requests that are due until a moment and have not begun. Of random arrivals it is only known how many
+/// there should be, so that a few may be none.
 fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
     let due = info.rate_per_s? * until.as_secs_f64();
     let waiting = (due as u64).saturating_sub(started);

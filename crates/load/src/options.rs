@@ -314,6 +314,9 @@ impl Default for LoadOptions {
     }
 }
 
+/// How long is measured where neither a time nor a number of requests says so.
+const USUAL: Duration = Duration::from_secs(10);
+
 impl LoadOptions {
     /// As if these words were typed, each an option or its value.
     ///
@@ -325,6 +328,14 @@ impl LoadOptions {
         match Typed::try_parse_from(std::iter::once("load").chain(words)) {
             Ok(typed) => Ok(typed.load),
             Err(error) => Err(error.to_string().trim().to_owned()),
+        }
+    }
+
+    /// The length of the measured part, where time ends it.
+    pub fn planned(&self) -> Option<Duration> {
+        match (self.duration, self.requests) {
+            (None, None) => Some(USUAL),
+            (duration, _) => duration,
         }
     }
 

@@ -154,10 +154,7 @@ impl LoadSpec {
                 arrivals: arrivals(options),
             },
         };
-        let duration = match (options.duration, options.requests) {
-            (None, None) => Some(std::time::Duration::from_secs(10)),
-            (duration, _) => duration,
-        };
+        let duration = options.planned();
         let uses_tls = asked.targets.iter().any(|target| target.tls.is_some());
         let writer = Writer::new(options, sources.clone(), &asked)?;
         let tls = uses_tls.then(|| writer.tls()).transpose()?;

@@ -398,16 +398,29 @@ fn typed_info(wanted: &Wanted, options: &LoadOptions) -> LoadInfo {
         .to_owned(),
         connections: u32::try_from(options.connections).unwrap_or(u32::MAX),
         rate_per_s: options.rate,
+        duration_s: options.planned().map(|planned| planned.as_secs_f64()),
+        requests: options.requests,
+        warmup_s: options.warmup.as_secs_f64(),
         ..LoadInfo::default()
     }
 }
 
-/// The load as the agents read it, with the threads and sources of all.
+/// The load as the agents read it, with the threads and sources of all. Its size and its moments are
+/// those that were typed: how long it is waited for is no agent's business.
 fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
     let Some((_, first)) = ready.first() else {
         return manifest.load.clone();
     };
-    let mut load = (*first.load).clone();
+    let typed = &manifest.load;
+    let mut load = LoadInfo {
+        model: typed.model.clone(),
+        connections: typed.connections,
+        rate_per_s: typed.rate_per_s,
+        duration_s: typed.duration_s,
+        requests: typed.requests,
+        warmup_s: typed.warmup_s,
+        ..(*first.load).clone()
+    };
     load.threads = manifest
         .parts
         .values()

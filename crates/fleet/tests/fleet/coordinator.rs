@@ -10,7 +10,7 @@ use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::permissions::Role;
 use prony_record::{Delta, Finding, LoadInfo, Outcome, Record, Severity};
 
-use crate::fake::{Fake, Script, WARMUP_S, ready_for};
+use crate::fake::{Fake, Script, ready_for};
 use crate::ground::Ground;
 
 fn fleet(ground: &Ground) -> Fleet {
@@ -52,6 +52,9 @@ fn load(fleet: &Fleet, wanted: &Wanted) -> Result<Finished, FleetError> {
         },
     )
 }
+
+/// The warm-up of loads that have one.
+const WARMUP_S: f64 = 2.0;
 
 /// All that a fake agent measures, what is cut off at the end included.
 fn whole(script: &Script) -> Delta {
@@ -340,7 +343,7 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
         let wanted = Wanted {
             choice: names.parse().unwrap(),
             clock_bound: Duration::from_millis(700),
-            ..wanted(&[])
+            ..wanted(&["--warmup", &format!("{WARMUP_S}s")])
         };
         load(&fleet, &wanted).unwrap().record.findings
     };

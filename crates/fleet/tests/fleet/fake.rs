@@ -171,8 +171,6 @@ impl Drop for Fake {
     }
 }
 
-/// The warm-up that it says it makes.
-pub(crate) const WARMUP_S: f64 = 2.0;
 const TURN: Duration = Duration::from_millis(10);
 
 fn register(link: &Link, name: &AgentName, script: &Script, busy_with: Option<RunId>) {
@@ -268,7 +266,8 @@ fn ready(part: &Load) -> Reply {
         threads: part.stretch.workers,
         io: "poll".to_owned(),
         sources: 1,
-        warmup_s: WARMUP_S,
+        // What is waited for is what was typed, whatever an agent says of it.
+        duration_s: None,
         ..LoadInfo::default()
     })
 }

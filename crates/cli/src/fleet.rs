@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use prony_fleet::coordinator::{
-    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Stop, Told, Watcher,
+    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Going, Stop, Told, Watcher,
 };
 use prony_fleet::credentials::Credentials;
 use prony_fleet::messages::Manifest;
@@ -77,8 +77,8 @@ Examples:
   prony fleet check --creds coordinator.creds
   prony fleet check --creds coordinator.creds --agents site=west http://10.0.0.5:8080/
 
-Status 1 says that something is wrong: an agent of another version, one that is busy, a clock that is
-not known well enough, a target that doesn't answer.")]
+Status 1 says that something is wrong: an agent of another version, one that is busy, a clock that
+is not known well enough, a target that doesn't answer.")]
 struct CheckArgs {
     /// A target that each agent asks once
     #[arg(value_name = "URL")]
@@ -370,12 +370,52 @@ fn tell(progress: &Progress, told: Told<'_>) {
         Told::Warning(text) => progress.warn(&format!("prony: {text}")),
         // The view shows it.
         Told::Going(_) if progress.show() == Show::View => {}
-        Told::Going(going) => progress.line(&format!(
-            "{}: {}, {} failed, {} loading",
-            rounded(going.elapsed),
-            number::rate(going.ended_per_s),
-            number::count(going.failed),
-            number::plural(going.agents as u64, "agent", "agents"),
-        )),
+        Told::Going(going) => progress.line(&line_of(&going)),
+    }
+}
+
+/// A load's progress: what was counted, and of whom nothing is heard.
+fn line_of(going: &Going) -> String {
+    let mut line = format!(
+        "{}: {}, {} failed, {} loading",
+        rounded(going.elapsed),
+        number::rate(going.ended_per_s),
+        number::count(going.failed),
+        number::plural(going.agents as u64, "agent", "agents"),
+    );
+    let quiet: Vec<&str> = going.quiet.iter().map(|name| name.as_str()).collect();
+    match quiet.len() {
+        0 => {}
+        all if all == going.agents && all > 1 => line += ", all of them quiet",
+        1..=4 => line += &format!(", quiet: {}", quiet.join(", ")),
+        many => line += &format!(", {many} of them quiet"),
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_progress_line_names_who_is_quiet() {
+        let line = |agents, quiet: &[&str]| {
+            line_of(&Going {
+                elapsed: Duration::from_secs(5),
+                ended_per_s: 100.0,
+                ended: 500,
+                failed: 0,
+                agents,
+                quiet: quiet.iter().map(|name| name.parse().unwrap()).collect(),
+            })
+        };
+        assert!(line(4, &[]).ends_with(", 4 agents loading"));
+        assert!(line(4, &["a", "b"]).ends_with(", 4 agents loading, quiet: a, b"));
+        assert!(line(1, &["a"]).ends_with(", 1 agent loading, quiet: a"));
+        assert!(line(2, &["a", "b"]).ends_with(", all of them quiet"));
+        let many = ["a", "b", "c", "d", "e"];
+        assert!(line(9, &many).ends_with(", 5 of them quiet"));
     }
 }

@@ -22,9 +22,9 @@ const PORT: u16 = 4222;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Standard output has a line for each agent and one for the coordinator. Keys, certificates, results
-and the server's log are in DIR, which is to be kept from others. Started again on the same DIR it is
-the same server; while it runs, another `prony fleet up` on DIR adds agents to it. An agent whose file
-in DIR was removed is refused from the next start or addition on.
+and the server's log are in DIR, which is to be kept from others. Started again on the same DIR it
+is the same server; while it runs, another `prony fleet up` on DIR adds agents to it. An agent whose
+file in DIR was removed is refused from the next start or addition on.
 
 Examples:
   prony fleet up                                                    agents on this machine only

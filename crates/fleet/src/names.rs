@@ -137,12 +137,15 @@ impl AgentName {
 }
 
 impl RunId {
-    /// A new one: the time, so that they sort, and something that two runs of a second don't share.
+    /// A new one: the time to the millisecond, of which the last three hexadecimal digits of it stand after
+    /// the `-`, so that they sort, and something that two runs of a millisecond don't share.
     pub fn new(now: std::time::SystemTime) -> RunId {
         let time = humantime::format_rfc3339_seconds(now).to_string();
         let time: String = time.chars().filter(char::is_ascii_digit).collect();
-        let random: u32 = rand::random();
-        RunId(format!("{time}-{random:08x}"))
+        let since = now.duration_since(std::time::UNIX_EPOCH);
+        let ms = since.map_or(0, |since| since.subsec_millis());
+        let random: u32 = rand::random_range(0..1 << 20);
+        RunId(format!("{time}-{ms:03x}{random:05x}"))
     }
 
     /// Where all agents' results of the run come.
@@ -187,6 +190,9 @@ mod tests {
         let at = |s| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_secs(s));
         let (one, two) = (at(1_700_000_000), at(1_700_000_001));
         assert!(one < two && one.as_str().starts_with("20231114221320-"));
+        // Of a second's runs the later one is the newer.
+        let ms = |ms| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
+        assert!(ms(1_007) < ms(1_100) && ms(1_100) < ms(1_999) && ms(1_999) < ms(2_000));
         assert_ne!(at(0), at(0));
         one.as_str().parse::<RunId>().unwrap();
     }

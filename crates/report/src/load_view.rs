@@ -212,6 +212,14 @@ pub(crate) fn statuses(record: &Record) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
+/// Where connections are from that were there when measuring began: agents open theirs before the start.
+fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
+    match is_fleet && warmup_s == 0.0 {
+        true => "opened before the start were used",
+        false => "of the warm-up were reused",
+    }
+}
+
 /// Name and text of the remaining facts: bytes, connections, the generator's own cost.
 pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let totals = &record.totals;
@@ -232,7 +240,8 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     ));
     let mut connections = format!("{} opened", number::count(totals.connections_opened));
     if totals.connections_opened == 0 && totals.ok > 0 {
-        connections = "none opened while measuring (those of the warm-up were reused)".to_owned();
+        let from = reused(record.fleet.is_some(), record.load.warmup_s);
+        connections = format!("none opened while measuring (those {from})");
     }
     if totals.tls_handshakes > 0 {
         connections += &match totals.tls_resumed {
@@ -423,6 +432,13 @@ mod tests {
         let text = agents(&fleet);
         let begin = "19 with 1,000 to 19,000 ok each, a2 2,000 ok (lost); ";
         assert!(text.starts_with(begin), "{text}");
+    }
+
+    #[test]
+    fn without_a_warm_up_no_connection_is_one_of_it() {
+        assert_eq!(reused(true, 0.0), "opened before the start were used");
+        assert_eq!(reused(true, 1.0), "of the warm-up were reused");
+        assert_eq!(reused(false, 1.0), "of the warm-up were reused");
     }
 
     #[test]

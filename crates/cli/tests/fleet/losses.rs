@@ -160,10 +160,20 @@ fn an_agent_that_is_stopped_and_goes_on_loses_nothing() {
     let mut load = rig.load("--duration 5s --rate 300 --connections 6 --threads 1");
     moments.wait(1..2_000);
     rig.agents[slow].signal(Signal::STOP);
-    moments.wait(500..3_000);
+    // Half a second of it may be before the load's start.
+    moments.wait(2_000..3_000);
     rig.agents[slow].signal(Signal::CONT);
     let record = load.record();
     expect_whole(&record);
+    let stalled = format!("Agent {} stood still for ", name(slow));
+    assert!(
+        record
+            .findings
+            .iter()
+            .any(|it| it.id == "agent-stalled" && it.text.starts_with(&stalled)),
+        "{:?}",
+        record.findings
+    );
     let files = Files::read(&load.kept);
     expect_sum(&record, &files);
     expect_answered(

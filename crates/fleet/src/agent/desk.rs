@@ -57,6 +57,13 @@ struct AnyOrder {
     version: String,
 }
 
+/// Nothing is wrong with what was asked: later it may be done.
+fn busy(run: &RunId) -> Reply {
+    Reply::Environment {
+        text: format!("it is busy with run {run}"),
+    }
+}
+
 fn wrong(text: impl Into<String>) -> Reply {
     Reply::Wrong { text: text.into() }
 }
@@ -151,7 +158,7 @@ impl<'a> Desk<'a> {
     /// Whether another run is in the way.
     fn hindrance(&self, run: &RunId) -> Option<Reply> {
         let other = self.busy_with().filter(|other| *other != run)?;
-        Some(wrong(format!("it is busy with run {other}")))
+        Some(busy(other))
     }
 
     fn put(&mut self, run: &RunId, piece: &Piece) -> Reply {
@@ -184,7 +191,7 @@ impl<'a> Desk<'a> {
     fn check(&mut self, run: &RunId, load: &Load) -> Reply {
         let under_way = self.part_of(run).filter(|part| !part.is_over());
         if under_way.is_some() {
-            return wrong(format!("it is busy with run {run}"));
+            return busy(run);
         }
         if let Some(hindrance) = self.hindrance(run) {
             return hindrance;

@@ -16,6 +16,7 @@ mod prepare;
 mod registering;
 mod running;
 pub mod spool;
+mod stall;
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -17,6 +17,7 @@ use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
 use super::Settings;
 use super::outbox::Outbox;
 use super::spool::Spool;
+use super::stall::Stalls;
 use crate::clock::Clock;
 use crate::messages::{Because, Load, PartEnd, Ready, ResultMessage};
 use crate::names::{AgentName, RunId};
@@ -42,8 +43,8 @@ enum Go {
 
 /// What is told to the thread beside it.
 enum News {
-    /// It begins then, on the agent's clock.
-    Starts(i64),
+    /// It begins then, on the agent's clock and on this machine's.
+    Starts(i64, Instant),
     /// It is over.
     Over(Box<Result<Loaded, RunError>>),
 }
@@ -166,6 +167,7 @@ impl Running {
             outbox: outbox.clone(),
             next: 0,
             starts: None,
+            stalls: Stalls::default(),
             sent: Delta::default(),
             failed: None,
         };
@@ -222,8 +224,9 @@ impl Running {
     pub(super) fn start(&mut self, at: i64, clock: &Clock) {
         self.starts = Some(at);
         // Where nobody receives, it is over already.
-        let _ = self.news.send(News::Starts(at));
-        let _ = self.shared.go.send(Go::At(clock.moment(at)));
+        let moment = clock.moment(at);
+        let _ = self.news.send(News::Starts(at, moment));
+        let _ = self.shared.go.send(Go::At(moment));
     }
 
     /// Ends soon; what was measured is sent.
@@ -315,6 +318,7 @@ struct Pump {
     next: u64,
     /// When the load begins, once that is said.
     starts: Option<i64>,
+    stalls: Stalls,
     /// All that was sent, added up.
     sent: Delta,
     /// What could not be written down.
@@ -325,9 +329,13 @@ impl Pump {
     fn work(mut self, told: &Receiver<News>) {
         let mut due = Instant::now();
         let over = loop {
-            match told.recv_timeout(LOOK) {
-                Ok(News::Starts(at)) => {
+            let before = Instant::now();
+            let news = told.recv_timeout(LOOK);
+            self.stalls.slept(before, Instant::now(), LOOK);
+            match news {
+                Ok(News::Starts(at, moment)) => {
                     self.starts = Some(at);
+                    self.stalls.starts(moment);
                     due = Instant::now() + EVERY;
                 }
                 Ok(News::Over(over)) => break Some(*over),
@@ -399,6 +407,7 @@ impl Pump {
             None => end.findings.push(failed(&self.agent, "its thread ended")),
         }
         end.findings.extend(self.shared.remark.get().cloned());
+        end.findings.extend(self.stalls.finding(&self.agent));
         let failed = self.failed.clone().or_else(|| self.spool.unflushed());
         end.findings.extend(failed.map(|error| {
             let text = format!(

@@ -16,7 +16,7 @@ use crate::messages::Manifest;
 use crate::names::AgentName;
 
 /// An agent sends something each second. One that has sent nothing for so long is not waited for.
-const QUIET: Duration = Duration::from_secs(3);
+pub(super) const QUIET: Duration = Duration::from_secs(3);
 /// What agents alone can tell: the text of this one speaks of the machine that makes the connections.
 const OF_AGENTS: &str = "port-exhaustion";
 

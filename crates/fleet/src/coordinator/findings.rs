@@ -21,7 +21,7 @@ pub(super) fn all(
     findings.extend(without_coordinator(gathering));
     for (name, part) in &gathering.parts {
         findings.extend(agent_lost(
-            name,
+            (&manifest.run, name),
             part,
             gathering,
             under_way.get(name).copied(),
@@ -64,7 +64,7 @@ fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
 }
 
 fn agent_lost(
-    name: &AgentName,
+    (run, name): (&RunId, &AgentName),
     part: &Part,
     gathering: &Gathering,
     under_way: Option<u64>,
@@ -89,9 +89,11 @@ fn agent_lost(
     };
     let keeps = match part.lost {
         Some(Lost::Restarted | Lost::Silent | Lost::Missing | Lost::ServerAway) => {
-            " Its own file may hold more: `prony fleet collect` brings that in when it is back."
+            format!(
+                " Its own file may hold more: `prony fleet collect {run}` brings that in when it is back."
+            )
         }
-        _ => "",
+        _ => String::new(),
     };
     Some(Finding::new(
         "agent-lost",

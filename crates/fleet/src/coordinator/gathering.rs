@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use prony_record::Outcome;
 
-use super::feed::{AgentState, Feed};
+use super::feed::{AgentState, Feed, QUIET};
 use super::lease::{Lease, Patience, Sign};
 use super::{Going, Stop, Told, orders};
 use crate::ledger::Ledger;
@@ -187,6 +187,16 @@ impl Gathering {
         let open = |(name, part): &(&AgentName, &Part)| part.lost.is_none() && !self.is_whole(name);
         let parts = self.parts.iter().filter(open);
         parts.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Those whose results are waited for and have not come for a while, of a load that began then.
+    fn quiet(&self, began: Instant) -> Vec<AgentName> {
+        let mut open = self.open();
+        open.retain(|name| {
+            let heard = self.parts.get(name).and_then(|part| part.heard);
+            heard.unwrap_or(began).elapsed() > QUIET
+        });
+        open
     }
 
     /// Hears what comes until every part is whole or lost.
@@ -385,6 +395,7 @@ impl Teller {
             ended,
             failed,
             agents: gathering.open().len(),
+            quiet: gathering.quiet(going.began),
         }));
         (self.last, self.ended) = (Instant::now(), ended);
     }

@@ -42,7 +42,7 @@ use crate::clock::Clock;
 use crate::credentials::Credentials;
 use crate::link::Link;
 use crate::messages::{Manifest, Registration};
-use crate::names::{AGENTS, RUNS, RunId};
+use crate::names::{AGENTS, AgentName, RUNS, RunId};
 use crate::permissions::Role;
 
 /// The error of an agent's clock that is borne where nothing else is said.
@@ -72,7 +72,7 @@ pub struct Wanted {
 }
 
 /// What goes on, for whoever watches.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Told<'a> {
     /// A step on the way.
     Step(&'a str),
@@ -83,7 +83,7 @@ pub enum Told<'a> {
 }
 
 /// How far a load is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Going {
     /// Since the moment at which it began.
     pub elapsed: Duration,
@@ -95,6 +95,8 @@ pub struct Going {
     pub failed: u64,
     /// Agents that still load.
     pub agents: usize,
+    /// Those among them that have not been heard of for more than three seconds.
+    pub quiet: Vec<AgentName>,
 }
 
 /// Whoever watches, and may stop it.

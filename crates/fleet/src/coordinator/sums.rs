@@ -8,6 +8,8 @@ use prony_record::{Finding, SourceTotals, SourceUse, Spread};
 const MOST_NAMES: usize = 6;
 /// So many different texts of one finding are told.
 const MOST_TEXTS: usize = 3;
+/// A text that is longer, in bytes, is not told again for others' figures.
+const LONG: usize = 80;
 
 /// What agents found, of so many in all: each finding once, its worst text first, with their names.
 pub(super) fn findings<'a>(
@@ -42,23 +44,56 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
     // Of equals the first.
     texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
     let (worst, _) = texts.first()?;
-    let shown = texts.iter().take(MOST_TEXTS);
+    let mut alike: Vec<(&Finding, &[&str], Vec<&str>)> = Vec::new();
+    for (finding, names) in &texts {
+        let same = alike
+            .iter_mut()
+            .find(|(it, _, _)| differ_in_figures(&it.text, &finding.text));
+        match same {
+            Some((_, _, others)) => others.extend(names),
+            None => alike.push((finding, names, Vec::new())),
+        }
+    }
+    let shown = alike.iter().take(MOST_TEXTS);
     let mut told: Vec<String> = shown
-        .map(|(finding, names)| {
+        .map(|(finding, names, others)| {
             let names = shorten(names, of);
             // It may say so itself.
-            match finding.text.starts_with(&format!("Agent {names} ")) {
+            let text = match finding.text.starts_with(&format!("Agent {names} ")) {
                 true => finding.text.clone(),
                 false => format!("{names}: {}", finding.text),
+            };
+            match others.is_empty() {
+                true => text,
+                false => format!(
+                    "{text} The same with other figures: {}.",
+                    shorten(others, of)
+                ),
             }
         })
         .collect();
-    let rest = texts.iter().skip(MOST_TEXTS);
-    match rest.map(|(_, names)| names.len()).sum::<usize>() {
+    let rest = alike.iter().skip(MOST_TEXTS);
+    match rest
+        .map(|(_, names, others)| names.len() + others.len())
+        .sum::<usize>()
+    {
         0 => {}
         more => told.push(format!("And {more} more.")),
     }
     Some(Finding::new(&worst.id, worst.severity, told.join(" ")))
+}
+
+/// Whether two long texts say the same but for their numbers.
+fn differ_in_figures(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let is_figure = |c: char| c.is_ascii_digit();
+        let split = text
+            .split(is_figure)
+            .filter(|it| !matches!(*it, "" | "." | ","));
+        split.map(str::to_owned).collect()
+    };
+    // Who says that it is meant has its name there, which is no figure.
+    one.len() > LONG && !one.starts_with("Agent ") && words(one) == words(other)
 }
 
 /// Names of agents, of so many in all: the first few, and how many more.
@@ -211,6 +246,42 @@ mod tests {
         let both = [("a", &[itself][..]), ("b", &[other][..])];
         let merged = findings(both.into_iter(), 2);
         assert_eq!(merged[0].text, "Agent a was ended. Agent b was ended.");
+    }
+
+    #[test]
+    fn long_texts_that_differ_in_figures_are_told_once() {
+        let starved = |share: &str| {
+            let text = format!(
+                "A worker of the generator wanted a core and had none for {share}% of the time: the \
+                 server or something else runs on the same one."
+            );
+            Finding::new("generator-starved", Severity::Warning, text)
+        };
+        let of = ["24", "9", "25.5", "1,020"].map(|share| [starved(share)]);
+        let told = ["a", "b", "c", "d"]
+            .into_iter()
+            .zip(of.iter().map(|it| &it[..]));
+        let merged = findings(told, 4);
+        let text = format!(
+            "a: {} The same with other figures: b, c, d.",
+            starved("24").text
+        );
+        assert_eq!(merged[0].text, text);
+        // An agent's own name is no figure.
+        let lost = |name: &str| {
+            let text = format!(
+                "Agent {name} was ended on its own machine in the middle of the load: its figures \
+                 end there."
+            );
+            [Finding::new("agent-lost", Severity::Warning, text)]
+        };
+        let (one, two) = (lost("agent-1"), lost("agent-2"));
+        let merged = findings(
+            [("agent-1", &one[..]), ("agent-2", &two[..])].into_iter(),
+            2,
+        );
+        let text = format!("{} {}", one[0].text, two[0].text);
+        assert_eq!(merged[0].text, text);
     }
 
     fn used(addresses: &[(&str, u64)]) -> SourceUse {

@@ -402,7 +402,8 @@ fn one_run_at_a_time_and_a_stop_frees() {
     hands.begin(&agent, "r1", long.clone());
     for what in [What::Prepare(long.clone()), What::Check(long.clone())] {
         let reply = hands.order(name, "r2", what);
-        assert_eq!(no(reply), "it is busy with run r1");
+        let text = "it is busy with run r1".to_owned();
+        assert_eq!(reply, Reply::Environment { text });
     }
     assert_eq!(hands.order(name, "r1", What::Renew), Reply::Done);
     let unknown = no(hands.order(name, "r2", What::Renew));

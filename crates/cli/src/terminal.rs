@@ -32,7 +32,13 @@ pub(crate) fn print(text: &str) {
 /// Prints a line to standard error.
 pub(crate) fn say(line: &str) {
     // Where this can't be said, nothing can.
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
+}
+
+/// The lines without what could steer a terminal: servers and other machines have a say in them.
+fn harmless(lines: &str) -> String {
+    let each = lines.split('\n').map(prony_report::table::plain);
+    each.collect::<Vec<_>>().join("\n")
 }
 
 /// How text is to look: as a terminal has it, if it goes to standard output and that is one.
@@ -70,4 +76,18 @@ pub(crate) fn is_live() -> bool {
 
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_steers_no_terminal() {
+        let said = harmless("agent a: \x1b[2J\u{202e}gone\r\n  and more\n");
+        assert_eq!(
+            said,
+            "agent a: \u{fffd}[2J\u{fffd}gone\u{fffd}\n  and more\n"
+        );
+    }
 }

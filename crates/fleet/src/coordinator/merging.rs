@@ -26,14 +26,16 @@ pub(super) fn record(manifest: &Manifest, gathering: &Gathering, after: &Afterwa
             .filter_map(|part| part.end.as_ref())
     };
     let offered = manifest.load.rate_per_s.map(|_| {
-        let offered: u64 = ends().filter_map(|end| end.offered).sum();
+        let offered = ends().filter_map(|end| end.offered);
         // Of those that are lost only what was begun is known.
         let begun = gathering
             .parts
             .iter()
             .filter(|(_, part)| part.end.is_none());
         let begun = begun.filter_map(|(name, _)| gathering.ledger.agent(name.as_str()));
-        offered + begun.map(|delta| delta.started).sum::<u64>()
+        let begun = begun.map(|delta| delta.started);
+        // Anything may be claimed.
+        offered.chain(begun).fold(0, u64::saturating_add)
     });
     let span = span(gathering, &all);
     let mut record = Record::build(manifest.load.clone(), &all, span, offered);

@@ -41,6 +41,22 @@ fn without_a_coordinator_agents_stop_and_their_results_are_collected() {
 }
 
 #[test]
+fn a_coordinator_that_is_stopped_beyond_the_end_has_all_of_it() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let mut load = rig.load("--duration 2s --rate 200 --connections 4 --threads 1");
+    moments.wait(1..1_000);
+    load.process.signal(Signal::STOP);
+    // Agents have nothing to do with the run any more when it asks for them.
+    moments.wait(14_000..15_000);
+    load.process.signal(Signal::CONT);
+    let record = load.record();
+    expect_whole(&record);
+    assert_eq!(record.totals.started, 2 * 200);
+    rig.expect_quiet();
+}
+
+#[test]
 fn another_coordinator_carries_a_load_on_to_its_end() {
     let mut moments = Moments::new();
     let mut rig = Rig::new(3);

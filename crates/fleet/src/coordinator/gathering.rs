@@ -19,6 +19,8 @@ use crate::names::AgentName;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long nothing may come, after the server was away, before what was stored is heard again.
 const DEAF: Duration = Duration::from_secs(3);
+/// A wait of [`LOOK_UP`] that takes so long says that this process was stopped, or its machine.
+const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How often it is told how far the load is.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -205,7 +207,11 @@ impl Gathering {
         let mut teller = Teller::new(going.began);
         let mut stopped = None;
         while !self.open().is_empty() {
+            let before = Instant::now();
             let has_come = self.hear(going.manifest, &mut replay);
+            if before.elapsed() > STOOD_STILL {
+                server.was_unheard();
+            }
             server.look(going.link, has_come);
             if server.is_deaf() {
                 // What was heard before is passed over.
@@ -356,6 +362,12 @@ impl Server {
 
     fn is_deaf(&self) -> bool {
         self.gone.is_none() && self.unheard.is_some_and(|since| since.elapsed() > DEAF)
+    }
+
+    /// This process stood still: what came meanwhile is still to be heard, and silence counts from now.
+    fn was_unheard(&mut self) {
+        let now = Instant::now();
+        (self.back, self.unheard) = (now, Some(now));
     }
 
     fn hears_again(&mut self) {

@@ -194,7 +194,13 @@ impl Fleet {
         let is_given_up = |number: usize| {
             let seen = agents.get(number).and_then(|name| lease.seen(name));
             let is_gone = |seen: Seen| {
-                seen.sign == Sign::Gone && seen.since.elapsed() > self.patience.vanishing()
+                let within = match seen.sign {
+                    Sign::Gone => self.patience.vanishing(),
+                    // One that gets ready may be too busy to answer; not for so long.
+                    Sign::Silent => self.patience.overtime(),
+                    Sign::There | Sign::Stranger => return false,
+                };
+                seen.since.elapsed() > within
             };
             seen.is_some_and(is_gone) || is_called_off()
         };

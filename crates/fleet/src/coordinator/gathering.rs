@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use prony_record::Outcome;
+use prony_record::{Outcome, SLICE};
 
 use super::feed::{AgentState, Feed, QUIET};
 use super::lease::{Lease, Patience, Sign};
@@ -21,6 +21,10 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 const DEAF: Duration = Duration::from_secs(3);
 /// A wait of [`LOOK_UP`] that takes so long says that this process was stopped, or its machine.
 const STOOD_STILL: Duration = Duration::from_secs(1);
+/// How much longer than planned the measured part of a load may seem to be, in seconds.
+const OVERTIME_S: f64 = 60.0;
+/// How far a calendar may be off, where nothing else says how long a load can have been.
+const A_CALENDARS_ERROR: Duration = Duration::from_secs(24 * 3600);
 /// How often it is told how far the load is.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -82,6 +86,8 @@ pub(super) struct Gathering {
     pub(super) parts: BTreeMap<AgentName, Part>,
     /// What others see of it meanwhile.
     feed: Option<Arc<Feed>>,
+    /// Half seconds that the measured part can have.
+    slices: usize,
 }
 
 /// A run that goes on.
@@ -105,6 +111,7 @@ impl Gathering {
         Gathering {
             ledger: Ledger::new(names.clone().map(AgentName::to_string)),
             parts: names.map(|name| (name.clone(), Part::default())).collect(),
+            slices: slices(manifest),
             feed: None,
         }
     }
@@ -127,7 +134,11 @@ impl Gathering {
             return;
         };
         let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
-        let read = read.filter(|it| it.agent == name && it.run == manifest.run);
+        let read = read.filter(|it| {
+            let is_of_it = it.agent == name && it.run == manifest.run;
+            // Each half second takes memory: only so many are believed as there can have been.
+            is_of_it && it.packed.slices() <= self.slices
+        });
         let Some(read) = read else {
             part.refused += 1;
             return;
@@ -324,6 +335,16 @@ impl Gathering {
             }
         }
     }
+}
+
+/// How many half seconds the measured part of a run can have had by now.
+fn slices(manifest: &Manifest) -> usize {
+    let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
+    // Calendars may be set.
+    let since = made.elapsed().unwrap_or_default() + A_CALENDARS_ERROR;
+    let planned = manifest.load.duration_s;
+    let longest_s = planned.map_or(since.as_secs_f64(), |planned| planned + OVERTIME_S);
+    (longest_s / SLICE.as_secs_f64()) as usize
 }
 
 /// Whether the server is there, and heard.

@@ -199,6 +199,15 @@ impl Packed {
         }
     }
 
+    /// The number of half seconds from the begin of the measured part to the end of the last one in it;
+    /// 0 where it holds none.
+    pub fn slices(&self) -> usize {
+        match self.slices.len() {
+            0 => 0,
+            count => (self.first_slice as usize).saturating_add(count),
+        }
+    }
+
     fn is_plausible(&self) -> bool {
         let few = |count: &u64| *count < MOST;
         let few_of_each = |times: &[Bucket]| times.iter().all(|(_, count)| few(count));

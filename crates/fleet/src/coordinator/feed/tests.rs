@@ -243,3 +243,21 @@ fn when_a_run_began_follows_from_what_comes() {
     feed.stop();
     assert!(feed.is_stopped());
 }
+
+#[test]
+fn half_seconds_that_cannot_have_been_are_not_taken() {
+    let mut manifest = manifest();
+    manifest.load.duration_s = Some(2.0);
+    let all = recorded(130, 5);
+    let mut gathering = Gathering::new(&manifest);
+    gathering.take(&manifest, &message(&manifest, "a", 0, &all[3]));
+    let started = |gathering: &Gathering| gathering.ledger.agent("a").map(|all| all.started);
+    assert_eq!(started(&gathering), Some(all[3].started));
+    gathering.take(&manifest, &message(&manifest, "a", 1, &all[129]));
+    assert_eq!(started(&gathering), Some(all[3].started));
+    // Where a number of requests ends the load, nobody knows.
+    manifest.load.duration_s = None;
+    let mut gathering = Gathering::new(&manifest);
+    gathering.take(&manifest, &message(&manifest, "a", 1, &all[129]));
+    assert_eq!(started(&gathering), Some(all[129].started));
+}

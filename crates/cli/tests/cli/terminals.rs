@@ -42,7 +42,12 @@ pub(crate) enum Has {
 }
 
 impl Typist {
-    pub(crate) fn start(room: &Room, args: &[&str], has: Has, variables: &[(&str, &str)]) -> Typist {
+    pub(crate) fn start(
+        room: &Room,
+        args: &[&str],
+        has: Has,
+        variables: &[(&str, &str)],
+    ) -> Typist {
         let master =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Machine, Plan};
 use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
+use prony_record::{Finding, Severity};
 use prony_stats::{Verdict, VerdictDocument};
 
 /// Two variants of an nginx that answers with a text; the second level's text and configuration are
@@ -331,6 +332,47 @@ fn an_interrupted_experiment_keeps_whole_blocks_and_can_be_resumed() {
     let document = finished.document.unwrap();
     assert_eq!((document.blocks, document.seed), (3, first.seed));
     assert_eq!(document.order[0], first.order[0]);
+}
+
+#[test]
+fn a_last_block_that_lost_a_machine_is_run_again() {
+    let mut lab = Lab::new();
+    let plan = plan(&nginx_plan("Hello", ""));
+    let finished = lab.run(&plan, false, &mut quiet);
+    assert_eq!(finished.document.unwrap().blocks, 3);
+    let trials = std::fs::read_dir(lab.out().join("trials")).unwrap();
+    let trials = trials.map(|entry| entry.unwrap().path());
+    let is_last = |path: &PathBuf| {
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("3-")
+    };
+    let path = trials.into_iter().find(is_last).unwrap().join("trial.json");
+    let mut trial: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let lost = Finding::new(
+        "agent-lost",
+        Severity::Error,
+        "The agent of host a was lost.",
+    );
+    trial["findings"] = serde_json::to_value([lost]).unwrap();
+    std::fs::write(&path, trial.to_string()).unwrap();
+
+    let mut resumed = None;
+    let finished = lab.run(&plan, true, &mut |_, event| {
+        if let Event::Resumed { blocks } = event {
+            resumed = Some(*blocks);
+        }
+    });
+    assert_eq!(resumed, Some(2));
+    let document = finished.document.unwrap();
+    assert_eq!(document.blocks, 3);
+    assert!(document.findings.iter().all(|it| it.id != "agent-lost"));
+    let looked: Vec<u32> = document.looks.iter().map(|look| look.blocks).collect();
+    let mut once = looked.clone();
+    once.dedup();
+    assert_eq!(looked, once);
 }
 
 #[test]

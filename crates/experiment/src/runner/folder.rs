@@ -173,7 +173,19 @@ impl Stored {
             blocks_run: 0,
         };
         stored.read_blocks()?;
+        stored.leave_out_lost_trial();
         Ok(stored)
+    }
+
+    /// A last block in which a machine was lost is run again, as if it had never been looked at: what was
+    /// lost has nothing to do with what was measured, and no verdict came of it.
+    fn leave_out_lost_trial(&mut self) {
+        let last = self.results.last().map_or(0, |result| result.block);
+        let mut block = self.results.iter().filter(|result| result.block == last);
+        if block.any(TrialResult::lost_a_machine) {
+            self.results.retain(|result| result.block < last);
+            self.looks.retain(|look| look.blocks < last);
+        }
     }
 
     /// Reads whole blocks from the first on; the trials of a later, broken one are run again.

@@ -65,6 +65,15 @@ pub struct TrialResult {
     pub record: Option<Record>,
 }
 
+impl TrialResult {
+    /// Whether a machine that it needed went away.
+    pub(crate) fn lost_a_machine(&self) -> bool {
+        let of_load = self.record.iter().flat_map(|record| &record.findings);
+        let mut all = self.findings.iter().chain(of_load);
+        all.any(|finding| finding.id == "agent-lost")
+    }
+}
+
 /// The part of a trial's telemetry that findings are made of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Watched {

@@ -47,7 +47,7 @@ impl std::error::Error for RunError {}
 /// A load that has run.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// What was measured, as it is stored.
+    /// What was measured, as it is stored; of a part of a load its own share of rate and connections.
     pub record: Record,
     /// The same, with its distributions whole.
     pub recorder: Recorder,
@@ -313,7 +313,7 @@ pub(crate) fn merge(
     let due = whole.recorder.started_count() + unstarted;
     let offered = spec.info.rate_per_s.map(|_| due);
     let span = (spec.warmup.min(whole.ended), whole.ended);
-    let mut record = Record::build(spec.info.clone(), whole.recorder.total(), span, offered);
+    let mut record = Record::build(spec.info_here(), whole.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;

@@ -228,6 +228,17 @@ impl LoadSpec {
         &self.info
     }
 
+    /// The same of the part that runs here: what is found of it speaks of its own rate and connections.
+    pub(crate) fn info_here(&self) -> LoadInfo {
+        let share = f64::from(self.part.workers) / f64::from(self.part.of.max(1));
+        LoadInfo {
+            connections: self.part.of_whole(u64::from(self.connections)) as u32,
+            rate_per_s: self.info.rate_per_s.map(|rate| rate * share),
+            threads: self.part.workers,
+            ..self.info.clone()
+        }
+    }
+
     /// What may go wrong, as far as it can be told before the load; the record will have it, too.
     pub fn forecast(&self) -> &[Finding] {
         &self.forecast

@@ -37,6 +37,8 @@ fn requests_and_connections_are_divided_to_the_last_one() {
         let parts = parts(Some(&url), &words, &workers);
         assert_eq!(total(&parts, |it| it.totals.ok), requests);
         assert!(total(&parts, |it| it.totals.connections_opened) <= 7);
+        // What is found of a part is said of its own connections.
+        assert_eq!(total(&parts, |it| it.load.connections.into()), 7);
     }
 }
 
@@ -51,6 +53,8 @@ fn an_open_loops_arrivals_fall_to_one_part_each() {
         // Worker by worker in turn.
         let each: Vec<u64> = parts.iter().map(|it| it.totals.ok).collect();
         assert_eq!(each, [161, 80, 160], "{each:?}");
+        let rates: Vec<_> = parts.iter().map(|it| it.load.rate_per_s).collect();
+        assert_eq!(rates, [Some(800.0), Some(400.0), Some(800.0)]);
     }
 }
 

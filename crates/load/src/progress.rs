@@ -18,7 +18,8 @@ use crate::meter::{Effort, Meter};
 pub struct Control {
     stopped: AtomicBool,
     counters: Vec<Counter>,
-    gathered: Mutex<Gathered>,
+    /// Made when somebody looks: histograms take megabytes.
+    gathered: OnceLock<Mutex<Gathered>>,
 }
 
 /// What whoever looks has picked up from the workers.
@@ -194,7 +195,7 @@ impl Control {
 
     /// Picks up what lies there.
     fn gather(&self) -> MutexGuard<'_, Gathered> {
-        let mut gathered = lock(&self.gathered);
+        let mut gathered = lock(self.gathered.get_or_init(Mutex::default));
         let into = &mut *gathered;
         for mail in self.counters.iter().filter_map(|it| it.mail.get()) {
             // Merging takes longer than a worker may find this locked.

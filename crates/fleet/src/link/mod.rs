@@ -4,13 +4,15 @@
 //! that no load worker ever meets it, and each call here waits on the calling thread, for a bounded
 //! time.
 
+mod stored;
+
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::{self, stream};
+use async_nats::jetstream;
 use async_nats::rustls::{self, pki_types::CertificateDer, pki_types::pem::PemObject};
 use async_nats::{Client, ConnectOptions};
 use bytes::Bytes;
@@ -19,23 +21,13 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::credentials::{Credentials, KeyFile};
-use crate::names::{AGENTS, RESULTS, RUNS};
 use crate::permissions::Role;
+pub use stored::{AGENT_LEASE, Replay};
 
 /// How long the server may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long an agent counts as there after its last sign of life.
-pub const AGENT_LEASE: Duration = Duration::from_secs(15);
-/// How long runs and results are kept.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// Bytes of results that are kept at most; the oldest go first.
-const MOST_RESULTS: i64 = 4 << 30;
-/// Keys that are asked for at once.
-const AT_ONCE: usize = 64;
 /// How often it is looked whether an answer is still wanted.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// How long the server remembers a message's number, to pass over what is sent twice.
-const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// Why the server can't be talked to, or didn't do what it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,43 +183,6 @@ impl Link {
         }
     }
 
-    /// Makes what the fleet keeps on the server: its buckets and the stream of results. What is there
-    /// already is left as it is.
-    ///
-    /// # Errors
-    ///
-    /// Where the server refuses, as without JetStream.
-    pub fn prepare_server(&self) -> Result<(), LinkError> {
-        for (bucket, max_age) in [(AGENTS, AGENT_LEASE), (RUNS, KEPT)] {
-            // A bucket is a stream with certain settings. The client's own way to make one asks the
-            // server for what servers before 2.10 don't tell.
-            let config = stream::Config {
-                name: format!("KV_{bucket}"),
-                subjects: vec![format!("$KV.{bucket}.>")],
-                max_messages_per_subject: 1,
-                max_age,
-                discard: stream::DiscardPolicy::New,
-                // With that, whoever may write one key could empty the bucket.
-                allow_rollup: false,
-                deny_delete: true,
-                allow_direct: true,
-                num_replicas: 1,
-                ..stream::Config::default()
-            };
-            self.wait(bucket, ANSWER, self.jetstream.get_or_create_stream(config))?;
-        }
-        let results = stream::Config {
-            name: RESULTS.to_owned(),
-            subjects: vec!["prony.result.>".to_owned()],
-            max_age: KEPT,
-            max_bytes: MOST_RESULTS,
-            duplicate_window: REMEMBERED,
-            ..stream::Config::default()
-        };
-        let made = self.jetstream.get_or_create_stream(results);
-        self.wait(RESULTS, ANSWER, made).map(|_| ())
-    }
-
     /// Asks and waits for the answer.
     ///
     /// # Errors
@@ -312,51 +267,6 @@ impl Link {
         self.wait(subject, ANSWER, said)
     }
 
-    /// Stores a message in a stream or bucket and waits until the server has it. One that bears the
-    /// `number` of an earlier one of this link is passed over.
-    ///
-    /// # Errors
-    ///
-    /// Where the server doesn't say in time that it has it; it may have it even so.
-    pub fn store(
-        &self,
-        subject: &str,
-        number: Option<&str>,
-        payload: impl Into<Bytes>,
-    ) -> Result<(), LinkError> {
-        let mut headers = async_nats::HeaderMap::new();
-        if let Some(number) = number {
-            headers.insert("Nats-Msg-Id", format!("{}.{number}", self.numbers));
-        }
-        self.store_with(subject, headers, payload.into())
-    }
-
-    /// Removes a bucket's key, by its subject.
-    ///
-    /// # Errors
-    ///
-    /// As [`Link::store`].
-    pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
-        let mut headers = async_nats::HeaderMap::new();
-        headers.insert("KV-Operation", "DEL");
-        self.store_with(subject, headers, Bytes::new())
-    }
-
-    fn store_with(
-        &self,
-        subject: &str,
-        headers: async_nats::HeaderMap,
-        payload: Bytes,
-    ) -> Result<(), LinkError> {
-        let stored = async {
-            let sent = self
-                .jetstream
-                .publish_with_headers(subject.to_owned(), headers, payload);
-            sent.await?.await
-        };
-        self.wait(subject, ANSWER, stored).map(|_| ())
-    }
-
     /// Hears what is said at a subject from now on.
     ///
     /// # Errors
@@ -368,109 +278,6 @@ impl Link {
         self.wait(subject, ANSWER, self.client.flush())?;
         Ok(Subscription {
             messages,
-            runtime: self.runtime.clone(),
-        })
-    }
-
-    /// All keys of a bucket with their values.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`].
-    pub fn entries(&self, bucket: &str) -> Result<Vec<(String, Bytes)>, LinkError> {
-        let entries = self.kept(bucket)?.into_iter();
-        Ok(entries.map(|entry| (entry.key, entry.value)).collect())
-    }
-
-    /// How long ago each key of a bucket was last written, with its value.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`].
-    pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(Duration, Bytes)>, LinkError> {
-        let aged = self.kept(bucket)?.into_iter().map(|entry| {
-            let written = std::time::SystemTime::from(entry.created);
-            // The server's calendar may be ahead of this machine's.
-            (written.elapsed().unwrap_or_default(), entry.value)
-        });
-        Ok(aged.collect())
-    }
-
-    /// What a bucket has. Its keys are those that the server counts: a consumer that lists them, as the
-    /// client's own way does, waits in vain for one that is written anew meanwhile.
-    fn kept(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
-        let prefix = format!("$KV.{bucket}.");
-        let all = async {
-            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            let info = store.stream.info_with_subjects(format!("{prefix}>"));
-            let subjects = info.await.map_err(boxed)?;
-            let entries = subjects.map(|subject| async {
-                let (subject, _) = subject.map_err(boxed)?;
-                let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
-                store.entry(key).await.map_err(boxed)
-            });
-            let mut entries = entries.buffered(AT_ONCE);
-            let mut kept = Vec::new();
-            while let Some(entry) = entries.next().await {
-                // It may have run out since it was listed.
-                kept.extend(entry?.filter(is_put));
-            }
-            Ok::<_, Failed>(kept)
-        };
-        self.wait(bucket, 2 * ANSWER, all)
-    }
-
-    /// The value of a key, if it is there.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`].
-    pub fn entry(&self, bucket: &str, key: &str) -> Result<Option<Bytes>, LinkError> {
-        let entry = async {
-            let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
-            store.get(key).await.map_err(boxed)
-        };
-        self.wait(bucket, ANSWER, entry)
-    }
-
-    /// How many messages the stream of results has at each subject.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`].
-    pub fn stored(&self) -> Result<Vec<(String, u64)>, LinkError> {
-        let counted = async {
-            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
-            let mut subjects = stream.info_with_subjects(">").await.map_err(boxed)?;
-            let mut counts = Vec::new();
-            while let Some(counted) = subjects.next().await {
-                let (subject, count) = counted.map_err(boxed)?;
-                counts.push((subject, count as u64));
-            }
-            Ok::<_, Failed>(counts)
-        };
-        self.wait(RESULTS, 2 * ANSWER, counted)
-    }
-
-    /// Hears what was stored in the stream of results at these subjects from its first message on, and
-    /// then what comes.
-    ///
-    /// # Errors
-    ///
-    /// See [`LinkError`].
-    pub fn replay(&self, subject: &str) -> Result<Replay, LinkError> {
-        let consumer = async {
-            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
-            let config = jetstream::consumer::pull::OrderedConfig {
-                filter_subject: subject.to_owned(),
-                ..Default::default()
-            };
-            let consumer = stream.create_consumer(config).await.map_err(boxed)?;
-            consumer.messages().await.map_err(boxed)
-        };
-        let messages = self.wait(RESULTS, ANSWER, consumer)?;
-        Ok(Replay {
-            messages: Box::new(messages),
             runtime: self.runtime.clone(),
         })
     }
@@ -505,39 +312,6 @@ impl Subscription {
     }
 }
 
-/// What was stored, in its order.
-pub struct Replay {
-    messages: Box<jetstream::consumer::pull::Ordered>,
-    runtime: Arc<Runtime>,
-}
-
-impl Replay {
-    /// The next message; none where the time is up first. What the server says against it, as while it
-    /// is away, is waited out.
-    pub fn next(&mut self, within: Duration) -> Option<Message> {
-        let next = async {
-            loop {
-                match timeout(within, self.messages.next()).await {
-                    Ok(Some(Ok(message))) => return Some(message),
-                    Ok(Some(Err(_))) => tokio::time::sleep(Duration::from_millis(100)).await,
-                    Ok(None) | Err(_) => return None,
-                }
-            }
-        };
-        let bounded = async { timeout(within, next).await.ok().flatten() };
-        let message = self.runtime.block_on(bounded)?;
-        Some(Message {
-            subject: message.subject.to_string(),
-            reply: None,
-            payload: message.payload.clone(),
-        })
-    }
-}
-
-fn is_put(entry: &jetstream::kv::Entry) -> bool {
-    entry.operation == jetstream::kv::Operation::Put
-}
-
 /// Whether what keeps a connection from being made may be gone in a moment.
 fn may_pass(error: &async_nats::ConnectError) -> bool {
     use async_nats::ConnectErrorKind as Kind;
@@ -557,26 +331,6 @@ fn may_pass(error: &async_nats::ConnectError) -> bool {
         source = error.source();
     }
     passes
-}
-
-/// Errors of many types as one.
-#[derive(Debug)]
-struct Failed(Box<dyn std::error::Error + Send + Sync>);
-
-impl fmt::Display for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl std::error::Error for Failed {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
-    }
-}
-
-fn boxed(error: impl std::error::Error + Send + Sync + 'static) -> Failed {
-    Failed(Box::new(error))
 }
 
 /// An error with what it comes from, each said once.

@@ -3,6 +3,8 @@
 //! Each promise is a function over any backend; the macro at the end makes tests of them for each
 //! backend and each kind of socket.
 
+mod apparatus;
+
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::path::PathBuf;
@@ -12,163 +14,11 @@ use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::local::{Binding, Source, local_ports};
-use super::{
-    Close, Completion, Key, Lot, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets,
+use super::{Close, Lot, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets};
+use apparatus::{
+    HANG, Listener, Seen, Via, connected, key, loopback, nobody, pattern, poll_once, reap,
+    receive_all, rest, send_shared, to,
 };
-
-/// Beyond this a completion is taken for lost. No promise depends on it.
-const HANG: Duration = Duration::from_secs(30);
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Via {
-    V4,
-    V6,
-    Unix,
-}
-
-/// A listener on a free address.
-struct Listener {
-    socket: Socket,
-    peer: Peer,
-    _folder: tempfile::TempDir,
-}
-
-impl Listener {
-    fn new(via: Via) -> Listener {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("socket");
-        let (domain, address) = match via {
-            Via::V4 => (Domain::IPV4, SockAddr::from(loopback("127.0.0.1"))),
-            Via::V6 => (Domain::IPV6, SockAddr::from(loopback("::1"))),
-            Via::Unix => (Domain::UNIX, SockAddr::unix(&path).unwrap()),
-        };
-        let socket = Socket::new(domain, Type::STREAM, None).unwrap();
-        socket.bind(&address).unwrap();
-        socket.listen(16).unwrap();
-        let peer = match via {
-            Via::Unix => Peer::Unix(path),
-            _ => Peer::Tcp(socket.local_addr().unwrap().as_socket().unwrap()),
-        };
-        Listener {
-            socket,
-            peer,
-            _folder: folder,
-        }
-    }
-
-    fn accept(&self) -> Socket {
-        let (socket, _) = self.socket.accept().unwrap();
-        socket.set_read_timeout(Some(HANG)).unwrap();
-        socket
-    }
-}
-
-/// Where nobody listens: a path without a file, or a port that is bound and no more.
-fn nobody(via: Via) -> (Peer, Option<Socket>) {
-    let (domain, ip) = match via {
-        Via::V4 => (Domain::IPV4, "127.0.0.1"),
-        Via::V6 => (Domain::IPV6, "::1"),
-        Via::Unix => return (Peer::Unix(PathBuf::from("/nonexistent/socket")), None),
-    };
-    let socket = Socket::new(domain, Type::STREAM, None).unwrap();
-    socket.bind(&SockAddr::from(loopback(ip))).unwrap();
-    let address = socket.local_addr().unwrap().as_socket().unwrap();
-    (Peer::Tcp(address), Some(socket))
-}
-
-fn loopback(ip: &str) -> SocketAddr {
-    SocketAddr::new(ip.parse().unwrap(), 0)
-}
-
-fn key(slot: u32, generation: u32) -> Key {
-    Key { slot, generation }
-}
-
-fn to(peer: &Peer) -> Route<'_> {
-    Route {
-        peer,
-        source: None,
-        buffers: None,
-        sends_in_a_row: true,
-        is_kept: true,
-    }
-}
-
-/// A completion with its bytes.
-#[derive(Debug, PartialEq)]
-enum Seen {
-    Connected(Key),
-    Sent(Key, Option<Vec<u8>>),
-    Received(Key, Vec<u8>),
-    Closed(Key),
-    Failed(Key, Operation, Option<i32>),
-}
-
-fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Seen> {
-    Some(match sockets.next()? {
-        Completion::Connected(key, _) => Seen::Connected(key),
-        Completion::Sent(key, buffer) => Seen::Sent(key, buffer),
-        Completion::Received(key) => Seen::Received(key, sockets.received().to_vec()),
-        Completion::Closed(key) => Seen::Closed(key),
-        Completion::Failed(key, operation, error) => {
-            Seen::Failed(key, operation, error.raw_os_error())
-        }
-    })
-}
-
-fn reap<S: Sockets<'static>>(sockets: &mut S) -> Seen {
-    let begun = Instant::now();
-    while begun.elapsed() < HANG {
-        if let Some(seen) = poll_once(sockets) {
-            return seen;
-        }
-        sockets
-            .wait(sockets.now() + Nanos::from_millis(100))
-            .unwrap();
-    }
-    panic!("no completion");
-}
-
-/// Whatever else is still to come, within a moment.
-fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Seen> {
-    let until = sockets.now() + Nanos::from_millis(30);
-    let mut seen = Vec::new();
-    while sockets.now() < until {
-        sockets.wait(until).unwrap();
-        seen.extend(std::iter::from_fn(|| poll_once(sockets)));
-    }
-    seen
-}
-
-/// Receives until the peer's end, which is given last.
-fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Seen) {
-    let mut all = Vec::new();
-    loop {
-        match reap(sockets) {
-            Seen::Received(_, bytes) => all.extend(bytes),
-            end => return (all, end),
-        }
-    }
-}
-
-/// Sends bytes that outlive the run, to the end.
-fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
-    match sockets.send(key, Outgoing::Shared(bytes)) {
-        Sending::Done => sockets.wait(sockets.now()).unwrap(),
-        Sending::UnderWay => assert_eq!(reap(sockets), Seen::Sent(key, None)),
-    }
-}
-
-fn connected<S: Sockets<'static>>(sockets: &mut S, listener: &Listener, key: Key) -> Socket {
-    sockets.connect(key, to(&listener.peer), None);
-    assert_eq!(reap(sockets), Seen::Connected(key));
-    listener.accept()
-}
-
-/// Bytes of which each place is told from its neighbours.
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
-}
 
 // ---- the promises, by their numbers ----
 

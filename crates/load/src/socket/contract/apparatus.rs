@@ -1,0 +1,168 @@
+//! What the promises are tried with: listeners, keys, and completions as they come.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use prony_record::Nanos;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
+
+/// Beyond this a completion is taken for lost. No promise depends on it.
+pub(super) const HANG: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Via {
+    V4,
+    V6,
+    Unix,
+}
+
+/// A listener on a free address.
+pub(super) struct Listener {
+    pub(super) socket: Socket,
+    pub(super) peer: Peer,
+    pub(super) _folder: tempfile::TempDir,
+}
+
+impl Listener {
+    pub(super) fn new(via: Via) -> Listener {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let (domain, address) = match via {
+            Via::V4 => (Domain::IPV4, SockAddr::from(loopback("127.0.0.1"))),
+            Via::V6 => (Domain::IPV6, SockAddr::from(loopback("::1"))),
+            Via::Unix => (Domain::UNIX, SockAddr::unix(&path).unwrap()),
+        };
+        let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+        socket.bind(&address).unwrap();
+        socket.listen(16).unwrap();
+        let peer = match via {
+            Via::Unix => Peer::Unix(path),
+            _ => Peer::Tcp(socket.local_addr().unwrap().as_socket().unwrap()),
+        };
+        Listener {
+            socket,
+            peer,
+            _folder: folder,
+        }
+    }
+
+    pub(super) fn accept(&self) -> Socket {
+        let (socket, _) = self.socket.accept().unwrap();
+        socket.set_read_timeout(Some(HANG)).unwrap();
+        socket
+    }
+}
+
+/// Where nobody listens: a path without a file, or a port that is bound and no more.
+pub(super) fn nobody(via: Via) -> (Peer, Option<Socket>) {
+    let (domain, ip) = match via {
+        Via::V4 => (Domain::IPV4, "127.0.0.1"),
+        Via::V6 => (Domain::IPV6, "::1"),
+        Via::Unix => return (Peer::Unix(PathBuf::from("/nonexistent/socket")), None),
+    };
+    let socket = Socket::new(domain, Type::STREAM, None).unwrap();
+    socket.bind(&SockAddr::from(loopback(ip))).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
+    (Peer::Tcp(address), Some(socket))
+}
+
+pub(super) fn loopback(ip: &str) -> SocketAddr {
+    SocketAddr::new(ip.parse().unwrap(), 0)
+}
+
+pub(super) fn key(slot: u32, generation: u32) -> Key {
+    Key { slot, generation }
+}
+
+pub(super) fn to(peer: &Peer) -> Route<'_> {
+    Route {
+        peer,
+        source: None,
+        buffers: None,
+        sends_in_a_row: true,
+        is_kept: true,
+    }
+}
+
+/// A completion with its bytes.
+#[derive(Debug, PartialEq)]
+pub(super) enum Seen {
+    Connected(Key),
+    Sent(Key, Option<Vec<u8>>),
+    Received(Key, Vec<u8>),
+    Closed(Key),
+    Failed(Key, Operation, Option<i32>),
+}
+
+pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Seen> {
+    Some(match sockets.next()? {
+        Completion::Connected(key, _) => Seen::Connected(key),
+        Completion::Sent(key, buffer) => Seen::Sent(key, buffer),
+        Completion::Received(key) => Seen::Received(key, sockets.received().to_vec()),
+        Completion::Closed(key) => Seen::Closed(key),
+        Completion::Failed(key, operation, error) => {
+            Seen::Failed(key, operation, error.raw_os_error())
+        }
+    })
+}
+
+pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Seen {
+    let begun = Instant::now();
+    while begun.elapsed() < HANG {
+        if let Some(seen) = poll_once(sockets) {
+            return seen;
+        }
+        sockets
+            .wait(sockets.now() + Nanos::from_millis(100))
+            .unwrap();
+    }
+    panic!("no completion");
+}
+
+/// Whatever else is still to come, within a moment.
+pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Seen> {
+    let until = sockets.now() + Nanos::from_millis(30);
+    let mut seen = Vec::new();
+    while sockets.now() < until {
+        sockets.wait(until).unwrap();
+        seen.extend(std::iter::from_fn(|| poll_once(sockets)));
+    }
+    seen
+}
+
+/// Receives until the peer's end, which is given last.
+pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Seen) {
+    let mut all = Vec::new();
+    loop {
+        match reap(sockets) {
+            Seen::Received(_, bytes) => all.extend(bytes),
+            end => return (all, end),
+        }
+    }
+}
+
+/// Sends bytes that outlive the run, to the end.
+pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
+    match sockets.send(key, Outgoing::Shared(bytes)) {
+        Sending::Done => sockets.wait(sockets.now()).unwrap(),
+        Sending::UnderWay => assert_eq!(reap(sockets), Seen::Sent(key, None)),
+    }
+}
+
+pub(super) fn connected<S: Sockets<'static>>(
+    sockets: &mut S,
+    listener: &Listener,
+    key: Key,
+) -> Socket {
+    sockets.connect(key, to(&listener.peer), None);
+    assert_eq!(reap(sockets), Seen::Connected(key));
+    listener.accept()
+}
+
+/// Bytes of which each place is told from its neighbours.
+pub(super) fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
+}

@@ -36,9 +36,6 @@ const LEAD_PER_AGENT: Duration = Duration::from_millis(2);
 /// Who hears the order late begins late, which the record tells; so late it is called off.
 const TOO_LATE: Duration = Duration::from_secs(3);
 
-/// No load's warm-up or measured part is longer, in seconds: nanoseconds are counted in 64 bits.
-const LONGEST_S: f64 = (u64::MAX / 1_000_000_000) as f64;
-
 /// A load, divided.
 struct Divided {
     info: LoadInfo,
@@ -218,11 +215,6 @@ impl Fleet {
         let mut failed = None;
         for (agent, reply) in agents.iter().zip(replies) {
             match reply {
-                Ok(Reply::Ready(it)) if !can_be(&it.load) => {
-                    let (agent, text) = (agent.clone(), "it read a load that can't be".to_owned());
-                    failed = Some(FleetError::Agent { agent, text });
-                    break;
-                }
                 Ok(Reply::Ready(it)) => ready.push((agent, it)),
                 // A refusal says more than a silence that came before it.
                 Ok(other) => {
@@ -435,16 +427,6 @@ fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
     let sources = ready.iter().map(|(_, ready)| ready.load.sources);
     load.sources = sources.fold(0, u64::saturating_add);
     load
-}
-
-/// Whether there can be a load as an agent says that it read it: its moments are reckoned with that.
-fn can_be(load: &LoadInfo) -> bool {
-    let is_time = |seconds: f64| (0.0..=LONGEST_S).contains(&seconds);
-    is_time(load.warmup_s)
-        && load.duration_s.is_none_or(is_time)
-        && load
-            .rate_per_s
-            .is_none_or(|rate| rate.is_finite() && rate > 0.0)
 }
 
 fn tell_forecasts(ready: &[(&AgentName, Ready)], watcher: Watcher<'_>) {

@@ -24,8 +24,8 @@ pub(crate) struct Script {
     pub(crate) deltas: Vec<Delta>,
     /// Between two messages.
     pub(crate) pace: Duration,
-    /// What it says when it is to get ready, where it isn't.
-    pub(crate) refusal: Option<Reply>,
+    /// What it says when it is to get ready, in place of what others say.
+    pub(crate) says: Option<Reply>,
     pub(crate) findings: Vec<Finding>,
     pub(crate) clock: Clock,
     /// By how much its clock jumps when the load begins, in nanoseconds.
@@ -45,7 +45,7 @@ impl Default for Script {
         Script {
             deltas: (0..5).map(|n| measured(n + 1)).collect(),
             pace: Duration::from_millis(20),
-            refusal: None,
+            says: None,
             findings: Vec::new(),
             clock: Clock::new(),
             jump: 0,
@@ -220,9 +220,9 @@ fn obey(
     }
     let mut load = None;
     let reply = match order.what {
-        What::Prepare(part) => script.refusal.clone().unwrap_or_else(|| ready(&part)),
-        What::Check(_) => match &script.refusal {
-            Some(refusal) => refusal.clone(),
+        What::Prepare(part) => script.says.clone().unwrap_or_else(|| ready(&part)),
+        What::Check(_) => match &script.says {
+            Some(said) => said.clone(),
             None => Reply::Checked(Checked {
                 target: Ok("200, 13 bytes".to_owned()),
                 forecast: Vec::new(),

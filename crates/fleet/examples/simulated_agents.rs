@@ -28,6 +28,8 @@ use prony_record::{
     Delta, Exchange, Generator, LoadInfo, Measured, Nanos, Negotiated, Outcome, Packed, Record,
     Recorder,
 };
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 /// Different measurements; agents share them.
 const PATTERNS: usize = 16;
@@ -222,7 +224,7 @@ fn made(order: &Load) -> Result<(LoadInfo, Vec<Pattern>), String> {
 
 /// What an engine records of so many requests a second.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
-    let mut random = Random(seed);
+    let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(Measured::DueFrom(warmup));
     recorder.watch();
     let end = Nanos(warmup.0 + seconds * 1_000_000_000);
@@ -276,15 +278,12 @@ fn taken(recorder: &mut Recorder) -> Packed {
     Packed::of(&delta)
 }
 
-/// Draws numbers (Steele, Lea and Flood 2014: SplitMix64).
-struct Random(u64);
+/// Draws numbers.
+struct Random(ChaCha8Rng);
 
 impl Random {
     fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
+        self.0.random()
     }
 
     /// About 1, as latencies are about their median: the exponential of something nearly normal.

@@ -7,6 +7,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use prony_record::{Delta, Exchange, Measured, Nanos, Outcome, Packed, Recorder};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 const SECOND: u64 = 1_000_000_000;
 /// Seconds that are looked at, after one of warm-up.
@@ -46,7 +48,7 @@ fn written(delta: &Delta) -> String {
 
 /// What an engine hands over each second.
 fn recorded(rate: u64) -> Vec<Delta> {
-    let mut random = Random(rate);
+    let mut random = Random(ChaCha8Rng::seed_from_u64(rate));
     let mut recorder = Recorder::new(Measured::DueFrom(Nanos(SECOND)));
     recorder.watch();
     let mut deltas = Vec::new();
@@ -78,15 +80,12 @@ fn recorded(rate: u64) -> Vec<Delta> {
     deltas
 }
 
-/// Draws numbers (Steele, Lea and Flood 2014: SplitMix64).
-struct Random(u64);
+/// Draws numbers.
+struct Random(ChaCha8Rng);
 
 impl Random {
     fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
+        self.0.random()
     }
 
     /// Lognormal, nearly: the exponential of something nearly normal.

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 /// Draws moments; says its seed, which is seen where the test fails.
-pub(crate) struct Moments(u64);
+pub(crate) struct Moments(ChaCha8Rng);
 
 impl Moments {
     pub(crate) fn new() -> Moments {
@@ -14,15 +17,12 @@ impl Moments {
             now.unwrap().as_nanos() as u64 % 1_000_000
         });
         eprintln!("PRONY_TEST_SEED={seed}");
-        Moments(seed)
+        Moments(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// The next number (Steele, Lea and Flood 2014: SplitMix64).
+    /// The next number.
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.random()
     }
 
     /// One of so many.

@@ -291,6 +291,8 @@ impl PackedSlice {
 mod tests {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     use super::*;
 
@@ -377,15 +379,16 @@ mod tests {
         serde_json::from_str(&json).ok()
     }
 
-    /// Draws numbers (Steele, Lea and Flood 2014: SplitMix64).
-    struct Random(u64);
+    /// Draws numbers.
+    struct Random(ChaCha8Rng);
 
     impl Random {
+        fn new(seed: u64) -> Random {
+            Random(ChaCha8Rng::seed_from_u64(seed))
+        }
+
         fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
+            self.0.random()
         }
 
         /// Of any size, small ones as often as large ones.
@@ -445,7 +448,7 @@ mod tests {
     #[test]
     fn written_and_read_it_is_the_same_to_the_last_bucket() {
         for seed in 0..300 {
-            let delta = Random(seed).delta();
+            let delta = Random::new(seed).delta();
             let packed = Packed::of(&delta);
             let read = written_and_read(&packed).unwrap();
             assert!(read == packed, "{seed}");
@@ -465,7 +468,7 @@ mod tests {
     #[test]
     fn what_is_there_already_is_not_written_again() {
         let mut times = Distribution::new();
-        Random(1).times(&mut times);
+        Random::new(1).times(&mut times);
         let mut slice = SliceCounts::default();
         slice.keep_times(&times);
         let mut delta = Delta {
@@ -482,7 +485,7 @@ mod tests {
 
     #[test]
     fn what_is_nonsense_is_an_error_or_adds_up_without_a_panic() {
-        let mut random = Random(5);
+        let mut random = Random::new(5);
         let (mut read, mut taken) = (0, 0);
         let mut sum = Delta::default();
         for round in 0..3_000 {

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -67,34 +67,45 @@ impl Sshd {
             );
         }
         fs::copy(path("user_key.pub"), path("authorized")).unwrap();
-        let port = free_port();
-        let config = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
-             StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             PermitRootLogin prohibit-password\n",
-            path("host_key"),
-            path("authorized"),
-        );
-        fs::write(path("config"), config).unwrap();
         if run("id", &["-u"]) == "0" {
             // Debian's own makes it at boot, and takes no connection without.
             let _ = fs::create_dir("/run/sshd");
         }
-        let log = fs::File::create(path("log")).unwrap();
-        let process = Command::new(server_program())
-            .args(["-D", "-e", "-f", &path("config")])
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let sshd = Self {
-            folder,
-            port,
-            process: Killed(process),
-        };
-        wait_for("the ssh server", || {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()
-        });
-        sshd
+        // Another process may take the port in between; then another one is tried.
+        for _ in 0..5 {
+            let port = free_port();
+            let config = format!(
+                "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\n\
+                 StrictModes no\nUsePAM no\nPasswordAuthentication no\n\
+                 KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n",
+                path("host_key"),
+                path("authorized"),
+            );
+            fs::write(path("config"), config).unwrap();
+            let log = fs::File::create(path("log")).unwrap();
+            let mut process = Command::new(server_program())
+                .args(["-D", "-e", "-f", &path("config")])
+                .stderr(log)
+                .spawn()
+                .map(Killed)
+                .unwrap();
+            // Its own word, for whoever answers at the port may be another.
+            let said = || fs::read_to_string(path("log")).unwrap_or_default();
+            let listens = wait_for("the ssh server", || {
+                let has_ended = process.0.try_wait().unwrap().is_some();
+                let listens = said().contains("Server listening");
+                (has_ended || listens).then_some(listens && !has_ended)
+            });
+            if listens {
+                return Self {
+                    folder,
+                    port,
+                    process,
+                };
+            }
+            assert!(said().contains("already in use"), "{}", said());
+        }
+        panic!("each port was taken before the ssh server came to it");
     }
 
     fn log(&self) -> String {
@@ -169,6 +180,11 @@ fn watch(machine: RemoteMachine) -> Watch {
         remote: Some(machine),
         ..Watch::default()
     }
+}
+
+fn assert_is_read(host: &mut LocalHost, sshd: &Sshd) {
+    let is_read = host.sample().remote.is_some();
+    assert!(is_read, "{:?}\n{}", host.unwatched(), sshd.log());
 }
 
 #[test]
@@ -266,7 +282,7 @@ fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
     let mut host = host(state.path());
     let machine = sshd.machine("web", Elsewhere::default());
     host.watch(watch(machine.clone()));
-    assert!(host.sample().remote.is_some(), "{}", sshd.log());
+    assert_is_read(&mut host, &sshd);
     let sessions = sessions_of(sshd.process.0.id());
     assert!(!sessions.is_empty());
     for pid in sessions {
@@ -279,7 +295,7 @@ fn a_connection_that_breaks_is_made_anew_for_the_next_trial() {
     let findings = host.unwatched();
     assert!(findings[0].text.contains("ended"), "{findings:?}");
     host.watch(watch(machine));
-    assert!(host.sample().remote.is_some(), "{}", sshd.log());
+    assert_is_read(&mut host, &sshd);
     drop(host);
     wait_for("the end of the shell there", || {
         sessions_of(sshd.process.0.id()).is_empty().then_some(())

@@ -100,7 +100,8 @@ pub(crate) fn dry_run(
     settings: &Settings,
     hosts: Option<&Hosts>,
 ) -> Result<Ending, Failure> {
-    let details = outlook::details(plan, settings).map_err(Failure::wrong)?;
+    let address_of = |host: Option<&str>| hosts?.address_of(host);
+    let details = outlook::details(plan, settings, &address_of).map_err(Failure::wrong)?;
     let hosts = hosts.map(Hosts::summary).unwrap_or_default();
     let summary = outlook::summary(plan, settings);
     terminal::print(&format!("{summary}\n{details}{hosts}"));

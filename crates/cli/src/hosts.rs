@@ -1,6 +1,7 @@
 //! The other machines of a plan: found, asked whether they can do what it wants, and joined to this one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,6 +106,11 @@ impl Hosts {
             self.tasks.entry(host.to_owned()).or_default().insert(task);
             self.roster.objections(&self.link, wanted)
         })
+    }
+
+    /// Where a service of a host listens that other machines have to reach; none if that is not known.
+    pub(crate) fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
+        self.roster.address_of(host)
     }
 
     /// Who does what, a line each.

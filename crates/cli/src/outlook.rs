@@ -1,7 +1,7 @@
 //! What an experiment is about to do, said before it does it.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
 fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
-        .and_then(|wanted| plan.resolve(0, &made_up(&wanted)));
+        .and_then(|wanted| plan.resolve(0, &made_up(&wanted, &|_| None)));
     let flags = first.as_ref().ok().map(|resolved| &resolved.load.flags);
     let warmup = span(flags.map_or(plan.trials.warmup, |flags| flags.warmup));
     let requests = flags.and_then(|flags| flags.requests).map(number::count);
@@ -75,8 +75,15 @@ fn length(plan: &Plan) -> String {
     format!("{measures} after {warmup} of warm-up")
 }
 
+/// Where a service of a host listens that other machines have to reach; none is this machine.
+type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
+
 /// The order of trials and what each of them starts.
-pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanError> {
+pub(crate) fn details(
+    plan: &Plan,
+    settings: &Settings,
+    address_of: AddressOf<'_>,
+) -> Result<String, PlanError> {
     let mut text = String::new();
     let seed = settings.seed.or(plan.trials.seed);
     text += &match seed {
@@ -101,7 +108,7 @@ pub(crate) fn details(plan: &Plan, settings: &Settings) -> Result<String, PlanEr
     }
     text += "\nstarted for each trial (addresses stand for those that prony will pick):\n";
     for (number, variant) in plan.variants.iter().enumerate() {
-        let allocated = made_up(&plan.allocations(number)?);
+        let allocated = made_up(&plan.allocations(number)?, address_of);
         let resolved = plan.resolve(number, &allocated)?;
         text += &format!("  {}\n", variant.id);
         for line in networks(&resolved.topology) {
@@ -184,19 +191,24 @@ fn started(service: &ResolvedService, topology: &Topology) -> String {
 }
 
 /// Endpoints that nobody has been given.
-fn made_up(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
+fn made_up(wanted: &[Allocation], address_of: AddressOf<'_>) -> BTreeMap<String, Allocated> {
     let mut ports = FIRST_PORT..;
-    let mut endpoint = |service: &str, kind: ListenKind| match kind {
+    let mut endpoint = |wanted: &Allocation, kind: ListenKind| match kind {
         ListenKind::Tcp => {
             let port = ports.next().unwrap_or(FIRST_PORT);
-            Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            let is_own = wanted.exposed && wanted.place == PlaceKind::Native;
+            let address = is_own.then(|| address_of(wanted.host.as_deref())).flatten();
+            let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
+            Endpoint::Tcp(SocketAddr::new(address, port))
         }
-        ListenKind::Unix => Endpoint::Unix(PathBuf::from(format!("/run/prony/{service}.sock"))),
+        ListenKind::Unix => {
+            Endpoint::Unix(PathBuf::from(format!("/run/prony/{}.sock", wanted.service)))
+        }
     };
     let allocated = wanted.iter().map(|wanted| {
         let listen = wanted.listen.iter();
         let endpoints = listen
-            .map(|(name, &kind)| (name.clone(), endpoint(&wanted.service, kind)))
+            .map(|(name, &kind)| (name.clone(), endpoint(wanted, kind)))
             .collect();
         let files_dir = PathBuf::from("/run/prony").join(&wanted.service);
         (

@@ -13,6 +13,7 @@ mod coordinators;
 mod ground;
 mod losses;
 mod moments;
+mod plans;
 mod process;
 mod rig;
 mod rights;

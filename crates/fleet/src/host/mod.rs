@@ -13,7 +13,6 @@ mod roster;
 mod seat;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +33,7 @@ use calls::{Answer, Call, file_name};
 use lease::Keeper;
 pub use maker::{AgentLoads, Shower};
 pub use roster::Roster;
+use roster::address_towards;
 use seat::Seat;
 
 /// This machine, and those of agents.
@@ -63,7 +63,10 @@ struct Remote {
 impl FleetHost {
     /// Joins `here` with the agents in the roster.
     #[must_use]
-    pub fn new(here: LocalHost, link: Arc<Link>, roster: Roster) -> FleetHost {
+    pub fn new(mut here: LocalHost, link: Arc<Link>, roster: Roster) -> FleetHost {
+        if let Some(address) = roster.address_of(None).or_else(|| link.address()) {
+            here.set_address(address);
+        }
         FleetHost {
             here,
             link,
@@ -101,9 +104,8 @@ impl FleetHost {
             Some(agent) => agent.clone(),
             None => {
                 let found = self.roster.find(host).map_err(refuse)?;
-                let towards = found.addresses.first().map(|it| address_towards(*it));
-                if let Some(address) = towards.or_else(|| self.link.address()) {
-                    self.here.set_address(address);
+                if let Some(address) = found.addresses.first() {
+                    self.here.set_address(address_towards(*address));
                 }
                 found.name.clone()
             }
@@ -430,18 +432,4 @@ fn lost(seat: &Seat, why: &str) -> Finding {
 
 fn unexpected(answer: &Answer) -> String {
     format!("an answer to another question: {answer:?}")
-}
-
-/// The address of this machine from which it reaches another one.
-fn address_towards(other: IpAddr) -> IpAddr {
-    let unspecified: IpAddr = match other {
-        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-    };
-    // Nothing is sent; the system only looks which way it would go.
-    let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
-        socket.connect(SocketAddr::new(other, 9))?;
-        socket.local_addr()
-    });
-    found.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |found| found.ip())
 }

@@ -1,6 +1,7 @@
 //! Which agent a plan means, and whether it can do what the plan wants.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use prony_experiment::plan::{About, Fault, Objection, Wanted};
@@ -72,6 +73,20 @@ impl Roster {
         }
     }
 
+    /// Where a service of a host listens that other machines have to reach, as far as it is known
+    /// before it is started; of this machine, if `host` is none: the address towards the first agent.
+    #[must_use]
+    pub fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
+        match host {
+            Some(host) => self.find(host).ok()?.addresses.first().copied(),
+            None => {
+                let mut agents = self.agents.values();
+                let first = agents.find_map(|agent| agent.addresses.first())?;
+                Some(address_towards(*first))
+            }
+        }
+    }
+
     /// What stands against something that a plan wants.
     pub fn objections(&self, link: &Link, wanted: &Wanted<'_>) -> Vec<Objection> {
         let about_host = |what: String| Objection {
@@ -105,6 +120,20 @@ impl Roster {
             }
         }
     }
+}
+
+/// The address of this machine from which it reaches another one.
+pub(super) fn address_towards(other: IpAddr) -> IpAddr {
+    let unspecified: IpAddr = match other {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    // Nothing is sent; the system only looks which way it would go.
+    let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
+        socket.connect(SocketAddr::new(other, 9))?;
+        socket.local_addr()
+    });
+    found.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |found| found.ip())
 }
 
 /// Has an agent look at a service.

@@ -1,0 +1,114 @@
+//! Plans whose services and load are on hosts of their own, where none reaches another's loopback.
+
+use std::path::Path;
+
+use prony_record::Record;
+
+use crate::rig::{Rig, name};
+
+/// A plan with an nginx; what differs is put into it.
+fn plan(factor: &str, host: &str, load: &str) -> String {
+    format!(
+        r#"name = "machines"
+baseline = {{ {factor} }}
+[trials]
+blocks = 1
+warmup = "50ms"
+duration = "300ms"
+[factors]
+{host}
+[service.web]
+HOST
+command = ["nginx", "-c", "{{{{ web.files['nginx.conf'] }}}}", "-g", "daemon off; worker_processes 1;"]
+[service.web.files]
+"nginx.conf" = {{ text = """
+pid {{{{ web.dir }}}}/nginx.pid;
+error_log stderr;
+events {{}}
+http {{
+  access_log /dev/stderr;
+  client_body_temp_path {{{{ web.dir }}}};
+  server {{
+    listen {{{{ web.address }}}};
+    location / {{ return 200 'the same'; }}
+  }}
+}}
+""" }}
+[load]
+target = "web"
+connections = 4
+threads = 1
+{load}
+"#
+    )
+}
+
+/// Agents that may start nginx.
+fn rig(agents: usize) -> Rig {
+    Rig::with(agents, |agent, command, folder| {
+        let policy = folder.join(format!("policy-{agent}.toml"));
+        std::fs::write(&policy, "[services]\ncommands = ['nginx']").unwrap();
+        command.arg("--policy").arg(policy);
+    })
+}
+
+/// What a plan says before it starts, and the records of its trials.
+fn run(rig: &mut Rig, text: &str, variants: [&str; 2]) -> (String, [Record; 2]) {
+    let (file, out) = (rig.path("plan.toml"), rig.path("out"));
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let mut asked = rig.coordinator(&["compare", file, "--dry-run"]);
+    assert_eq!(asked.end(), 0, "{}", asked.complaints());
+    let words = ["--clock-bound", "500ms", "--out", out.to_str().unwrap()];
+    let mut made = rig.coordinator(&[&["compare", file], &words[..]].concat());
+    assert_eq!(made.end(), 0, "{}", made.complaints());
+    let records =
+        variants.map(|variant| read(&out.join(format!("trials/1-{variant}/record.json"))));
+    (asked.said(), records)
+}
+
+fn read(path: &Path) -> Record {
+    let json = std::fs::read_to_string(path);
+    let json = json.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Record::from_json(&json).unwrap()
+}
+
+/// The agents that made a load, which has to have gone well.
+fn by(record: &Record) -> Vec<String> {
+    let totals = &record.totals;
+    assert!(totals.ok > 0 && totals.failed == 0, "{totals:?}");
+    let fleet = record.fleet.as_ref().unwrap();
+    fleet.agents.iter().map(|it| it.name.clone()).collect()
+}
+
+#[test]
+fn a_server_on_one_machine_and_on_another_is_loaded_by_a_third() {
+    let mut rig = rig(3);
+    let host = "host = ['agent-1', 'agent-2']";
+    let text = plan("host = 'agent-1'", host, "agents = 'agent-3'");
+    let text = text.replace("HOST", "host = '{{ host }}'");
+    let (said, records) = run(&mut rig, &text, ["agent-1", "agent-2"]);
+    for address in ["10.77.0.3", "10.77.0.4"] {
+        let load = format!("load: prony load http://{address}:");
+        assert!(said.contains(&load), "{said}");
+    }
+    for record in &records {
+        assert_eq!(by(record), [name(2)]);
+    }
+}
+
+#[test]
+fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
+    let mut rig = rig(2);
+    let text = plan("keep = 1", "keep = [1, 100]", "agents = 2");
+    let text = text.replace("HOST\n", "");
+    let text = text.replace("return 200", "keepalive_requests {{ keep }}; return 200");
+    let (said, records) = run(&mut rig, &text, ["1", "100"]);
+    assert!(
+        said.contains("load: prony load http://10.77.0.1:"),
+        "{said}"
+    );
+    for record in &records {
+        assert_eq!(by(record), [name(0), name(1)]);
+    }
+}

@@ -199,7 +199,7 @@ fn hostile_servers_cost_no_memory() {
         return;
     }
     let words = "-n 6 -c 2 --streams 3 --timeout 300ms";
-    // Several, as the allocator keeps what a thread has freed, and the next thread's load may not find it.
+    // Several, as the allocator keeps what a load has freed, and not all of it serves the next one.
     for _ in 0..12 {
         Scripted::answering(|s| answer(s, &[b'x'; 10_000])).load(words);
     }
@@ -213,11 +213,11 @@ fn hostile_servers_cost_no_memory() {
     for (n, (first, again)) in floods.into_iter().chain(endless).enumerate() {
         flooding(first, again).load(words);
         let more = peak_memory_kib().saturating_sub(before);
-        assert!(more < 12 << 10, "{more} KiB more after flood {n}");
+        assert!(more < 6 << 10, "{more} KiB more after flood {n}");
     }
     Scripted::answering(hpack_bomb).load(words);
     let more = peak_memory_kib().saturating_sub(before);
-    assert!(more < 12 << 10, "{more} KiB more after a bomb");
+    assert!(more < 6 << 10, "{more} KiB more after a bomb");
     // The body is there once, and twice while its file is made here.
     with_large_body(&greedy(|_| Some(())), words);
     let more = peak_memory_kib().saturating_sub(before);
@@ -238,6 +238,9 @@ fn is_alone(test: &str) -> bool {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args([&name, "--exact", "--nocapture"])
         .env(ALONE, "1")
+        // Else each thread may have its own, which keeps what its thread freed: more of them on a
+        // busy machine.
+        .env("MALLOC_ARENA_MAX", "1")
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);

@@ -145,8 +145,10 @@ impl<'a> Desk<'a> {
 
     /// The agent ends: so does what it makes.
     pub(super) fn leave(&mut self) {
-        if let Some(part) = self.part.as_mut().filter(|part| !part.is_over()) {
-            part.leave(&self.settings.name, LEAVE);
+        match &mut self.part {
+            Some(part) if part.is_over() => part.hand_over(),
+            Some(part) => part.leave(&self.settings.name, LEAVE),
+            None => {}
         }
         self.files = None;
     }
@@ -355,7 +357,10 @@ impl<'a> Desk<'a> {
     }
 
     /// Keeps nothing more of what was measured in a run.
-    fn let_go(&self, run: &RunId) -> Result<(), String> {
+    fn let_go(&mut self, run: &RunId) -> Result<(), String> {
+        if let Some(part) = self.part.as_mut().filter(|part| part.run() == run) {
+            part.hand_over();
+        }
         self.outbox.forget(run);
         spool::forget(&self.settings.runs(), run, &self.settings.name)
     }

@@ -205,9 +205,18 @@ impl Running {
         self.starts
     }
 
-    /// Whether its last message is written down.
+    /// Whether its last message is written down. It is so before anybody else can have that message,
+    /// so that whoever does finds the agent free.
     pub(super) fn is_over(&self) -> bool {
         self.shared.is_over.load(Ordering::Acquire)
+    }
+
+    /// Waits until the outbox has all that is written down, once that is [all](Running::is_over).
+    pub(super) fn hand_over(&mut self) {
+        if let Some(beside) = self.beside.take() {
+            // One that panicked has nothing more to hand over.
+            let _ = beside.join();
+        }
     }
 
     /// Whether it was told to end.
@@ -248,8 +257,8 @@ impl Running {
         while !self.is_over() && Instant::now() < until {
             thread::sleep(Duration::from_millis(10));
         }
-        if let Some(beside) = self.beside.take().filter(JoinHandle::is_finished) {
-            let _ = beside.join();
+        if self.is_over() {
+            self.hand_over();
         }
     }
 }
@@ -355,7 +364,6 @@ impl Pump {
         let delta = self.shared.control.take();
         let end = self.end(over, &delta);
         self.send(&delta, Some(end));
-        self.shared.is_over.store(true, Ordering::Release);
     }
 
     /// Writes a message down, and has it sent.
@@ -364,6 +372,7 @@ impl Pump {
         let last = pieces.len() - 1;
         for (number, packed) in pieces.into_iter().enumerate() {
             let end = end.take_if(|_| number == last);
+            let is_last = end.is_some();
             let message = ResultMessage {
                 run: self.run.clone(),
                 agent: self.agent.clone(),
@@ -376,6 +385,9 @@ impl Pump {
             let _ = message.packed.add_to(&mut self.sent);
             if let Err(error) = self.spool.keep(&message) {
                 self.failed.get_or_insert(error);
+            }
+            if is_last {
+                self.shared.is_over.store(true, Ordering::Release);
             }
             if let Err(error) = self.outbox.push(&message) {
                 self.failed.get_or_insert(error);

@@ -280,7 +280,9 @@ mod tests {
     #[test]
     fn a_server_that_closes_a_connection_ends_the_run() {
         let problem = run(&job(server(1), false)).unwrap_err();
-        assert!(problem.contains("closed"), "{problem}");
+        // What was sent to it meanwhile is answered with a reset.
+        let is_told = problem.contains("closed") || problem.contains("reset");
+        assert!(is_told, "{problem}");
     }
 
     #[test]

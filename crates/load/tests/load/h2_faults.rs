@@ -2,6 +2,7 @@
 //! away, break or fall silent, and what becomes of the streams beside.
 
 use std::net::Shutdown;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use prony_record::Outcome::{self, ClosedEarly, Ok as Fine, Protocol, Reset, Timeout, Truncated};
@@ -405,12 +406,19 @@ fn one_bad_stream_beside_twenty_good_ones() {
 
 #[test]
 fn one_bad_connection_beside_a_good_one() {
-    let server = Scripted::clear(|peer| {
+    let has_begun = Arc::new((Mutex::new(false), Condvar::new()));
+    let server = Scripted::clear(move |peer| {
         peer.greet(&[])?;
+        let (begun, told) = &*has_begun;
         if peer.place > 0 {
+            // Else the good one may have done all before the bad one has what it waits for.
+            let waiting = begun.lock().unwrap();
+            drop(told.wait_while(waiting, |begun| !*begun).unwrap());
             return serve(peer);
         }
         let streams = peer.requests(21)?;
+        *begun.lock().unwrap() = true;
+        told.notify_all();
         for &stream in &streams[..20] {
             peer.say(&answer(stream, b"fine"))?;
         }

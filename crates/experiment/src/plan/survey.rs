@@ -160,7 +160,10 @@ fn notes(all: &[(String, Rendered)]) -> Vec<String> {
 fn same_set_up(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
     let same = |a: &Rendered, b: &Rendered| {
         let loads = match (&a.load, &b.load) {
-            (Some(a), Some(b)) => a.url == b.url && a.words() == b.words(),
+            (Some(a), Some(b)) => {
+                let is_made_alike = a.place == b.place && a.agents == b.agents;
+                is_made_alike && a.url == b.url && a.words() == b.words()
+            }
             _ => false,
         };
         loads && a.services == b.services && a.topology == b.topology

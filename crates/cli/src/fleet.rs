@@ -287,10 +287,11 @@ fn others(fleet: &Fleet, taken: &Manifest, progress: &Progress) -> Result<(), Fa
     let runs = fleet.runs().map_err(failure)?;
     let others = || runs.iter().filter(|run| run.manifest.run != taken.run);
     for other in others().take(MOST_RUNS) {
-        let state = match (other.manifest.start, other.stored, other.busy) {
-            (None, ..) => "; it never began",
-            (Some(_), _, 1..) => "; it is under way",
-            (Some(_), 0, 0) => "; nothing of it is stored",
+        let state = match (other.manifest.start, other.stored) {
+            (None, _) => "; it never began",
+            (Some(_), _) if other.busy > 0 => "; it is under way",
+            (Some(_), _) if other.sending > 0 => "; not all of it is sent yet",
+            (Some(_), 0) => "; nothing of it is stored",
             _ => "",
         };
         let other = told(&other.manifest);

@@ -13,9 +13,11 @@ use prony_fleet::coordinator::CLOCK_BOUND;
 use prony_fleet::credentials::Credentials;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster, Shower};
 use prony_fleet::link::{Link, LinkError};
+use prony_fleet::messages::Registration;
 use prony_fleet::names::RunId;
 use prony_fleet::permissions::Role;
 use prony_load::quantity;
+use prony_report::number;
 
 use crate::ending::Failure;
 use crate::{experiment, fleet};
@@ -52,9 +54,10 @@ pub(crate) struct Hosts {
     roster: Roster,
     typed: HostsArgs,
     creds: PathBuf,
-    /// What each machine of the plan is to do.
-    tasks: BTreeMap<String, BTreeSet<String>>,
-    makes_load: bool,
+    /// The services of each host, as the plan names it.
+    services: BTreeMap<String, BTreeSet<String>>,
+    /// Who makes loads, as the plan names them.
+    loads: BTreeSet<String>,
 }
 
 impl Hosts {
@@ -85,8 +88,8 @@ impl Hosts {
             roster,
             typed: typed.clone(),
             creds: creds.clone(),
-            tasks: BTreeMap::new(),
-            makes_load: false,
+            services: BTreeMap::new(),
+            loads: BTreeSet::new(),
         };
         hosts
             .check(plan)
@@ -96,14 +99,15 @@ impl Hosts {
 
     fn check(&mut self, plan: &Plan) -> Result<(), prony_experiment::plan::PlanErrors> {
         plan.check_hosts(&mut |wanted| {
-            let (host, task) = match wanted {
-                Wanted::Service { host, spec } => (*host, spec.name.clone()),
-                Wanted::Load { agents } => {
-                    self.makes_load = true;
-                    (*agents, "the load".to_owned())
+            match wanted {
+                Wanted::Service { host, spec } => {
+                    let services = self.services.entry((*host).to_owned()).or_default();
+                    services.insert(spec.name.clone());
                 }
-            };
-            self.tasks.entry(host.to_owned()).or_default().insert(task);
+                Wanted::Load { agents } => {
+                    self.loads.insert((*agents).to_owned());
+                }
+            }
             self.roster.objections(&self.link, wanted)
         })
     }
@@ -115,28 +119,22 @@ impl Hosts {
 
     /// Who does what, a line each.
     pub(crate) fn summary(&self) -> String {
-        let line = |(host, tasks): (&String, &BTreeSet<String>)| {
-            let tasks: Vec<&str> = tasks.iter().map(String::as_str).collect();
-            let who = match self.roster.find(host) {
-                Ok(agent) => {
-                    let addresses: Vec<String> =
-                        agent.addresses.iter().map(ToString::to_string).collect();
-                    let addresses = match addresses.is_empty() {
-                        true => String::new(),
-                        false => format!(", {}", addresses.join(" ")),
-                    };
-                    format!(
-                        "agent {} ({}, {} cores{addresses})",
-                        agent.name, agent.system, agent.cores
-                    )
-                }
-                // A number of agents, of which each trial takes those that are free.
-                Err(_) => "whichever agents are free".to_owned(),
-            };
-            format!("  {host}: {who}: {}\n", tasks.join(", "))
+        let serves = |(host, services): (&String, &BTreeSet<String>)| {
+            let services: Vec<&str> = services.iter().map(String::as_str).collect();
+            // It was there a moment ago, when the plan was checked.
+            let agent = self.roster.find(host).map_or_else(|error| error, told);
+            format!("  {host}: {agent}: {}\n", services.join(", "))
         };
-        let lines: String = self.tasks.iter().map(line).collect();
-        format!("\nother machines:\n{lines}")
+        let loads = |agents: &String| match self.roster.chosen(agents) {
+            None => format!("  load: {agents} agents, the first by name that are free\n"),
+            Some(chosen) => {
+                let chosen: Vec<String> = chosen.into_iter().map(told).collect();
+                format!("  load by {agents}: {}\n", chosen.join("; "))
+            }
+        };
+        let services: String = self.services.iter().map(serves).collect();
+        let loads: String = self.loads.iter().map(loads).collect();
+        format!("\nother machines:\n{services}{loads}")
     }
 
     /// This machine together with the others.
@@ -152,7 +150,7 @@ impl Hosts {
         warn: &'a (dyn Fn(&str) + Sync),
         show: Option<Shower<'a>>,
     ) -> Result<Option<AgentLoads<'a>>, Failure> {
-        if !self.makes_load {
+        if self.loads.is_empty() {
             return Ok(None);
         }
         let fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
@@ -163,4 +161,16 @@ impl Hosts {
             show,
         }))
     }
+}
+
+/// An agent, in a few words.
+fn told(agent: &Registration) -> String {
+    let addresses = agent.addresses.iter();
+    let addresses: String = addresses.map(|address| format!(", {address}")).collect();
+    format!(
+        "agent {} ({}, {}{addresses})",
+        agent.name,
+        agent.system,
+        number::plural(u64::from(agent.cores), "core", "cores")
+    )
 }

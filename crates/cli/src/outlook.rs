@@ -120,7 +120,7 @@ pub(crate) fn details(
         }
         let words = resolved.load.words().join(" ");
         let agents = resolved.load.agents.as_ref();
-        let agents = agents.map(|agents| format!("by agents {agents}"));
+        let agents = agents.map(|agents| by_agents(agents));
         let place = agents.or_else(|| in_place(resolved.load.place, &resolved.topology));
         let place = place.map_or(String::new(), |place| format!(" ({place})"));
         text += &format!(
@@ -163,6 +163,22 @@ fn networks(topology: &Topology) -> Vec<String> {
         lines.push(format!("link {}: {a} to {b}, {rate}", link.name));
     }
     lines
+}
+
+/// Who makes a load, from what its plan says.
+fn by_agents(agents: &str) -> String {
+    match agents.parse() {
+        Ok(count) => format!("by {}", number::plural(count, "agent", "agents")),
+        Err(_) if agents.contains('=') => format!("by the agents with {agents}"),
+        Err(_) => format!(
+            "by {}",
+            agents
+                .split(',')
+                .map(str::trim)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ),
+    }
 }
 
 fn in_place(place: PlaceKind, topology: &Topology) -> Option<String> {

@@ -359,6 +359,7 @@ impl Agent {
             clock: None,
             policy: "no load; no services".to_owned(),
             busy_with: None,
+            sending: Default::default(),
         };
         let json = serde_json::to_vec(&registration).map_err(|error| error.to_string())?;
         let subject = format!("$KV.prony_agents.{}", self.name);

@@ -3,7 +3,7 @@
 //! All of it is JSON: orders, an order's reply, an agent's registration, and what it sends each second of
 //! a run's results ([`ResultMessage`]). Both sides have the same version of prony, or the agent refuses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use prony_record::{Finding, Generator, Negotiated, Packed, SourceUse};
@@ -45,6 +45,9 @@ pub struct Registration {
     pub policy: String,
     /// The run that it is part of.
     pub busy_with: Option<RunId>,
+    /// Runs of which it has results that the server has not stored yet, as of when this was said.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sending: BTreeSet<RunId>,
 }
 
 /// The schema of [`Registration`].

@@ -1,5 +1,6 @@
 //! What an agent tells of itself and its machine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::IpAddr;
 use std::process::Command;
@@ -44,6 +45,7 @@ impl Facts {
         settings: &Settings,
         first: Option<IpAddr>,
         busy_with: Option<RunId>,
+        sending: BTreeSet<RunId>,
     ) -> Registration {
         Registration {
             schema: AGENT_SCHEMA.to_owned(),
@@ -59,6 +61,7 @@ impl Facts {
             clock: self.clock.clone(),
             policy: settings.policy.summary(),
             busy_with,
+            sending,
         }
     }
 

@@ -233,7 +233,8 @@ impl Agent {
         } = self;
         let link = Arc::new(link);
         let outbox = Arc::new(Outbox::new(left_over(&settings)));
-        let registering = Registering::new(&link, &settings, &facts, namesakes.presence());
+        let presence = namesakes.presence();
+        let registering = Registering::new(&link, &settings, &facts, &outbox, presence);
         let done = AtomicBool::new(false);
         let mut desk = Desk::new(settings.clone(), outbox.clone(), stop);
         let mut hosts = host::Desk::new(&settings.hosts(), settings.policy.clone());

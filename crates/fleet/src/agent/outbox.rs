@@ -3,7 +3,7 @@
 //! What runs now comes first; what is left of earlier runs comes after it, file by file. Nothing here is
 //! the only copy: all of it is in its run's file, too ([`super::spool`]).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -77,6 +77,20 @@ impl Outbox {
         Ok(())
     }
 
+    /// The runs of which something waits.
+    pub(super) fn runs(&self, agent: &AgentName) -> BTreeSet<RunId> {
+        let queues = self.lock();
+        let parcels = queues.now.iter().chain(&queues.earlier);
+        let files = queues
+            .files
+            .iter()
+            .filter_map(|file| spool::run_of(file, agent));
+        parcels
+            .map(|parcel| parcel.run.clone())
+            .chain(files)
+            .collect()
+    }
+
     /// Nothing more of this run needs to be sent.
     pub(super) fn forget(&self, run: &RunId) {
         let mut queues = self.lock();
@@ -148,11 +162,12 @@ impl Outbox {
                 queues.is_sending = true;
                 return Some(parcel);
             }
-            queues = match queues.files.pop_front() {
+            queues = match queues.files.front().cloned() {
                 Some(file) => {
                     drop(queues);
                     let parcels = parcels(&file, agent, tell);
                     let mut queues = self.lock();
+                    queues.files.pop_front();
                     queues.earlier.extend(parcels);
                     queues
                 }

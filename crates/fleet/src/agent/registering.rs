@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::Settings;
 use super::facts::Facts;
+use super::outbox::Outbox;
 use crate::link::Link;
 use crate::names::{AGENTS, RunId};
 
@@ -21,6 +22,7 @@ pub(super) struct Registering<'a> {
     link: &'a Link,
     settings: &'a Settings,
     facts: &'a Facts,
+    outbox: &'a Outbox,
     subject: String,
     /// What is said to agents of the same name.
     presence: Vec<u8>,
@@ -42,12 +44,14 @@ impl<'a> Registering<'a> {
         link: &'a Link,
         settings: &'a Settings,
         facts: &'a Facts,
+        outbox: &'a Outbox,
         presence: Vec<u8>,
     ) -> Registering<'a> {
         Registering {
             link,
             settings,
             facts,
+            outbox,
             subject: format!("$KV.{AGENTS}.{}", settings.name),
             presence,
             busy_with: Mutex::new(None),
@@ -100,9 +104,8 @@ impl<'a> Registering<'a> {
     }
 
     fn register(&self, busy: Option<RunId>, before: State) -> State {
-        let registration = self
-            .facts
-            .registration(self.settings, self.link.address(), busy);
+        let (first, sending) = (self.link.address(), self.outbox.runs(&self.settings.name));
+        let registration = self.facts.registration(self.settings, first, busy, sending);
         let tell = &self.settings.tell;
         // Who misses it hears the next.
         let _ = self

@@ -37,6 +37,12 @@ fn path(folder: &Path, run: &RunId, agent: &AgentName) -> PathBuf {
     folder.join(format!("{run}{}", ending(agent)))
 }
 
+/// The run that a file of an agent's is of.
+pub(crate) fn run_of(path: &Path, agent: &AgentName) -> Option<RunId> {
+    let name = path.file_name()?.to_str()?;
+    name.strip_suffix(&ending(agent))?.parse().ok()
+}
+
 /// Whether the agent has kept something of the run.
 pub(crate) fn is_there(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
     path(folder, run, agent).exists()

@@ -188,6 +188,7 @@ mod tests {
                 clock: None,
                 policy: String::new(),
                 busy_with: busy.map(|run| run.parse().unwrap()),
+                sending: BTreeSet::new(),
             },
             age: Duration::ZERO,
         }

@@ -35,13 +35,16 @@ impl Fleet {
         let mut heard = began;
         let mut looked: Option<Instant> = None;
         let mut busy = BTreeSet::new();
+        let mut sending = BTreeSet::new();
         let mut has_waited = false;
         while !gathering.open().is_empty() && !watcher.stop.is_wanted() {
             if gathering.hear(manifest, &mut replay) {
                 heard = Instant::now();
             }
             if looked.is_none_or(|looked| looked.elapsed() > LOOK) {
-                busy = self.busy()?.remove(&manifest.run).unwrap_or_default();
+                let mut engaged = self.engaged()?;
+                busy = engaged.busy.remove(&manifest.run).unwrap_or_default();
+                sending = engaged.sending.remove(&manifest.run).unwrap_or_default();
                 looked = Some(Instant::now());
             }
             if heard.elapsed() < QUIET {
@@ -49,8 +52,18 @@ impl Fleet {
             }
             let open = gathering.open();
             let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
-                give_up(&mut gathering, &open);
-                break;
+                // Its way here may have come back just now.
+                let sends = open.iter().find(|name| sending.contains(*name));
+                let Some(sends) = sends.filter(|_| began.elapsed() < self.patience.winding_down())
+                else {
+                    break;
+                };
+                if !has_waited {
+                    let text = format!("agent {sends} has yet to send what it measured");
+                    (watcher.told)(Told::Step(&text));
+                    has_waited = true;
+                }
+                continue;
             };
             if began.elapsed() > self.patience.winding_down() {
                 let text = format!(
@@ -86,7 +99,7 @@ impl Fleet {
         watcher: Watcher<'_>,
     ) -> Result<Finished, FleetError> {
         has_begun(manifest)?;
-        if !self.busy()?.contains_key(&manifest.run) {
+        if !self.engaged()?.busy.contains_key(&manifest.run) {
             (watcher.told)(Told::Step("no agent loads any more"));
             return self.collect(manifest, watcher);
         }

@@ -11,6 +11,15 @@ use crate::names::{AgentName, RUNS, RunId};
 /// A registration that is older doesn't say that the agent is there.
 const FRESH: Duration = Duration::from_secs(9);
 
+/// Agents by the run that they have to do with.
+#[derive(Debug, Default)]
+pub(super) struct Engaged {
+    /// They are part of it.
+    pub(super) busy: BTreeMap<RunId, BTreeSet<AgentName>>,
+    /// They have results of it that the server has not stored yet.
+    pub(super) sending: BTreeMap<RunId, BTreeSet<AgentName>>,
+}
+
 /// A run that the server knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownRun {
@@ -20,12 +29,14 @@ pub struct KnownRun {
     pub stored: u64,
     /// How many agents say that they are busy with it.
     pub busy: usize,
+    /// How many agents say that they have yet to send what they measured in it.
+    pub sending: usize,
 }
 
 impl KnownRun {
     /// Whether there is anything to be had of it: it began, and something is stored or still to come.
     pub fn is_worth_having(&self) -> bool {
-        self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0)
+        self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
@@ -60,11 +71,12 @@ impl Fleet {
         let entries = self.link.entries(RUNS)?.into_iter();
         let read = entries.filter_map(|(_, value)| serde_json::from_slice::<Manifest>(&value).ok());
         let stored = self.stored()?;
-        let busy = self.busy()?;
+        let Engaged { busy, sending } = self.engaged()?;
         let mut runs: Vec<KnownRun> = read
             .map(|manifest| KnownRun {
                 stored: stored.get(manifest.run.as_str()).copied().unwrap_or(0),
                 busy: busy.get(&manifest.run).map_or(0, BTreeSet::len),
+                sending: sending.get(&manifest.run).map_or(0, BTreeSet::len),
                 manifest,
             })
             .collect();
@@ -83,14 +95,18 @@ impl Fleet {
         Ok(stored)
     }
 
-    /// The agents that say that they are busy with runs.
-    pub(super) fn busy(&self) -> Result<BTreeMap<RunId, BTreeSet<AgentName>>, FleetError> {
-        let mut busy: BTreeMap<RunId, BTreeSet<AgentName>> = BTreeMap::new();
+    /// What agents that are there say of the runs that they have to do with.
+    pub(super) fn engaged(&self) -> Result<Engaged, FleetError> {
+        let mut engaged = Engaged::default();
         for one in self.agents()?.into_iter().filter(|one| one.age < FRESH) {
+            let name = one.agent.name;
             if let Some(run) = one.agent.busy_with {
-                busy.entry(run).or_default().insert(one.agent.name);
+                engaged.busy.entry(run).or_default().insert(name.clone());
+            }
+            for run in one.agent.sending {
+                engaged.sending.entry(run).or_default().insert(name.clone());
             }
         }
-        Ok(busy)
+        Ok(engaged)
     }
 }

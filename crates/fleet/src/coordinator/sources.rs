@@ -153,6 +153,7 @@ mod tests {
             clock: None,
             policy: String::new(),
             busy_with: None,
+            sending: BTreeSet::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use prony_experiment::plan::{About, Fault, Objection, Wanted};
 use prony_experiment::service::ServiceSpec;
 
 use super::calls::{Answer, Call, HostOrder};
+use crate::coordinator::Choice;
 use crate::link::{Link, LinkError};
 use crate::messages::{Order, Registration, Reply, VERSION, What};
 use crate::names::{AGENTS, AgentName, RunId};
@@ -70,6 +71,23 @@ impl Roster {
                 "agent {} has version {}, and this is {VERSION}",
                 agent.name, agent.version
             )),
+        }
+    }
+
+    /// The agents that a plan's `agents` means, by name; none where it says only how many.
+    #[must_use]
+    pub fn chosen(&self, agents: &str) -> Option<Vec<&Registration>> {
+        let all = self.agents.values();
+        match agents.parse() {
+            Ok(Choice::Labels(labels)) => {
+                let has = |agent: &Registration| {
+                    let has = |(key, value)| agent.labels.get(key) == Some(value);
+                    labels.iter().all(has)
+                };
+                Some(all.filter(|agent| has(agent)).collect())
+            }
+            Ok(Choice::Names(names)) => Some(all.filter(|it| names.contains(&it.name)).collect()),
+            Ok(Choice::All | Choice::Count(_)) | Err(_) => None,
         }
     }
 
@@ -182,6 +200,7 @@ mod tests {
             clock: None,
             policy: String::new(),
             busy_with: None,
+            sending: Default::default(),
         }
     }
 

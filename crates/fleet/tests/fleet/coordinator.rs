@@ -7,11 +7,13 @@ use prony_fleet::coordinator::{
     Choice, ClockCheck, Finished, Fleet, FleetError, Stop, TargetCheck, Wanted, Watcher,
 };
 use prony_fleet::messages::{Manifest, Reply, What};
+use prony_fleet::names::AGENTS;
 use prony_fleet::permissions::Role;
 use prony_record::{Delta, Finding, LoadInfo, Outcome, Record, Severity};
 
 use crate::fake::{Fake, Script, ready_for};
-use crate::ground::Ground;
+use crate::ground::{Ground, agent};
+use crate::hands::Hands;
 
 fn fleet(ground: &Ground) -> Fleet {
     let credentials = ground.credentials(&Role::Coordinator);
@@ -138,6 +140,42 @@ fn parts_add_up_to_the_last_bucket() {
     let stop = Stop::new();
     let again = fleet.collect(&run, watching(&stop)).unwrap();
     assert_eq!(again.record, *record);
+}
+
+#[test]
+fn what_an_agent_has_yet_to_send_is_waited_for() {
+    let (ground, fleet, _agents) = with_agents(&[("a", Script::default())]);
+    let record = load(&fleet, &wanted(&[])).unwrap().record;
+    let mut manifest = fleet.run(None).unwrap();
+    let hands = Hands {
+        link: ground.link(&Role::Coordinator),
+    };
+    let name = manifest.parts.keys().next().unwrap().clone();
+    let mut registration = hands.registered(&name).unwrap();
+    let (mut sent, ..) = hands.results(manifest.run.as_str()).whole(&name);
+
+    // The same as a run of which nothing is stored, and its agent has been cut off until now.
+    manifest.run = "later".parse().unwrap();
+    registration.sending.insert(manifest.run.clone());
+    let link = ground.link(&agent(name.as_str()));
+    let store = |subject: &str, json| link.store(subject, None, json).unwrap();
+    let json = serde_json::to_vec(&registration).unwrap();
+    store(&format!("$KV.{AGENTS}.{name}"), json);
+    let collected = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(3));
+            for message in &mut sent {
+                message.run = manifest.run.clone();
+                let json = serde_json::to_vec(message).unwrap();
+                store(&name.results(&manifest.run), json);
+            }
+        });
+        let stop = Stop::new();
+        fleet.collect(&manifest, watching(&stop)).unwrap().record
+    });
+    assert_eq!(found(&collected), found(&record));
+    assert_eq!(collected.totals, record.totals);
+    assert_eq!(collected.histograms, record.histograms);
 }
 
 fn watching(stop: &Stop) -> Watcher<'_> {

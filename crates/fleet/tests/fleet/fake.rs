@@ -188,6 +188,7 @@ fn register(link: &Link, name: &AgentName, script: &Script, busy_with: Option<Ru
         clock: None,
         policy: "everything".to_owned(),
         busy_with,
+        sending: Default::default(),
     };
     let json = serde_json::to_vec(&registration).unwrap();
     link.store(&format!("$KV.prony_agents.{name}"), None, json)

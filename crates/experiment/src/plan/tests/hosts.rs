@@ -61,6 +61,24 @@ fn who_is_needed_from_elsewhere_listens_for_others() {
 }
 
 #[test]
+fn who_makes_the_load_makes_a_difference() {
+    let study = Study::new();
+    let notes = |levels: &str| {
+        let text = PLAN.replace("[\"one\", \"role=server\"]", levels);
+        let text = text.replace("host    = \"{{ host }}\"", "host    = \"one\"");
+        let plan = study.read(&text.replace("agents = 2", "agents = \"{{ host.by }}\""));
+        plan.unwrap().notes
+    };
+    let differ = notes("[{ name = \"one\", by = 1 }, { name = \"two\", by = 2 }]");
+    assert_eq!(differ, <[String; 0]>::default());
+    let same = notes("[{ name = \"one\", by = 2 }, { name = \"two\", by = 2 }]");
+    assert_eq!(
+        same,
+        ["variants one and two are the same set-up (an A/A comparison)"]
+    );
+}
+
+#[test]
 fn what_an_agent_objects_to_has_its_line() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();

@@ -48,6 +48,9 @@ pub(crate) struct HostsArgs {
     clock_bound: Option<Duration>,
 }
 
+/// So many agents are told one by one.
+const LISTED: usize = 12;
+
 /// The machines of a plan that needs some.
 pub(crate) struct Hosts {
     link: Arc<Link>,
@@ -127,6 +130,9 @@ impl Hosts {
         };
         let loads = |agents: &String| match self.roster.chosen(agents) {
             None => format!("  load: {agents} agents, the first by name that are free\n"),
+            Some(chosen) if chosen.len() > LISTED => {
+                format!("  load by {agents}: {} agents\n", chosen.len())
+            }
             Some(chosen) => {
                 let chosen: Vec<String> = chosen.into_iter().map(told).collect();
                 format!("  load by {agents}: {}\n", chosen.join("; "))

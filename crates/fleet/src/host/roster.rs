@@ -115,7 +115,10 @@ impl Roster {
         };
         match wanted {
             Wanted::Service { host, spec } => match self.find(host) {
-                Err(what) => vec![about_host(what)],
+                Err(what) => vec![Objection {
+                    mend: Some("or write \"local\" for this machine".to_owned()),
+                    ..about_host(what)
+                }],
                 Ok(agent) => look(link, &agent.name, spec).unwrap_or_else(|what| {
                     vec![about_host(format!("agent {}: {what}", agent.name))]
                 }),

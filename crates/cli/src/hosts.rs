@@ -165,6 +165,7 @@ impl Hosts {
             clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND),
             warn,
             show,
+            before: BTreeMap::new(),
         }))
     }
 }

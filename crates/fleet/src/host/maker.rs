@@ -1,14 +1,16 @@
 //! Trials' loads made by agents.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{AskedLoad, LoadMaker};
-use prony_record::Record;
+use prony_record::{Finding, Record};
 
 use crate::coordinator::{Choice, Feed, Fleet, FleetError, Stop, Told, Wanted, Watcher};
+use crate::names::AgentName;
 
 /// How soon it is noticed that a load is to end.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -29,14 +31,19 @@ pub struct AgentLoads<'a> {
     pub warn: &'a (dyn Fn(&str) + Sync),
     /// For each load, where somebody looks.
     pub show: Option<Shower<'a>>,
+    /// Who made the load before, by what the plan says of its agents: the same make the next one, so
+    /// that trials differ in nothing else.
+    pub before: BTreeMap<String, Vec<AgentName>>,
 }
 
 impl LoadMaker for AgentLoads<'_> {
     fn make(&mut self, asked: &AskedLoad<'_>) -> Result<Record, String> {
-        let wanted = Wanted {
+        let choice = asked.agents.parse::<Choice>()?;
+        let same = self.before.get(asked.agents).cloned().map(Choice::Names);
+        let mut wanted = Wanted {
             url: Some(asked.url.to_owned()),
             words: asked.words.to_vec(),
-            choice: asked.agents.parse::<Choice>()?,
+            choice: same.clone().unwrap_or_else(|| choice.clone()),
             clock_bound: self.clock_bound,
         };
         let (stop, over) = (Stop::new(), AtomicBool::new(false));
@@ -50,14 +57,36 @@ impl LoadMaker for AgentLoads<'_> {
                     thread::sleep(LOOK_UP);
                 }
             });
-            let made = self.when_free(&wanted, &stop, asked);
+            let mut made = self.when_free(&wanted, &stop, asked);
+            if let (Err(FleetError::Agents(_)), Some(_)) = (&made, &same) {
+                // One of them is gone: others may be there.
+                wanted.choice = choice;
+                made = self.when_free(&wanted, &stop, asked);
+            }
             over.store(true, Ordering::Relaxed);
+            self.remember(asked.agents, made.as_ref().ok());
             made.map_err(|error| error.to_string())
         })
     }
 }
 
 impl AgentLoads<'_> {
+    /// Whoever made this load makes the next one, unless one of them was lost.
+    fn remember(&mut self, agents: &str, record: Option<&Record>) {
+        let Some((record, fleet)) = record.and_then(|it| Some((it, it.fleet.as_ref()?))) else {
+            return;
+        };
+        let is_lost = |finding: &Finding| finding.id == "agent-lost";
+        if record.findings.iter().any(is_lost) {
+            self.before.remove(agents);
+            return;
+        }
+        let names = fleet.agents.iter().map(|it| it.name.parse());
+        if let Ok(names) = names.collect() {
+            self.before.insert(agents.to_owned(), names);
+        }
+    }
+
     /// Makes the load as soon as the agents are free: those of the trial before have just become so,
     /// and may not have said it yet.
     fn when_free(

@@ -272,6 +272,7 @@ fn one_agent_loads_what_another_one_serves() {
         clock_bound: Duration::from_secs(1),
         warn: &|_| {},
         show: Some(&show),
+        before: BTreeMap::new(),
     };
     let machines = Machines {
         host: &mut host,

@@ -8,6 +8,7 @@ mod fake;
 mod ground;
 mod hands;
 mod hosts;
+mod maker;
 mod operator;
 mod reflection;
 mod server;

@@ -18,6 +18,11 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     let plan = match (targets.as_slice(), &typed.run.resume) {
         ([a, b], None) => {
             refuse_plans([a, b])?;
+            if typed.run.hosts.is_typed() {
+                let what = "--creds belongs to a plan that has agents; two URLs are loaded from \
+                            this machine (write a plan with agents in [load])";
+                return Err(Failure::wrong(what));
+            }
             pair::plan([a, b], typed.names.as_deref(), &typed.load, &typed.typed)?
         }
         ([_, _], Some(_)) => {

@@ -48,6 +48,13 @@ pub(crate) struct HostsArgs {
     clock_bound: Option<Duration>,
 }
 
+impl HostsArgs {
+    /// Whether agents were to be found.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.creds.is_some()
+    }
+}
+
 /// So many agents are told one by one.
 const LISTED: usize = 12;
 

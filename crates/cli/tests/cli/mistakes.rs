@@ -99,3 +99,20 @@ fn a_service_that_fails_later_keeps_what_was_measured() {
     assert!(!said.out.is_empty());
     assert_eq!(room.left_running(), Vec::<String>::new());
 }
+
+#[test]
+fn what_belongs_to_plans_is_refused_with_two_urls() {
+    let room = Room::new();
+    let urls = ["compare", "http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+    for (option, reason) in [
+        (
+            ["--creds", "coordinator.creds"],
+            "--creds belongs to a plan",
+        ),
+        (["--resume", "runs/1"], "--resume takes the plan"),
+    ] {
+        let said = room.run(&[&urls[..], &option].concat()).expect(2);
+        assert!(said.err.contains(reason), "{}", said.err);
+        assert_eq!(room.names(), [""; 0]);
+    }
+}

@@ -34,6 +34,15 @@ impl Url {
                 ..base.clone()
             });
         }
+        // A host may be called "unix", but no port begins like this.
+        if typed.starts_with("unix:/") {
+            let path = typed.trim_start_matches("unix:").trim_start_matches("//");
+            let path = path.split_once(':').map_or(path, |(path, _)| path);
+            return Err(format!(
+                "\"{typed}\": a UNIX socket is named beside the URL, as --unix {path} with \
+                 http://localhost/"
+            ));
+        }
         let whole = if has_scheme(typed) {
             typed.to_owned()
         } else {
@@ -335,6 +344,8 @@ mod tests {
             ("http://h/é\u{7f}", "not an URL"),
             ("", "not an URL"),
             ("http://[fe80::1%25lo]/", "zone"),
+            ("unix:/run/app.sock", "--unix /run/app.sock with"),
+            ("unix:///run/app.sock:/health", "--unix /run/app.sock with"),
             ("[fe80::1%lo]:80", "zone"),
         ] {
             let error = Url::parse(bad, None).unwrap_err();

@@ -20,6 +20,8 @@ fn roles_talk_to_each_other_and_results_are_kept() {
     let link = ground.link(&agent("one"));
 
     let mut orders = link.subscribe(&one.orders()).unwrap();
+    // What is answered on a connection comes after what was said on it before.
+    link.store("$KV.prony_agents.one", None, "here").unwrap();
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| coordinator.ask(&one.orders(), "how are you?", SOON));
         let order = orders.next(SOON).unwrap();
@@ -32,7 +34,6 @@ fn roles_talk_to_each_other_and_results_are_kept() {
         Err(LinkError::NobodyThere(_))
     ));
 
-    link.store("$KV.prony_agents.one", None, "here").unwrap();
     let entries = coordinator.entries(AGENTS).unwrap();
     assert_eq!(entries.len(), 1);
     assert_eq!(
@@ -167,8 +168,8 @@ fn who_is_taken_out_of_the_folder_is_cut_off_and_the_others_stay() {
     two.store("$KV.prony_agents.two", None, "still here")
         .unwrap();
     let three = ground.link(&agent("three"));
-    three.store("$KV.prony_agents.three", None, "new").unwrap();
     let mut subscription = three.subscribe("prony.agent.three.do").unwrap();
+    three.store("$KV.prony_agents.three", None, "new").unwrap();
     coordinator.say("prony.agent.three.do", "welcome").unwrap();
     assert_eq!(&subscription.next(SOON).unwrap().payload[..], b"welcome");
     assert!(!coordinator.entries(AGENTS).unwrap().is_empty());

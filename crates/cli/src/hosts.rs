@@ -114,7 +114,7 @@ impl Hosts {
                     let services = self.services.entry((*host).to_owned()).or_default();
                     services.insert(spec.name.clone());
                 }
-                Wanted::Load { agents } => {
+                Wanted::Load { agents, .. } => {
                     self.loads.insert((*agents).to_owned());
                 }
             }

@@ -34,6 +34,8 @@ pub enum Wanted<'a> {
     Load {
         /// How many agents, or which: a name, or a label.
         agents: &'a str,
+        /// Connections that they divide among them, where that is known.
+        connections: Option<u64>,
     },
 }
 
@@ -102,7 +104,13 @@ impl Plan {
                     }
                 }
                 if let Some(agents) = &layout.load_agents {
-                    for objection in ask(&Wanted::Load { agents }) {
+                    let load = rendered.load.as_ref();
+                    let connections = load.map(|load| load.flags.connections);
+                    let wanted = Wanted::Load {
+                        agents,
+                        connections,
+                    };
+                    for objection in ask(&wanted) {
                         found.push(objection.placed(self, &self.load, "agents"));
                     }
                 }
@@ -199,7 +207,9 @@ pub(crate) fn expose(shapes: &mut [Shape], target: Option<&str>, load: Option<&s
         }
     }
     for shape in shapes.iter_mut() {
-        let by_load = target == Some(&shape.name) && load != shape.host.as_deref();
+        // The bodies are compared from this machine, whoever loads.
+        let is_at_hand = shape.host.is_none() && load.is_none();
+        let by_load = target == Some(&shape.name) && !is_at_hand;
         let by = needed.remove(&shape.name).unwrap_or_default();
         shape.exposed = by_load || by.iter().any(|host| *host != shape.host);
     }

@@ -1,7 +1,7 @@
 //! What qualifies an experiment: the findings of its loads, put together by variant, and those that
 //! only several trials show. docs/measurement.md lists every threshold; all of it is pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_record::{Finding, Record, Severity};
 use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, critical};
@@ -21,6 +21,8 @@ const CROWDED_PERCENT: f64 = 20.0;
 const ORDER_ALPHA: f64 = 0.01;
 /// Fewer blocks than this make wide intervals.
 const FEW_BLOCKS: u32 = 5;
+/// What is said of a load a part of which was lost.
+const LOSSES: [&str; 2] = ["agent-lost", "partial"];
 /// A load whose last third is this much faster or slower than its first has not settled.
 const DRIFT: f64 = 0.2;
 /// Slices that a trial must have for that to be told.
@@ -54,6 +56,8 @@ pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: 
         &name,
     ));
     found.extend(services(results, &name));
+    found.extend(machine_changed(results, design.variants.len(), &name));
+    found.extend(agents_changed(results, design.variants.len(), &name));
     found.extend(negotiation_differs(results, &baseline, &name));
     found.extend(server_idle(results, design.variants.len(), &name));
     found.extend(not_stationary(results, design.variants.len(), &name));
@@ -84,7 +88,11 @@ fn of_loads(
             let usual = findings
                 .get((trials.len() - 1) / 2)
                 .map(|finding| finding.severity);
-            let severity = usual.unwrap_or(findings[0].severity.min(Severity::Warning));
+            let severity = match LOSSES.contains(&id) {
+                // A trial with a part of its load is none.
+                true => findings[0].severity,
+                false => usual.unwrap_or(findings[0].severity.min(Severity::Warning)),
+            };
             // What failed, and why, is each variant's own; the rest is said once.
             let own = if id == "errors" { variant } else { 0 };
             let group = groups.entry((severity, id, own)).or_default();
@@ -198,6 +206,73 @@ fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Foun
     found
 }
 
+/// Variants a service of which was not on one machine in all trials, as where another agent has the
+/// label now.
+fn machine_changed(
+    results: &[TrialResult],
+    variants: usize,
+    name: &dyn Fn(usize) -> String,
+) -> Vec<Found> {
+    let of = |variant: usize| {
+        let mut hosts: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for result in results.iter().filter(|result| result.variant == variant) {
+            for (service, host) in &result.hosts {
+                hosts.entry(service).or_default().insert(host);
+            }
+        }
+        let (service, hosts) = hosts.into_iter().find(|(_, hosts)| hosts.len() > 1)?;
+        let hosts: Vec<&str> = hosts.into_iter().collect();
+        let text = format!(
+            "{}: service \"{service}\" was on {} in different trials, which are not of one set-up. \
+             Run it anew with the agent's name in place of its label.",
+            name(variant),
+            hosts.join(" and ")
+        );
+        Some(Found {
+            finding: Finding::new("machine-changed", Severity::Error, text),
+            variants: vec![variant],
+        })
+    };
+    (0..variants).filter_map(of).collect()
+}
+
+/// Variants whose load was not made by the same agents in all trials.
+fn agents_changed(
+    results: &[TrialResult],
+    variants: usize,
+    name: &dyn Fn(usize) -> String,
+) -> Option<Found> {
+    let mut changed = Vec::new();
+    let mut first = None;
+    for variant in 0..variants {
+        let records = of_variant(results, variant).into_iter();
+        let makers = records.filter_map(|record| {
+            let agents = record.fleet.as_ref()?.agents.iter();
+            Some(agents.map(|agent| agent.name.as_str()).collect())
+        });
+        let makers: BTreeSet<Vec<&str>> = makers.collect();
+        if makers.len() > 1 {
+            changed.push(variant);
+            let makers: Vec<String> = makers.iter().map(|agents| agents.join(", ")).collect();
+            first.get_or_insert_with(|| makers.join(" in one trial and by "));
+        }
+    }
+    let text = format!(
+        "{}: the load was made by {} in another. What differs between their machines is in the \
+         figures.",
+        changed
+            .iter()
+            .map(|&variant| name(variant))
+            .collect::<Vec<_>>()
+            .join("; "),
+        first?
+    );
+    Some(Found {
+        finding: Finding::new("agents-changed", Severity::Warning, text),
+        variants: changed,
+    })
+}
+
 fn negotiation_differs(
     results: &[TrialResult],
     baseline: &dyn Fn(usize) -> usize,
@@ -213,7 +288,8 @@ fn negotiation_differs(
         else {
             continue;
         };
-        if agree(one, other) {
+        // Where nothing was answered nothing was agreed on.
+        if one.totals.ok == 0 || other.totals.ok == 0 || agree(one, other) {
             continue;
         }
         let text = format!(

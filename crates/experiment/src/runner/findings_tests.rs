@@ -1,6 +1,6 @@
 //! Each finding provoked, and its absence where nothing is the matter.
 
-use prony_record::{Finding, LoadInfo, Record, Severity, Slice};
+use prony_record::{Finding, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
@@ -23,7 +23,7 @@ fn record(findings: Vec<Finding>) -> Record {
         findings,
         ..Record::default()
     };
-    record.totals.elapsed_s = 10.0;
+    (record.totals.elapsed_s, record.totals.ok) = (10.0, 10_000);
     record.load.http = "1.1".to_owned();
     record.negotiated.http = Some("1.1".to_owned());
     record
@@ -56,6 +56,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
         },
         capacity: Default::default(),
         answers: answers("aa"),
+        hosts: Default::default(),
         findings: Vec::new(),
         record: Some(record(Vec::new())),
     }
@@ -82,6 +83,8 @@ fn nothing_is_found_where_nothing_is_the_matter() {
     assert!(of_loads(&results, 2, &name).is_empty());
     assert!(bytes_differ(&results, 2, &baseline, &name).is_empty());
     assert!(negotiation_differs(&results, &baseline, &name).is_empty());
+    assert!(machine_changed(&results, 2, &name).is_empty());
+    assert_eq!(agents_changed(&results, 2, &name), None);
     assert_eq!(server_idle(&results, 2, &name), None);
     assert_eq!(not_stationary(&results, 2, &name), None);
     assert_eq!(noisy_machine(&results), None);
@@ -111,6 +114,56 @@ fn a_loads_finding_weighs_as_in_half_of_the_trials() {
     assert_eq!(
         (most[0].finding.severity, &most[0].variants[..]),
         (Severity::Error, &[0][..])
+    );
+}
+
+#[test]
+fn a_load_that_lost_a_part_once_is_an_error() {
+    let mut results = trials(5, |_, _, _| 1000.0);
+    let partial = Finding::new("partial", Severity::Error, "Half of it.");
+    results[2].record = Some(record(vec![partial]));
+    let found = of_loads(&results, 2, &name);
+    assert_eq!(found[0].finding.severity, Severity::Error);
+    assert_eq!(found[0].variants, [results[2].variant]);
+}
+
+#[test]
+fn trials_on_other_machines_are_told_apart() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    let made_by = |result: &mut TrialResult, agents: &[&str]| {
+        let agents = agents.iter().map(|name| FleetAgent {
+            name: (*name).to_owned(),
+            ..FleetAgent::default()
+        });
+        let fleet = FleetUse {
+            agents: agents.collect(),
+            ..FleetUse::default()
+        };
+        result.record.as_mut().unwrap().fleet = Some(fleet);
+    };
+    for result in &mut results {
+        let host = format!("server-{}", result.variant);
+        result.hosts.insert("web".to_owned(), host);
+        made_by(result, &["a", "b"]);
+    }
+    assert!(machine_changed(&results, 2, &name).is_empty());
+    assert_eq!(agents_changed(&results, 2, &name), None);
+
+    let last = results.last_mut().unwrap();
+    last.hosts.insert("web".to_owned(), "another".to_owned());
+    made_by(last, &["b", "c"]);
+    let variant = last.variant;
+    let found = machine_changed(&results, 2, &name);
+    assert_eq!((found.len(), &found[0].variants), (1, &vec![variant]));
+    let text = &found[0].finding.text;
+    assert!(text.contains("on another and server-"), "{text}");
+    assert_eq!(found[0].finding.severity, Severity::Error);
+    let found = agents_changed(&results, 2, &name).unwrap();
+    assert_eq!(found.variants, [variant]);
+    let text = found.finding.text;
+    assert!(
+        text.contains("by a, b in one trial and by b, c in another"),
+        "{text}"
     );
 }
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec, RunError, SpecError, run as run_load};
@@ -57,6 +56,9 @@ pub struct TrialResult {
     pub capacity: Capacity,
     /// What the variant answered before the load.
     pub answers: Answers,
+    /// The agent on whose machine each service ran that was not on this one.
+    #[serde(default)]
+    pub hosts: BTreeMap<String, String>,
     /// What its services did that they should not have.
     #[serde(default)]
     pub findings: Vec<Finding>,
@@ -287,6 +289,7 @@ impl Trial<'_> {
                 .map(|summary| why::capacity(summary, &resolved))
                 .unwrap_or_default(),
             answers,
+            hosts: summary.as_ref().map(hosts).unwrap_or_default(),
             findings,
             record: Some(record),
         }))
@@ -382,6 +385,11 @@ impl Trial<'_> {
     ) -> Result<LoadSpec, TrialError> {
         let mut flags = load.flags.clone();
         flags.seed = self.seed_of_block(load, block).unwrap_or(flags.seed);
+        if load.agents.is_some() {
+            // What an agent has of addresses and cores is its own affair.
+            flags.source.clear();
+            (flags.source_order, flags.cores) = (None, None);
+        }
         // Which addresses and ports there are is the place's affair.
         within(door, || LoadSpec::resolve(Some(&load.url), &flags))?.map_err(TrialError::Load)
     }
@@ -439,7 +447,7 @@ impl Trial<'_> {
             .clone()
             .map(|cores| cores.0)
             .unwrap_or_default();
-        let (done, from) = (AtomicBool::new(false), Mutex::new(None));
+        let (done, from) = (OnceLock::new(), Mutex::new(None));
         let host = &mut *self.host;
         let maker = &mut self.load;
         let of_watcher = control.clone();
@@ -473,7 +481,8 @@ impl Trial<'_> {
                     ask_for(maker, &asked)
                 }
             };
-            done.store(true, Ordering::Release);
+            // Nobody else sets it.
+            let _ = done.set(Instant::now());
             (record, watcher.join().unwrap_or_default())
         });
         self.interrupt.watch(None);
@@ -506,9 +515,9 @@ fn within<T: Send>(door: Option<&Door>, work: impl FnOnce() -> T + Send) -> Resu
 }
 
 /// Sleeps until the moment is known and has come; false if `done` came first.
-fn sleep_until(moment: &Mutex<Option<Instant>>, done: &AtomicBool) -> bool {
+fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> bool {
     const STEP: Duration = Duration::from_millis(20);
-    while !done.load(Ordering::Acquire) {
+    while done.get().is_none() {
         let known = *moment.lock().unwrap_or_else(PoisonError::into_inner);
         let left = known.map(|moment| moment.saturating_duration_since(Instant::now()));
         match left {
@@ -517,6 +526,12 @@ fn sleep_until(moment: &Mutex<Option<Instant>>, done: &AtomicBool) -> bool {
         }
     }
     false
+}
+
+fn hosts(summary: &Summary) -> BTreeMap<String, String> {
+    let services = summary.services.iter();
+    let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
+    hosts.collect()
 }
 
 fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {

@@ -1,7 +1,6 @@
 //! Taking samples at an interval while something else runs.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Sample;
@@ -9,6 +8,8 @@ use crate::host::Host;
 
 /// How soon the end of sampling is noticed.
 const NOTICE: Duration = Duration::from_millis(20);
+/// A sample may come so much after the end, however short the interval is.
+const LATE: Duration = Duration::from_millis(250);
 
 /// The newest sample, for whoever watches while they are taken.
 #[derive(Debug, Default)]
@@ -26,14 +27,17 @@ impl Latest {
     }
 }
 
-/// Samples at once, then at every `interval`, and a last time when `stop` is set. It blocks, so it
-/// wants a thread of its own (`std::thread::scope`), which keeps off the cores in `avoid` (the
-/// load's) if there are others. Each sample can be had from `latest` until the next is there. `lost` is
-/// called after each that shows that a machine is gone.
+/// Samples at once, then at every `interval`, and a last time when `stop` is set, to when that was. It
+/// blocks, so it wants a thread of its own (`std::thread::scope`), which keeps off the cores in `avoid`
+/// (the load's) if there are others. Each sample can be had from `latest` until the next is there.
+/// `lost` is called after each that shows that a machine is gone.
+///
+/// A sample that came more than an interval after `stop`, as of a machine that was silent for a while,
+/// is left out: what was used would be spread over a time without load.
 pub fn collect(
     host: &mut dyn Host,
     interval: Duration,
-    stop: &AtomicBool,
+    stop: &OnceLock<Instant>,
     avoid: &[usize],
     latest: &Latest,
     lost: &dyn Fn(),
@@ -48,12 +52,13 @@ pub fn collect(
         }
         sample
     };
-    let mut samples = vec![take(host)];
+    let taken = |host: &mut dyn Host| (take(host), Instant::now());
+    let mut samples = vec![taken(host)];
     let mut due = interval;
-    while !stop.load(Ordering::Acquire) {
+    while stop.get().is_none() {
         let now = began.elapsed();
         if now >= due {
-            samples.push(take(host));
+            samples.push(taken(host));
             // A sample that came late is not made up for.
             while due <= began.elapsed() {
                 due += interval.max(Duration::from_millis(1));
@@ -62,8 +67,16 @@ pub fn collect(
             std::thread::sleep(NOTICE.min(due - now));
         }
     }
-    samples.push(take(host));
-    samples
+    samples.push(taken(host));
+    let latest = stop.get().map(|stop| *stop + interval.max(LATE));
+    until(samples, latest)
+}
+
+/// The samples that were taken by then.
+fn until(samples: Vec<(Sample, Instant)>, latest: Option<Instant>) -> Vec<Sample> {
+    let in_time = |(_, at): &(Sample, Instant)| latest.is_none_or(|latest| *at <= latest);
+    let in_time = samples.into_iter().filter(in_time);
+    in_time.map(|(sample, _)| sample).collect()
 }
 
 /// Keeps the calling thread, and what it starts from now on, off these cores, unless there are no
@@ -83,4 +96,29 @@ pub(crate) fn keep_off(avoid: &[usize]) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = avoid;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_that_comes_long_after_the_load_is_left_out() {
+        let began = Instant::now();
+        let second = Duration::from_secs(1);
+        let sample = |t_s: u32| {
+            let sample = Sample {
+                t_s: f64::from(t_s),
+                ..Sample::default()
+            };
+            (sample, began + second * t_s)
+        };
+        let times = |latest| {
+            let samples = until([0, 1, 2, 7].map(sample).to_vec(), latest);
+            samples.iter().map(|sample| sample.t_s).collect::<Vec<_>>()
+        };
+        assert_eq!(times(Some(began + second * 3)), [0.0, 1.0, 2.0]);
+        assert_eq!(times(Some(began + second * 7)).len(), 4);
+        assert_eq!(times(None).len(), 4);
+    }
 }

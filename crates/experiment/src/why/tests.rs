@@ -68,6 +68,7 @@ fn told_of(
                 telemetry: Default::default(),
                 capacity: Default::default(),
                 answers: Default::default(),
+                hosts: Default::default(),
                 findings: Vec::new(),
                 record: Some(Record::default()),
             };

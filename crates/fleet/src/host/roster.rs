@@ -123,23 +123,47 @@ impl Roster {
                     vec![about_host(format!("agent {}: {what}", agent.name))]
                 }),
             },
-            Wanted::Load { agents } => {
-                let count = agents.parse::<usize>().ok();
-                let enough = count.is_none_or(|count| count <= self.agents.len());
-                match (count, enough) {
-                    (Some(count), false) => vec![about_host(format!(
-                        "{count} agents are wanted for the load, and {} are registered",
-                        self.agents.len()
-                    ))],
-                    (Some(_), true) => Vec::new(),
-                    (None, _) => {
-                        let parts = agents.split(',').map(str::trim);
-                        let wrong = parts.filter_map(|part| self.find(part).err());
-                        wrong.map(about_host).collect()
-                    }
-                }
+            Wanted::Load {
+                agents,
+                connections,
+            } => {
+                let wrong = self.wrong_with_load(agents, *connections);
+                wrong.into_iter().map(about_host).collect()
             }
         }
+    }
+
+    /// What stands against a load by these agents.
+    fn wrong_with_load(&self, agents: &str, connections: Option<u64>) -> Vec<String> {
+        let choice = match agents.parse() {
+            Ok(choice) => choice,
+            Err(what) => return vec![what],
+        };
+        let count = match &choice {
+            Choice::Count(count) if *count > self.agents.len() => {
+                return vec![format!(
+                    "{count} agents are wanted for the load, and {} are registered",
+                    self.agents.len()
+                )];
+            }
+            Choice::Count(count) => *count,
+            Choice::All | Choice::Labels(_) | Choice::Names(_) => {
+                let parts = agents.split(',').map(str::trim);
+                let wrong: Vec<String> = parts.filter_map(|part| self.find(part).err()).collect();
+                if !wrong.is_empty() {
+                    return wrong;
+                }
+                self.chosen(agents).map_or(0, |chosen| chosen.len())
+            }
+        };
+        let too_few = connections.filter(|connections| *connections < count as u64);
+        let what = too_few.map(|connections| {
+            format!(
+                "connections = {connections} is too few for {count} agents; an agent without a \
+                 connection has nothing to do"
+            )
+        });
+        what.into_iter().collect()
     }
 }
 

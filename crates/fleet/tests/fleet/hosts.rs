@@ -379,6 +379,33 @@ fn a_command_that_the_policy_lacks_is_refused_by_its_rule() {
         text.contains("hosts.toml:11: there is no agent three; there are: one, two"),
         "{text}"
     );
+    for (load, reason) in [
+        (
+            "agents = 3",
+            "3 agents are wanted for the load, and 2 are registered",
+        ),
+        ("agents = 'one,one'", "names an agent twice"),
+        ("agents = 'one,three'", "there is no agent three"),
+        (
+            "connections = 1\nagents = 2",
+            "connections = 1 is too few for 2 agents",
+        ),
+        (
+            "connections = 1\nagents = 'site=here'",
+            "no agent has the label site=here",
+        ),
+    ] {
+        let text = plan(r#""local", "one""#, NGINX, "");
+        let has_own = load.starts_with("connections");
+        let text = text.replace(
+            "connections = 2",
+            if has_own { "" } else { "connections = 2" },
+        );
+        let text = says(&read(
+            &(text.replace("host = \"one\"", "host = \"local\"") + load),
+        ));
+        assert!(text.contains(reason), "{load}: {text}");
+    }
     let preloaded = read(&plan(
         r#""one", "one2""#,
         NGINX,

@@ -45,6 +45,15 @@ fn who_is_needed_from_elsewhere_listens_for_others() {
     assert_eq!(web.spec.cwd.as_os_str(), "");
     assert_eq!(resolved.load.agents.as_deref(), Some("2"));
 
+    // The bodies are compared from here, also where an agent loads what itself serves.
+    let text = PLAN.replace("agents = 2", "agents = \"one\"");
+    let wanted = study.read(&text).unwrap().allocations(0).unwrap();
+    let web = wanted
+        .iter()
+        .find(|wanted| wanted.service == "web")
+        .unwrap();
+    assert_eq!((web.host.as_deref(), web.exposed), (Some("one"), true));
+
     let levels = r#"[{ name = "one", at = "" }, { name = "two", at = "local" }]"#;
     let mut here = PLAN.replace(r#"["one", "role=server"]"#, levels);
     for (from, to) in [
@@ -100,7 +109,7 @@ fn what_an_agent_objects_to_has_its_line() {
                 _ => Vec::new(),
             }
         }
-        Wanted::Load { agents } => vec![objection(About::Host, &format!("not {agents}"))],
+        Wanted::Load { agents, .. } => vec![objection(About::Host, &format!("not {agents}"))],
     });
     let errors = errors.unwrap_err();
     let lines: Vec<_> = errors

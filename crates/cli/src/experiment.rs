@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
+use prony_experiment::host::{Host, HostError};
 use prony_experiment::plan::{Fault, Plan, PlanErrors};
 use prony_experiment::runner::{
     Event, Finished, FolderError, Interrupt, LoadMaker, Machines, RunnerError, Settings,
@@ -227,10 +227,11 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
     if let Some(error) = &finished.failed {
         terminal::say(&format!("prony: {error}"));
     }
-    // To go on would only repeat the plan as it was, mistakes included.
+    // To go on would only repeat the plan as it was, mistakes included. A machine can come back.
     let hopeless = match &finished.failed {
         Some(TrialError::NothingSucceeded(_)) => true,
-        failed => blocks == 0 && failed.is_some(),
+        None | Some(TrialError::Agents(_) | TrialError::Host(HostError::Elsewhere { .. })) => false,
+        Some(_) => blocks == 0,
     };
     if hopeless {
         terminal::say("prony: mend that and start anew");

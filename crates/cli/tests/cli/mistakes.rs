@@ -101,6 +101,19 @@ fn a_service_that_fails_later_keeps_what_was_measured() {
 }
 
 #[test]
+fn an_experiment_without_a_block_is_reported_as_that() {
+    let room = Room::new();
+    room.write(
+        "plan.toml",
+        &TINY.replacen("[\"prony\", ", "[\"false\", ", 1),
+    );
+    room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);
+    let said = room.run(&["report", "r"]).expect(2);
+    assert!(said.err.contains("no block is complete"), "{}", said.err);
+    assert_eq!(said.out, "");
+}
+
+#[test]
 fn what_belongs_to_plans_is_refused_with_two_urls() {
     let room = Room::new();
     let urls = ["compare", "http://127.0.0.1:1/", "http://127.0.0.1:2/"];

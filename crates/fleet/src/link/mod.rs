@@ -59,7 +59,16 @@ impl fmt::Display for LinkError {
             LinkError::Connect { server, why, .. } => {
                 write!(f, "no connection to the NATS server {server}: {why}")
             }
-            LinkError::NobodyThere(subject) => write!(f, "nobody listens at {subject}"),
+            LinkError::NobodyThere(subject) => match subject.strip_prefix("prony.agent.") {
+                Some(rest) => {
+                    let agent = rest.split('.').next().unwrap_or_default();
+                    write!(
+                        f,
+                        "agent {agent} is not there (`prony agent` has to run on its machine)"
+                    )
+                }
+                None => write!(f, "nobody listens at {subject}"),
+            },
             LinkError::Silent(what) => write!(f, "{what}: no answer from the NATS server in time"),
             LinkError::Refused(why) => write!(f, "the NATS server refused: {why}"),
         }

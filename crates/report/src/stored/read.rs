@@ -12,6 +12,10 @@ use crate::folder::{self, FolderError};
 const NOT_THERE: &str = "there is no such file or folder (want a folder with a verdict.json, as \
     prony compare writes it, or a record of prony load --json)";
 
+/// What is said of an experiment that ended too early.
+const UNFINISHED: &str = "an experiment of which no block is complete, so that there is nothing to \
+    report (prony compare --resume goes on with it)";
+
 /// Reads what `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
 /// a pattern such as `runs/*.json` that matches records.
 ///
@@ -46,6 +50,12 @@ fn is_pattern(path: &Path) -> bool {
 fn of_folder(dir: &Path) -> Result<Content, FolderError> {
     if dir.join("verdict.json").exists() {
         return Ok(Content::Experiment(Box::new(folder::read(dir)?)));
+    }
+    if dir.join("state.json").exists() && dir.join("plan.toml").exists() {
+        return Err(FolderError::Malformed {
+            path: dir.to_owned(),
+            reason: UNFINISHED.to_owned(),
+        });
     }
     let unreadable = |error| FolderError::Unreadable {
         path: dir.to_owned(),

@@ -13,6 +13,7 @@ mod maker;
 mod ready;
 mod trial;
 mod values;
+mod watched;
 
 use std::fmt;
 use std::path::PathBuf;

@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use super::answers::{self, Answers};
 use super::folder::Stored;
 use super::ready::{self, NotReady};
-use super::{AskedLoad, Event, Interrupt, LoadMaker, links, values};
+use super::{AskedLoad, Event, Interrupt, LoadMaker, links, values, watched};
 use crate::host::{Host, HostError};
 use crate::place::Door;
-use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, ResolvedService, Scheme};
+use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
 use crate::service::Allocated;
-use crate::telemetry::{self, HostSummary, Latest, Sample, Summary};
+use crate::telemetry::{self, Latest, Sample};
 use crate::why::{self, Capacity};
 
 /// Samples that a trial gets at least, whatever its length.
@@ -264,7 +264,8 @@ impl Trial<'_> {
         findings.extend(self.host.unwatched());
         findings.extend(self.examine(&resolved, place));
         findings.extend(self.stop(&resolved)?);
-        let summary = telemetry::summary(&samples);
+        let mut summary = telemetry::summary(&samples);
+        findings.extend(watched::unseen(&resolved, summary.as_mut()));
         write_telemetry(&samples, &dir)?;
         let mut values = values::values(&record, summary.as_ref(), &resolved.load.service);
         if let Some(summary) = &summary {
@@ -283,13 +284,13 @@ impl Trial<'_> {
             variant: place.variant,
             position: place.position,
             values,
-            telemetry: watched(summary.as_ref(), &resolved),
+            telemetry: watched::of(summary.as_ref(), &resolved),
             capacity: summary
                 .as_ref()
                 .map(|summary| why::capacity(summary, &resolved))
                 .unwrap_or_default(),
             answers,
-            hosts: summary.as_ref().map(hosts).unwrap_or_default(),
+            hosts: summary.as_ref().map(watched::hosts).unwrap_or_default(),
             findings,
             record: Some(record),
         }))
@@ -526,61 +527,6 @@ fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> boo
         }
     }
     false
-}
-
-fn hosts(summary: &Summary) -> BTreeMap<String, String> {
-    let services = summary.services.iter();
-    let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
-    hosts.collect()
-}
-
-fn watched(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
-    let Some(summary) = summary else {
-        return Watched::default();
-    };
-    // Cores of different machines have the same numbers.
-    let of = |service: &ResolvedService| {
-        let host = service.host.clone();
-        let cores = service.spec.cores.clone().into_iter();
-        cores.map(move |core| (host.clone(), core))
-    };
-    let mut cores: Vec<_> = resolved.services.iter().flat_map(of).collect();
-    let free = resolved
-        .services
-        .iter()
-        .any(|service| service.spec.cores.is_empty());
-    cores.sort_unstable();
-    cores.dedup();
-    let services = summary.services.values();
-    // A server that somebody else has started may run on this machine, a stranger by all signs.
-    let remote = resolved
-        .services
-        .iter()
-        .any(|service| service.remote.is_some());
-    let most = |of: fn(&HostSummary) -> f64| summary.machines().map(of).fold(0.0, f64::max);
-    let noisiest = summary
-        .machines()
-        .max_by(|a, b| a.foreign_percent.total_cmp(&b.foreign_percent));
-    let top_foreign = noisiest.and_then(|machine| machine.top_foreign.as_ref());
-    let top_foreign = top_foreign.filter(|_| !remote);
-    Watched {
-        services_percent: services
-            .map(|s| s.cpu_user_percent + s.cpu_system_percent)
-            .sum(),
-        // How many cores a server would use that may use all of them is its own secret; one at
-        // least.
-        services_cores: match (summary.services.is_empty(), free) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => cores.len(),
-        },
-        foreign_percent: match remote {
-            true => 0.0,
-            false => most(|machine| machine.foreign_percent),
-        },
-        steal_percent: most(|machine| machine.steal_percent),
-        top_foreign: top_foreign.map(|process| process.name.clone()),
-    }
 }
 
 /// Keeps what the services were started with beside the record.

@@ -1,0 +1,138 @@
+//! What a trial's telemetry says of its services and machines.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, Severity};
+
+use super::trial::Watched;
+use crate::plan::{Resolved, ResolvedService};
+use crate::telemetry::{HostSummary, ServiceSummary, Summary};
+
+/// Takes out the servers that were to be followed and had no process, which is not to have used
+/// nothing, and tells of them.
+pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut Summary>) -> Vec<Finding> {
+    let Some(summary) = summary else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for service in resolved.services.iter().filter(|it| it.remote.is_some()) {
+        let (name, follow) = (&service.spec.name, &service.spec.follow);
+        let has_none = |it: &ServiceSummary| it.processes_max == 0;
+        if follow.is_empty() || !summary.services.get(name).is_some_and(has_none) {
+            continue;
+        }
+        summary.services.remove(name);
+        let file = follow.pid_file.as_ref();
+        let file = file.map(|path| path.display().to_string());
+        let paths: Vec<String> = follow.cgroup.clone().into_iter().chain(file).collect();
+        let text = format!(
+            "No process of service \"{name}\" was seen ({} leads to none), so that its CPU and \
+             memory lack.",
+            paths.join(", ")
+        );
+        findings.push(Finding::new("telemetry-lost", Severity::Warning, text));
+    }
+    findings
+}
+
+/// The agent on whose machine each service ran that was not on this one.
+pub(super) fn hosts(summary: &Summary) -> BTreeMap<String, String> {
+    let services = summary.services.iter();
+    let hosts = services.filter_map(|(name, it)| Some((name.clone(), it.host.clone()?)));
+    hosts.collect()
+}
+
+/// The part of a trial's telemetry that findings are made of.
+pub(super) fn of(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
+    let Some(summary) = summary else {
+        return Watched::default();
+    };
+    // Cores of different machines have the same numbers.
+    let of = |service: &ResolvedService| {
+        let host = service.host.clone();
+        let cores = service.spec.cores.clone().into_iter();
+        cores.map(move |core| (host.clone(), core))
+    };
+    let mut cores: Vec<_> = resolved.services.iter().flat_map(of).collect();
+    let free = resolved
+        .services
+        .iter()
+        .any(|service| service.spec.cores.is_empty());
+    cores.sort_unstable();
+    cores.dedup();
+    let services = summary.services.values();
+    // A server that somebody else has started may run on this machine, a stranger by all signs.
+    let remote = resolved
+        .services
+        .iter()
+        .any(|service| service.remote.is_some());
+    let most = |of: fn(&HostSummary) -> f64| summary.machines().map(of).fold(0.0, f64::max);
+    let noisiest = summary
+        .machines()
+        .max_by(|a, b| a.foreign_percent.total_cmp(&b.foreign_percent));
+    let top_foreign = noisiest.and_then(|machine| machine.top_foreign.as_ref());
+    let top_foreign = top_foreign.filter(|_| !remote);
+    Watched {
+        services_percent: services
+            .map(|s| s.cpu_user_percent + s.cpu_system_percent)
+            .sum(),
+        // How many cores a server would use that may use all of them is its own secret; one at
+        // least.
+        services_cores: match (summary.services.is_empty(), free) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => cores.len(),
+        },
+        foreign_percent: match remote {
+            true => 0.0,
+            false => most(|machine| machine.foreign_percent),
+        },
+        steal_percent: most(|machine| machine.steal_percent),
+        top_foreign: top_foreign.map(|process| process.name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::plan::{Machine, Plan};
+
+    const PLAN: &str = r#"
+baseline = { connections = 1 }
+[factors]
+connections = [1, 2]
+[service.web]
+remote = "127.0.0.1:8080"
+cgroup = "system.slice/web.service"
+pid_file = "/run/web.pid"
+[load]
+target = "web"
+connections = "{{ connections }}"
+"#;
+
+    #[test]
+    fn a_server_that_has_no_process_used_not_nothing() {
+        let plan = Plan::from_str(PLAN, Path::new("plan.toml"), Machine::this()).unwrap();
+        let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
+        let with = |processes_max: u64| {
+            let service = ServiceSummary {
+                processes_max,
+                ..ServiceSummary::default()
+            };
+            let mut summary = Summary {
+                services: [("web".to_owned(), service)].into(),
+                ..Summary::default()
+            };
+            let findings = unseen(&resolved, Some(&mut summary));
+            (findings, summary.services.len())
+        };
+        let (findings, services) = with(0);
+        assert_eq!((findings.len(), services), (1, 0));
+        let text = &findings[0].text;
+        let paths = "(system.slice/web.service, /run/web.pid leads to none)";
+        assert!(text.contains(paths), "{text}");
+        assert_eq!(with(1), (Vec::new(), 1));
+    }
+}

@@ -379,6 +379,29 @@ fn a_command_that_the_policy_lacks_is_refused_by_its_rule() {
         text.contains("hosts.toml:11: there is no agent three; there are: one, two"),
         "{text}"
     );
+    let preloaded = read(&plan(
+        r#""one", "one2""#,
+        NGINX,
+        "env = { LD_PRELOAD = '/tmp/x.so' }",
+    ));
+    assert!(
+        says(&preloaded).contains("LD_PRELOAD may make another program"),
+        "{}",
+        says(&preloaded)
+    );
+}
+
+#[test]
+fn a_load_that_agents_can_not_make_is_refused_before_it_begins() {
+    let ground = Ground::new(&["one", "two"]);
+    let link = ground.link(&Role::Coordinator);
+    link.prepare_server().unwrap();
+    let _agents = ["one", "two"].map(|name| InThread::start(settings(&ground, name, ALLOWED)));
+    let (_host, link, roster) = fleet(&ground, 2);
+    let says = |plan: &Plan| {
+        let checked = plan.check_hosts(&mut |wanted| roster.objections(&link, wanted));
+        checked.unwrap_err().to_string()
+    };
     for (load, reason) in [
         (
             "agents = 3",
@@ -406,16 +429,6 @@ fn a_command_that_the_policy_lacks_is_refused_by_its_rule() {
         ));
         assert!(text.contains(reason), "{load}: {text}");
     }
-    let preloaded = read(&plan(
-        r#""one", "one2""#,
-        NGINX,
-        "env = { LD_PRELOAD = '/tmp/x.so' }",
-    ));
-    assert!(
-        says(&preloaded).contains("LD_PRELOAD may make another program"),
-        "{}",
-        says(&preloaded)
-    );
 }
 
 /// An agent in a process of its own, which can be killed.

@@ -69,7 +69,7 @@ pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: 
 }
 
 /// The findings of the loads: one for each name and weight, as heavy as in half of a variant's
-/// trials.
+/// trials, and those of [`LOSSES`] as heavy as ever.
 fn of_loads(
     results: &[TrialResult],
     variants: usize,

@@ -1,9 +1,11 @@
 //! `cargo xtask docs`: the parts of the documents that a program writes.
 //!
 //! In any Markdown file a line `<!-- generated: prony load --help -->` opens such a part and
-//! `<!-- end of generated -->` closes it; what lies between is what that command prints. The command
-//! is always prony and always ends in `--help`: documents run nothing else.
+//! `<!-- end of generated -->` closes it; the text between is the output of that command. The command
+//! is always prony and ends in `--help`, whose output is text, or in `--reference`, whose output is
+//! Markdown. The JSON schema of plans is generated as well.
 
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::Ending;
@@ -11,6 +13,8 @@ use crate::cargo::{cargo, workspace_root};
 use crate::tree::Tree;
 
 const OPEN: &str = "<!-- generated: prony ";
+/// The JSON schema of plans.
+const PLAN_SCHEMA: &str = "schema/prony.plan-1.schema.json";
 const CLOSE: &str = "<!-- end of generated -->";
 
 /// Whether to write or only to compare.
@@ -52,7 +56,28 @@ pub(crate) fn run(mode: Mode) -> Ending {
         println!("{path}: {problem}");
         ending = Ending::Failed;
     }
-    ending
+    match plan_schema(&root.join(PLAN_SCHEMA), mode) {
+        Ok(()) => ending,
+        Err(problem) => {
+            println!("{PLAN_SCHEMA}: {problem}");
+            Ending::Failed
+        }
+    }
+}
+
+/// Compares the stored schema of plans with the one that prony prints, or rewrites it.
+fn plan_schema(path: &Path, mode: Mode) -> Result<(), String> {
+    let schema = help(&["init", "--schema"])?;
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    match (stored == schema, mode) {
+        (true, _) => Ok(()),
+        (false, Mode::Check) => Err("out of date; run `cargo xtask docs`".to_string()),
+        (false, Mode::Write) => {
+            std::fs::write(path, schema).map_err(|error| error.to_string())?;
+            println!("{PLAN_SCHEMA}: brought up to date");
+            Ok(())
+        }
+    }
 }
 
 /// The text with each generated part made anew by `help`, which gets the command's arguments.
@@ -69,18 +94,27 @@ fn regenerate(
             continue;
         };
         let args: Vec<&str> = command.trim_end_matches("-->").split_whitespace().collect();
-        if args.last() != Some(&"--help") {
-            return Err(format!(
-                "line {}: a generated part shows a --help only",
-                number + 1
-            ));
-        }
+        let is_markdown = match args.last() {
+            Some(&"--help") => false,
+            Some(&"--reference") => true,
+            _ => {
+                return Err(format!(
+                    "line {}: a generated part ends in --help or --reference",
+                    number + 1
+                ));
+            }
+        };
         if !lines.any(|(_, l)| l.trim() == CLOSE) {
             return Err(format!("line {}: no `{CLOSE}` follows", number + 1));
         }
         let output = help(&args)?;
         let block: Vec<&str> = output.trim_end().lines().map(str::trim_end).collect();
-        result.push_str(&format!("```text\n{}\n```\n{CLOSE}\n", block.join("\n")));
+        let block = block.join("\n");
+        let block = match is_markdown {
+            true => format!("\n{block}\n\n{CLOSE}\n"),
+            false => format!("```text\n{block}\n```\n{CLOSE}\n"),
+        };
+        result.push_str(&block);
     }
     Ok(result)
 }
@@ -133,7 +167,7 @@ mod tests {
         assert!(
             regenerate(foreign, fake)
                 .unwrap_err()
-                .contains("--help only")
+                .contains("--help or --reference")
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The project's own tasks: `cargo xtask test | tidy | verify | bench | docs`.
+//! The project's own tasks: `cargo xtask test | tidy | verify | bench | docs | package | archive`.
 //!
 //! Enters: the name of a task and its flags. Leaves: lines for people, and an exit status: 0 all is
 //! well, 1 something is not, 2 the arguments are wrong, 3 the machine lacks something that could
@@ -8,6 +8,7 @@
 mod bench;
 mod cargo;
 mod docs;
+mod package;
 mod test;
 mod tidy;
 mod tree;
@@ -25,6 +26,10 @@ cargo xtask TASK
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
                                       measure prony beside its peers (bench --help tells more)
   docs [--check]                      rewrite (or compare) the generated parts of the documents
+  package                             pack every crate and build it from its package, without
+                                      publishing
+  archive NAME                        pack the release build with completions and manual pages into
+                                      target/archive/NAME.tar.gz
 
 Exit status: 0 all is well, 1 something is not, 2 wrong arguments, 3 something is missing here.
 ";
@@ -66,6 +71,8 @@ fn main() -> ExitCode {
         Some((&"bench", _)) => Err("the benchmark pins and counts as Linux does".to_string()),
         Some((&"docs", [])) => Ok(docs::run(docs::Mode::Write)),
         Some((&"docs", ["--check"])) => Ok(docs::run(docs::Mode::Check)),
+        Some((&"package", [])) => Ok(package::check()),
+        Some((&"archive", [name])) => package::archive(name),
         Some((&("help" | "--help" | "-h"), _)) => {
             print!("{USAGE}");
             Ok(Ending::Well)

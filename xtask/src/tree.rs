@@ -23,7 +23,8 @@ impl Tree {
                 paths
             }
         };
-        paths.retain(|p| root.join(p).is_file());
+        // A symbolic link's target is in the list by its own name.
+        paths.retain(|p| root.join(p).symlink_metadata().is_ok_and(|m| m.is_file()));
         let mut tree = Tree::default();
         for path in paths {
             let bytes = std::fs::read(root.join(&path))?;

@@ -1,0 +1,173 @@
+//! `cargo xtask package` and `cargo xtask archive`: the crates as they would be published, and a
+//! release archive with the binary, completions and manual pages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Ending;
+use crate::cargo::{cargo, workspace_root};
+
+/// Folders of shells' completion scripts within an archive, and the files' names.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "prony.bash"),
+    ("zsh", "_prony"),
+    ("fish", "prony.fish"),
+];
+
+/// Files that every archive holds.
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Packs every crate and builds it from its package alone, as `cargo publish` does before it uploads.
+pub(crate) fn check() -> Ending {
+    let status = cargo(&["publish", "--dry-run", "--workspace", "--allow-dirty"])
+        .stdin(Stdio::null())
+        .status();
+    match status {
+        Ok(status) if status.success() => Ending::Well,
+        Ok(_) => Ending::Failed,
+        Err(error) => {
+            println!("cargo publish: {error}");
+            Ending::Failed
+        }
+    }
+}
+
+/// Packs the release build into `target/archive/NAME.tar.gz`, with a checksum next to it.
+pub(crate) fn archive(name: &str) -> Result<Ending, String> {
+    let is_file_name = !name.is_empty()
+        && !name.starts_with(['.', '-'])
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
+    if !is_file_name {
+        return Err(format!("\"{name}\" can't name an archive"));
+    }
+    let root = workspace_root();
+    let binary = root.join("target/release/prony");
+    if !binary.is_file() {
+        println!("target/release/prony is missing; run cargo build --release --locked first");
+        return Ok(Ending::Missing);
+    }
+    match pack(&root, &binary, name) {
+        Ok(archive) => {
+            println!("{}", archive.display());
+            Ok(Ending::Well)
+        }
+        Err(problem) => {
+            println!("{problem}");
+            Ok(Ending::Failed)
+        }
+    }
+}
+
+fn pack(root: &Path, binary: &Path, name: &str) -> Result<PathBuf, String> {
+    let archives = root.join("target/archive");
+    let folder = archives.join(name);
+    let io = |what: &Path, error: std::io::Error| format!("{}: {error}", what.display());
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(io(&folder, error));
+        }
+        _ => {}
+    }
+    for below in ["completions", "man"] {
+        let path = folder.join(below);
+        fs::create_dir_all(&path).map_err(|error| io(&path, error))?;
+    }
+    fs::copy(binary, folder.join("prony")).map_err(|error| io(binary, error))?;
+    for document in DOCUMENTS {
+        let from = root.join(document);
+        fs::copy(&from, folder.join(document)).map_err(|error| io(&from, error))?;
+    }
+    let write = |path: PathBuf, args: &[&str]| {
+        let text = output(binary, args)?;
+        fs::write(&path, text).map_err(|error| io(&path, error))
+    };
+    for (shell, file) in COMPLETIONS {
+        write(
+            folder.join("completions").join(file),
+            &["completions", shell],
+        )?;
+    }
+    write(folder.join("man/prony.1"), &["man"])?;
+    for command in commands(binary)? {
+        let page = folder.join(format!("man/prony-{command}.1"));
+        write(page, &["man", &command])?;
+    }
+    let file = format!("{name}.tar.gz");
+    run(Command::new("tar")
+        .args(["-czf", &file, name])
+        .current_dir(&archives))?;
+    let sums = Command::new("sha256sum")
+        .arg(&file)
+        .current_dir(&archives)
+        .output()
+        .map_err(|error| format!("sha256sum: {error}"))?;
+    let checksum = archives.join(format!("{file}.sha256"));
+    fs::write(&checksum, sums.stdout).map_err(|error| io(&checksum, error))?;
+    fs::remove_dir_all(&folder).map_err(|error| io(&folder, error))?;
+    Ok(archives.join(file))
+}
+
+/// The names of prony's commands, from its help.
+fn commands(binary: &Path) -> Result<Vec<String>, String> {
+    let help = output(binary, &["--help"])?;
+    Ok(names_in(&help))
+}
+
+/// The first word of each line under `Commands:`, without `help`.
+fn names_in(help: &str) -> Vec<String> {
+    help.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.trim().is_empty())
+        // Deeper lines go on with the description of the line above.
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_string)
+        .collect()
+}
+
+fn output(program: &Path, args: &[&str]) -> Result<String, String> {
+    let shown = format!("{} {}", program.display(), args.join(" "));
+    let output = Command::new(program)
+        .args(args)
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{shown}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{shown}: {}", output.status));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("{shown}: {error}"))
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let shown = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_from_the_help() {
+        let help = "About\n\nCommands:\n  load  Load a server\n  man   Print\n        more\n  \
+                    help  Print help\n\nOptions:\n  -h\n";
+        assert_eq!(names_in(help), ["load", "man"]);
+    }
+
+    #[test]
+    fn an_archive_needs_a_plain_name() {
+        for name in ["", "../x", "-x", "a b"] {
+            assert!(archive(name).is_err(), "{name}");
+        }
+    }
+}

@@ -19,6 +19,33 @@ pub(crate) struct Adapted {
     pub(crate) text: String,
     /// What was left out, and why; a sentence each.
     pub(crate) left_out: Vec<String>,
+    /// The reasons alone, in the same order.
+    reasons: Vec<String>,
+}
+
+impl Adapted {
+    /// Refuses a level that was typed, `FACTOR=LEVEL`, if none of the variants left has it.
+    pub(crate) fn refuse_lost_level(&self, typed: &str, plan: &Plan) -> Result<(), Failure> {
+        let Some((factor, level)) = typed.split_once('=') else {
+            return Ok(());
+        };
+        let (factor, level) = (factor.trim(), level.trim());
+        let name = match toml::from_str::<toml::Table>(&format!("level = {level}")) {
+            Ok(table) => table.get("level").map(name_of).unwrap_or_default(),
+            Err(_) => level.to_owned(),
+        };
+        let mut variants = plan.variants.iter();
+        if variants.any(|variant| variant.levels.get(factor) == Some(name.as_str())) {
+            return Ok(());
+        }
+        let why = match self.reasons.is_empty() {
+            true => "every variant with it was left out".to_owned(),
+            false => self.reasons.join("; "),
+        };
+        Err(Failure::wrong(format!(
+            "--level {typed}: this machine can't run \"{name}\": {why}"
+        )))
+    }
 }
 
 /// Why a plan can't be run here, whatever is left out of it.
@@ -110,6 +137,38 @@ pub(crate) fn with_level(text: &str, typed: &str) -> Result<String, Failure> {
     Ok(format!("{before},\n    {written}{behind}"))
 }
 
+/// Position of the trials' lengths in a plan's text.
+#[derive(Deserialize, Default)]
+struct Lengths {
+    #[serde(default)]
+    trials: BTreeMap<String, Spanned<toml::Value>>,
+    #[serde(default)]
+    load: BTreeMap<String, Spanned<toml::Value>>,
+}
+
+/// Sets `duration`, `warmup` or `requests`, replacing the value in `[load]` or `[trials]` if there is
+/// one. `value` is written as in a plan.
+pub(crate) fn with_length(text: &str, key: &str, value: &str) -> String {
+    let lengths: Lengths = toml::from_str(text).unwrap_or_default();
+    if let Some(old) = lengths.load.get(key).or_else(|| lengths.trials.get(key)) {
+        let span = old.span();
+        return format!("{}{value}{}", &text[..span.start], &text[span.end..]);
+    }
+    let section = if key == "requests" {
+        "[load]"
+    } else {
+        "[trials]"
+    };
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if line.trim_start().starts_with(section) {
+            return format!("{}{key} = {value}\n{}", &text[..at], &text[at..]);
+        }
+    }
+    format!("{text}\n{section}\n{key} = {value}\n")
+}
+
 fn is_word(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphanumeric())
@@ -122,6 +181,7 @@ pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result
     let mut adapted = Adapted {
         text: text.to_owned(),
         left_out: Vec::new(),
+        reasons: Vec::new(),
     };
     let read = |text: &str| Plan::from_str(text, origin, machine.clone());
     let mut plan = read(text).map_err(|errors| wrong_plan(&errors))?;
@@ -137,6 +197,7 @@ pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result
             None => return Err(unfit(&errors)),
         }
         adapted.left_out.extend(why);
+        adapted.reasons.extend(errors.iter().map(told));
     }
     let comments = adapted.left_out.iter().map(|line| format!("# {line}\n"));
     adapted.text = comments.collect::<String>() + &adapted.text;

@@ -135,3 +135,24 @@ fn levels_can_be_typed() {
     let word = with_level(PLAN, "size=large").unwrap();
     assert!(word.contains("\"large\""), "{word}");
 }
+
+#[test]
+fn lengths_replace_those_of_the_plan_or_are_added() {
+    let text = "[trials]\nduration = \"10s\" # long\n[load]\nrequests = 3000\n";
+    let shorter = with_length(text, "duration", "\"5us\"");
+    assert_eq!(shorter, text.replace("\"10s\"", "\"5us\""));
+    let fewer = with_length(text, "requests", "7");
+    assert_eq!(fewer, text.replace("3000", "7"));
+    let warmup = with_length(text, "warmup", "\"1s\"");
+    assert!(
+        warmup.starts_with("[trials]\nwarmup = \"1s\"\nduration"),
+        "{warmup}"
+    );
+    let of_load = "[load]\nduration = \"3s\"\n";
+    assert_eq!(
+        with_length(of_load, "duration", "\"1s\""),
+        "[load]\nduration = \"1s\"\n"
+    );
+    let none = with_length("name = \"x\"\n", "duration", "\"1s\"");
+    assert!(none.ends_with("\n[trials]\nduration = \"1s\"\n"), "{none}");
+}

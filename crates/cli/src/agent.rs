@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use clap::Args;
-use prony_fleet::agent::{Agent, AgentError, Settings};
+use prony_fleet::agent::status::Status;
+use prony_fleet::agent::{Agent, AgentError, Settings, WorkAtExit, enrolling, host_name};
 use prony_fleet::clock::Clock;
 use prony_fleet::credentials::Credentials;
 use prony_fleet::names::AgentName;
+use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
 use prony_load::CoreList;
 
 use crate::ending::{Ending, Failure};
+use crate::metrics::agent::AgentMetrics;
 use crate::{signals, terminal};
 
 /// `prony agent`.
@@ -21,14 +24,15 @@ use crate::{signals, terminal};
 #[command(after_help = "\
 It connects to a NATS server, registers there and waits for a coordinator's orders; nothing
 listens on this machine. `prony fleet up` writes its credentials and prints this command with
-them. As long as the server isn't there it waits for it. Ctrl-C or SIGTERM end it, and any load
-that it makes.
+them. As long as the server isn't there it waits for it. Ctrl-C and SIGTERM end it, and any load
+that it makes. The exit status after SIGTERM is 0 if the agent was idle, and 1 if a load or a service
+was ended with it; after Ctrl-C it is 130.
 
 A load ends when nothing was heard of the coordinator for 10 s. What was measured is kept in DIR
 until the coordinator has it whole, and sent again when the agent starts.
 
-Without a policy it loads private, link-local and loopback addresses only, and starts no
-services. A policy is a file like this, of which every line may be left out:
+Without a policy it loads private and loopback addresses only, no cloud metadata service, and starts
+no services. A policy is a file like this, of which every line may be left out:
 
   [load]
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']
@@ -38,13 +42,15 @@ services. A policy is a file like this, of which every line may be left out:
   refuse      = false   # true: no load at all
 
   [services]
-  commands    = ['nginx', '/opt/app/run']    # what may be started; '*' is any program")]
+  commands    = ['nginx', '/opt/app/run']    # what may be started; '*' is any program
+  env         = ['APP_*']                    # variables that a plan may set for them")]
 pub(crate) struct AgentArgs {
-    /// Its credentials, as `prony fleet up` writes them, or a .creds file of NATS's own tools
-    #[arg(long, value_name = "FILE")]
+    /// Its credentials, as `prony fleet up` writes them; a token of `prony fleet token`, with which it
+    /// gets some at its first start; or a .creds file of NATS's own tools
+    #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
     creds: PathBuf,
     /// The NATS server, such as tls://10.0.0.1:4222 [default: the one that the credentials name]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     nats: Option<String>,
     /// Its name, of letters, digits, - and _ [default: the credentials', or else the host's]
     #[arg(long, value_name = "NAME")]
@@ -58,6 +64,9 @@ pub(crate) struct AgentArgs {
     /// Where it keeps what it measured [default: ~/.local/state/prony; as root /var/lib/prony]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// Serve the agent's metrics at ADDR, a port or an address with one, as OpenMetrics text
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
     /// Cores that its loads run on, such as 1 or 0-3 [default: any]
     #[arg(long, value_name = "LIST", value_parser = cores)]
     cores: Option<CoreList>,
@@ -80,7 +89,11 @@ fn cores(typed: &str) -> Result<CoreList, String> {
 
 /// Is an agent until a signal comes.
 pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
+    let metrics = typed.metrics.clone();
     let settings = settings(typed)?;
+    let status = Status::default();
+    let metrics = metrics.map(|at| AgentMetrics::serve(&at, &settings.name, status.clone()));
+    let _metrics = metrics.transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     let signal = Arc::new(AtomicI32::new(0));
     let (told, came) = (stop.clone(), signal.clone());
@@ -92,22 +105,41 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
             std::process::exit(130);
         }
     })?;
-    let ended = Agent::connect(settings, &stop).and_then(|agent| agent.run(&stop));
+    let ended =
+        Agent::connect(settings, &stop).and_then(|agent| agent.with_status(status).run(&stop));
+    let is_interrupt = signals::is_interrupt(signal.load(Ordering::Relaxed));
     match ended {
-        // A service manager's request is fulfilled with that; Ctrl-C interrupts.
-        Ok(()) | Err(AgentError::Interrupted) => {
-            match signals::is_interrupt(signal.load(Ordering::Relaxed)) {
-                true => Ok(Ending::Interrupted),
-                false => Ok(Ending::Done),
-            }
+        Ok(_) | Err(AgentError::Interrupted) if is_interrupt => Ok(Ending::Interrupted),
+        // Stopping an idle agent is what a service manager asks for; a run that lacks its part is not.
+        Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
+        Ok(WorkAtExit::CutShort) => {
+            terminal::say(
+                "prony: told to exit in the middle of a run, whose result lacks this part",
+            );
+            Ok(Ending::Doubtful)
         }
-        Err(error @ AgentError::Wrong(_)) => Err(Failure::wrong(error)),
-        Err(error) => Err(Failure::refused(error)),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+fn failure(error: AgentError) -> Failure {
+    match error {
+        AgentError::Wrong(_) => Failure::wrong(error),
+        _ => Failure::refused(error),
     }
 }
 
 fn settings(typed: AgentArgs) -> Result<Settings, Failure> {
-    let credentials = Credentials::read(&typed.creds).map_err(Failure::wrong)?;
+    let state = state(typed.state)?;
+    let mut credentials = Credentials::read(&typed.creds).map_err(Failure::wrong)?;
+    if let Credentials::Key(token) = &credentials
+        && matches!(token.role(), Role::Token(_))
+    {
+        let name = typed.name.clone();
+        let name = name.unwrap_or_else(|| AgentName::of_host(&host_name()));
+        let own = enrolling::credentials(token, typed.nats.as_deref(), &name, &state.join("creds"));
+        credentials = own.map_err(failure)?;
+    }
     let policy = match &typed.policy {
         Some(file) => Policy::read(file).map_err(Failure::wrong)?,
         None => Policy::default(),
@@ -127,7 +159,7 @@ fn settings(typed: AgentArgs) -> Result<Settings, Failure> {
         credentials,
         labels,
         policy,
-        state: state(typed.state)?,
+        state,
         cores: typed.cores.map(|cores| cores.0).unwrap_or_default(),
         clock: Clock::new(),
         tell: Arc::new(|text: &str| terminal::say(&format!("prony: {text}"))),

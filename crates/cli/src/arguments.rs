@@ -1,19 +1,24 @@
 //! The command line as it may be typed.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use prony_experiment::plan::{BodyComparison, metric_to_judge};
 use prony_load::{LoadOptions, quantity};
+use prony_stats::Metric;
+use tempfile::NamedTempFile;
 
 use crate::agent::AgentArgs;
 use crate::doctor::DoctorArgs;
 use crate::fleet::{ByAgentsArgs, FleetArgs};
 use crate::hosts::HostsArgs;
 use crate::origin;
+use crate::runs::RunsArgs;
 
-/// A load generator, and an experiment lab that says which server set-up is faster, by how much,
-/// and whether the measurement can carry it.
+/// A load generator and an experiment lab: which server set-up is faster, by how much, and can you
+/// trust the result?
 #[derive(Debug, Parser)]
 #[command(
     name = "prony",
@@ -23,15 +28,16 @@ use crate::origin;
     max_term_width = 100,
     after_help = "\
 Examples:
-  prony demo                                          a whole experiment in under a minute
-  prony load -c 64 -d 10s http://localhost:8080/      one load, closed loop
-  prony load -r 2000 -d 30s http://localhost:8080/    one load, 2,000 requests a second
-  prony compare http://localhost:8001/ http://localhost:8002/
+  prony demo                                a whole experiment in under a minute
+  prony load -c 64 -d 10s http://[::1]/     one load, closed loop
+  prony load -r 2000 -d 30s http://[::1]/   one load, 2,000 requests per second
+  prony compare http://[::1]:81/ http://[::1]:82/     how 82 does against 81
   prony init plan.toml && prony compare plan.toml     an experiment of your own
 
-Exit status: 0 done; 1 done, but a --fail-if held, no request succeeded, a verdict was withheld or a
-variant is surely worse than --against; 2 the arguments or the plan are wrong, nothing was run;
-3 the environment refused; 130 interrupted, results so far are printed and stored."
+Exit status: 0 done; 1 done, but a --fail-if held, a --require did not, no
+request succeeded, a verdict was withheld or a variant is surely worse than
+--against; 2 the arguments or the plan are wrong, nothing was run; 3 the
+environment refused; 130 interrupted, results so far are printed and stored."
 )]
 pub(crate) struct Cli {
     /// What to do.
@@ -46,21 +52,23 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Load a server once and print a summary
     Load(Box<LoadArgs>),
-    /// Run an experiment: from a plan, or between two servers that run already
+    /// Run an experiment: from a plan, or between servers that run already
     Compare(Box<CompareArgs>),
     /// Write a commented plan to start from
     Init(InitArgs),
     /// The ready-made experiments
     Study(StudyArgs),
-    /// Render what was stored again, or set two runs against one another
+    /// Render a stored run again, or compare two
     Report(Box<ReportArgs>),
+    /// List the stored runs; open, name and remove them
+    Runs(RunsArgs),
     /// Run the server that is built in: known bodies, delays, freezes and faults
     Origin(OriginArgs),
     /// Many machines as one load generator, over NATS
     Fleet(FleetArgs),
-    /// Be one of the machines of a fleet
+    /// Run this machine as an agent of a fleet
     Agent(Box<AgentArgs>),
-    /// Say why a running server, or this machine as a generator, might be slow
+    /// Explain why a running server, or this machine as a generator, might be slow
     Doctor(DoctorArgs),
     /// Load with hey's arguments, and print what hey prints
     #[command(disable_help_flag = true)]
@@ -80,7 +88,7 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// How to show what goes on.
+/// How to show progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProgressFlag {
     /// A live view on a terminal, plain lines elsewhere
@@ -101,8 +109,14 @@ pub(crate) struct DemoArgs {
     /// The folder for the results [default: prony-runs/<time>-demo]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// How to show what goes on, on standard error
-    #[arg(long, value_enum, default_value = "auto")]
+    /// How to show progress, on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true
+    )]
     pub(crate) progress: ProgressFlag,
 }
 
@@ -112,24 +126,27 @@ pub(crate) struct DemoArgs {
     override_usage = "prony load [OPTIONS] URL\n       prony load [OPTIONS] --urls FILE [URL]",
     after_help = "\
 Examples:
-  prony load http://localhost:8080/                            50 connections for 10 s
-  prony load -c 10 -n 1000 http://localhost:8080/              1,000 requests, then stop
-  prony load -r 2000 --arrivals poisson http://localhost/      open loop, random arrivals
-  prony load -c 16 --streams 32 https://localhost:8443/        HTTP/2, where the server agrees
+  prony load http://localhost/                   50 connections for 10 s
+  prony load -c 10 -n 1000 http://localhost/     1,000 requests, then stop
+  prony load -r 2000 --arrivals poisson http://localhost/     open loop
+  prony load -c 16 --streams 32 https://localhost/    HTTP/2 by ALPN
   prony load --unix /run/app.sock http://localhost/health
+  prony load -X POST --body @in.json http://localhost/
   prony load --json - http://localhost/ | jq .rate.ok_per_s
-  prony load --agents 4 --creds coordinator.creds -c 400 http://10.0.0.5/
-  prony load --fail-if 'p99>50ms' --fail-if 'failed>0.1%' http://localhost/
+  prony load --agents 4 --creds coordinator.creds http://10.0.0.5/
+  prony load --require 'p99<50ms' --fail-if 'failed>0.1%' http://localhost/
 
-TIME is like 500ms, 30s or 5m; a size like 512 or 1K (1,024 bytes).
+TIME has a unit: 250us, 500ms, 30s, 5m. SIZE is in bytes, or like 64K (1K is
+1,024 bytes). Rates are requests per second; 20k is 20,000.
 
-EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count, or a share like 0.1%.
-Metrics: min, mean, max, p50, p99.9 or any pN of response times (others with service., first_byte.,
-connect., tls. or late. before them), rate, started, ok, failed, the name of an outcome, unfinished,
-unstarted, retried, busy."
+EXPR is a metric, one of > >= < <=, and a value: a time, a rate, a count or a
+share such as 0.1%. Metrics: min, mean, max, p50, p(99) or any pN of response
+times (of others with service., first_byte., connect., tls. or late. before
+them), rate, started, ok, failed, the name of an outcome, unfinished, unstarted,
+retried, busy."
 )]
 pub(crate) struct LoadArgs {
-    /// What to request; with --urls, where its paths start
+    /// URL to request, which may hold USER:PASSWORD@; with --urls, base of the paths
     #[arg(value_name = "URL", required_unless_present = "urls")]
     pub(crate) url: Option<String>,
     #[command(flatten)]
@@ -139,29 +156,45 @@ pub(crate) struct LoadArgs {
     /// The options of the load that were typed.
     #[arg(skip)]
     pub(crate) typed: Vec<TypedOption>,
-    /// Write the record as JSON; - for standard output, in the summary's place
+    /// Write the record as JSON; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Write each half second as CSV; - for standard output, in the summary's place
+    /// Write a row per half second as CSV; - for standard output instead of the summary
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) csv: Option<PathBuf>,
     /// Write a page with charts
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
-    /// Write a JSON array of [seconds, completions since the last], each half second
+    /// Write a JSON array of [seconds, completions since the last entry] per half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
+    /// Percentiles of the summary, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
+    pub(crate) percentiles: Vec<f64>,
     /// Serve the running load's numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
     /// with one, under /metrics
     #[arg(long, value_name = "ADDR", help_heading = "Output")]
     pub(crate) metrics: Option<String>,
-    /// How to show what goes on, on standard error
-    #[arg(long, value_enum, default_value = "auto", help_heading = "Output")]
+    /// How to show progress, on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true,
+        help_heading = "Output"
+    )]
     pub(crate) progress: ProgressFlag,
     /// End with status 1 if this holds, such as 'p99>50ms', 'failed>0.1%' or 'rate<1000';
     /// repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Output")]
     pub(crate) fail_if: Vec<String>,
+    /// End with status 1 unless this holds, such as 'p99<50ms'; repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Output")]
+    pub(crate) require: Vec<String>,
+    /// The body that came from standard input; removed at the end.
+    #[arg(skip)]
+    pub(crate) stdin_body: Option<NamedTempFile>,
 }
 
 /// What every command that runs a plan takes.
@@ -181,18 +214,38 @@ pub(crate) struct RunArgs {
     /// Begin no block that would end after so long, such as 20m [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Experiment")]
     pub(crate) budget: Option<Duration>,
-    /// Print what would be run, in which order and for how long, and run nothing
+    /// Print what would be run, in which order and for how long, and run nothing, except a probe of
+    /// about 1 s per variant where the load ends after a number of requests
     #[arg(long, help_heading = "Experiment")]
     pub(crate) dry_run: bool,
-    /// Go on with the experiment in this folder
+    /// Resume the experiment in this folder
     #[arg(long, value_name = "DIR", help_heading = "Experiment")]
     pub(crate) resume: Option<PathBuf>,
+    /// Resume although plan.toml in the folder was changed; the results then mix both plans
+    #[arg(long, requires = "resume", help_heading = "Experiment")]
+    pub(crate) accept_plan_changes: bool,
+    /// Don't start each variant once before the first block, which finds those that can't run; with
+    /// --dry-run, don't probe
+    #[arg(long, help_heading = "Experiment")]
+    pub(crate) no_precheck: bool,
+    /// How the variants' response bodies have to agree: same (as sent), same-decoded (after gzip and
+    /// other codings are undone), or may-differ, which makes differences a note [default: the plan's,
+    /// or same-decoded]
+    #[arg(long, value_name = "RULE", value_parser = BodyComparison::from_str, help_heading = "Experiment")]
+    pub(crate) bodies: Option<BodyComparison>,
     /// Serve the running trials' numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
     /// with one, under /metrics
     #[arg(long, value_name = "ADDR", help_heading = "Experiment")]
     pub(crate) metrics: Option<String>,
-    /// How to show what goes on, on standard error
-    #[arg(long, value_enum, default_value = "auto", help_heading = "Experiment")]
+    /// How to show progress, on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true,
+        help_heading = "Experiment"
+    )]
     pub(crate) progress: ProgressFlag,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
@@ -204,33 +257,49 @@ pub(crate) struct RunArgs {
 #[derive(Debug, Args)]
 #[command(
     override_usage = "prony compare [OPTIONS] PLAN\n       \
-                      prony compare [OPTIONS] URL_A URL_B\n       \
+                      prony compare [OPTIONS] BASELINE_URL NEW_URL...\n       \
                       prony compare [OPTIONS] --resume DIR",
     after_help = "\
-Two URLs are two servers that run already; the verdict says how A does against B, the baseline. An
-address like unix:/run/app.sock:/path names a UNIX socket. The options of the load are for that form
-only: a plan has them in its [load].
+URLs name servers that run already. The first is the baseline; the verdicts say
+how each of the others does against it. An address like unix:/run/app.sock:/path
+names a UNIX socket. The options of the load are for URLs only: a plan has them
+in its [load].
+
+In conditions, `baseline` is the first URL or the plan's baseline, `new` every
+other variant, and `stored` the run that --against names.
 
 Examples:
-  prony compare plan.toml --dry-run        check a plan; say what it does and how long it takes
-  prony compare plan.toml                  run it
-  prony compare --resume prony-runs/X      go on with one that was interrupted
-  prony compare -c 20 -d 5s http://localhost:8001/ http://localhost:8002/
-  prony compare --names new,old --fail-if 'p99 of new > old + 5%' URL_A URL_B
-  prony compare plan.toml --against prony-runs/X --junit results.xml"
+  prony compare plan.toml --dry-run      check a plan, show what it would do
+  prony compare plan.toml                run it
+  prony compare --resume prony-runs/X    resume an interrupted experiment
+  prony compare -c 20 -d 5s http://[::1]:81/ http://[::1]:82/
+  prony compare --judge p99,rate --require 'p99 of new < baseline + 5%' URL URL
+  prony compare --names old,a,b http://a:81/ http://b:82/ http://c:83/
+  prony compare plan.toml --against main --junit results.xml"
 )]
 pub(crate) struct CompareArgs {
-    /// A plan, or two URLs
-    #[arg(value_name = "PLAN|URL", num_args = 0..=2)]
+    /// A plan; or URLs, the baseline first
+    #[arg(value_name = "PLAN|URL", num_args = 0..)]
     pub(crate) targets: Vec<String>,
-    /// What results and conditions call two URLs, such as new,old [default: the URLs]
+    /// Names of the URLs in results and conditions, in their order, such as old,new
+    /// [default: the URLs]
     #[arg(
         long,
-        value_name = "A,B",
+        value_name = "BASELINE,NEW",
         conflicts_with = "resume",
         help_heading = "Experiment"
     )]
     pub(crate) names: Option<String>,
+    /// Metrics that decide between URLs, such as p99,rate [default: rate; with --rate p99]
+    #[arg(
+        long,
+        value_name = "METRICS",
+        value_delimiter = ',',
+        value_parser = metric_to_judge,
+        conflicts_with = "resume",
+        help_heading = "Experiment"
+    )]
+    pub(crate) judge: Vec<Metric>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(flatten)]
@@ -238,9 +307,26 @@ pub(crate) struct CompareArgs {
     /// The options of the load that were typed, `seed` aside.
     #[arg(skip)]
     pub(crate) typed: Vec<TypedOption>,
-    /// Whether a seed was typed: it is the order's here.
+    /// The seed that was typed: it is the order's here.
     #[arg(skip)]
     pub(crate) seed: Option<u64>,
+    /// True if --creds was typed; the environment may name credentials for other commands.
+    #[arg(skip)]
+    pub(crate) creds_typed: bool,
+    /// The body that came from standard input; removed at the end.
+    #[arg(skip)]
+    pub(crate) stdin_body: Option<NamedTempFile>,
+}
+
+/// A percentile such as `99`, `99.9` or `p99`.
+fn percentile(typed: &str) -> Result<f64, String> {
+    let digits = typed.trim().trim_start_matches('p');
+    match digits.parse() {
+        Ok(percentile) if percentile > 0.0 && percentile <= 100.0 => Ok(percentile),
+        _ => Err(format!(
+            "\"{typed}\" is not a percentile; write a number above 0 and up to 100, such as 99.9"
+        )),
+    }
 }
 
 /// One option as it was typed.
@@ -257,9 +343,18 @@ pub(crate) struct TypedOption {
 /// `prony init`.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
-    /// The plan to write, which must not be there yet; - for standard output
+    /// The plan to write, which must not exist yet; - for standard output
     #[arg(default_value = "plan.toml")]
     pub(crate) file: PathBuf,
+    /// Don't write plan.schema.json, which lets editors complete and check keys, next to the plan
+    #[arg(long)]
+    pub(crate) no_schema: bool,
+    /// Print the JSON schema of plans instead
+    #[arg(long, conflicts_with_all = ["file", "no_schema"])]
+    pub(crate) schema: bool,
+    /// Print the tables of docs/plan.md instead.
+    #[arg(long, hide = true, conflicts_with_all = ["file", "no_schema", "schema"])]
+    pub(crate) reference: bool,
 }
 
 /// `prony study`.
@@ -281,6 +376,13 @@ pub(crate) enum StudyCommand {
     },
     /// Run a study; its files are written to the results' folder first
     Run(Box<StudyRunArgs>),
+    /// Copy a study's files to a folder, as the start of a plan of your own
+    Copy {
+        /// The study
+        name: String,
+        /// The folder, which must be empty or not exist
+        dir: PathBuf,
+    },
 }
 
 /// `prony study run`.
@@ -290,6 +392,16 @@ pub(crate) struct StudyRunArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    /// How long each trial measures, in place of the study's duration, such as 5s
+    #[arg(long, value_name = "TIME", value_parser = quantity::positive_time, conflicts_with = "resume", help_heading = "Experiment")]
+    pub(crate) duration: Option<Duration>,
+    /// How long each trial loads before it measures, in place of the study's warm-up
+    #[arg(long, value_name = "TIME", value_parser = quantity::time, conflicts_with = "resume", help_heading = "Experiment")]
+    pub(crate) warmup: Option<Duration>,
+    /// How many requests each trial measures, in place of the study's number; with a duration,
+    /// whichever ends first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "resume", help_heading = "Experiment")]
+    pub(crate) requests: Option<u64>,
     /// Add a level to one of the study's factors, written as in a plan; can be given several times
     #[arg(
         long,
@@ -311,26 +423,29 @@ pub(crate) struct StudyRunArgs {
 /// `prony report`.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "prony report [OPTIONS] RUN\n       \
-                      prony report [OPTIONS] A B\n       \
-                      prony report [OPTIONS] --against OLD RUN",
+    override_usage = "prony report [OPTIONS] [RUN]\n       \
+                      prony report [OPTIONS] BASELINE NEW\n       \
+                      prony report [OPTIONS] --against BASELINE RUN",
     after_help = "\
-A RUN is a folder that `prony compare` wrote, a record that `prony load --json` wrote, a folder of
-records, or a pattern in quotes that matches some. Two runs are set against one another, B against A,
-with what else differs between them said first. Without a file to write, the result is printed.
+A RUN is a folder that `prony compare` wrote, the name of one in prony-runs, a
+record that `prony load --json` wrote, a folder of records, or a quoted pattern
+that matches records. Of two runs the first is the baseline. Without a file to
+write, the result is printed.
 
-EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or 'baseline', 'stored' or
-a variant with a percentage or a value more or less. It fails only where the whole 95% interval does.
+EXPR is a metric, 'of' a variant, one of > >= < <=, and a limit: a value, or
+'baseline', 'stored' or a variant, with a percentage or a value more or less.
+A condition fails only where the whole 95% interval does.
 
 Examples:
+  prony report                                   the newest run in prony-runs
   prony report prony-runs/X --html x.html
-  prony report prony-runs/X prony-runs/Y
+  prony report prony-runs/X prony-runs/Y         how Y does against X
   prony report 'before/*.json' 'after/*.json'
-  prony report --against baseline --fail-if 'p99 > stored + 5%' prony-runs/X --junit x.xml"
+  prony report --against main --require 'p99 < stored + 5%' --junit x.xml"
 )]
 pub(crate) struct ReportArgs {
-    /// One run, or two: A and B
-    #[arg(value_name = "RUN", required = true)]
+    /// One run [default: the newest in prony-runs], or two, the baseline first
+    #[arg(value_name = "RUN")]
     pub(crate) stored: Vec<PathBuf>,
     /// Write the report as one page
     #[arg(long, value_name = "FILE")]
@@ -368,14 +483,18 @@ pub(crate) struct GateArgs {
     /// 0.1%' or 'verdict is slower'; repeatable
     #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
     pub(crate) fail_if: Vec<String>,
-    /// Hold it against a stored run, and end with status 1 if a variant is surely worse by more
-    /// than the margin; repeatable for records
+    /// End with status 1 if this surely doesn't hold, such as 'p99 of new < baseline + 5%';
+    /// repeatable
+    #[arg(long, value_name = "EXPR", help_heading = "Conditions")]
+    pub(crate) require: Vec<String>,
+    /// Compare with this stored run, or one of this name, and end with status 1 if a variant is
+    /// surely worse by more than the margin; repeatable for records
     #[arg(long, value_name = "RUN", help_heading = "Conditions")]
     pub(crate) against: Vec<PathBuf>,
     /// How much worse than the stored run is a regression, such as 5% [default: the plan's margin]
     #[arg(long, value_name = "PERCENT", value_parser = margin, help_heading = "Conditions")]
     pub(crate) margin: Option<f64>,
-    /// Count what can't be told as failed
+    /// Treat inconclusive conditions as failures
     #[arg(long, help_heading = "Conditions")]
     pub(crate) strict: bool,
     /// Write verdicts and conditions as JUnit XML; - for standard output
@@ -445,8 +564,10 @@ pub(crate) struct CompletionsArgs {
 
 /// `prony man`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: prony man load | man -l -")]
+#[command(after_help = "Examples:
+  prony man load | man -l -
+  prony man runs prune | man -l -")]
 pub(crate) struct ManArgs {
-    /// A command, such as load [default: prony itself]
-    pub(crate) command: Option<String>,
+    /// A command, such as load or runs prune, or "plan" for the keys of a plan [default: prony itself]
+    pub(crate) command: Vec<String>,
 }

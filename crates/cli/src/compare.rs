@@ -1,31 +1,44 @@
-//! `prony compare`: a plan, two servers, or an experiment to go on with.
+//! `prony compare`: a plan, servers that run already, or an experiment to resume.
 
 use std::path::Path;
 
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::Settings;
+use prony_record::redact;
 
-use crate::arguments::{CompareArgs, RunArgs};
+use crate::arguments::{CompareArgs, RunArgs, TypedOption};
 use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating};
 use crate::hosts::Hosts;
 use crate::metrics::Metrics;
-use crate::{experiment, pair};
+use crate::servers::{self, Servers};
+use crate::{dry_run, experiment};
 
 /// Runs an experiment.
 pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
     let targets: Vec<&str> = typed.targets.iter().map(String::as_str).collect();
     let plan = match (targets.as_slice(), &typed.run.resume) {
-        ([a, b], None) => {
-            refuse_plans([a, b])?;
-            if typed.run.hosts.is_typed() {
-                let what = "--creds belongs to a plan that has agents; two URLs are loaded from \
-                            this machine (write a plan with agents in [load])";
+        (urls @ [_, _, ..], None) => {
+            refuse_plans(urls)?;
+            if typed.creds_typed {
+                let what = "--creds belongs to a plan that has agents; URLs are loaded from this \
+                            machine (write a plan with agents in [load])";
                 return Err(Failure::wrong(what));
             }
-            pair::plan([a, b], typed.names.as_deref(), &typed.load, &typed.typed)?
+            let mut options = typed.typed.clone();
+            options.extend(typed.run.bodies.map(|rule| TypedOption {
+                name: "bodies".to_owned(),
+                values: vec![rule.name().to_owned()],
+                repeatable: false,
+            }));
+            let given = Servers {
+                urls,
+                names: typed.names.as_deref(),
+                judge: &typed.judge,
+            };
+            servers::plan(given, &typed.load, &options)?
         }
-        ([_, _], Some(_)) => {
+        ([_, _, ..], Some(_)) => {
             let what = "--resume takes the plan from the folder; leave the URLs out";
             return Err(Failure::wrong(what));
         }
@@ -38,7 +51,7 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
             read(plan)?
         }
         _ => {
-            let what = "a plan, or two URLs, or --resume DIR is needed (prony compare --help; \
+            let what = "a plan, or two or more URLs, or --resume DIR is needed (prony compare --help; \
                         prony init writes a plan to start from)";
             return Err(Failure::wrong(what));
         }
@@ -47,9 +60,15 @@ pub(crate) fn run(typed: &CompareArgs) -> Result<Ending, Failure> {
         (Some(dir), _) | (None, Some(dir)) => dir.clone(),
         (None, None) => experiment::default_out(&plan.name),
     };
-    if typed.names.is_some() && targets.len() != 2 {
-        let what = "--names belongs to two URLs; a plan has its own names";
-        return Err(Failure::wrong(what));
+    if targets.len() < 2 {
+        if typed.names.is_some() {
+            let what = "--names belongs to URLs; a plan has its own names";
+            return Err(Failure::wrong(what));
+        }
+        if !typed.judge.is_empty() {
+            let what = "--judge belongs to URLs; a plan has metrics = [\"p99\", \"rate\"] instead";
+            return Err(Failure::wrong(what));
+        }
     }
     let settings = experiment::settings(&typed.run, typed.seed, out);
     gated(&plan, &settings, &typed.run)
@@ -60,7 +79,7 @@ pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result
     let gating = Gating::prepare(&typed.gates, gating::known_of_plan(plan, settings))?;
     let hosts = Hosts::of_plan(plan, &typed.hosts)?;
     if typed.dry_run {
-        return experiment::dry_run(plan, settings, hosts.as_ref());
+        return dry_run::run(plan, settings, hosts.as_ref(), typed.progress);
     }
     let metrics = typed.metrics.as_deref();
     let metrics = metrics.map(|at| Metrics::of_experiment(at, plan, settings));
@@ -78,7 +97,8 @@ pub(crate) fn gated(plan: &Plan, settings: &Settings, typed: &RunArgs) -> Result
 fn read(plan: &str) -> Result<Plan, Failure> {
     if plan.contains("://") || plan.starts_with("unix:") {
         return Err(Failure::wrong(format!(
-            "{plan}: one URL is nothing to compare with; add another, or name a plan"
+            "{}: one URL has nothing to be compared with; add another, or name a plan",
+            redact::url(plan)
         )));
     }
     Plan::read(Path::new(plan)).map_err(|errors| experiment::wrong_plan(&errors))
@@ -87,14 +107,17 @@ fn read(plan: &str) -> Result<Plan, Failure> {
 /// The plan of an earlier run. One that was named must be the same, or nobody would know which of
 /// the two was meant.
 fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
-    let stored = experiment::stored_plan(dir)?;
     let Some(named) = named else {
-        return Ok(stored);
+        return experiment::stored_plan(dir);
     };
+    let original = read(named)?;
     let text = std::fs::read_to_string(dir.join("plan.toml"))
         .map_err(|error| Failure::file(dir.display(), &error))?;
-    if read(named)?.frozen_text() == text {
-        return Ok(stored);
+    if original.stored_text() == text {
+        original
+            .keep_secrets(dir)
+            .map_err(|error| Failure::file(dir.display(), &error))?;
+        return experiment::stored_plan(dir);
     }
     Err(Failure::wrong(format!(
         "{named} is not what {} was run with; leave it out to go on as begun, or run it anew \
@@ -104,10 +127,10 @@ fn resumed(named: Option<&str>, dir: &Path) -> Result<Plan, Failure> {
 }
 
 /// Two plans are a slip: each is an experiment of its own.
-fn refuse_plans(targets: [&str; 2]) -> Result<(), Failure> {
+fn refuse_plans(targets: &[&str]) -> Result<(), Failure> {
     match targets.iter().find(|target| Path::new(target).exists()) {
         Some(file) => Err(Failure::wrong(format!(
-            "{file} is a file; name one plan, or two URLs"
+            "{file} is a file; name one plan, or URLs alone"
         ))),
         None => Ok(()),
     }
@@ -119,7 +142,7 @@ fn refuse_load_options(typed: &CompareArgs) -> Result<(), Failure> {
     match typed.next() {
         None => Ok(()),
         Some(option) => Err(Failure::wrong(format!(
-            "--{} belongs to two URLs; a plan has it in its [load], as {}",
+            "--{} belongs to URLs; a plan has it in its [load], as {}",
             option.name,
             option.name.replace('-', "_")
         ))),

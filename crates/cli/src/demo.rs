@@ -20,11 +20,8 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
         .clone()
         .unwrap_or_else(|| experiment::default_out(&plan.name));
     let settings = Settings {
-        out,
-        seed: None,
-        blocks: None,
-        budget: None,
-        resume: false,
+        precheck: false,
+        ..Settings::new(out)
     };
     experiment::run(&plan, &settings, typed.progress, None, None)
 }

@@ -14,8 +14,8 @@ use crate::terminal;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  prony doctor                                   this machine as a generator
-  prony doctor --pid $(cat /run/nginx.pid)       a running server, and this machine
+  prony doctor                               this machine as a generator
+  prony doctor --pid $(cat /run/nginx.pid)   a running server, and this machine
   prony doctor --pid 1234 --json - | jq '.subjects[0].crypto'
 
 Of a server: the libcrypto that it has really mapped, measured with the processor's instructions and

@@ -1,15 +1,23 @@
-//! How a command ends, and the exit status for it.
-//!
-//! | status | means |
-//! |---|---|
-//! | 0 | done; an undecided verdict is a result, too |
-//! | 1 | done, but a `--fail-if` held, or no request succeeded, or a verdict was withheld, or a variant is surely worse than in a stored run |
-//! | 2 | the arguments or the plan are wrong; nothing was run |
-//! | 3 | the environment refused |
-//! | 130 | interrupted; results so far are printed and stored |
+//! Endings of a command, and their exit statuses.
 
 use std::fmt;
 use std::process::ExitCode;
+
+/// Exit statuses and their meaning, as the manual has them.
+pub(crate) const STATUSES: [(&str, &str); 5] = [
+    ("0", "Done. An undecided verdict is a result, too."),
+    (
+        "1",
+        "Done, but a --fail-if held, a --require did not, no request succeeded, a verdict was \
+         withheld, or a variant is surely worse than in the run that --against names.",
+    ),
+    ("2", "The arguments or the plan are wrong; nothing was run."),
+    ("3", "The environment refused."),
+    (
+        "130",
+        "Interrupted; the results so far are printed and stored.",
+    ),
+];
 
 /// A command that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +70,8 @@ impl Failure {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied
             | std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::FileTooLarge
+            | std::io::ErrorKind::QuotaExceeded
             | std::io::ErrorKind::ReadOnlyFilesystem => Failure::Refused(text),
             _ => Failure::Wrong(text),
         }

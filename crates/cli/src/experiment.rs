@@ -1,13 +1,12 @@
 //! A plan run from beginning to end: what every command that compares has in common.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::plan::{Fault, Plan, PlanErrors};
+use prony_experiment::plan::{Fault, Plan, PlanErrors, forget_secrets};
 use prony_experiment::runner::{
     Event, Finished, FolderError, Interrupt, LoadMaker, Machines, RunnerError, Settings,
     TrialError, forecast, run_on,
@@ -26,10 +25,10 @@ use crate::metrics::Metrics;
 use crate::progress::{Progress, Show};
 use crate::under_way::UnderWay;
 use crate::watch::Watch;
-use crate::{live, outlook, signals, terminal};
+use crate::{live, outlook, replaced_file, signals, terminal};
 
-/// Where results go unless told otherwise.
-const RUNS: &str = "prony-runs";
+/// The folder of results whose own folder was not named.
+pub(crate) const RUNS_DIR: &str = "prony-runs";
 
 /// Settings out of what was typed, for an experiment whose folder is `out`.
 pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> Settings {
@@ -39,6 +38,9 @@ pub(crate) fn settings(typed: &RunArgs, seed: Option<u64>, out: PathBuf) -> Sett
         blocks: typed.blocks,
         budget: typed.budget,
         resume: typed.resume.is_some(),
+        accept_plan_changes: typed.accept_plan_changes,
+        bodies: typed.bodies,
+        precheck: !typed.no_precheck,
     }
 }
 
@@ -53,9 +55,9 @@ pub(crate) fn default_out(name: &str) -> PathBuf {
         .chars()
         .map(|c| if c.is_whitespace() { '-' } else { c })
         .collect();
-    let first = PathBuf::from(RUNS).join(format!("{time}-{name}"));
+    let first = PathBuf::from(RUNS_DIR).join(format!("{time}-{name}"));
     // Two that begin within a second must not share a folder.
-    let others = (2..1000).map(|n| PathBuf::from(RUNS).join(format!("{time}-{name}-{n}")));
+    let others = (2..1000).map(|n| PathBuf::from(RUNS_DIR).join(format!("{time}-{name}-{n}")));
     std::iter::once(first.clone())
         .chain(others)
         .find(|dir| !dir.exists())
@@ -94,20 +96,6 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     Failure::wrong(lines.join("\nprony: "))
 }
 
-/// Prints what would be run.
-pub(crate) fn dry_run(
-    plan: &Plan,
-    settings: &Settings,
-    hosts: Option<&Hosts>,
-) -> Result<Ending, Failure> {
-    let address_of = |host: Option<&str>| hosts?.address_of(host);
-    let details = outlook::details(plan, settings, &address_of).map_err(Failure::wrong)?;
-    let hosts = hosts.map(Hosts::summary).unwrap_or_default();
-    let summary = outlook::summary(plan, settings);
-    terminal::print(&format!("{summary}\n{details}{hosts}"));
-    Ok(Ending::Done)
-}
-
 /// Runs a plan, and prints and stores what it says, whatever ends it. `metrics` hear what happens;
 /// `hosts` are its other machines.
 pub(crate) fn run(
@@ -119,7 +107,7 @@ pub(crate) fn run(
 ) -> Result<Ending, Failure> {
     let progress = Arc::new(Progress::new(flag));
     sweep_up(&progress);
-    progress.line(&outlook::summary(plan, settings));
+    progress.line(&outlook::announcement(plan, settings));
     progress.line(&format!("results: {}", settings.out.display()));
     let here = LocalHost::new().map_err(Failure::refused)?;
     let watch = Watch::new(&progress, plan, forecast(plan, settings));
@@ -135,8 +123,9 @@ pub(crate) fn run(
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
-            let joined = hosts.join(here);
+            let mut joined = hosts.join(here, plan, forecast(plan, settings).time.1);
             load = hosts.loads(joined.run(), &warn, show)?;
+            hosts.reserve(&mut joined, load.as_mut(), &progress)?;
             Box::new(joined)
         }
         None => Box::new(here),
@@ -147,13 +136,7 @@ pub(crate) fn run(
     };
     let interrupt = Arc::new(Interrupt::default());
     let (stopping, say) = (interrupt.clone(), progress.clone());
-    let stop = move || {
-        say.warn(match stopping.is_stopped() {
-            false => "prony: interrupted; taking everything down",
-            true => "prony: still taking everything down",
-        });
-        stopping.stop();
-    };
+    let stop = move || stop_at(&stopping, &say);
     let stop_at_signals = stop.clone();
     signals::listen(move |_| stop_at_signals())?;
     let reports = Reports {
@@ -177,16 +160,40 @@ pub(crate) fn run(
     };
     let finished = live::beside(&progress, &mut picture, &stop, run);
     let finished = finished.map_err(|error| match error {
-        RunnerError::Folder(FolderError::File { .. }) => Failure::refused(error),
+        RunnerError::Folder(FolderError::File { .. } | FolderError::InUse { .. }) => {
+            Failure::refused(error)
+        }
         RunnerError::Folder(_) | RunnerError::Design(_) | RunnerError::Spent(_) => {
             Failure::wrong(error)
         }
     })?;
+    if finished.failed.is_none() && !finished.interrupted {
+        remove_secrets(&settings.out, &progress);
+    }
     Ok(conclude(&finished, settings, &reports))
 }
 
+/// Asks the experiment to end, and says so.
+pub(crate) fn stop_at(interrupt: &Interrupt, progress: &Progress) {
+    progress.warn(match interrupt.is_stopped() {
+        false => "prony: interrupted; taking everything down",
+        true => "prony: still taking everything down",
+    });
+    interrupt.stop();
+}
+
+/// Removes the plan's credentials from a complete experiment; one that is to be resumed needs them.
+fn remove_secrets(out: &Path, progress: &Progress) {
+    if let Err(error) = forget_secrets(out) {
+        progress.warn(&format!(
+            "prony: {}: the plan's credentials could not be removed: {error}",
+            out.display()
+        ));
+    }
+}
+
 /// Removes what killed runs left, and says so.
-fn sweep_up(progress: &Progress) {
+pub(crate) fn sweep_up(progress: &Progress) {
     match sweep::sweep() {
         Ok(swept) => {
             if !swept.removed.is_empty() {
@@ -228,17 +235,18 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
         terminal::say(&format!("prony: {error}"));
     }
     // To go on would only repeat the plan as it was, mistakes included. A machine can come back.
-    let hopeless = match &finished.failed {
+    let failed = finished.failed.as_ref().map(|failed| &*failed.error);
+    let hopeless = match failed {
         Some(TrialError::NothingSucceeded(_)) => true,
         None | Some(TrialError::Agents(_) | TrialError::Host(HostError::Elsewhere { .. })) => false,
         Some(_) => blocks == 0,
     };
     if hopeless {
-        terminal::say("prony: mend that and start anew");
+        terminal::say("prony: fix the cause, then start a new run");
     } else if finished.failed.is_some() || finished.interrupted {
         terminal::say(&format!("prony: {}", how_to_go_on(blocks, settings)));
     }
-    match (finished.interrupted, &finished.failed) {
+    match (finished.interrupted, failed) {
         (true, _) => Ending::Interrupted,
         (false, Some(TrialError::NothingSucceeded(_))) => Ending::Doubtful,
         (false, Some(_)) => Ending::CutShort,
@@ -260,7 +268,11 @@ fn how_to_go_on(blocks: u32, settings: &Settings) -> String {
         .blocks
         .map(|blocks| format!(" --blocks {blocks}"))
         .unwrap_or_default();
-    format!("{stored}; to go on: prony compare --resume {out}{typed}")
+    let bodies = settings
+        .bodies
+        .map(|rule| format!(" --bodies {}", rule.name()));
+    let bodies = bodies.unwrap_or_default();
+    format!("{stored}; to go on: prony compare --resume {out}{typed}{bodies}")
 }
 
 fn is_withheld(document: &VerdictDocument) -> bool {
@@ -294,7 +306,7 @@ impl Reports<'_> {
 
     fn file(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {
         let path = self.out.join(name);
-        match fs::write(&path, bytes) {
+        match replaced_file::replace(&path, bytes) {
             Ok(()) => Some(path),
             Err(error) => {
                 self.progress

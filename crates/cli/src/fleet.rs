@@ -16,7 +16,9 @@ use prony_report::number;
 
 use crate::arguments::ProgressFlag;
 use crate::ending::{Ending, Failure};
+use crate::fleet_purge::{self, PurgeArgs};
 use crate::fleet_tables;
+use crate::fleet_token::{self, TokenArgs};
 use crate::fleet_up::{self, UpArgs};
 use crate::live;
 use crate::live::follower::Follower;
@@ -39,6 +41,8 @@ pub(crate) struct FleetArgs {
 enum FleetCommand {
     /// Start a NATS server, with credentials for a coordinator and for agents
     Up(UpArgs),
+    /// Make a token with which new agents get credentials until it expires or is used up
+    Token(TokenArgs),
     /// List the agents that are registered
     List(ListArgs),
     /// Look at agents: versions, clocks, limits, policies, and whether a target answers each of them
@@ -47,16 +51,18 @@ enum FleetCommand {
     Collect(RunArgs),
     /// Go on with a run whose coordinator is gone, or watch one, and print its results at its end
     Attach(RunArgs),
+    /// Remove runs and their results from the NATS server
+    Purge(PurgeArgs),
 }
 
 /// Where the agents are registered.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
     /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     pub(crate) nats: Option<String>,
     /// The coordinator's credentials, which `prony fleet up` wrote
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
     pub(crate) creds: PathBuf,
 }
 
@@ -75,7 +81,7 @@ struct ListArgs {
 #[command(after_help = "\
 Examples:
   prony fleet check --creds coordinator.creds
-  prony fleet check --creds coordinator.creds --agents site=west http://10.0.0.5:8080/
+  prony fleet check --creds c.creds --agents site=west http://10.0.0.5:8080/
 
 Status 1 says that something is wrong: an agent of another version, one that is busy, a clock that
 is not known well enough, a target that doesn't answer.")]
@@ -85,10 +91,10 @@ struct CheckArgs {
     url: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// The agents to look at: so many, those with labels KEY=VALUE, or names [default: all]
+    /// The agents to look at: N of them, N@KEY=VALUE, all with KEY=VALUE, or names [default: all]
     #[arg(long, value_name = "AGENTS")]
     agents: Option<Choice>,
-    /// The error of a clock that is borne
+    /// Largest clock error to accept
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
     clock_bound: Duration,
     /// Write everything as JSON; - for standard output, in the table's place
@@ -113,34 +119,47 @@ struct RunArgs {
     /// Write a page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// How to show what goes on, on standard error
-    #[arg(long, value_enum, default_value = "auto")]
+    /// How to show progress, on standard error
+    #[arg(
+        long,
+        value_enum,
+        default_value = "auto",
+        env = "PRONY_PROGRESS",
+        hide_env_values = true
+    )]
     progress: ProgressFlag,
 }
 
 /// What of `prony load` is about agents.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ByAgentsArgs {
-    /// Let agents make the load: so many, those with labels KEY=VALUE, or names
+    /// Let agents make the load: N of them, N@KEY=VALUE with a label, all with KEY=VALUE, or names
     #[arg(
         long,
-        value_name = "N|KEY=VALUE|NAMES",
+        value_name = "AGENTS",
         requires = "creds",
         help_heading = "Agents"
     )]
     pub(crate) agents: Option<Choice>,
     /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
-    #[arg(long, value_name = "URL", requires = "agents", help_heading = "Agents")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "PRONY_NATS",
+        hide_env_values = true,
+        help_heading = "Agents"
+    )]
     pub(crate) nats: Option<String>,
     /// The coordinator's credentials, which `prony fleet up` wrote
     #[arg(
         long,
         value_name = "FILE",
-        requires = "agents",
+        env = "PRONY_CREDS",
+        hide_env_values = true,
         help_heading = "Agents"
     )]
     pub(crate) creds: Option<PathBuf>,
-    /// The error of an agent's clock that is borne [default: 5ms]
+    /// Largest error of an agent's clock to accept [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -149,10 +168,45 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) clock_bound: Option<Duration>,
+    /// Stop agents that have heard nothing from this command for TIME, 1s to 2m [default: 10s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = lease,
+        requires = "agents",
+        help_heading = "Agents"
+    )]
+    pub(crate) lease: Option<Duration>,
+    /// Wait up to TIME for agents that are missing or busy, such as 2m [default: don't wait]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::positive_time,
+        requires = "agents",
+        help_heading = "Agents"
+    )]
+    pub(crate) wait: Option<Duration>,
 }
 
+/// Parses `--lease`: a shorter one would end by a hiccup of the network, and agents refuse a longer one.
+pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
+    let lease = quantity::time(typed)?;
+    match (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        true => Ok(lease),
+        false => Err(format!(
+            "a lease is {} s to {} s; {typed} is outside of that",
+            LEASE_MIN.as_secs(),
+            LEASE_MAX.as_secs()
+        )),
+    }
+}
+
+/// The shortest and the longest `--lease`.
+const LEASE_MIN: Duration = Duration::from_secs(1);
+const LEASE_MAX: Duration = Duration::from_secs(120);
+
 impl ByAgentsArgs {
-    /// The error of a clock that is borne.
+    /// Largest clock error to accept.
     pub(crate) fn clock_bound(&self) -> Duration {
         self.clock_bound.unwrap_or(CLOCK_BOUND)
     }
@@ -162,10 +216,12 @@ impl ByAgentsArgs {
 pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
     match &typed.command {
         FleetCommand::Up(typed) => fleet_up::run(typed),
+        FleetCommand::Token(typed) => fleet_token::run(typed),
         FleetCommand::List(typed) => list(typed),
         FleetCommand::Check(typed) => check(typed),
         FleetCommand::Collect(typed) => later(typed, Fleet::collect, false),
         FleetCommand::Attach(typed) => later(typed, Fleet::attach, true),
+        FleetCommand::Purge(typed) => fleet_purge::run(typed),
     }
 }
 
@@ -184,7 +240,7 @@ pub(crate) fn failure(error: FleetError) -> Failure {
 }
 
 impl ServerArgs {
-    fn connect(&self) -> Result<Fleet, Failure> {
+    pub(crate) fn connect(&self) -> Result<Fleet, Failure> {
         connect(self.nats.as_deref(), &self.creds)
     }
 }
@@ -267,13 +323,22 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
             feed: None,
         }),
     };
-    let finished = finished.map_err(failure)?;
+    let finished = match finished {
+        Err(FleetError::Detached(run)) => {
+            progress.warn(&format!(
+                "prony: {}; prony fleet attach {run} watches it again",
+                FleetError::Detached(run.clone())
+            ));
+            return Ok(Ending::Interrupted);
+        }
+        finished => finished.map_err(failure)?,
+    };
     let is_stopped = stop.is_wanted();
     if stop.is_wanted_at_once() {
         tell_rest(&finished, &typed.server, &progress);
     }
     let ending = load::ending(&finished.record, &[], is_stopped, &progress);
-    outputs.write(&finished.record)?;
+    outputs.write(&finished.record, &[], &[])?;
     Ok(ending)
 }
 
@@ -399,6 +464,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_lease_has_limits() {
+        for (typed, parsed) in [("1s", 1), ("90s", 90), ("2m", 120)] {
+            assert_eq!(lease(typed), Ok(Duration::from_secs(parsed)));
+        }
+        for wrong in ["0", "999ms", "121s", "1h", "soon", ""] {
+            assert!(lease(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_progress_line_names_who_is_quiet() {

@@ -21,7 +21,13 @@ pub(crate) fn run(
         return Err(Failure::wrong("--agents needs --creds"));
     };
     let stop = fleet::stop_by_signals()?;
-    let fleet = fleet::connect(typed.agents.nats.as_deref(), creds)?;
+    let mut fleet = fleet::connect(typed.agents.nats.as_deref(), creds)?;
+    if let Some(lease) = typed.agents.lease {
+        fleet = fleet.with_lease(lease);
+    }
+    if let Some(wait) = typed.agents.wait {
+        fleet = fleet.with_wait(wait);
+    }
     let wanted = Wanted {
         url: typed.url.clone(),
         words: words(&typed.typed),

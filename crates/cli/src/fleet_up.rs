@@ -10,7 +10,7 @@ use prony_fleet::credentials::Credentials;
 use prony_fleet::link::Link;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
-use prony_fleet::server::{self, Known, Lock, Prepared, Server, ServerError, Wanted};
+use prony_fleet::server::{self, Known, Lock, Prepared, Registrar, Server, ServerError, Wanted};
 
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
@@ -27,9 +27,9 @@ is the same server; while it runs, another `prony fleet up` on DIR adds agents t
 file in DIR was removed is refused from the next start or addition on.
 
 Examples:
-  prony fleet up                                                    agents on this machine only
-  prony fleet up --agents 4 --listen 0.0.0.0 --name 10.0.0.1        agents anywhere
-  prony fleet up --agent freebsd-1                                  one more")]
+  prony fleet up                                    agents on this machine only
+  prony fleet up --agents 4 --listen 0.0.0.0 --name 10.0.0.1  agents anywhere
+  prony fleet up --agent freebsd-1                         one more")]
 pub(crate) struct UpArgs {
     /// Where its files are [default: prony/fleet in $XDG_STATE_HOME, or in ~/.local/state]
     #[arg(long, value_name = "DIR")]
@@ -100,7 +100,7 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     }
 }
 
-fn default_folder() -> Result<PathBuf, Failure> {
+pub(crate) fn default_folder() -> Result<PathBuf, Failure> {
     let set = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
     let state = set("XDG_STATE_HOME")
         .map(PathBuf::from)
@@ -141,7 +141,8 @@ fn stay(
         folder.display()
     ));
     tell(&wanted, &prepared);
-    match wait(&mut server, &signalled) {
+    let registrar = Registrar::new(&wanted, &prepared);
+    match wait(&mut server, &signalled, registrar) {
         true => Ok(Ending::Done),
         false => Err(Failure::refused(format!(
             "nats-server ended by itself; its log is {}",
@@ -150,10 +151,13 @@ fn stay(
     }
 }
 
-/// Waits for a signal, or for the server's end; whether it was a signal.
-fn wait(server: &mut Server, signalled: &mpsc::Receiver<()>) -> bool {
+/// Enrolls agents until a signal comes, or the server ends; whether it was a signal.
+fn wait(server: &mut Server, signalled: &mpsc::Receiver<()>, mut registrar: Registrar) -> bool {
     loop {
-        if signalled.recv_timeout(Duration::from_millis(300)).is_ok() {
+        for line in registrar.serve(Duration::from_millis(300)) {
+            terminal::say(&format!("prony: {line}"));
+        }
+        if signalled.try_recv().is_ok() {
             return true;
         }
         if !server.is_running() {
@@ -278,7 +282,7 @@ fn quote(word: &str) -> String {
     }
 }
 
-fn failure(error: ServerError) -> Failure {
+pub(crate) fn failure(error: ServerError) -> Failure {
     match error {
         ServerError::File(path, error) => Failure::file(path.display(), &error),
         ServerError::Unfit(..) | ServerError::Reserved(_) => Failure::wrong(error),

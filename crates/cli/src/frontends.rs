@@ -27,7 +27,7 @@ pub(crate) fn typed() -> Option<(Tool, Vec<OsString>)> {
 pub(crate) fn run(tool: Tool, arguments: &[OsString]) -> ExitCode {
     let session = Session::default();
     let stop = session.stop.clone();
-    if let Err(failure) = signals::listen(move |_| stop.ask()) {
+    if let Err(failure) = signals::stop_then_exit(move || stop.ask()) {
         terminal::say(&format!("{}: {failure}", tool.name()));
         return failure.into();
     }

@@ -72,15 +72,20 @@ impl Gating {
         known: &Known,
         against: Option<Stored>,
     ) -> Result<Gating, Failure> {
-        let gates = typed.fail_if.iter().map(|text| {
+        let forbidden = typed.fail_if.iter().map(|text| {
             Gate::parse(text, known).map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
         });
-        if typed.strict && typed.fail_if.is_empty() && typed.against.is_empty() {
-            let what = "--strict has nothing to be strict about; add --fail-if or --against";
+        let required = typed.require.iter().map(|text| {
+            Gate::require(text, known)
+                .map_err(|error| Failure::wrong(format!("--require: {error}")))
+        });
+        let gates = forbidden.chain(required).collect::<Result<Vec<_>, _>>()?;
+        if typed.strict && gates.is_empty() && typed.against.is_empty() {
+            let what = "--strict needs a condition: add --fail-if, --require or --against";
             return Err(Failure::wrong(what));
         }
         Ok(Gating {
-            gates: gates.collect::<Result<_, _>>()?,
+            gates,
             against,
             margin: typed.margin,
             strict: typed.strict,
@@ -217,7 +222,7 @@ impl Gating {
 pub(crate) fn read(paths: &[PathBuf]) -> Result<Stored, Failure> {
     let mut all = paths
         .iter()
-        .map(|path| stored::read(path).map_err(Failure::wrong));
+        .map(|path| stored::read(&crate::runs::resolve(path)).map_err(Failure::wrong));
     let mut first = match all.next() {
         Some(first) => first?,
         None => return Err(Failure::wrong("a side needs a folder or a record")),

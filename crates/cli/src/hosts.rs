@@ -4,23 +4,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Plan, Wanted};
-use prony_fleet::coordinator::CLOCK_BOUND;
+use prony_fleet::agent::host_name;
+use prony_fleet::coordinator::{CLOCK_BOUND, Choice, Fleet, Stop, Told, Watcher};
 use prony_fleet::credentials::Credentials;
 use prony_fleet::host::{AgentLoads, FleetHost, Roster, Shower};
 use prony_fleet::link::{Link, LinkError};
 use prony_fleet::messages::Registration;
-use prony_fleet::names::RunId;
+use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::permissions::Role;
 use prony_load::quantity;
 use prony_report::number;
 
 use crate::ending::Failure;
-use crate::{experiment, fleet};
+use crate::progress::Progress;
+use crate::{experiment, fleet, terminal};
 
 /// Where agents are found for plans that name some.
 #[derive(Debug, Clone, Args)]
@@ -30,14 +33,21 @@ pub(crate) struct HostsArgs {
     #[arg(
         long,
         value_name = "URL",
-        requires = "creds",
+        env = "PRONY_NATS",
+        hide_env_values = true,
         help_heading = "Agents of a plan"
     )]
     nats: Option<String>,
     /// The coordinator's credentials, which `prony fleet up` wrote
-    #[arg(long, value_name = "FILE", help_heading = "Agents of a plan")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "PRONY_CREDS",
+        hide_env_values = true,
+        help_heading = "Agents of a plan"
+    )]
     creds: Option<PathBuf>,
-    /// The error of an agent's clock that is borne [default: 5ms]
+    /// Largest error of an agent's clock to accept [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -46,17 +56,58 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     clock_bound: Option<Duration>,
-}
-
-impl HostsArgs {
-    /// Whether agents were to be found.
-    pub(crate) fn is_typed(&self) -> bool {
-        self.creds.is_some()
-    }
+    /// Release agents that have heard nothing from this command for TIME, 1s to 2m [default: 10s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = fleet::lease,
+        requires = "creds",
+        help_heading = "Agents of a plan"
+    )]
+    lease: Option<Duration>,
+    /// Wait up to TIME for agents that are missing or busy, such as 10m [default: don't wait]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = quantity::positive_time,
+        requires = "creds",
+        help_heading = "Agents of a plan"
+    )]
+    wait: Option<Duration>,
 }
 
 /// So many agents are told one by one.
 const LISTED: usize = 12;
+
+/// How often registrations are read while agents are waited for.
+const WAIT_INTERVAL: Duration = Duration::from_millis(500);
+/// A forecast that is longer says nothing.
+const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// Reads registrations; waits for those that a plan needs and that are not there yet.
+fn registered(link: &Link, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
+    let until = Instant::now() + wait;
+    let mut said = String::new();
+    loop {
+        let roster = Roster::read(link)?;
+        let mut missing = Vec::new();
+        // The plan's own mistakes are found by the check that follows.
+        let _ = plan.check_hosts(&mut |wanted| {
+            missing.extend(roster.missing(wanted));
+            Vec::new()
+        });
+        let left = until.saturating_duration_since(Instant::now());
+        let Some(first) = missing.into_iter().next().filter(|_| !left.is_zero()) else {
+            return Ok(roster);
+        };
+        if first != said {
+            let left = left.as_secs();
+            terminal::say(&format!("prony: waiting for up to {left} s: {first}"));
+            said = first;
+        }
+        thread::sleep(WAIT_INTERVAL.min(left));
+    }
+}
 
 /// The machines of a plan that needs some.
 pub(crate) struct Hosts {
@@ -80,7 +131,7 @@ impl Hosts {
         let Some(creds) = &typed.creds else {
             return Err(Failure::wrong(format!(
                 "{}: this plan has services or a load on other machines; name the coordinator's \
-                 credentials with --creds FILE (`prony fleet up` writes them)",
+                 credentials with --creds FILE or PRONY_CREDS (`prony fleet up` writes them)",
                 plan.origin().display()
             )));
         };
@@ -92,7 +143,7 @@ impl Hosts {
         let link = Link::connect(typed.nats.as_deref(), &credentials, &Role::Coordinator);
         let link = link.map_err(refused)?;
         link.prepare_server().map_err(refused)?;
-        let roster = Roster::read(&link).map_err(refused)?;
+        let roster = registered(&link, plan, typed.wait.unwrap_or_default()).map_err(refused)?;
         let mut hosts = Hosts {
             link: Arc::new(link),
             roster,
@@ -105,6 +156,55 @@ impl Hosts {
             .check(plan)
             .map_err(|errors| experiment::wrong_plan(&errors))?;
         Ok(Some(hosts))
+    }
+
+    /// Reserves the plan's agents for the whole experiment, and keeps those that make its loads the same
+    /// in every trial. Agents that others have are waited for as long as `--wait` says.
+    pub(crate) fn reserve(
+        &self,
+        joined: &mut FleetHost,
+        loads: Option<&mut AgentLoads<'_>>,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
+        let fleet = self.fleet()?.beside(joined.run().clone());
+        let told = |told: Told<'_>| match told {
+            Told::Step(text) => progress.line(text),
+            Told::Warning(text) => progress.warn(&format!("prony: {text}")),
+            Told::Going(_) => {}
+        };
+        // No signal is listened to yet: Ctrl-C ends the process.
+        let stop = Stop::new();
+        let watcher = Watcher {
+            told: &told,
+            stop: &stop,
+            feed: None,
+        };
+        let pick = |choice: &Choice| fleet.pick(choice, watcher).map_err(fleet::failure);
+        let hosts: Vec<String> = self.services.keys().cloned().collect();
+        let serving = hosts.iter().filter_map(|host| self.roster.find(host).ok());
+        let serving: BTreeSet<AgentName> = serving.map(|agent| agent.name.clone()).collect();
+        if !serving.is_empty() {
+            pick(&Choice::Names(serving.into_iter().collect()))?;
+        }
+        let mut loading = Vec::new();
+        if let Some(loads) = loads {
+            for agents in &self.loads {
+                let picked = pick(&agents.parse().map_err(Failure::wrong)?)?;
+                loads.before.insert(agents.clone(), picked.clone());
+                loading.extend(picked);
+            }
+        }
+        let reserved = joined.reserve(&hosts, &loading);
+        reserved.map_err(Failure::refused)
+    }
+
+    /// A coordinator's connection with the options that were typed.
+    fn fleet(&self) -> Result<Fleet, Failure> {
+        let mut fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
+        if let Some(lease) = self.typed.lease {
+            fleet = fleet.with_lease(lease);
+        }
+        Ok(fleet.with_wait(self.typed.wait.unwrap_or_default()))
     }
 
     fn check(&mut self, plan: &Plan) -> Result<(), prony_experiment::plan::PlanErrors> {
@@ -150,9 +250,17 @@ impl Hosts {
         format!("\nother machines:\n{services}{loads}")
     }
 
-    /// This machine together with the others.
-    pub(crate) fn join(&self, here: LocalHost) -> FleetHost {
-        FleetHost::new(here, self.link.clone(), self.roster.clone())
+    /// This machine together with the others, for an experiment that will take this long at most.
+    pub(crate) fn join(&self, here: LocalHost, plan: &Plan, takes: Duration) -> FleetHost {
+        let holder = format!("{} on {}", plan.name, host_name());
+        let until = SystemTime::now().checked_add(takes);
+        let until = until.filter(|_| takes < RESERVATION_MAX);
+        let host =
+            FleetHost::new(here, self.link.clone(), self.roster.clone()).with_holder(holder, until);
+        match self.typed.lease {
+            Some(lease) => host.with_lease(lease),
+            None => host,
+        }
     }
 
     /// The agents that make the plan's load, and show each to whoever looks; none where this machine
@@ -166,7 +274,8 @@ impl Hosts {
         if self.loads.is_empty() {
             return Ok(None);
         }
-        let fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
+        // What was waited for at the start is not waited for in each trial.
+        let fleet = self.fleet()?.with_wait(Duration::ZERO);
         Ok(Some(AgentLoads {
             fleet: fleet.beside(run.clone()),
             clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND),

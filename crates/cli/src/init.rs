@@ -1,4 +1,4 @@
-//! `prony init`: a commented plan to start from.
+//! `prony init`: a commented plan to start from, with the schema that editors complete its keys by.
 
 use std::fs::File;
 use std::io::Write;
@@ -8,26 +8,60 @@ use prony_experiment::plan;
 
 use crate::arguments::InitArgs;
 use crate::ending::{Ending, Failure};
-use crate::terminal;
+use crate::{plan_reference, terminal};
 
-/// Writes the plan, and never over another.
+/// The schema's file, in the plan's folder.
+const SCHEMA_FILE: &str = "plan.schema.json";
+
+/// Writes the plan and its schema; never overwrites a plan.
 pub(crate) fn run(typed: &InitArgs) -> Result<Ending, Failure> {
+    if typed.schema {
+        terminal::print(&plan_reference::schema());
+        return Ok(Ending::Done);
+    }
+    if typed.reference {
+        terminal::print(&plan_reference::markdown());
+        return Ok(Ending::Done);
+    }
     if typed.file == Path::new("-") {
         terminal::print(plan::STARTER);
         return Ok(Ending::Done);
     }
     let name = typed.file.display().to_string();
     let mut file = File::create_new(&typed.file).map_err(|error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            Failure::wrong(format!("{name} is there already; name another file"))
-        }
+        std::io::ErrorKind::AlreadyExists => Failure::wrong(format!(
+            "{name} already exists (name another file, or remove it first)"
+        )),
         _ => Failure::file(&name, &error),
     })?;
-    file.write_all(plan::STARTER.as_bytes())
+    let schema = match typed.no_schema {
+        true => None,
+        false => Some(write_schema(&typed.file)?),
+    };
+    // Editors look for this directive in the first line.
+    let directive = match schema {
+        Some(_) => format!("#:schema ./{SCHEMA_FILE}\n"),
+        None => String::new(),
+    };
+    file.write_all(format!("{directive}{}", plan::STARTER).as_bytes())
         .map_err(|error| Failure::refused(format!("{name}: {error}")))?;
+    let beside = match schema {
+        Some(schema) => format!(" ({schema} lets editors complete its keys)"),
+        None => String::new(),
+    };
     terminal::print(&format!(
-        "{name} is written. Next:\n  prony compare {name} --dry-run   checks it\n  \
-         prony compare {name}             runs it\n"
+        "wrote {name}{beside}. Next:\n  prony compare {name} --dry-run   check it\n  \
+         prony compare {name}             run it\n  \
+         prony man plan                   read about every key\n"
     ));
     Ok(Ending::Done)
+}
+
+/// Writes the schema into the plan's folder, over an older one, and returns its name.
+fn write_schema(plan: &Path) -> Result<String, Failure> {
+    let path = plan.with_file_name(SCHEMA_FILE);
+    let name = path.display().to_string();
+    std::fs::write(&path, plan_reference::schema())
+        .map_err(|error| Failure::file(&name, &error))?;
+    Ok(name)
 }

@@ -6,11 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, SpecError};
-use prony_record::{Condition, Record};
+use prony_experiment::environment::Machine;
+use prony_load::{Control, LoadSpec, NotReady, SpecError, wait_for_server};
+use prony_record::{Condition, Record, condition};
 use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
+use crate::command_line;
 use crate::ending::{Ending, Failure};
 use crate::fleet_load;
 use crate::live;
@@ -26,14 +28,7 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs a load.
 pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
-    let conditions = typed
-        .fail_if
-        .iter()
-        .map(|text| {
-            text.parse()
-                .map_err(|error| Failure::wrong(format!("--fail-if: {error}")))
-        })
-        .collect::<Result<Vec<Condition>, Failure>>()?;
+    let conditions = conditions(typed)?;
     let places = [
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
@@ -41,15 +36,21 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         ("--timeline", typed.timeline.as_deref()),
     ];
     if let Some(choice) = &typed.agents.agents {
+        if typed.load.wait_for_server.is_some() {
+            return Err(Failure::wrong(
+                "--wait-for-server with --agents: agents don't wait (leave one of the two out)",
+            ));
+        }
         let outputs = Outputs::open(places)?;
         let progress = Progress::new(typed.progress);
         let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
         let ended = fleet_load::run(typed, choice, &progress, metrics.as_ref())?;
-        let Some((record, interrupted)) = ended else {
+        let Some((mut record, interrupted)) = ended else {
             return Ok(Ending::Interrupted);
         };
+        record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
         let ending = ending(&record, &conditions, interrupted, &progress);
-        outputs.write(&record)?;
+        outputs.write(&record, &typed.percentiles, &conditions)?;
         return Ok(ending);
     }
     let spec = resolve(typed.url.as_deref(), &typed.load)?;
@@ -59,16 +60,41 @@ pub(crate) fn run(typed: &LoadArgs) -> Result<Ending, Failure> {
         progress.warn(&format!("prony: {}", finding.text));
     }
     let control = Arc::new(Control::new(spec.info().threads));
+    let stop = control.clone();
+    signals::stop_then_exit(move || stop.stop())?;
+    if let Some(limit) = typed.load.wait_for_server {
+        let report = |text: &str| progress.line(&format!("prony: {text}"));
+        match wait_for_server(&spec, limit, &|| control.is_stopped(), &report) {
+            Ok(()) => {}
+            Err(NotReady::Stopped) => return Ok(Ending::Interrupted),
+            Err(error) => {
+                progress.warn(&format!("prony: {error}"));
+                return Ok(Ending::Doubtful);
+            }
+        }
+    }
     let metrics = typed.metrics.as_deref().map(Metrics::serve).transpose()?;
     if let Some(metrics) = &metrics {
         metrics.running(UnderWay::here(&control, spec.info()));
     }
-    let stop = control.clone();
-    signals::listen(move |_| stop.stop())?;
-    let record = watched(&spec, &control, &progress)?;
+    let mut record = watched(&spec, &control, &progress)?;
+    record.command = Some(command_line::of_load(typed.url.as_deref(), &typed.typed));
+    record.machine = Some(command_line::machine(&Machine::here()));
     let ending = ending(&record, &conditions, control.is_stopped(), &progress);
-    outputs.write(&record)?;
+    outputs.write(&record, &typed.percentiles, &conditions)?;
     Ok(ending)
+}
+
+/// What must not be, and what must be.
+fn conditions(typed: &LoadArgs) -> Result<Vec<Condition>, Failure> {
+    let wrong = |option: &str, error: String| Failure::wrong(format!("{option}: {error}"));
+    let forbidden = typed.fail_if.iter();
+    let forbidden =
+        forbidden.map(|text| Condition::parse(text).map_err(|error| wrong("--fail-if", error)));
+    let required = typed.require.iter();
+    let required =
+        required.map(|text| Condition::require(text).map_err(|error| wrong("--require", error)));
+    forbidden.chain(required).collect()
 }
 
 /// What was typed as a load that can be run.
@@ -164,7 +190,8 @@ pub(crate) fn ending(
     let mut ending = Ending::Done;
     for condition in conditions {
         if let Some(reason) = condition.holds(record) {
-            progress.warn(&format!("prony: --fail-if {condition}: {reason}"));
+            let option = condition.option();
+            progress.warn(&format!("prony: {option} {condition}: {reason}"));
             ending = Ending::Doubtful;
         }
     }
@@ -172,8 +199,23 @@ pub(crate) fn ending(
         progress.warn("prony: interrupted; the results are of what was measured until then");
         return Ending::Interrupted;
     }
+    let lost = record
+        .findings
+        .iter()
+        .find(|finding| condition::finding(&finding.id).is_some());
+    if let Some(lost) = lost {
+        progress.warn(&format!(
+            "prony: the load lacks a part of itself ({}): {}",
+            lost.id, lost.text
+        ));
+        ending = Ending::Doubtful;
+    }
     if record.totals.ok == 0 {
-        progress.warn("prony: no request succeeded");
+        let mut findings = record.findings.iter();
+        match findings.find(|finding| finding.id == "nothing-listens") {
+            Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
+            None => progress.warn("prony: no request succeeded"),
+        }
         ending = Ending::Doubtful;
     }
     ending
@@ -201,13 +243,24 @@ impl Outputs {
     }
 
     /// Writes everything; the summary is left out where standard output carries data.
-    pub(crate) fn write(self, record: &Record) -> Result<(), Failure> {
+    pub(crate) fn write(
+        self,
+        record: &Record,
+        percentiles: &[f64],
+        conditions: &[Condition],
+    ) -> Result<(), Failure> {
         let is_data = [&self.json, &self.csv]
             .into_iter()
             .flatten()
             .any(Output::is_standard);
         if !is_data {
-            terminal::print(&text::load_summary(record, terminal::look(true)));
+            let look = terminal::look(true);
+            let percentiles = match percentiles {
+                [] => &prony_report::PERCENTILES[..],
+                asked => asked,
+            };
+            terminal::print(&text::load_summary(record, percentiles, look));
+            terminal::print(&text::conditions(record, conditions, look));
         }
         put(self.json, || record.to_json())?;
         put(self.csv, || csv::series(record))?;

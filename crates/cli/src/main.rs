@@ -7,14 +7,18 @@
 mod adapt;
 mod agent;
 mod arguments;
+mod command_line;
 mod compare;
 mod demo;
 mod doctor;
+mod dry_run;
 mod ending;
 mod experiment;
 mod fleet;
 mod fleet_load;
+mod fleet_purge;
 mod fleet_tables;
+mod fleet_token;
 mod fleet_up;
 mod frontends;
 mod gating;
@@ -24,16 +28,22 @@ mod live;
 mod load;
 mod metrics;
 mod origin;
+mod other_tools;
 mod outlook;
 mod output;
 mod pages;
-mod pair;
 mod parsing;
+mod plan_reference;
 mod progress;
+mod replaced_file;
 mod report;
+mod runs;
+mod servers;
+mod setups;
 mod signals;
 mod study;
 mod terminal;
+mod typed_body;
 mod unbuilt;
 mod under_way;
 mod watch;
@@ -44,6 +54,7 @@ use arguments::Command;
 use ending::{Ending, Failure};
 
 fn main() -> ExitCode {
+    signals::survive_file_size_limit();
     // The doctor starts this program again, to try a library in it.
     #[cfg(target_os = "linux")]
     if let Some(status) = prony_experiment::doctor::crypto::run_if_asked() {
@@ -74,6 +85,7 @@ fn run(command: Command) -> Result<Ending, Failure> {
         Command::Init(typed) => init::run(&typed),
         Command::Study(typed) => study::run(&typed),
         Command::Report(typed) => report::run(&typed),
+        Command::Runs(typed) => runs::run(&typed),
         Command::Origin(typed) => origin::run(typed),
         Command::Agent(typed) => agent::run(*typed),
         Command::Fleet(typed) => fleet::run(&typed),

@@ -7,11 +7,16 @@ use std::time::Duration;
 
 use prony_experiment::place::sort_settings;
 use prony_experiment::place::topology::{Block, Topology};
-use prony_experiment::plan::{Plan, PlanError, ResolvedService};
-use prony_experiment::runner::{Settings, forecast};
+use prony_experiment::plan::{Plan, PlanError, Resolved, ResolvedService};
+use prony_experiment::runner::{
+    BlockTime, Forecast, PROBE_DURATION, Settings, UnknownTime, forecast, forecast_by,
+};
 use prony_experiment::schedule;
 use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind, PlaceKind};
+use prony_record::redact;
 use prony_report::number;
+
+use crate::setups::{self, Setting, SettingValue};
 
 /// Blocks whose order a dry run shows.
 const SHOWN_BLOCKS: u32 = 5;
@@ -19,17 +24,23 @@ const SHOWN_BLOCKS: u32 = 5;
 const FIRST_PORT: u16 = 40_001;
 
 /// Variants, blocks, times, and what the author should know.
-pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
+pub(crate) fn summary(plan: &Plan, settings: &Settings, block_time: &BlockTime) -> String {
     let forecast = forecast(plan, settings);
     let (least, most) = forecast.blocks;
     let blocks = match least == most {
         true => number::plural(u64::from(least), "block", "blocks"),
         false => format!("{least} to {most} blocks"),
     };
-    let (soonest, latest) = forecast.time;
-    let time = match soonest == latest {
-        true => format!("about {}", coarse(soonest)),
-        false => format!("about {}, {} at most", coarse(soonest), coarse(latest)),
+    let time = match block_time {
+        BlockTime::Planned(block) => about(forecast_by(plan, settings, *block)),
+        BlockTime::Probed(block) => {
+            let time = about(forecast_by(plan, settings, *block));
+            format!("{time}, by a probe of {} per variant", span(PROBE_DURATION))
+        }
+        BlockTime::NeedsProbe => {
+            "time unknown: the load ends after a number of requests".to_owned()
+        }
+        BlockTime::Unknown(why) => format!("time unknown: {}", unknown_time(why)),
     };
     let baseline: Vec<String> = plan
         .baseline
@@ -58,7 +69,57 @@ pub(crate) fn summary(plan: &Plan, settings: &Settings) -> String {
     lines.join("\n")
 }
 
-/// How long a trial loads. Where the plan's own load says something else, that counts.
+/// The same for a run that is about to begin, which needs no probe.
+pub(crate) fn announcement(plan: &Plan, settings: &Settings) -> String {
+    let block_time = match resolved(plan, &|_| None) {
+        Ok(variants) => match BlockTime::of(&variants) {
+            BlockTime::Unknown(_) => BlockTime::NeedsProbe,
+            block_time => block_time,
+        },
+        // The first trial reports the reason.
+        Err(_) => BlockTime::Unknown(UnknownTime::Unresolved),
+    };
+    summary(plan, settings, &block_time)
+}
+
+fn about(forecast: Forecast) -> String {
+    let (soonest, latest) = forecast.time;
+    match soonest == latest {
+        true => format!("about {}", coarse(soonest)),
+        false => format!("about {}, {} at most", coarse(soonest), coarse(latest)),
+    }
+}
+
+fn unknown_time(why: &UnknownTime) -> String {
+    match why {
+        UnknownTime::ProbeSkipped => {
+            "the load ends after a number of requests, and --no-precheck skips the probe".to_owned()
+        }
+        UnknownTime::Agents => {
+            "the load ends after a number of requests, and a dry run asks no agents to make it"
+                .to_owned()
+        }
+        UnknownTime::RemoteService(service) => format!(
+            "the load ends after a number of requests, and a dry run does not load service \
+             \"{service}\", which prony does not start"
+        ),
+        UnknownTime::ServiceOnHost { service, host } => format!(
+            "the load ends after a number of requests, and a dry run does not start service \
+             \"{service}\" on host {host}"
+        ),
+        UnknownTime::UnsafeRequests(variant) => format!(
+            "the load ends after a number of requests, and a dry run does not send those of \
+             variant {variant}, which may change data"
+        ),
+        UnknownTime::ProbeFailed(variant) => {
+            format!("in the probe of variant {variant} too few requests succeeded")
+        }
+        UnknownTime::Unresolved => "not every variant can be resolved".to_owned(),
+        UnknownTime::VariantFailed => "the probe could not load every variant".to_owned(),
+    }
+}
+
+/// Length of a trial's load. Where the plan's own load says something else, that counts.
 fn length(plan: &Plan) -> String {
     let first = plan
         .allocations(0)
@@ -78,61 +139,92 @@ fn length(plan: &Plan) -> String {
 /// Where a service of a host listens that other machines have to reach; none is this machine.
 type AddressOf<'a> = &'a dyn Fn(Option<&str>) -> Option<IpAddr>;
 
+/// Every variant, with addresses that stand for those that prony will pick.
+pub(crate) fn resolved(plan: &Plan, address_of: AddressOf<'_>) -> Result<Vec<Resolved>, PlanError> {
+    let resolve = |variant| {
+        let allocated = made_up(&plan.allocations(variant)?, address_of);
+        plan.resolve(variant, &allocated)
+    };
+    (0..plan.variants.len()).map(resolve).collect()
+}
+
 /// The order of trials and what each of them starts.
-pub(crate) fn details(
-    plan: &Plan,
-    settings: &Settings,
-    address_of: AddressOf<'_>,
-) -> Result<String, PlanError> {
-    let mut text = String::new();
+pub(crate) fn details(plan: &Plan, settings: &Settings, variants: &[Resolved]) -> String {
+    let mut text = "\nvariants, by the names of their folders:\n".to_owned();
+    let ids = plan.variants.iter().map(|variant| variant.id.as_str());
+    let width = ids.clone().map(|id| id.chars().count()).max().unwrap_or(0);
+    for (number, id) in ids.enumerate() {
+        text += &format!("  {id:width$}  {}\n", plan.variant_name(number));
+    }
     let seed = settings.seed.or(plan.trials.seed);
     text += &match seed {
         Some(seed) => format!("\norder, by seed {seed}:\n"),
-        None if settings.resume => "\norder: by the seed that the folder has\n".to_owned(),
-        None => "\norder: every block shuffles the variants anew, by a seed that is drawn at the \
-                 start and stored (--seed N fixes it)\n"
-            .to_owned(),
+        None if settings.resume => "\norder: by the seed stored in the folder\n".to_owned(),
+        None => {
+            "\norder: shuffled for every block by a seed that is drawn at the start and stored \
+                 (--seed N sets it)\n"
+                .to_owned()
+        }
     };
     let blocks = forecast(plan, settings).blocks.1;
     for block in 0..blocks.min(SHOWN_BLOCKS) {
         let Some(seed) = seed else { break };
         let order = schedule::order(seed, block as usize, plan.variants.len());
-        let ids: Vec<&str> = order
+        let names: Vec<String> = order
             .iter()
-            .map(|&variant| plan.variants[variant].id.as_str())
+            .map(|&variant| plan.variant_name(variant))
             .collect();
-        text += &format!("  block {}: {}\n", block + 1, ids.join(", "));
+        text += &format!("  block {}: {}\n", block + 1, names.join("; "));
     }
     if seed.is_some() && blocks > SHOWN_BLOCKS {
         text += "  …\n";
     }
     text += "\nstarted for each trial (addresses stand for those that prony will pick):\n";
-    for (number, variant) in plan.variants.iter().enumerate() {
-        let allocated = made_up(&plan.allocations(number)?, address_of);
-        let resolved = plan.resolve(number, &allocated)?;
-        text += &format!("  {}\n", variant.id);
-        for line in networks(&resolved.topology) {
-            text += &format!("    {line}\n");
-        }
-        for service in &resolved.services {
-            let started = started(service, &resolved.topology);
-            text += &format!("    {}: {started}\n", service.spec.name);
-        }
-        let words = resolved.load.words().join(" ");
-        let agents = resolved.load.agents.as_ref();
-        let agents = agents.map(|agents| by_agents(agents));
-        let place = agents.or_else(|| in_place(resolved.load.place, &resolved.topology));
-        let place = place.map_or(String::new(), |place| format!(" ({place})"));
-        text += &format!(
-            "    load: prony load {} {words}{place}\n",
-            resolved.load.url
-        );
+    let variants: Vec<_> = variants.iter().map(settings_of).collect();
+    text += &setups::folded(plan, &variants);
+    text
+}
+
+/// The settings of one variant.
+fn settings_of(resolved: &Resolved) -> Vec<Setting> {
+    let line = |text: String| SettingValue::Line(text);
+    let mut settings = Vec::new();
+    for (subject, text) in networks(&resolved.topology) {
+        settings.push(Setting::new(&subject, "", line(text)));
     }
-    Ok(text)
+    for service in &resolved.services {
+        let (spec, name) = (&service.spec, service.spec.name.as_str());
+        let started = started(service, &resolved.topology);
+        settings.push(Setting::new(name, "", line(started)));
+        for (variable, value) in &spec.env {
+            let set = line(redact::hide(&format!("env {variable}={value}")));
+            settings.push(Setting::new(name, &format!("env {variable}"), set));
+        }
+        let library_path = spec.library_path.as_ref();
+        let library_path = library_path.map(|path| line(format!("libraries {}", path.display())));
+        settings.extend(library_path.map(|path| Setting::new(name, "library_path", path)));
+        let limit = spec.open_files;
+        let limit = limit.map(|limit| line(format!("at most {limit} open files")));
+        settings.extend(limit.map(|limit| Setting::new(name, "open_files", limit)));
+        for (file, contents) in &spec.files {
+            let file_value = SettingValue::File(contents.clone());
+            settings.push(Setting::new(name, file, file_value));
+        }
+    }
+    let load = &resolved.load;
+    let word = |part: &str, text: String| Setting::new("load", part, SettingValue::Words(text));
+    settings.push(word("", format!("prony load {}", load.url)));
+    for (option, text) in load.options.iter().zip(load.words_by_option()) {
+        settings.push(word(&option.name, redact::hide(&text)));
+    }
+    let agents = load.agents.as_ref().map(|agents| by_agents(agents));
+    let place = agents.or_else(|| in_place(load.place, &resolved.topology));
+    settings.extend(place.map(|place| word("(place)", format!("({place})"))));
+    settings
 }
 
 /// The named places, each with its settings, and the links between them.
-fn networks(topology: &Topology) -> Vec<String> {
+fn networks(topology: &Topology) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for place in &topology.places {
         // Who may not ask the kernel has been told so before this.
@@ -150,7 +242,7 @@ fn networks(topology: &Topology) -> Vec<String> {
         );
         let left_out = sorted.not_applicable.iter();
         parts.extend(left_out.map(|(name, why)| format!("without {name} ({why})")));
-        lines.push(format!("place {}: {}", place.name, parts.join("; ")));
+        lines.push((format!("place {}", place.name), parts.join("; ")));
     }
     for link in &topology.links {
         let [a, b] = link
@@ -160,7 +252,7 @@ fn networks(topology: &Topology) -> Vec<String> {
             Some(rate) => format!("{rate} each way, {} ms of queue", rate.latency.as_millis()),
             None => "no limit".to_owned(),
         };
-        lines.push(format!("link {}: {a} to {b}, {rate}", link.name));
+        lines.push((format!("link {}", link.name), format!("{a} to {b}, {rate}")));
     }
     lines
 }
@@ -244,7 +336,7 @@ fn span(span: Duration) -> String {
 
 /// A forecast is no better than this: seconds below a minute, then whole minutes.
 fn coarse(span: Duration) -> String {
-    let seconds = span.as_secs_f64();
+    let seconds = span.as_secs_f64().max(1.0);
     number::span(if seconds < 100.0 {
         seconds.round()
     } else {

@@ -1,11 +1,10 @@
-//! Files that were asked for. They are opened before anything runs: a result that can't be written
-//! is worse than one that was never measured.
+//! Output files. They are checked before anything runs, as a result that can't be written is worse
+//! than one that was never measured, and replaced whole at the end.
 
-use std::fs::File;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::ending::Failure;
+use crate::replaced_file::ReplacedFile;
 use crate::terminal;
 
 /// Where an output goes.
@@ -13,8 +12,8 @@ use crate::terminal;
 pub(crate) enum Output {
     /// To standard output, in the summary's place.
     Standard,
-    /// To a file, which is open.
-    File(File, PathBuf),
+    /// To a file, which keeps its content until the new one is complete.
+    File(ReplacedFile, PathBuf),
 }
 
 impl Output {
@@ -38,7 +37,7 @@ impl Output {
     }
 
     fn file(option: &str, path: &Path) -> Result<Output, Failure> {
-        let file = File::create(path);
+        let file = ReplacedFile::prepare(path);
         let file =
             file.map_err(|error| Failure::file(format!("{option} {}", path.display()), &error))?;
         Ok(Output::File(file, path.to_owned()))
@@ -64,8 +63,8 @@ impl Output {
     pub(crate) fn write_bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Output::Standard => Err(Failure::wrong("standard output takes texts alone")),
-            Output::File(mut file, path) => file
-                .write_all(bytes)
+            Output::File(file, path) => file
+                .write(bytes)
                 .map_err(|error| Failure::refused(format!("{}: {error}", path.display()))),
         }
     }

@@ -1,9 +1,19 @@
 //! Completion scripts and manual pages, made from the command line's own description.
 
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
 use crate::arguments::{CompletionsArgs, ManArgs};
-use crate::ending::{Ending, Failure};
+use crate::ending::{self, Ending, Failure};
 use crate::parsing::command;
+use crate::plan_reference;
 use crate::terminal;
+
+/// Commands that run a load or an experiment, or judge one, and so have all exit statuses.
+const WITH_STATUSES: [&str; 5] = ["prony", "load", "compare", "report", "study"];
+
+/// Commands that write to `prony-runs`.
+const WITH_RUNS: [&str; 5] = ["prony", "compare", "demo", "study", "runs"];
 
 /// Prints a completion script.
 pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
@@ -13,27 +23,226 @@ pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
     Ending::Done
 }
 
-/// Prints a manual page: prony(1), or prony-load(1) and the like.
+/// Prints a manual page: prony(1), prony-load(1), prony-runs-prune(1) and the like.
 pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
-    let mut whole = command();
-    whole.build();
-    let page = match &typed.command {
-        None => whole,
-        Some(name) => whole
-            .find_subcommand(name)
-            .filter(|found| found.get_name() != "help")
-            .ok_or_else(|| Failure::wrong(format!("prony has no command \"{name}\"")))?
-            .clone(),
+    if typed.command.len() == 1 && typed.command[0] == "plan" {
+        terminal::print(plan_reference::MANUAL);
+        return Ok(Ending::Done);
+    }
+    let mut page = command();
+    page.build();
+    for name in &typed.command {
+        let found = page.find_subcommand(name);
+        let found = found.filter(|found| found.get_name() != "help").cloned();
+        page = found.ok_or_else(|| {
+            let parent = page.get_bin_name().unwrap_or("prony");
+            Failure::wrong(format!("{parent} has no command \"{name}\""))
+        })?;
+    }
+    let page = written(page).map(|page| String::from_utf8_lossy(&page).into_owned());
+    let page = page.map_err(|error| Failure::refused(format!("manual page: {error}")))?;
+    // Each section comes with its own definition of an apostrophe; one is enough.
+    let begins = page.find(".TH").unwrap_or(0);
+    let (preamble, rest) = page.split_at(begins);
+    let rest = match preamble.is_empty() {
+        true => rest.to_owned(),
+        false => rest.replace(preamble, ""),
     };
-    let name = page
+    terminal::print(&format!("{preamble}{rest}"));
+    Ok(Ending::Done)
+}
+
+fn written(page: clap::Command) -> std::io::Result<Vec<u8>> {
+    let title = page
         .get_display_name()
         .unwrap_or(page.get_name())
         .to_owned();
-    let mut roff = Vec::new();
-    clap_mangen::Man::new(page)
-        .title(name)
-        .render(&mut roff)
-        .map_err(|error| Failure::refused(format!("the manual page: {error}")))?;
-    terminal::print(&String::from_utf8_lossy(&roff));
-    Ok(Ending::Done)
+    let after = page.get_after_help().map(ToString::to_string);
+    let man = Man::new(page.clone())
+        .title(&title)
+        .source(concat!("prony ", env!("CARGO_PKG_VERSION")))
+        .manual("prony");
+    let mut out = Vec::new();
+    man.render_title(&mut out)?;
+    man.render_name_section(&mut out)?;
+    man.render_synopsis_section(&mut out)?;
+    man.render_description_section(&mut out)?;
+    let mut roff = Roff::new();
+    let after = sections(after.as_deref().unwrap_or_default());
+    for text in &after.notes {
+        roff.control("PP", []);
+        lines(&mut roff, text);
+    }
+    roff.to_writer(&mut out)?;
+    if page.get_arguments().any(|arg| !arg.is_hide_set()) {
+        man.render_options_section(&mut out)?;
+    }
+    if page.has_subcommands() {
+        man.render_subcommands_section(&mut out)?;
+    }
+    let mut roff = Roff::new();
+    examples(&mut roff, &after.examples);
+    statuses(&mut roff, page.get_name());
+    environment(&mut roff, &page);
+    files(&mut roff, page.get_name());
+    see_also(&mut roff, &title, &page);
+    roff.to_writer(&mut out)?;
+    Ok(out)
+}
+
+/// The text below a command's help, by what it is.
+#[derive(Debug, Default, PartialEq)]
+struct Sections {
+    /// Paragraphs.
+    notes: Vec<String>,
+    /// Lines of commands and what they do.
+    examples: Vec<String>,
+}
+
+fn sections(text: &str) -> Sections {
+    let mut sections = Sections::default();
+    for paragraph in text
+        .split("\n\n")
+        .filter(|paragraph| !paragraph.trim().is_empty())
+    {
+        if paragraph.starts_with("Exit status:") {
+            continue;
+        }
+        match paragraph
+            .strip_prefix("Examples:")
+            .or(paragraph.strip_prefix("Example:"))
+        {
+            Some(examples) => {
+                let lines = examples
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty());
+                sections.examples.extend(lines.map(str::to_owned));
+            }
+            None => sections.notes.push(paragraph.to_owned()),
+        }
+    }
+    sections
+}
+
+/// A paragraph; lines that are indented stay lines of their own.
+fn lines(roff: &mut Roff, text: &str) {
+    for line in text.lines() {
+        if line.starts_with("  ") {
+            roff.control("br", []);
+        }
+        roff.text([roman(line.trim())]);
+    }
+}
+
+fn examples(roff: &mut Roff, examples: &[String]) {
+    if examples.is_empty() {
+        return;
+    }
+    roff.control("SH", ["EXAMPLES"]);
+    for example in examples {
+        // Two blanks or more set what a command does apart from it.
+        let (command, does) = example.split_once("  ").unwrap_or((example, ""));
+        roff.control("TP", []);
+        roff.text([bold(command)]);
+        roff.text([roman(does.trim())]);
+    }
+}
+
+fn statuses(roff: &mut Roff, name: &str) {
+    if !WITH_STATUSES.contains(&name) {
+        return;
+    }
+    roff.control("SH", ["EXIT STATUS"]);
+    for (status, meaning) in ending::STATUSES {
+        roff.control("TP", []);
+        roff.text([bold(status)]);
+        roff.text([roman(meaning)]);
+    }
+}
+
+fn environment(roff: &mut Roff, page: &clap::Command) {
+    let mut variables: Vec<(String, String)> = Vec::new();
+    collect_variables(page, &mut variables);
+    variables.push((
+        "NO_COLOR".to_owned(),
+        "If set and not empty, output has no colors.".to_owned(),
+    ));
+    if ["prony", "runs", "open"].contains(&page.get_name()) {
+        let browser = "The program with which `prony runs open` shows a report.";
+        variables.push(("BROWSER".to_owned(), browser.to_owned()));
+    }
+    roff.control("SH", ["ENVIRONMENT"]);
+    for (name, meaning) in variables {
+        roff.control("TP", []);
+        roff.text([bold(name)]);
+        roff.text([roman(meaning)]);
+    }
+}
+
+fn collect_variables(page: &clap::Command, variables: &mut Vec<(String, String)>) {
+    for arg in page.get_arguments() {
+        let (Some(name), Some(option)) = (arg.get_env(), arg.get_long()) else {
+            continue;
+        };
+        let name = name.to_string_lossy().into_owned();
+        if !variables.iter().any(|(known, _)| *known == name) {
+            variables.push((
+                name,
+                format!("The value of --{option} where that is not given."),
+            ));
+        }
+    }
+    for subcommand in page.get_subcommands() {
+        collect_variables(subcommand, variables);
+    }
+}
+
+fn files(roff: &mut Roff, name: &str) {
+    if !WITH_RUNS.contains(&name) {
+        return;
+    }
+    roff.control("SH", ["FILES"]);
+    roff.control("TP", []);
+    roff.text([bold("prony-runs/")]);
+    roff.text([roman(
+        "The runs of experiments, each in a folder with its plan, its trials, verdict.json and reports; \
+         and the names given with `prony runs name`.",
+    )]);
+}
+
+fn see_also(roff: &mut Roff, title: &str, page: &clap::Command) {
+    let mut pages: Vec<String> = Vec::new();
+    if let Some((parent, _)) = title.rsplit_once('-') {
+        pages.push(parent.to_owned());
+    }
+    let subcommands = page
+        .get_subcommands()
+        .filter(|one| one.get_name() != "help");
+    pages.extend(subcommands.map(|one| format!("{title}-{}", one.get_name())));
+    if pages.is_empty() {
+        return;
+    }
+    roff.control("SH", ["SEE ALSO"]);
+    let last = pages.len() - 1;
+    for (index, page) in pages.iter().enumerate() {
+        let end = if index == last { "(1)" } else { "(1)," };
+        roff.text([bold(page), roman(end)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_below_a_help_is_sorted_into_sections() {
+        let text =
+            "Notes\nof two lines.\n\nExamples:\n  prony a    does b\n  prony c\n\nExit status: 0.";
+        let expected = Sections {
+            notes: vec!["Notes\nof two lines.".to_owned()],
+            examples: vec!["prony a    does b".to_owned(), "prony c".to_owned()],
+        };
+        assert_eq!(sections(text), expected);
+    }
 }

@@ -8,14 +8,14 @@ use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches};
 use prony_load::LoadOptions;
 
 use crate::arguments::{Cli, Command, TypedOption};
-use crate::{terminal, unbuilt};
+use crate::{other_tools, terminal, typed_body, unbuilt};
 
 /// The whole command line, for parsing, completion and the manual.
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command().mut_subcommand("compare", |compare| {
-        let length = "How long each trial measures, such as 500ms, 30s, 5m [default: 10s]";
+        let length = "How long each trial measures, such as 500ms, 30s or 5m [default: 10s]";
         let warmup = "How long each trial loads before it measures [default: 2s]";
-        let seed = "The seed that shuffles the order within blocks [default: drawn, and stored]";
+        let seed = "Seed of the order within blocks [default: drawn, and stored]";
         compare
             .mut_arg("duration", |arg| arg.help(length))
             .mut_arg("warmup", |arg| arg.help(warmup).hide_default_value(true))
@@ -26,7 +26,18 @@ pub(crate) fn command() -> clap::Command {
                     .conflicts_with("resume")
             })
     });
-    with_brief_help(command)
+    with_brief_help(
+        command
+            .mut_subcommand("load", with_body)
+            .mut_subcommand("compare", with_body),
+    )
+}
+
+/// The body as the command line takes it; in a plan it stands as it is.
+fn with_body(command: clap::Command) -> clap::Command {
+    let body =
+        "Body of the requests; @FILE reads it from a file, - from standard input [default: none]";
+    command.mut_arg("body", |arg| arg.help(body))
 }
 
 /// One help, with an option a line: the long form spreads this many options over several screens.
@@ -46,6 +57,15 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             (&mut command, matches.subcommand_matches("load"))
         {
             load.typed = typed(matches);
+            if load.agents.agents.is_none()
+                && let Some(option) = ["creds", "nats"]
+                    .into_iter()
+                    .find(|id| is_typed(matches, id))
+            {
+                let what = format!("--{option} needs --agents");
+                return Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, what));
+            }
+            load.stdin_body = body(&mut load.load, &mut load.typed)?;
             load.typed
                 .extend(typed_seed(matches).map(|seed| TypedOption {
                     name: "seed".to_owned(),
@@ -57,10 +77,24 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
             (&mut command, matches.subcommand_matches("compare"))
         {
             (compare.typed, compare.seed) = (typed(matches), typed_seed(matches));
+            compare.creds_typed = is_typed(matches, "creds");
+            compare.stdin_body = body(&mut compare.load, &mut compare.typed)?;
         }
         Ok(command)
     });
     parsed.map_err(|error| refuse(&error))
+}
+
+/// Whether an option was typed, and not only set in the environment.
+fn is_typed(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+fn body(
+    load: &mut LoadOptions,
+    typed: &mut Vec<TypedOption>,
+) -> Result<Option<tempfile::NamedTempFile>, clap::Error> {
+    typed_body::resolve(load, typed).map_err(|error| clap::Error::raw(ErrorKind::Io, error))
 }
 
 /// The options of a load that were typed, or set in the environment.
@@ -106,7 +140,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    if let Some(sentence) = not_built(error) {
+    if let Some(sentence) = instead(error) {
         terminal::say(&format!("prony: {sentence}"));
     } else {
         let text = error.render().to_string();
@@ -119,16 +153,18 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The sentence about something that prony is to have and has not yet, if that is what was typed.
-fn not_built(error: &clap::Error) -> Option<String> {
+/// The sentence about an option of another tool, or about a value that is not built yet.
+fn instead(error: &clap::Error) -> Option<String> {
     let text = |kind: ContextKind| match error.get(kind) {
         Some(ContextValue::String(text)) => text.as_str(),
         _ => "",
     };
     let option = text(ContextKind::InvalidArg);
     match error.kind() {
-        ErrorKind::InvalidSubcommand => unbuilt::command(text(ContextKind::InvalidSubcommand)),
-        ErrorKind::UnknownArgument => unbuilt::option(option),
+        ErrorKind::UnknownArgument => {
+            let command = std::env::args().nth(1).unwrap_or_default();
+            other_tools::hint(&command, option)
+        }
         ErrorKind::InvalidValue => unbuilt::value(option, text(ContextKind::InvalidValue)),
         _ => None,
     }

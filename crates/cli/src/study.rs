@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use include_dir::{Dir, DirEntry, include_dir};
 use prony_experiment::plan::{Machine, Plan};
@@ -13,7 +14,7 @@ use crate::ending::{Ending, Failure};
 use crate::{adapt, compare, experiment, terminal};
 
 /// The folder of studies as it was when this program was built.
-static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../studies");
+static STUDIES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/studies");
 
 /// The folder within an experiment's that a study's files are written to. The runner knows it, too.
 const FOLDER: &str = "study";
@@ -27,6 +28,7 @@ pub(crate) fn run(typed: &StudyArgs) -> Result<Ending, Failure> {
         StudyCommand::List => Ok(list()),
         StudyCommand::Show { name } => show(name),
         StudyCommand::Run(run) => start(run),
+        StudyCommand::Copy { name, dir } => copy(name, dir),
     }
 }
 
@@ -51,6 +53,27 @@ fn show(name: &str) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
+fn copy(name: &str, dir: &Path) -> Result<Ending, Failure> {
+    let study = find(name)?;
+    match fs::read_dir(dir).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => {
+            let what = format!("{} is not empty; name a new folder", dir.display());
+            return Err(Failure::wrong(what));
+        }
+        Ok(false) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Failure::wrong(format!("{}: {error}", dir.display()))),
+    }
+    write(study, dir)?;
+    let plan = dir.join("plan.toml");
+    terminal::print(&format!(
+        "copied study {name} to {dir}; edit {plan}, then run: prony compare {plan}\n",
+        dir = dir.display(),
+        plan = plan.display()
+    ));
+    Ok(Ending::Done)
+}
+
 fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     let study = find(&typed.name)?;
     if let Some(dir) = &typed.run.resume {
@@ -68,7 +91,7 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     // Tried in a folder that goes away, so that a study which can't be run here leaves nothing.
     let scratch = tempfile::Builder::new().prefix("prony-study-").tempdir();
     let scratch = scratch.map_err(Failure::refused)?;
-    let plan = unpacked(study, scratch.path(), &typed.level)?;
+    let plan = unpacked(study, scratch.path(), typed)?;
     if typed.run.dry_run {
         let settings = experiment::settings(&typed.run, typed.seed, scratch.path().to_owned());
         return compare::gated(&plan, &settings, &typed.run);
@@ -78,21 +101,32 @@ fn start(typed: &StudyRunArgs) -> Result<Ending, Failure> {
     if fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(Failure::wrong(FolderError::NotEmpty(out)));
     }
-    let plan = unpacked(study, &out.join(FOLDER), &typed.level)?;
+    let plan = unpacked(study, &out.join(FOLDER), typed)?;
     let settings = experiment::settings(&typed.run, typed.seed, out);
     compare::gated(&plan, &settings, &typed.run)
 }
 
-/// Writes a study's files to a folder and reads its plan there: with the levels that were typed, and
-/// without the set-ups that this machine can't have.
-fn unpacked(study: &Dir<'_>, into: &Path, levels: &[String]) -> Result<Plan, Failure> {
+/// Writes a study's files to a folder and reads its plan there: with the levels and lengths that were
+/// typed, and without the set-ups that this machine can't run.
+fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, Failure> {
     let into = std::path::absolute(into).map_err(Failure::refused)?;
     write(study, &into)?;
     let path = into.join("plan.toml");
     let adapted = |name: &str| {
         let mut text = text(study, name).to_owned();
-        for level in levels {
+        for level in &typed.level {
             text = adapt::with_level(&text, level)?;
+        }
+        let time = |time: Duration| format!("\"{}us\"", time.as_micros());
+        let lengths = [
+            ("duration", typed.duration.map(time)),
+            ("warmup", typed.warmup.map(time)),
+            ("requests", typed.requests.map(|count| count.to_string())),
+        ];
+        for (key, value) in lengths {
+            if let Some(value) = value {
+                text = adapt::with_length(&text, key, &value);
+            }
         }
         adapt::to_machine(&text, &path, &Machine::this())
     };
@@ -106,8 +140,11 @@ fn unpacked(study: &Dir<'_>, into: &Path, levels: &[String]) -> Result<Plan, Fai
         }
         adapted => adapted.map_err(Failure::from)?,
     };
-    fs::write(&path, adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
+    fs::write(&path, &adapted.text).map_err(|error| Failure::file(path.display(), &error))?;
     let mut plan = Plan::read(&path).map_err(|errors| experiment::wrong_plan(&errors))?;
+    for level in &typed.level {
+        adapted.refuse_lost_level(level, &plan)?;
+    }
     plan.notes.splice(0..0, adapted.left_out);
     Ok(plan)
 }

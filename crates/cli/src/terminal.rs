@@ -51,6 +51,7 @@ pub(crate) fn look(is_printed: bool) -> Look {
         && io::stdout().is_terminal()
         && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
     {
+        look.histogram = true;
         look.width = look.width.min(usize::from(columns).max(NARROWEST));
     }
     look

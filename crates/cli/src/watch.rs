@@ -54,6 +54,21 @@ impl<'a> Watch<'a> {
                 let blocks = number::plural(u64::from(*blocks), "block", "blocks");
                 self.progress.line(&format!("read back: {blocks}"));
             }
+            Event::Checking {
+                position,
+                variants,
+                id,
+            } => {
+                let name = self.name(id);
+                let number = position + 1;
+                self.progress
+                    .step(&format!("pre-check {number} of {variants}: {name}"));
+                self.told.note(|state| {
+                    let number = u32::try_from(number).unwrap_or(u32::MAX);
+                    state.trial = Some((format!("pre-check, {name}"), number));
+                    state.phase = Phase::Between;
+                });
+            }
             Event::TrialBegan {
                 block,
                 position,

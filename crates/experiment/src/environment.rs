@@ -69,6 +69,14 @@ pub struct Machine {
     pub mitigations: BTreeMap<String, String>,
 }
 
+impl Machine {
+    /// This machine, now.
+    #[must_use]
+    pub fn here() -> Machine {
+        crate::host::system::environment(&BTreeMap::new()).machine
+    }
+}
+
 /// One executable that a service runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Program {

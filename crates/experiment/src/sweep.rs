@@ -12,6 +12,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::host::KEEPER_NAME;
 use crate::host::process::{Process, Table};
 use crate::host::state::{self, DeadRun, Made};
 use crate::host::{HostError, system};
@@ -163,6 +164,52 @@ pub(crate) fn kill_processes(recorded: &[(i32, u64)], patience: Duration) -> Kil
             };
         }
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Kills the recorded processes with all that belongs to them, and the strays: processes of services
+/// that this process adopted because their keeper was killed. `keepers` are those of services that
+/// run. Yields what lives on.
+pub(crate) fn kill_with_strays(
+    mut recorded: Vec<(i32, u64)>,
+    keepers: &[i32],
+    patience: Duration,
+) -> Vec<i32> {
+    let began = Instant::now();
+    loop {
+        let strays = strays(&system::processes(), keepers);
+        recorded.extend(&strays);
+        let killed = kill_processes(&recorded, patience);
+        for (pid, _) in &killed.gone {
+            reap(*pid);
+        }
+        let is_over = strays.is_empty() || began.elapsed() > patience;
+        if is_over || !killed.left.is_empty() {
+            return killed.left;
+        }
+    }
+}
+
+/// The children of this process that live in a session of their own and are no keepers. Commands
+/// that this process runs itself share its session.
+fn strays(table: &Table, keepers: &[i32]) -> Vec<(i32, u64)> {
+    let own = std::process::id().cast_signed();
+    let own_session = table.get(own).map(|process| process.session);
+    let is_stray = |process: &&Process| {
+        !process.zombie
+            && Some(process.session) != own_session
+            && process.name != KEEPER_NAME
+            && !keepers.contains(&process.pid)
+    };
+    let strays = table.children(own).filter(is_stray);
+    strays.map(|process| (process.pid, process.start)).collect()
+}
+
+/// Waits for a process that has ended, if it is a child of this one.
+fn reap(pid: i32) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+        // Another's child is not ours to wait for.
+        let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::place::topology::LinkTraffic;
 pub use csv::{COLUMNS, write_csv};
 pub(crate) use sampling::keep_off;
 pub use sampling::{Latest, collect};
-pub use summary::{HostSummary, ServiceSummary, Summary, summary};
+pub use summary::{ForeignUse, HostSummary, ServiceSummary, Summary, summary};
 pub use watch::{Counters, Elsewhere, RemoteMachine, Watch};
 
 /// What memory figures count.
@@ -102,6 +102,16 @@ pub struct Hardware {
     pub cache_misses: Option<u64>,
 }
 
+/// Input and output of a service's processes, those that ended included; totals since their start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IoCounters {
+    /// System calls that read or wrote a file, a pipe or, by the calls for files, a socket; receiving
+    /// and sending by the calls for sockets is not counted by the kernel.
+    pub calls: u64,
+    /// Bytes written towards disks.
+    pub disk_written_bytes: u64,
+}
+
 /// All processes of one service at one moment: its tree, namespaced and orphaned ones included, and
 /// what its plan follows beside it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -139,6 +149,9 @@ pub struct ServiceSample {
     pub tcp: TcpCounters,
     /// What the processor counted for it.
     pub hardware: Option<Hardware>,
+    /// Its input and output; none where the kernel doesn't report it.
+    #[serde(default)]
+    pub io: Option<IoCounters>,
 }
 
 impl ServiceSample {
@@ -158,6 +171,26 @@ pub struct ForeignProcess {
     pub name: String,
     /// CPU seconds that it used since the last sample.
     pub cpu_s: f64,
+    /// The core that its main thread ran on last, where the system reports it.
+    #[serde(default)]
+    pub core: Option<usize>,
+}
+
+/// CPU seconds of one core, or of all cores together, since the boot. The six parts don't overlap.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct CoreTimes {
+    /// In user mode, niced processes and guests included.
+    pub user_s: f64,
+    /// In the kernel, for processes.
+    pub system_s: f64,
+    /// In soft interrupts.
+    pub softirq_s: f64,
+    /// In hard interrupts.
+    pub irq_s: f64,
+    /// Taken by other guests of the hypervisor.
+    pub steal_s: f64,
+    /// Idle, waiting for disks included.
+    pub idle_s: f64,
 }
 
 /// The machine at one moment; CPU seconds are summed over all cores and count since the boot.
@@ -169,7 +202,8 @@ pub struct HostSample {
     pub cpu_user_s: f64,
     /// In the kernel, for processes.
     pub cpu_system_s: f64,
-    /// In soft interrupts: mostly the network's work that is charged to no process.
+    /// In soft interrupts, mostly the network's work; `softirq_included` says whether processes are
+    /// charged for it, too.
     pub cpu_softirq_s: f64,
     /// In hard interrupts (on FreeBSD all interrupts).
     pub cpu_irq_s: f64,
@@ -177,6 +211,13 @@ pub struct HostSample {
     pub cpu_steal_s: f64,
     /// Idle, waiting for disks included.
     pub cpu_idle_s: f64,
+    /// Each core by its number; none where the system reports only their sum.
+    #[serde(default)]
+    pub core_times: BTreeMap<usize, CoreTimes>,
+    /// Whether interrupts are part of the CPU time of the processes that they interrupt (a kernel
+    /// that counts by ticks, without `CONFIG_IRQ_TIME_ACCOUNTING`); `None` if that is unknown.
+    #[serde(default)]
+    pub softirq_included: Option<bool>,
     /// Used by this process, in user mode.
     pub generator_user_s: f64,
     /// Used by this process, in the kernel.
@@ -184,8 +225,9 @@ pub struct HostSample {
     /// Used by processes that are neither services nor this process, since the host's first
     /// sample. Ticks are coarse, so it may fall by a few hundredths.
     pub foreign_cpu_s: f64,
-    /// The foreign process that used most CPU since the last sample, if any used some.
-    pub top_foreign: Option<ForeignProcess>,
+    /// The foreign processes that used most CPU since the last sample, the first one most.
+    #[serde(default)]
+    pub foreign: Vec<ForeignProcess>,
     /// Memory that is neither free nor to be had at once, bytes.
     pub memory_used_bytes: u64,
     /// Context switches of all cores since the boot.

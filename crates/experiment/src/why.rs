@@ -5,23 +5,26 @@
 //! it, and what set the speed of either side. It states what moved along and claims no cause.
 //! docs/measurement.md has the rule of the order.
 
+mod capacity;
 mod limits;
 #[cfg(test)]
 mod tests;
 
 use prony_record::Finding;
 use prony_stats::{
-    Bearing, Comparison, Design, Evaluation, Metric, Moved, Movement, OneSided, Part, Verdict, Why,
+    Bearing, Change, Comparison, Design, Effect, Evaluation, Metric, Moved, Movement, OneSided,
+    Part, Verdict, Why,
 };
 
 use crate::runner::TrialResult;
 
-pub(crate) use limits::capacity;
-pub use limits::{Capacity, CoreUse};
+pub(crate) use capacity::capacity;
+pub use capacity::{Capacity, CoreParties, CoreUse, Neighbour};
+pub(crate) use limits::{limit_of, writes_to_disk};
 
 /// Findings that may explain a difference when only one of two variants has them. The others
 /// qualify the measurement, or are told as limits.
-const EXPLAINING: [&str; 9] = [
+const EXPLAINING: [&str; 10] = [
     "crypto-unaccelerated",
     "negotiation-differs",
     "connections-not-reused",
@@ -29,6 +32,7 @@ const EXPLAINING: [&str; 9] = [
     "requests-retried",
     "streams-limited",
     "service-ended",
+    "service-limit",
     "port-exhaustion",
     "not-stationary",
 ];
@@ -36,8 +40,10 @@ const EXPLAINING: [&str; 9] = [
 /// A finding and the variants that it is about, by their places in the plan.
 pub(crate) type About<'a> = (&'a Finding, &'a [usize]);
 
-/// What was seen beside each difference: for each variant and baseline one entry, or two where its
-/// metrics point in opposite ways. Comparisons that are `equivalent` have none.
+/// The changes that were seen along with each established difference: for each variant and baseline
+/// one entry, or two where its metrics point in opposite ways. A pair without an established
+/// difference has an entry only if the CPU time of a request changed beyond doubt; one that is
+/// `equivalent` has none.
 pub(crate) fn of(
     design: &Design,
     evaluation: &Evaluation,
@@ -61,7 +67,7 @@ pub(crate) fn of(
             }),
         }
     }
-    let told = groups.iter().map(|group| {
+    let told = groups.iter().filter_map(|group| {
         let first = group.comparisons[0];
         let place = |levels| design.variants.iter().position(|of| of == levels);
         let sides = [place(&first.levels), place(&first.against)];
@@ -71,9 +77,21 @@ pub(crate) fn of(
             findings,
             sides: sides.into_iter().flatten().collect(),
         };
-        group.told(&seen)
+        let why = group.told(&seen);
+        let cpu_changed = why.moved.iter().any(|moved| is_cpu(moved.metric));
+        (group.way != Way::Open || cpu_changed).then_some(why)
     });
     told.collect()
+}
+
+/// Whether it is CPU time of the services for each request.
+fn is_cpu(metric: Metric) -> bool {
+    matches!(
+        metric,
+        Metric::ServerCpuUsPerRequest
+            | Metric::ServerCpuUserUsPerRequest
+            | Metric::ServerCpuSystemUsPerRequest
+    )
 }
 
 /// Which of the two is the slower one, where a verdict says so.
@@ -127,7 +145,7 @@ impl Group<'_> {
         let names = [&first.name, &first.against_name];
         let limits = seen.sides.iter().zip(names).map(|(&side, name)| {
             let trials = seen.results.iter().filter(|r| r.variant == side);
-            limits::of(name, &trials.collect::<Vec<_>>())
+            limit_of(name, &trials.collect::<Vec<_>>())
         });
         let findings = one_sided(seen, names);
         let unclear = of_kind(|m| !m.moved && !m.same);
@@ -170,29 +188,32 @@ impl Group<'_> {
     /// The best candidate, or why there is none.
     fn best(&self, movements: &[&Movement], moved: &[Moved], unclear: usize) -> String {
         if movements.is_empty() {
-            return "Nothing else was measured in enough blocks to say what moved.".to_owned();
+            return "Nothing else was measured in enough blocks to tell what changed.".to_owned();
         }
         if moved.is_empty() && unclear > 0 {
-            return "What else was measured is too noisy to say what moved with it.".to_owned();
+            return "The other measurements are too noisy to tell what changed with it.".to_owned();
         }
         if moved.is_empty() {
-            return "Nothing else that was measured moved.".to_owned();
+            return "Nothing else that was measured changed.".to_owned();
         }
         let best = &moved[0];
         match (self.way, best.part) {
-            (Way::Open, _) => format!(
-                "No difference is established here, so that none is explained; what moved all the \
-                 same, first of all: {}.",
-                best.text
-            ),
-            (_, Part::With) => format!(
-                "What moved most with it: {}. It moved with the difference, which does not say that \
-                 it caused it.",
-                best.text
-            ),
-            _ => "Of what was measured nothing moved that could make the slower one slower; see what \
-                  limited it."
-                .to_owned(),
+            (Way::Open, _) => {
+                let cpu = moved
+                    .iter()
+                    .find(|moved| is_cpu(moved.metric))
+                    .unwrap_or(best);
+                format!(
+                    "No difference is established here, but the CPU time changed beyond doubt: {}.",
+                    cpu.text
+                )
+            }
+            (_, Part::With) => format!("The largest change that goes with it: {}.", best.text),
+            _ => {
+                "Nothing that was measured changed in a way that could make the slower one slower; \
+                  see what limited it."
+                    .to_owned()
+            }
         }
     }
 
@@ -208,12 +229,19 @@ impl Group<'_> {
         let cpu = moved
             .iter()
             .find(|m| m.metric == Metric::ServerCpuUsPerRequest && m.part == Part::With)?;
-        let alone = cpu.effect.ratio?.recip();
         let (low, high) = (cpu.effect.high?.recip(), cpu.effect.low?.recip());
+        let alone = Effect {
+            ratio: Some(cpu.effect.ratio?.recip()),
+            difference: None,
+            low: Some(low),
+            high: Some(high),
+        };
         Some(format!(
-            "Server CPU per request was {:.2} ×: had both used as much CPU in all, that alone would \
-             make the rate {alone:.2} × ({low:.2} to {high:.2}) that of {}; it was {:.2} ×.",
-            cpu.effect.ratio?, rate.against_name, rate.effect.ratio?
+            "Server CPU per request changed by {}; at the same CPU use in all, that alone would \
+             change the rate by {}. The rate changed by {}.",
+            Change::of(cpu.metric, &cpu.effect)?.signed(),
+            Change::of(rate.metric, &alone)?.with_interval(),
+            Change::of(rate.metric, &rate.effect)?.signed(),
         ))
     }
 }

@@ -360,6 +360,24 @@ fn processes_whose_keepers_were_killed_too_are_swept() {
     assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
 }
 
+#[test]
+fn processes_whose_keepers_were_stopped_are_swept() {
+    let mut run = Run::begin();
+    let keepers = run.living().into_iter();
+    let keepers = keepers.filter(|pid| parent_of(*pid) == run.child.id());
+    for keeper in keepers.collect::<Vec<_>>() {
+        Command::new("kill")
+            .args(["-STOP", &keeper.to_string()])
+            .status()
+            .unwrap();
+    }
+    run.kill();
+    let swept = sweep_in(run.state.path()).unwrap();
+    assert!(swept.failures.is_empty(), "{:?}", swept.failures);
+    assert!(run.living().is_empty());
+    assert_eq!((run.networks_left(), run.folders_left()), (0, 0));
+}
+
 fn parent_of(pid: i32) -> u32 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(')')

@@ -692,6 +692,74 @@ fn a_keeper_killed_by_a_stranger_takes_its_service_along() {
 }
 
 #[test]
+fn a_service_that_kills_its_keeper_at_once_is_ended() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    // Nobody has seen these processes below the keeper, and one has a session of its own.
+    bench.start(
+        PlaceKind::Native,
+        "kill -9 $PPID; setsid sh -c 'echo stray $$; sleep 1000' & echo me $$; sleep 1000 & wait",
+    );
+    let (me, stray) = (bench.said("me "), bench.said("stray "));
+    let exited = wait_for("the notice", || bench.host.alive("s").err());
+    assert!(exited.status.contains("keeper"), "{exited}");
+    bench.host.stop("s").unwrap();
+    assert!(!lives(&me) && !lives(&stray));
+    assert_eq!(sleepers(bench.folder.path()), 0);
+}
+
+#[test]
+fn a_service_that_stops_its_keeper_is_asked_to_end_all_the_same() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    bench.start(
+        PlaceKind::Native,
+        "trap 'echo asked; exit 3' TERM; kill -STOP $PPID; echo me $$; while :; do sleep 0.05; done",
+    );
+    let me = bench.said("me ");
+    let stopped = bench.host.stop("s").unwrap();
+    assert_eq!(stopped.status.as_deref(), Some("exit status: 3"));
+    assert!(!stopped.killed && !lives(&me));
+}
+
+#[test]
+fn a_service_that_keeps_stopping_its_keeper_is_killed() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    bench.start(
+        PlaceKind::Native,
+        "trap '' TERM; echo me $$; while kill -STOP $PPID; do :; done; sleep 1000",
+    );
+    let me = bench.said("me ");
+    bench.host.set_patience(Duration::from_millis(200));
+    let stopped = bench.host.stop("s").unwrap();
+    assert!(stopped.killed && !lives(&me));
+    assert_eq!(sleepers(bench.folder.path()), 0);
+}
+
+#[test]
+fn a_long_log_keeps_its_head_and_tail() {
+    let mut bench = Bench::new();
+    bench.allocate(PlaceKind::Native, &[]);
+    bench.start(
+        PlaceKind::Native,
+        "echo the beginning; head -c 12000000 /dev/zero | tr '\\0' x | fold -w 99; echo; \
+         echo the end; sleep 1000",
+    );
+    bench.said("the end");
+    let log = bench.logs().join("s.log");
+    let written = log.metadata().unwrap().len();
+    let stopped = bench.host.stop("s").unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.len() < 1_100_000, "{}", text.len());
+    assert!(text.starts_with("the beginning\nxxx"));
+    assert!(text.ends_with("x\nthe end\n"));
+    let line = format!("\n[prony cut {} bytes here:", stopped.log_bytes_cut);
+    assert!(text.contains(&line), "{}", stopped.log_bytes_cut);
+    assert!(stopped.log_bytes_cut > written - 1_100_000);
+}
+
+#[test]
 fn foreign_cpu_is_not_the_services() {
     let mut bench = Bench::new();
     bench.allocate(PlaceKind::Native, &[]);
@@ -707,8 +775,9 @@ fn foreign_cpu_is_not_the_services() {
             .host
             .sample()
             .host
-            .top_foreign
-            .filter(|top| top.pid == stranger.id().cast_signed())
+            .foreign
+            .into_iter()
+            .find(|process| process.pid == stranger.id().cast_signed())
     });
     stranger.kill().unwrap();
     stranger.wait().unwrap();

@@ -59,13 +59,7 @@ impl Lab {
         let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
         plan.check_machine()
             .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
-        let settings = Settings {
-            out: self.out(),
-            seed: None,
-            blocks: None,
-            budget: None,
-            resume: false,
-        };
+        let settings = Settings::new(self.out());
         let interrupt = Interrupt::default();
         let finished = run(&plan, &mut self.host, &settings, &interrupt, &mut |event| {
             on(&interrupt, &event);

@@ -359,6 +359,7 @@ impl Agent {
             clock: None,
             policy: "no load; no services".to_owned(),
             busy_with: None,
+            reserved: None,
             sending: Default::default(),
         };
         let json = serde_json::to_vec(&registration).map_err(|error| error.to_string())?;
@@ -439,8 +440,8 @@ impl Agent {
             because: Because::Done,
             began: Some((at, at)),
             span: (span.0.0, span.1.0),
-            offered: Some(pattern.total.started - pattern.total.unmeasured),
             generator: Generator::default(),
+            response_time_us: None,
             negotiated: Negotiated::default(),
             sources: None,
             findings: Vec::new(),

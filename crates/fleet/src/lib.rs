@@ -5,6 +5,7 @@
 //! policy allows, for as long as a coordinator renews its lease. Everything else works without it.
 
 pub mod agent;
+mod claims;
 pub mod clock;
 pub mod coordinator;
 pub mod credentials;

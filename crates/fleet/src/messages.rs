@@ -4,11 +4,14 @@
 //! a run's results ([`ResultMessage`]). Both sides have the same version of prony, or the agent refuses.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
-use prony_record::{Finding, Generator, Negotiated, Packed, SourceUse};
+use prony_record::{Finding, Generator, Negotiated, Packed, SourceUse, Summary};
 use serde::{Deserialize, Serialize};
 
+use crate::claims;
 use crate::division::Stretch;
 use crate::host::calls::{Answer, HostOrder};
 use crate::names::{AgentName, RunId};
@@ -23,7 +26,9 @@ pub struct Registration {
     pub schema: String,
     /// Its version of prony.
     pub version: String,
-    /// Its name.
+    /// Its name. Only the bucket's key is authenticated by the server, so a reader takes the name from
+    /// there ([`Registration::of_entry`]) and ignores the one in the value.
+    #[serde(skip_deserializing, default = "AgentName::unknown")]
     pub name: AgentName,
     /// Differs each time the agent is started.
     pub instance: String,
@@ -45,9 +50,70 @@ pub struct Registration {
     pub policy: String,
     /// The run that it is part of.
     pub busy_with: Option<RunId>,
+    /// The experiment that has reserved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reservation>,
     /// Runs of which it has results that the server has not stored yet, as of when this was said.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub sending: BTreeSet<RunId>,
+}
+
+impl Registration {
+    /// Reads an entry of the bucket of agents. The agent's name is the entry's key, whatever the value
+    /// claims: an agent's credentials permit it to write its own key and no other. None if the key or
+    /// the value can't be read, as when another version wrote it.
+    pub fn of_entry(key: &str, value: &[u8]) -> Option<Registration> {
+        let name = key.parse().ok()?;
+        let registration: Registration = serde_json::from_slice(value).ok()?;
+        Some(claims::registration(Registration {
+            name,
+            ..registration
+        }))
+    }
+
+    /// Why it can't be true, as the predicate of a sentence; none where it can.
+    pub(crate) fn absurdity(&self) -> Option<String> {
+        claims::absurdity(self)
+    }
+}
+
+/// An agent's reservation for an experiment. It ends with the experiment, or with its lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The experiment's run.
+    pub run: RunId,
+    /// The experiment and its coordinator, in words; may be empty.
+    pub holder: String,
+    /// When it will be over by its own forecast, UTC, RFC 3339.
+    pub until: Option<String>,
+}
+
+/// The longest name of a reservation's holder, in characters.
+const HOLDER_MAX: usize = 120;
+
+impl Reservation {
+    /// A reservation; a holder's name that is too long is cut, and a time that is none is dropped.
+    pub fn new(run: &RunId, holder: String, until: Option<String>) -> Reservation {
+        let printable = holder.chars().filter(|c| !c.is_control());
+        Reservation {
+            run: run.clone(),
+            holder: printable.take(HOLDER_MAX).collect(),
+            until: until.filter(|time| humantime::parse_rfc3339(time).is_ok()),
+        }
+    }
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.holder.is_empty() {
+            true => write!(f, "reserved for run {}", self.run)?,
+            false => write!(f, "reserved for {} (run {})", self.holder, self.run)?,
+        }
+        match &self.until {
+            Some(until) => write!(f, " until about {until}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The schema of [`Registration`].
@@ -60,6 +126,9 @@ pub struct Order {
     pub version: String,
     /// The run that it is about.
     pub run: RunId,
+    /// The experiment that the run belongs to: an agent that is reserved for it takes the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<RunId>,
     /// What to do.
     #[serde(flatten)]
     pub what: What,
@@ -90,6 +159,9 @@ pub enum What {
     /// Do this with the agent's machine and the services on it.
     Host(HostOrder),
 }
+
+/// Leases that an agent accepts, in milliseconds: a shorter one ends by a hiccup of the network.
+pub const LEASE_MS: RangeInclusive<u64> = 200..=120_000;
 
 /// One agent's part of a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -139,6 +211,11 @@ pub enum Reply {
         /// The rule, such as `load.targets`.
         rule: String,
         /// What was asked, and what the rule allows.
+        text: String,
+    },
+    /// It can't be done now: somebody else has the agent.
+    Busy {
+        /// Who, and until when, as far as that is known.
         text: String,
     },
     /// It can't be done: what was asked is wrong.
@@ -197,10 +274,11 @@ pub struct PartEnd {
     pub began: Option<(i64, i64)>,
     /// The measured part, since the load's start, in nanoseconds.
     pub span: (u64, u64),
-    /// Requests that its part of the schedule held; open loop only.
-    pub offered: Option<u64>,
     /// What the load cost there.
     pub generator: Generator,
+    /// Its response times. None where its part did not come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_time_us: Option<Summary>,
     /// What was agreed on.
     pub negotiated: Negotiated,
     /// What came from its source addresses.
@@ -217,8 +295,10 @@ pub struct PartEnd {
 pub enum Because {
     /// It was done.
     Done,
-    /// It was told to stop.
+    /// The coordinator told it to stop.
     Stopped,
+    /// The agent's own process was told to exit, as by SIGTERM.
+    AgentEnded,
     /// Nothing was heard of the coordinator for as long as its lease.
     LeaseEnded,
     /// The engine failed there; a finding says how.
@@ -236,9 +316,9 @@ pub struct Manifest {
     pub run: RunId,
     /// When it was made, UTC, RFC 3339.
     pub made_at: String,
-    /// The URL, and the options as typed.
+    /// The URL without its credentials.
     pub url: Option<String>,
-    /// The options.
+    /// The options as typed, without the credentials in them.
     pub words: Vec<String>,
     /// The load as the record tells it.
     pub load: prony_record::LoadInfo,
@@ -253,6 +333,12 @@ pub struct Manifest {
     /// Names the coordinator's clock.
     #[serde(default)]
     pub clock: Option<String>,
+    /// How long agents go on after the last sign of a coordinator, in milliseconds.
+    #[serde(default)]
+    pub lease_ms: Option<u64>,
+    /// A coordinator told the agents to stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
 }
 
 /// One agent's part in a run.
@@ -279,10 +365,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reservation_names_its_holder_within_bounds() {
+        let run = "r1".parse().unwrap();
+        let long = format!("a\n{}", "b".repeat(1000));
+        let reservation = Reservation::new(&run, long, Some("tomorrow".to_owned()));
+        assert_eq!(reservation.until, None);
+        let text = reservation.to_string();
+        assert!(text.len() < 160 && !text.contains('\n'), "{text}");
+        let until = Some("2026-01-01T00:00:00Z".to_owned());
+        let text = Reservation::new(&run, "gzip on bench-1".to_owned(), until).to_string();
+        let said = "reserved for gzip on bench-1 (run r1) until about 2026-01-01T00:00:00Z";
+        assert_eq!(text, said);
+    }
+
+    #[test]
     fn an_order_reads_as_it_was_written() {
         let order = Order {
             version: VERSION.to_owned(),
             run: "r1".parse().unwrap(),
+            experiment: None,
             what: What::Start { at: -5 },
         };
         let json = serde_json::to_string(&order).unwrap();

@@ -30,6 +30,11 @@ pub struct AgentName(String);
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
+/// An enrollment token's name, of the same letters.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TokenId(String);
+
 /// A text that is no name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadName(String);
@@ -95,6 +100,7 @@ macro_rules! name {
 
 name!(AgentName);
 name!(RunId);
+name!(TokenId);
 
 impl AgentName {
     /// A name out of a host's: what can't be in a name becomes `-`.
@@ -108,6 +114,11 @@ impl AgentName {
             true => AgentName("agent".to_owned()),
             false => AgentName(name),
         }
+    }
+
+    /// Stands for a name that has not been read from a key or subject yet.
+    pub(crate) fn unknown() -> AgentName {
+        AgentName("unknown".to_owned())
     }
 
     /// Where it is told what to do.
@@ -133,6 +144,18 @@ impl AgentName {
     /// Below which answers to its own questions come.
     pub fn inbox(&self) -> String {
         format!("_INBOX_agent_{self}")
+    }
+}
+
+impl TokenId {
+    /// A name out of a random number.
+    pub fn of_number(number: u64) -> TokenId {
+        TokenId(format!("{number:016x}"))
+    }
+
+    /// Subject at which agents with this token ask to be enrolled.
+    pub fn requests(&self) -> String {
+        format!("prony.enroll.{self}")
     }
 }
 

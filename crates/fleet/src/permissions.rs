@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use crate::names::{AGENTS, AgentName, RUNS};
+use crate::names::{AGENTS, AgentName, RUNS, TokenId};
 
 /// Who somebody is to the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,13 +21,22 @@ pub enum Role {
     Coordinator,
     /// One agent.
     Agent(AgentName),
+    /// The process that runs the server, where it enrolls agents.
+    Registrar,
+    /// An agent that is yet to be enrolled.
+    Token(TokenId),
 }
+
+/// Subjects of all requests to be enrolled.
+pub const ENROLL_SUBJECTS: &str = "prony.enroll.*";
 
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Role::Coordinator => f.write_str("the coordinator"),
             Role::Agent(name) => write!(f, "agent {name}"),
+            Role::Registrar => f.write_str("the registrar"),
+            Role::Token(id) => write!(f, "enrollment token {id}"),
         }
     }
 }
@@ -66,14 +75,17 @@ impl Role {
         match self {
             Role::Coordinator => "_INBOX_coordinator".to_owned(),
             Role::Agent(name) => name.inbox(),
+            Role::Registrar => "_INBOX_registrar".to_owned(),
+            Role::Token(id) => format!("_INBOX_enroll_{id}"),
         }
     }
 
     /// The account on the server that it belongs to.
     pub fn account(&self) -> String {
         match self {
-            Role::Coordinator => "PRONY".to_owned(),
+            Role::Coordinator | Role::Registrar => "PRONY".to_owned(),
             Role::Agent(name) => format!("AGENT_{name}"),
+            Role::Token(id) => format!("ENROLL_{id}"),
         }
     }
 
@@ -103,6 +115,21 @@ impl Role {
                 among_own: vec![name.namesakes()],
                 inbox,
                 may_answer: true,
+            },
+            Role::Registrar => Permissions {
+                // Responses to requests, and nothing else.
+                publish: vec![inbox.clone()],
+                subscribe: vec![ENROLL_SUBJECTS.to_owned()],
+                among_own: Vec::new(),
+                inbox,
+                may_answer: true,
+            },
+            Role::Token(id) => Permissions {
+                publish: vec![id.requests()],
+                subscribe: Vec::new(),
+                among_own: Vec::new(),
+                inbox,
+                may_answer: false,
             },
         }
     }
@@ -181,6 +208,30 @@ mod tests {
             let said = said.replace('*', "r1");
             let heard = heard_from_agents();
             assert!(heard.iter().any(|it| covers(it, &said)), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_token_asks_at_its_own_subject_and_does_nothing_else() {
+        let token = Role::Token("t1".parse().unwrap());
+        assert!(may_say(&token, "prony.enroll.t1") && may_hear(&token, "_INBOX_enroll_t1.x"));
+        for subject in [
+            "prony.enroll.t2",
+            "prony.agent.one.do",
+            "prony.result.one.r1",
+            "$KV.prony_agents.one",
+            "$JS.API.INFO",
+        ] {
+            assert!(!may_say(&token, subject), "{subject}");
+            assert!(!may_hear(&token, subject), "{subject}");
+        }
+        assert!(!may_hear(&token, "prony.enroll.t1") && !may_hear(&token, "_INBOX_enroll_t2.x"));
+        let registrar = Role::Registrar;
+        assert!(may_hear(&registrar, "prony.enroll.t1"));
+        assert!(!may_say(&registrar, "prony.agent.one.do"));
+        for other in [Role::Coordinator, Role::Agent("one".parse().unwrap())] {
+            assert!(!may_say(&other, "prony.enroll.t1"), "{other}");
+            assert!(!may_hear(&other, "prony.enroll.t1"), "{other}");
         }
     }
 

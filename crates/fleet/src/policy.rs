@@ -1,11 +1,11 @@
 //! What an agent lets itself be used for, whoever asks.
 //!
-//! A policy is the host's own word, in a file that only its administrator writes. Whoever may command
-//! agents can't change it from afar. Without one an agent loads private, link-local and loopback
-//! addresses, no UNIX sockets, and starts no service at all.
+//! A policy is a file that only the administrator of the agent's machine writes; a coordinator can't
+//! change it. Without one an agent loads private and loopback addresses but those of cloud metadata
+//! services, loads no UNIX sockets, and starts no services.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use ipnet::IpNet;
@@ -26,8 +26,9 @@ pub struct Policy {
 #[serde(default, deny_unknown_fields)]
 pub struct LoadPolicy {
     /// Addresses and names that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`,
-    /// `*.example.org`, and UNIX sockets: `unix:/run/app.sock`. Where there are none, private,
-    /// link-local and loopback addresses. A name is what this machine's own resolver says that it is.
+    /// `*.example.org`, and UNIX sockets: `unix:/run/app.sock`. Without any: private and loopback
+    /// addresses but those of cloud metadata services. A name means the addresses that this machine's
+    /// own resolver gives.
     pub targets: Vec<String>,
     /// Requests a second at most, this agent's share of them; a closed loop has no rate, so that none
     /// is accepted where this is set.
@@ -47,6 +48,11 @@ pub struct ServicePolicy {
     /// Programs that may be started, by name or whole path; none where there are none. `*` is any: then
     /// whoever commands this agent has all the rights of the user that it runs as.
     pub commands: Vec<String>,
+    /// Environment variables that a plan may set for those programs: names, or beginnings of names with
+    /// a `*` behind (`APP_*`); `*` is any. Without the key: none, or any where `commands` has `*`.
+    /// Variables such as LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS make an allowed program run
+    /// other code.
+    pub env: Option<Vec<String>>,
 }
 
 /// A rule that stands against what was asked.
@@ -60,7 +66,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its policy's {} says no: {}", self.rule, self.text)
+        write!(f, "rejected by policy rule {}: {}", self.rule, self.text)
     }
 }
 
@@ -93,6 +99,9 @@ impl Policy {
         let policy: Policy = toml::from_str(text).map_err(|error| error.to_string())?;
         for target in &policy.load.targets {
             Rule::parse(target)?;
+        }
+        for variable in policy.services.env.iter().flatten() {
+            check_variable(variable)?;
         }
         Ok(policy)
     }
@@ -155,7 +164,7 @@ impl Policy {
         let allowed = &self.load.targets;
         let mut rules = allowed.iter().filter_map(|it| Rule::parse(it).ok());
         let is_allowed = match allowed.is_empty() {
-            true => address.is_some_and(is_near),
+            true => address.is_some_and(is_default_target),
             false => rules.any(|rule| rule.holds(name, address)),
         };
         if is_allowed {
@@ -166,7 +175,9 @@ impl Policy {
         let address = address.map_or(String::new(), |it| format!(" ({it})"));
         let allowed = match allowed.is_empty() {
             true => {
-                "private, link-local and loopback addresses are, without load.targets".to_owned()
+                "without load.targets only private and loopback addresses are (and no cloud metadata \
+                 service)"
+                    .to_owned()
             }
             false => format!("allowed are {}", allowed.join(", ")),
         };
@@ -174,6 +185,33 @@ impl Policy {
             rule: "load.targets",
             text: format!("{name}{address} is not allowed; {allowed}"),
         })
+    }
+
+    /// Whether a plan may set this environment variable for a service.
+    ///
+    /// # Errors
+    ///
+    /// The rule that stands against it.
+    pub fn allows_variable(&self, name: &str) -> Result<(), Refusal> {
+        let is_any_program = self.services.commands.iter().any(|it| it == "*");
+        let is_named = |allowed: &String| match allowed.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == allowed,
+        };
+        let text = match &self.services.env {
+            None if is_any_program => return Ok(()),
+            Some(allowed) if allowed.iter().any(is_named) => return Ok(()),
+            None => format!("environment variable {name} can't be set: none is allowed"),
+            Some(allowed) => {
+                let allowed = match allowed.is_empty() {
+                    true => "none is allowed".to_owned(),
+                    false => format!("allowed are {}", allowed.join(", ")),
+                };
+                format!("environment variable {name} can't be set: {allowed}")
+            }
+        };
+        let rule = "services.env";
+        Err(Refusal { rule, text })
     }
 
     /// In a few words.
@@ -220,6 +258,19 @@ impl Policy {
             rule: "services.commands",
             text,
         })
+    }
+}
+
+/// One of `services.env`.
+fn check_variable(text: &str) -> Result<(), String> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match !text.is_empty() && name.chars().all(is_good) {
+        true => Ok(()),
+        false => Err(format!(
+            "services.env: {text:?} is neither a variable's name, nor the beginning of one with * \
+             behind it, such as APP_*"
+        )),
     }
 }
 
@@ -285,14 +336,29 @@ fn plain(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Private (RFC 1918, RFC 4193), link-local or loopback.
-fn is_near(address: IpAddr) -> bool {
+/// Whether an address is a target without `load.targets`: private (RFC 1918, RFC 4193), loopback, or
+/// link-local over IPv6, but not one where a cloud's metadata service hands out credentials.
+fn is_default_target(address: IpAddr) -> bool {
     match plain(address) {
-        IpAddr::V4(four) => four.is_private() || four.is_loopback() || four.is_link_local(),
+        // All of 169.254.0.0/16 is left out: AWS, Azure, Google and others have their services there.
+        IpAddr::V4(four) => four.is_private() || four.is_loopback(),
         IpAddr::V6(six) => {
-            six.is_loopback() || six.is_unique_local() || six.is_unicast_link_local()
+            let is_near = six.is_loopback() || six.is_unique_local() || six.is_unicast_link_local();
+            is_near && !is_metadata(six)
         }
     }
+}
+
+/// IPv6 networks of metadata services: AWS (fd00:ec2::/32), Google (fd20:ce::/64) and Oracle
+/// (fd00:c1::/32). Link-local addresses that embed one of 169.254.0.0/16 count, too.
+fn is_metadata(address: Ipv6Addr) -> bool {
+    let segments = address.segments();
+    let is_embedded = address.is_unicast_link_local() && segments[6] == 0xa9fe;
+    is_embedded
+        || matches!(
+            segments,
+            [0xfd00, 0x0ec2 | 0x00c1, ..] | [0xfd20, 0x00ce, 0, 0, ..]
+        )
 }
 
 #[cfg(test)]
@@ -327,12 +393,29 @@ mod tests {
             "192.168.0.9",
             "::1",
             "fd00::7",
+            "fe80::1",
             "::ffff:10.0.0.1",
         ] {
             assert!(allows("", "x", near), "{near}");
         }
         for far in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "::ffff:8.8.8.8", ""] {
             assert!(!allows("", "x", far), "{far}");
+        }
+        for metadata in [
+            "169.254.169.254",
+            "169.254.170.2",
+            "169.254.0.1",
+            "::ffff:169.254.169.254",
+            "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd00:c1::a9fe:a9fe",
+            "fd20:ce::254",
+            "fe80::a9fe:a9fe",
+        ] {
+            assert!(!allows("", "x", metadata), "{metadata}");
+            let named = format!("[load]\ntargets = ['{metadata}']");
+            let is_mapped = metadata.starts_with("::ffff:");
+            assert!(is_mapped || allows(&named, "x", metadata), "{metadata}");
         }
         assert!(!allows("", "unix:/run/docker.sock", ""));
         let refusal = Policy::default().allows_command("nginx").unwrap_err();
@@ -398,8 +481,60 @@ mod tests {
     }
 
     #[test]
+    fn variables_are_those_named_and_no_others() {
+        let loaders = [
+            "LD_PRELOAD",
+            "LD_LIBRARY_PATH",
+            "PATH",
+            "PYTHONPATH",
+            "PERL5LIB",
+            "PERL5OPT",
+            "RUBYOPT",
+            "NODE_OPTIONS",
+            "JAVA_TOOL_OPTIONS",
+            "BASH_ENV",
+            "GCONV_PATH",
+            "HOME",
+        ];
+        let policy = |services: &str| {
+            let text = format!("[services]\ncommands = ['gunicorn']\n{services}");
+            Policy::parse(&text).unwrap()
+        };
+        for narrow in [
+            policy(""),
+            policy("env = []"),
+            policy("env = ['APP_*', 'MODE']"),
+        ] {
+            for variable in loaders {
+                let refusal = narrow.allows_variable(variable).unwrap_err();
+                assert_eq!(refusal.rule, "services.env");
+                assert!(refusal.text.contains(variable), "{refusal}");
+            }
+        }
+        let some = policy("env = ['APP_*', 'MODE']");
+        for (name, is_allowed) in [
+            ("APP_KEY", true),
+            ("APP_", true),
+            ("MODE", true),
+            ("MODES", false),
+            ("app_key", false),
+            ("XAPP_KEY", false),
+        ] {
+            assert_eq!(some.allows_variable(name).is_ok(), is_allowed, "{name}");
+        }
+        assert!(policy("env = ['*']").allows_variable("PATH").is_ok());
+        let any = Policy::parse("[services]\ncommands = ['*']").unwrap();
+        assert!(any.allows_variable("PATH").is_ok());
+        let any = Policy::parse("[services]\ncommands = ['*']\nenv = []").unwrap();
+        assert!(any.allows_variable("PATH").is_err());
+    }
+
+    #[test]
     fn a_policy_with_a_slip_in_it_is_refused_whole() {
         for bad in [
+            "[services]\nenv = ['A B']",
+            "[services]\nenv = ['*_KEY']",
+            "[services]\nenv = ['']",
             "[load]\ntarget = ['x']",
             "[load]\ntargets = ['10.0.0.0/99']",
             "[load]\ntargets = ['a b']",

@@ -24,6 +24,11 @@ impl Expectations {
         }
     }
 
+    /// The statuses that count as success.
+    pub(crate) fn status(&self) -> &StatusSet {
+        &self.status
+    }
+
     pub(crate) fn new(options: &LoadOptions) -> Expectations {
         Expectations {
             status: options.expect_status.clone(),

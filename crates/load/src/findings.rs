@@ -1,9 +1,12 @@
 //! What qualifies a single load. docs/measurement.md lists every threshold.
 
-use prony_record::{Finding, Outcome, Record, Severity};
+use prony_record::{Finding, Outcome, Record, Severity, Stalls, number};
 
 use crate::ports;
 use crate::protocols::StreamsLimit;
+
+/// The finding that the generator stood still.
+pub const GENERATOR_STALLED: &str = "generator-stalled";
 
 /// A worker that is busy for less than this share of the time has reserves.
 const BUSY: f64 = 0.85;
@@ -34,6 +37,17 @@ const DEAD: f64 = 0.1;
 const RETRIED: (f64, f64) = (0.001, 0.05);
 /// Fewer requests have no percentile to speak of.
 const FEW: u64 = 100;
+/// Outcomes of requests that never had a connection.
+const CONNECT_FAILURES: [Outcome; 8] = [
+    Outcome::ConnectRefused,
+    Outcome::ConnectTimeout,
+    Outcome::ConnectUnreachable,
+    Outcome::ConnectFailed,
+    Outcome::Tls,
+    Outcome::Dns,
+    Outcome::NoLocalPort,
+    Outcome::TooManyFiles,
+];
 /// The share of requests that may go unstarted before it is a warning.
 const UNSTARTED: f64 = 0.001;
 
@@ -46,6 +60,7 @@ pub(crate) fn of(
     let saturated = generator_saturated(record);
     let is_saturated = saturated.is_some();
     [
+        generator_stalled(record),
         saturated,
         generator_starved(record),
         schedule_missed(record, is_saturated),
@@ -63,6 +78,29 @@ pub(crate) fn of(
 /// What already qualifies a load of which this would be the record if it ended now.
 pub fn so_far(record: &Record) -> Vec<Finding> {
     of(record, &[], 0)
+}
+
+fn generator_stalled(record: &Record) -> Option<Finding> {
+    let stalls = record.generator.stalls.as_ref()?;
+    let text = stall_text("The generator", stalls);
+    Some(Finding::new(GENERATOR_STALLED, Severity::Error, text))
+}
+
+/// The text of the finding that `subject`, which made a load or a part of one, stood still.
+pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
+    let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
+    let seen = match stalls.count {
+        1 => format!("for {:.1} s, {at}", stalls.total_s),
+        count => format!(
+            "for {:.1} s in total, {count} times, the longest for {:.1} s, {at}",
+            stalls.total_s, stalls.longest_s
+        ),
+    };
+    format!(
+        "{subject} stood still {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine was \
+         paused or suspended. It started no requests then and saw responses late. The rate and the \
+         times contain that, and the server has no part in it. Repeat the load."
+    )
 }
 
 /// The generator and not the server was what the load waited for: its busiest worker had no time
@@ -180,9 +218,12 @@ fn schedule_missed(record: &Record, saturated: bool) -> Option<Finding> {
             severity,
             format!(
                 "The generator started 1% of the requests more than {:.1} ms later than the \
-                 schedule and a free connection allowed. The response times contain it. Give it a \
-                 core of its own (--cores), or a lower rate.",
-                late.p99 / 1e3
+                 schedule and a free connection allowed. The response times contain it. {}",
+                late.p99 / 1e3,
+                match record.generator.stalls {
+                    None => "Give it a core of its own (--cores), or a lower rate.",
+                    Some(_) => "It stood still for a part of the load (generator-stalled).",
+                }
             ),
         ));
     }
@@ -190,16 +231,26 @@ fn schedule_missed(record: &Record, saturated: bool) -> Option<Finding> {
     if due == 0 || totals.unstarted as f64 <= UNSTARTED * due as f64 {
         return None;
     }
-    let culprit = match saturated {
-        true => "The generator does not keep up, or the server",
-        false => "The server does not keep up",
+    let unconnected: u64 = CONNECT_FAILURES
+        .iter()
+        .filter_map(|outcome| record.outcomes.get(outcome))
+        .sum();
+    let culprit = match (record.generator.stalls, saturated) {
+        // Who stood still till the end has a backlog, however quick the server is.
+        (Some(_), _) => "The generator stood still (generator-stalled), and did not catch up",
+        _ if unconnected > totals.ok => {
+            "Most connects failed, and a connection waits longer after each one: this load could not \
+             keep up"
+        }
+        (None, true) => "The generator does not keep up, or the server",
+        (None, false) => "The server does not keep up",
     };
     Some(Finding::new(
         "schedule-missed",
         Severity::Warning,
         format!(
             "{} of {due} requests that were due found no free {} until the load ended; they \
-             count as \"at least\" so long. {culprit} with {} requests a second over {}.",
+             count as \"at least\" so long. {culprit} with {} requests per second over {}.",
             totals.unstarted,
             if record.load.streams > 1 {
                 "stream"
@@ -240,10 +291,10 @@ fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding
         .map(|(outcome, n)| format!("{n} {}", outcome.name()))
         .collect();
     let mut text = format!(
-        "{} of {} requests failed ({:.2}%): {}.",
+        "{} of {} requests failed ({}): {}.",
         totals.failed,
         totals.ok + totals.failed,
-        share * 100.0,
+        number::share(share),
         kinds.join(", ")
     );
     let (named, others) = reasons.split_at(reasons.len().min(NAMED_REASONS));
@@ -291,11 +342,11 @@ fn requests_retried(record: &Record) -> Option<Finding> {
         "requests-retried",
         severity,
         format!(
-            "{} of {} requests ({:.2}%) {lost}, and were sent once more. Their response times hold \
+            "{} of {} requests ({}) {lost}, and were sent once more. Their response times hold \
              both tries.",
             totals.retried,
             totals.started,
-            share * 100.0
+            number::share(share)
         ),
     ))
 }
@@ -532,8 +583,7 @@ mod tests {
             ok,
             failed,
             bytes_in: 0,
-            p50_us: 0.0,
-            p99_us: 0.0,
+            ..prony_record::Slice::default()
         };
         record.series = vec![slice(1000, 0), slice(1000, 0), slice(0, 5)];
         assert_eq!(found(&record), one("errors", Severity::Error));
@@ -595,5 +645,18 @@ mod tests {
     #[test]
     fn bytes_that_nobody_asked_for_are_counted() {
         assert_eq!(of(&quiet(), &[], 7)[0].id, "unasked-bytes");
+    }
+
+    #[test]
+    fn a_schedule_that_is_missed_for_want_of_connections_does_not_blame_the_server() {
+        let mut record = open(quiet());
+        (record.totals.ok, record.totals.failed) = (0, 60);
+        record.totals.unstarted = 940;
+        record.outcomes.insert(Outcome::ConnectRefused, 60);
+        let findings = of(&record, &[], 0);
+        let mut missed = findings.iter().filter(|it| it.id == "schedule-missed");
+        let text = &missed.next().unwrap().text;
+        assert!(text.contains("Most connects failed"), "{text}");
+        assert!(!text.contains("server does not keep up"), "{text}");
     }
 }

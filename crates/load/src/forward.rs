@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use prony_protocol::h1::{self, Version};
 
+use crate::credentials::decoded;
 use crate::options::LoadOptions;
 use crate::socket::Peer;
 use crate::spec::SpecError;
@@ -60,32 +61,26 @@ impl FromStr for HttpProxy {
     }
 }
 
-/// Without percent-encoding.
-fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, behind)) = rest.split_first() {
-        let code = behind.get(..2).filter(|_| byte == b'%');
-        let code = code.and_then(|code| std::str::from_utf8(code).ok());
-        match code.map(|code| u8::from_str_radix(code, 16)) {
-            Some(Ok(decoded)) => {
-                bytes.push(decoded);
-                rest = &behind[2..];
-            }
-            _ => {
-                bytes.push(byte);
-                rest = behind;
-            }
+impl HttpProxy {
+    /// As results name it: without its credentials.
+    pub(crate) fn name(&self) -> String {
+        let url = self.url();
+        format!("{}:{}", url.bracketed_host(), url.port)
+    }
+
+    fn url(&self) -> Url {
+        Url {
+            tls: false,
+            host: self.host.clone(),
+            port: self.port,
+            path: "/".to_owned(),
         }
     }
-    String::from_utf8(bytes).map_err(|_| "its user and password are not UTF-8".to_owned())
 }
 
 /// The proxy of a load, looked up.
 #[derive(Debug, Clone)]
 pub(crate) struct Forward {
-    /// As results name it.
-    name: String,
     peer: Peer,
     /// The value of `Proxy-Authorization`.
     authorization: Option<String>,
@@ -106,12 +101,6 @@ impl Forward {
         let Some(proxy) = &options.proxy else {
             return Ok(None);
         };
-        let url = Url {
-            tls: false,
-            host: proxy.host.clone(),
-            port: proxy.port,
-            path: "/".to_owned(),
-        };
         let own = options
             .header
             .iter()
@@ -120,15 +109,10 @@ impl Forward {
         let credentials = options.proxy_auth.as_ref().or(proxy.credentials.as_ref());
         let basic = credentials.map(|it| format!("Basic {}", BASE64_STANDARD.encode(it)));
         Ok(Some(Forward {
-            name: format!("{}:{}", url.bracketed_host(), url.port),
-            peer: resolver.peer(&url)?,
+            peer: resolver.peer(&proxy.url())?,
             authorization: basic.or_else(|| own.next().map(|(_, value)| value.trim().to_owned())),
             public: options.public,
         }))
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     pub(crate) fn peer(&self) -> &Peer {

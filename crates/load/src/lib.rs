@@ -7,11 +7,16 @@
 //! What differs by operating system is in `socket`, and nowhere above it.
 
 mod connection;
+mod content_coding;
+mod credentials;
 mod deadlines;
 mod expect;
 mod findings;
 mod forward;
+mod info;
+pub mod input_file;
 mod location;
+mod lookup;
 mod meter;
 mod options;
 mod pacing;
@@ -23,6 +28,7 @@ mod progress;
 mod protocols;
 mod proxy;
 pub mod quantity;
+mod readiness;
 mod reasons;
 mod request;
 mod run;
@@ -33,24 +39,29 @@ mod slot;
 mod socket;
 mod source;
 mod spec;
+mod stall;
 mod target;
 mod tls;
 mod urls;
 mod worker;
 mod writer;
 
-pub use findings::so_far as findings_so_far;
+pub use content_coding::{BodyDigest, DecodeError};
+pub use credentials::{Credentials, split_url};
+pub use findings::{GENERATOR_STALLED, so_far as findings_so_far, stall_text};
 pub use forward::HttpProxy;
+pub use info::typed_info;
 pub use meter::Effort;
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,
 };
-pub use pacing::{Arrivals, End, Schedule, Share};
+pub use pacing::{Arrivals, End, Schedule, Share, arrivals_by_worker};
 pub use part::Part;
 pub use permits::Permits;
 pub use probe::{Answer, probe, probe_until, reach};
 pub use progress::Control;
+pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
 pub use run::{Loaded, RunError, run, run_at, run_with};
 pub use source::SourceRange;

@@ -20,7 +20,7 @@ impl std::error::Error for NoWay {}
 /// More of a Location is not repeated in a message.
 const MOST_TOLD: usize = 100;
 /// A longer Location is refused.
-const LONGEST: usize = 8 * 1024;
+pub(crate) const LOCATION_BYTES_MAX: usize = 8 * 1024;
 
 /// Whether a status is one of those that are followed.
 pub(crate) fn is_redirect(status: u16) -> bool {
@@ -46,7 +46,7 @@ pub(crate) fn of(head: &[u8]) -> Option<&[u8]> {
 pub(crate) fn resolve(base: &Url, location: &[u8]) -> Result<Url, NoWay> {
     let shown = String::from_utf8_lossy(&location[..location.len().min(MOST_TOLD)]);
     let refused = |why: &str| NoWay(format!("Location: {shown}: {why}"));
-    if location.len() > LONGEST {
+    if location.len() > LOCATION_BYTES_MAX {
         return Err(refused("it is longer than 8 KiB"));
     }
     let reference = encoded(location);

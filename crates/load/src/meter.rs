@@ -1,14 +1,18 @@
 //! How busy a worker was, since the measured part began.
 
-use prony_record::Nanos;
+use prony_record::{Generator, Nanos, Stalls};
 
 use crate::socket::system;
+use crate::stall::StallWatch;
 
 /// CPU and waiting of the calling thread, and how long answers waited for it.
 pub(crate) struct Meter {
     from: Nanos,
     connections: u32,
     at_begin: Option<Used>,
+    stalls: StallWatch,
+    /// Length of all stalls. Shares are of the rest of the time.
+    stalled: Nanos,
     waited: Nanos,
     last_wait: Nanos,
     /// The wait before the last, and the connections that its turn found.
@@ -31,6 +35,10 @@ pub(crate) struct Turn {
     pub(crate) bytes: u64,
     /// There may have been more, but timers and the interrupt had their turn.
     pub(crate) cut_short: bool,
+    /// Time of it during which the generator stood still.
+    pub(crate) stalled: Nanos,
+    /// The clock's last reading in it.
+    pub(crate) read: Nanos,
 }
 
 /// So much of an unfinished answer may lie at the generator without the server's having to wait: the
@@ -90,6 +98,8 @@ pub struct Effort {
     pub starved_share: f64,
     /// The share of its connections that was at the generator and not at the server, on average.
     pub queue_share: f64,
+    /// It stood still.
+    pub stalls: Stalls,
 }
 
 impl Effort {
@@ -103,17 +113,32 @@ impl Effort {
             awake_share: self.awake_share.max(other.awake_share),
             starved_share: self.starved_share.max(other.starved_share),
             queue_share: self.queue_share.max(other.queue_share),
+            stalls: self.stalls.longer(other.stalls),
         }
+    }
+
+    /// Writes this to a record, shares to four digits.
+    pub(crate) fn write_to(&self, generator: &mut Generator) {
+        let share = |share: f64| (share * 1e4).round() / 1e4;
+        generator.cpu_user_s = self.cpu.0.as_secs_f64();
+        generator.cpu_system_s = self.cpu.1.as_secs_f64();
+        generator.busy_share = share(self.busy_share);
+        generator.awake_share = share(self.awake_share);
+        generator.queue_share = share(self.queue_share);
+        generator.starved_share = share(self.starved_share);
+        generator.stalls = (self.stalls.count > 0).then_some(self.stalls);
     }
 }
 
 impl Meter {
-    /// A meter of what happens after the moment `from` to a worker of so many connections.
-    pub(crate) fn new(from: Nanos, connections: u32) -> Meter {
+    /// A meter of what happens from the moment `from` to `end` to a worker of so many connections.
+    pub(crate) fn new(from: Nanos, end: Nanos, connections: u32) -> Meter {
         Meter {
             from,
             connections,
             at_begin: None,
+            stalls: StallWatch::new(from, end),
+            stalled: Nanos::ZERO,
             waited: Nanos::ZERO,
             last_wait: Nanos::ZERO,
             previous: (Nanos::ZERO, 0),
@@ -123,10 +148,20 @@ impl Meter {
         }
     }
 
-    /// The worker waited for its sockets, or for the next arrival.
-    pub(crate) fn waited(&mut self, before: Nanos, after: Nanos) {
-        self.last_wait = after.since(before.max(self.from));
+    /// The worker waited for its sockets, or for the next arrival; it asked to be woken at `until`.
+    pub(crate) fn waited(&mut self, before: Nanos, until: Nanos, after: Nanos) {
+        let stalled = self.gap(until.max(before), after);
+        self.last_wait = (after - stalled).since(before.max(self.from));
         self.waited = self.waited + self.last_wait;
+    }
+
+    /// The worker was at work and read the clock twice in succession. Returns the length of the stall
+    /// between the two, if there was one.
+    #[inline]
+    pub(crate) fn gap(&mut self, before: Nanos, now: Nanos) -> Nanos {
+        let stalled = self.stalls.gap(before, now);
+        self.stalled = self.stalled + stalled;
+        stalled
     }
 
     /// After a wait the worker worked off what it found.
@@ -141,7 +176,7 @@ impl Meter {
         self.previous = (self.last_wait, waiting);
         // What is found after a turn that was cut short had been waiting during that, too.
         let (took, round) = &mut self.round;
-        *took = *took + ended.since(began);
+        *took = *took + ended.since(began).since(turn.stalled);
         round.found = round.found.saturating_add(turn.found);
         round.bytes += turn.bytes;
         let waiting = round.waiting(self.connections);
@@ -155,6 +190,9 @@ impl Meter {
     pub(crate) fn begin_if_due(&mut self, now: Nanos) {
         if self.at_begin.is_none() && now >= self.from {
             self.at_begin = Some(Used::so_far());
+        }
+        if self.stalls.looks_for_suspension(now) {
+            self.stalls.suspended(system::suspended_time(), now);
         }
     }
 
@@ -177,9 +215,13 @@ impl Meter {
     /// awake within waits counts with the connections that waits found, the long ones more than the
     /// short: after a time without a core there are many.
     fn effort_of(&self, used: Used, ended: Nanos) -> Effort {
-        let all = ended.since(self.from);
+        let elapsed = ended.since(self.from);
+        let all = elapsed.since(self.stalled);
         if all.0 == 0 {
-            return Effort::default();
+            return Effort {
+                stalls: self.stalls.stalls(),
+                ..Effort::default()
+            };
         }
         let cpu = used.user + used.system;
         let (outside, awake) = (all.since(self.waited), cpu + used.delayed);
@@ -188,12 +230,13 @@ impl Meter {
         let queued = self.queued as f64 + awake_in_waits * found;
         let share = |part: f64| (part / all.0 as f64).min(1.0);
         Effort {
-            elapsed: all,
+            elapsed,
             cpu: (used.user, used.system),
             busy_share: share(outside.max(cpu).0 as f64),
             awake_share: share(outside.max(awake).0 as f64),
             starved_share: share(used.delayed.0 as f64),
             queue_share: share(queued / f64::from(self.connections.max(1))),
+            stalls: self.stalls.stalls(),
         }
     }
 }
@@ -210,11 +253,11 @@ mod tests {
 
     /// A worker that in each millisecond waits for `waits_us`, finds so many connections and works them off.
     fn loop_of(waits_us: u64, connections: u32, found: u32) -> Meter {
-        let mut meter = Meter::new(Nanos::ZERO, connections);
+        let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, connections);
         for turn in 0..1000 {
             let began = Nanos::from_millis(turn);
             let woke = began + Nanos(waits_us * 1000);
-            meter.waited(began, woke);
+            meter.waited(began, woke, woke);
             let turn = Turn {
                 found,
                 ..Turn::default()
@@ -231,10 +274,11 @@ mod tests {
 
     #[test]
     fn waits_before_the_measured_part_do_not_count() {
-        let mut meter = Meter::new(Nanos::from_secs(10), 8);
-        meter.waited(Nanos::from_secs(0), Nanos::from_secs(9));
-        meter.waited(Nanos::from_secs(9), Nanos::from_secs(12));
-        meter.waited(Nanos::from_secs(13), Nanos::from_secs(14));
+        let mut meter = Meter::new(Nanos::from_secs(10), Nanos::MAX, 8);
+        for (before, after) in [(0, 9), (9, 12), (13, 14)] {
+            let (before, after) = (Nanos::from_secs(before), Nanos::from_secs(after));
+            meter.waited(before, after, after);
+        }
         // 3 of 10 seconds were waited.
         let effort = meter.effort_of(NOTHING, Nanos::from_secs(20));
         close_to(effort.busy_share, 0.7);
@@ -250,6 +294,31 @@ mod tests {
         let slow_server = loop_of(990, 8, 8).effort_of(NOTHING, end);
         close_to(slow_server.queue_share, 0.01);
         close_to(slow_server.awake_share, 0.01);
+    }
+
+    #[test]
+    fn a_stall_is_neither_work_nor_waiting() {
+        let mut meter = Meter::new(Nanos::ZERO, Nanos::from_secs(10), 8);
+        let secs = Nanos::from_secs;
+        // Half of each second is a wait. One wait and one turn are 3 s longer.
+        let mut now = Nanos::ZERO;
+        for turn in 0..4 {
+            let woke = now + Nanos::from_millis(500) + secs(if turn == 1 { 3 } else { 0 });
+            meter.waited(now, now + Nanos::from_millis(500), woke);
+            now = woke + Nanos::from_millis(500) + secs(if turn == 2 { 3 } else { 0 });
+            let turn = Turn {
+                found: 8,
+                stalled: meter.gap(woke + Nanos::from_millis(500), now),
+                ..Turn::default()
+            };
+            meter.worked(woke, now, turn);
+        }
+        let effort = meter.effort_of(NOTHING, now);
+        assert_eq!(now, secs(10));
+        close_to(effort.busy_share, 0.5);
+        close_to(effort.queue_share, 0.5);
+        assert_eq!((effort.stalls.count, effort.stalls.total_s), (2, 6.0));
+        assert_eq!(effort.elapsed, secs(10));
     }
 
     #[test]
@@ -280,16 +349,19 @@ mod tests {
 
     #[test]
     fn what_a_wait_leaves_to_the_next_had_waited_too() {
-        let mut meter = Meter::new(Nanos::ZERO, 8);
+        let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 8);
         for turn in 0..1000 {
             let began = Nanos::from_millis(turn);
             let found = |found| Turn {
                 found,
                 ..Turn::default()
             };
-            meter.waited(began, began + Nanos(990_000));
+            let wait = |meter: &mut Meter, length: Nanos| {
+                meter.waited(began, began + length, began + length);
+            };
+            wait(&mut meter, Nanos(990_000));
             meter.worked(began, began, found(1));
-            meter.waited(began, began + Nanos(10_000));
+            wait(&mut meter, Nanos(10_000));
             meter.worked(began, began, found(7));
         }
         let used = Used {
@@ -302,7 +374,7 @@ mod tests {
 
     #[test]
     fn turns_that_are_cut_short_are_one_turn() {
-        let mut meter = Meter::new(Nanos::ZERO, 10_000);
+        let mut meter = Meter::new(Nanos::ZERO, Nanos::MAX, 10_000);
         for turn in 0..10 {
             let turn_of_4096 = Turn {
                 found: 4096,
@@ -331,7 +403,7 @@ mod tests {
 
     #[test]
     fn no_time_at_all_is_no_share() {
-        let meter = Meter::new(Nanos::from_secs(10), 8);
+        let meter = Meter::new(Nanos::from_secs(10), Nanos::MAX, 8);
         let effort = meter.effort_of(NOTHING, Nanos::from_secs(3));
         assert_eq!((effort.busy_share, effort.queue_share), (0.0, 0.0));
         assert_eq!(meter.effort(Nanos::from_secs(30)).busy_share, 0.0);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
+use crate::credentials::Credentials;
 use crate::forward::HttpProxy;
 use crate::permits::Permits;
 use crate::quantity::{self, StatusSet};
@@ -119,41 +120,49 @@ pub enum IoFlag {
 /// The flags that describe a load.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LoadOptions {
-    /// Connections at most
-    #[arg(short = 'c', long, value_name = "N", default_value = "50", value_parser = quantity::count, help_heading = "Load")]
+    /// Connections to keep open
+    #[arg(short = 'c', long, alias = "vus", value_name = "N", default_value = "50", value_parser = quantity::count, help_heading = "Load")]
     pub connections: u64,
-    /// Requests to make, then stop [default: no limit]
+    /// Stop after N requests [default: no limit]
     #[arg(short = 'n', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     pub requests: Option<u64>,
-    /// How long to measure, such as 500ms, 30s, 5m [default: 10s, or until --requests are made]
-    #[arg(short = 'd', long, value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
+    /// How long to measure, such as 500ms, 30s or 5m [default: 10s, or until --requests are made]
+    #[arg(short = 'd', long, short_alias = 'z', value_name = "TIME", value_parser = quantity::positive_time, help_heading = "Load")]
     pub duration: Option<Duration>,
     /// How long to load before measuring begins
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = quantity::time, help_heading = "Load")]
     pub warmup: Duration,
-    /// Requests a second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server answers]
-    #[arg(short = 'r', long, value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
+    /// Requests per second in total, such as 1000 or 20k; makes the loop open [default: closed loop, as fast as the server responds]
+    #[arg(short = 'r', long, short_alias = 'R', alias = "rps", value_name = "N", value_parser = quantity::rate, help_heading = "Load")]
     pub rate: Option<f64>,
-    /// How an open loop's arrivals are spaced [default: constant]
+    /// Spacing of an open loop's requests [default: constant]
     #[arg(long, value_enum, requires = "rate", help_heading = "Load")]
     pub arrivals: Option<ArrivalsFlag>,
-    /// Worker threads [default: as many as cores, and no more than connections]
+    /// Worker threads [default: one per core, at most one per connection]
     #[arg(short = 't', long, value_name = "N", value_parser = quantity::count, help_heading = "Load")]
     pub threads: Option<u64>,
     /// Cores to run the workers on, such as 1 or 0-3 [default: any]
     #[arg(long, value_name = "LIST", value_parser = CoreList::parse, help_heading = "Load")]
     pub cores: Option<CoreList>,
-    /// The seed of Poisson arrivals and of random order
+    /// Seed of Poisson arrivals and of random orders
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Load")]
     pub seed: u64,
 
-    /// The request's method
+    /// Method of the requests
     #[arg(short = 'X', long, default_value = "GET", help_heading = "Request")]
     pub method: String,
-    /// A header to send; repeatable
+    /// Send this header; repeatable [default: none but Host, User-Agent and Accept]
     #[arg(short = 'H', long, value_name = "K: V", help_heading = "Request")]
     pub header: Vec<String>,
-    /// The request's body
+    /// Send this user and password (basic authentication), as credentials in the URL would
+    #[arg(
+        short = 'u',
+        long,
+        value_name = "USER:PASSWORD",
+        help_heading = "Request"
+    )]
+    pub user: Option<Credentials>,
+    /// Body of the requests [default: none]
     #[arg(
         long,
         value_name = "TEXT",
@@ -161,34 +170,39 @@ pub struct LoadOptions {
         help_heading = "Request"
     )]
     pub body: Option<String>,
-    /// A file that holds the request's body
+    /// File that holds the body of the requests [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     pub body_file: Option<PathBuf>,
-    /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in clear 1.1]
+    /// The HTTP version to speak [default: over TLS what ALPN agrees on, 2 or 1.1; in cleartext 1.1]
     #[arg(long, value_enum, help_heading = "Request")]
     pub http: Option<HttpFlag>,
-    /// Requests at once on each HTTP/2 connection
+    /// Requests in flight on each HTTP/2 connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = quantity::count, help_heading = "Request")]
     pub streams: u64,
-    /// A connection for each request
-    #[arg(long, help_heading = "Request")]
+    /// Open a connection for each request
+    #[arg(long, alias = "disable-keepalive", help_heading = "Request")]
     pub no_keepalive: bool,
     /// A file with one request a line: URL, "URL POST body" or "URL POST <file"
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     pub urls: Option<PathBuf>,
-    /// Redirects to follow at most, as part of the request that met them
+    /// Follow up to N redirects; a redirect chain counts as one request
     #[arg(long, value_name = "N", default_value = "0", help_heading = "Request")]
     pub follow: u64,
     /// Whether a redirect beyond `follow` fails its request (`redirect`); else it is its answer. Of
     /// use to those who stand in for a client that fails so; there is no flag for it.
     #[arg(skip)]
     pub fails_beyond_follow: bool,
-    /// The order in which --urls are asked for
+    /// Order in which the --urls are requested
     #[arg(long, value_enum, default_value = "sequence", help_heading = "Request")]
     pub order: Order,
 
     /// Connect to this UNIX socket; the URL then only names host and path
-    #[arg(long, value_name = "PATH", help_heading = "Connection")]
+    #[arg(
+        long,
+        alias = "unix-socket",
+        value_name = "PATH",
+        help_heading = "Connection"
+    )]
     pub unix: Option<PathBuf>,
     /// Send requests through this HTTP proxy, also http://USER:PASSWORD@HOST:PORT; https goes through its tunnels
     #[arg(
@@ -213,10 +227,10 @@ pub struct LoadOptions {
     /// How a connection's source is chosen; per-user: each of --connections keeps its own [default: round-robin]
     #[arg(long, value_name = "ORDER", value_enum, help_heading = "Connection")]
     pub source_order: Option<SourceOrder>,
-    /// Begin each connection with a PROXY protocol header, which tells its own address
+    /// Begin each connection with a PROXY protocol header that carries its own address
     #[arg(long, value_name = "VERSION", value_enum, help_heading = "Connection")]
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Tell these addresses instead, written like those of --source and anybody's; repeatable
+    /// Put these addresses into the header instead, written like those of --source; repeatable
     #[arg(
         long,
         value_name = "ADDRS",
@@ -225,50 +239,62 @@ pub struct LoadOptions {
         help_heading = "Connection"
     )]
     pub proxy_source: Vec<SourceRange>,
-    /// Use ADDR for HOST:PORT in place of asking the resolver; repeatable
+    /// Connect to ADDR for HOST:PORT without looking the name up; repeatable
     #[arg(long, value_name = "HOST:PORT:ADDR", help_heading = "Connection")]
     pub resolve: Vec<String>,
-    /// Give up a request after this long; 0 for never
+    /// Give up a request after TIME; 0 means never
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = quantity::time, help_heading = "Connection")]
     pub timeout: Duration,
-    /// Give up a connect after this long
+    /// Give up an attempt to connect after TIME
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = quantity::positive_time, help_heading = "Connection")]
     pub connect_timeout: Duration,
+    /// Wait up to TIME, 30s if none is given, for the server to accept connections before the load begins [default: no wait; a load whose connects are all refused ends after 1s]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "30s",
+        value_parser = quantity::positive_time,
+        help_heading = "Connection"
+    )]
+    pub wait_for_server: Option<Duration>,
     /// Send and receive buffers of each TCP socket, in bytes or like 64K [default: the system's]
     #[arg(long, value_name = "SIZE", value_parser = quantity::size, help_heading = "Connection")]
     pub socket_buffer: Option<u64>,
-    /// How sockets are driven
+    /// Interface to the kernel for sockets
     #[arg(long, value_enum, default_value = "auto", help_heading = "Connection")]
     pub io: IoFlag,
 
     /// Statuses that count as success
     #[arg(long, value_name = "LIST", default_value = "200-399", value_parser = quantity::statuses, help_heading = "Expectations")]
     pub expect_status: StatusSet,
-    /// The size that each body must have, in bytes or like 10K
+    /// Fail a request whose body is not of this size, in bytes or like 10K [default: any size]
     #[arg(long, value_name = "N", value_parser = quantity::size, help_heading = "Expectations")]
     pub expect_size: Option<u64>,
-    /// The SHA-256 that each body must have
+    /// Fail a request whose body has another SHA-256 [default: any body]
     #[arg(long, value_name = "HEX", value_parser = Sha256::parse, help_heading = "Expectations")]
     pub expect_sha256: Option<Sha256>,
 
     /// Accept any server certificate
-    #[arg(long, help_heading = "TLS")]
+    #[arg(short = 'k', long, help_heading = "TLS")]
     pub insecure: bool,
-    /// Trust the certificates in this PEM file in place of the system's
+    /// Trust the certificates in this PEM file [default: the system's]
     #[arg(
         long,
+        alias = "cacert",
         value_name = "FILE",
         conflicts_with = "insecure",
         help_heading = "TLS"
     )]
     pub ca: Option<PathBuf>,
-    /// The client's certificate chain, PEM
+    /// Certificate chain of the client, as PEM [default: none]
     #[arg(long, value_name = "FILE", requires = "key", help_heading = "TLS")]
     pub cert: Option<PathBuf>,
-    /// The client's private key, PEM
+    /// Private key of the client, as PEM [default: none]
     #[arg(long, value_name = "FILE", requires = "cert", help_heading = "TLS")]
     pub key: Option<PathBuf>,
-    /// The server name to ask for [default: the URL's host]
+    /// Server name to ask for in the handshake [default: the URL's host]
     #[arg(long, value_name = "NAME", help_heading = "TLS")]
     pub sni: Option<String>,
     /// The lowest TLS version to offer [default: 1.2]
@@ -433,7 +459,10 @@ mod tests {
         "--cores 0-1,3",
         "--seed 7",
         "-X PUT",
-        "--body x",
+        "-u me:secret --body x",
+        "--vus 3 --rps 5 -z 1s --disable-keepalive --unix-socket /s",
+        "-R 5 -k",
+        "--cacert f",
         "--body-file f",
         "--http 1.0",
         "--http 2 --streams 100",
@@ -454,6 +483,8 @@ mod tests {
         "--proxy-protocol v2 --proxy-source 10.0.0.0/8 --proxy-source fd00::1",
         "--timeout 0s",
         "--connect-timeout 1s",
+        "--wait-for-server",
+        "--wait-for-server=5s",
         "--io poll",
         "--io uring",
         "--socket-buffer 64K",
@@ -481,6 +512,7 @@ mod tests {
         "-r 0",
         "-t 0",
         "--cores a",
+        "--user me",
         "--seed x",
         "--http 3",
         "--streams 0",
@@ -489,6 +521,7 @@ mod tests {
         "--socket-buffer x",
         "--order upside",
         "--connect-timeout 0s",
+        "--wait-for-server=x",
         "--expect-status 20",
         "--expect-size x",
         "--expect-sha256 12",
@@ -518,6 +551,7 @@ mod tests {
                 .err()
                 .unwrap_or_else(|| panic!("{words:?} was accepted"));
             let flag = words.iter().find(|word| word.starts_with('-')).unwrap();
+            let flag = flag.split('=').next().unwrap();
             assert!(
                 error.contains(flag.trim_start_matches('-')),
                 "{words:?}: {error}"

@@ -172,6 +172,45 @@ impl Schedule {
     }
 }
 
+/// Poisson arrivals that [`arrivals_by_worker`] draws at most; more would take seconds.
+const DRAWN_ARRIVALS_MAX: f64 = 5e7;
+
+/// Number of arrivals from `end.counted_from` on that each of `workers` workers gets from its part of
+/// the schedule. Constant arrivals are computed, Poisson arrivals are drawn; none where too many would
+/// have to be drawn.
+pub fn arrivals_by_worker(
+    arrivals: Arrivals,
+    rate_per_s: f64,
+    seed: u64,
+    workers: u32,
+    end: End,
+) -> Option<Vec<u64>> {
+    let of = u64::from(workers.max(1));
+    if arrivals == Arrivals::Constant {
+        let first = first_from(end.counted_from, rate_per_s);
+        let until = match end.at {
+            Nanos(u64::MAX) => u64::MAX,
+            at => first_from(at, rate_per_s),
+        };
+        let until = until.min(first.saturating_add(end.requests));
+        // Worker w takes the numbers k with k mod n = w.
+        let below = |number: u64, worker: u64| number / of + u64::from(worker < number % of);
+        let part = |worker| below(until, worker).saturating_sub(below(first, worker));
+        return Some((0..of).map(part).collect());
+    }
+    let counted = (end.at.as_secs_f64() * rate_per_s).min(end.requests as f64);
+    if counted + end.counted_from.as_secs_f64() * rate_per_s > DRAWN_ARRIVALS_MAX {
+        return None;
+    }
+    let all = Share { worker: 0, of: 1 };
+    let mut parts = vec![0; of as usize];
+    for (number, at) in Schedule::new(arrivals, rate_per_s, seed, all, end).enumerate() {
+        let worker = number % parts.len();
+        parts[worker] += u64::from(at >= end.counted_from);
+    }
+    Some(parts)
+}
+
 /// The moment of arrival `number` at a constant rate.
 fn constant(number: u64, rate_per_s: f64) -> Nanos {
     rounded(number as f64 * 1e9 / rate_per_s)

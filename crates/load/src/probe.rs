@@ -8,9 +8,11 @@ use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::connection::{Buffers, Connection, Ending, Progress, Reason};
+use crate::content_coding::{self, BodyDigest, DecodeError};
 use crate::expect::Expectations;
 use crate::proxy::Begun;
 use crate::request::Request;
+use crate::script::Sees;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
 use crate::source::Turn;
@@ -19,6 +21,9 @@ use crate::spec::LoadSpec;
 /// How soon a probe notices that it is to stop.
 const NOTICE: Duration = Duration::from_millis(100);
 
+/// Characters that are kept of a header field.
+const FIELD_LENGTH_MAX: usize = 100;
+
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -26,10 +31,14 @@ pub struct Answer {
     pub request: String,
     /// The final status.
     pub status: u16,
-    /// The body's length in bytes.
-    pub length: u64,
-    /// The body's SHA-256.
-    pub sha256: [u8; 32],
+    /// The body as sent.
+    pub body: BodyDigest,
+    /// The body without its content codings; equal to `body` where it has none.
+    pub decoded: Result<BodyDigest, DecodeError>,
+    /// The `Content-Type` field, cut at [`FIELD_LENGTH_MAX`] characters.
+    pub content_type: Option<String>,
+    /// The content codings in lower case, `gzip, br`, cut likewise; none where the body has none.
+    pub content_encoding: Option<String>,
     /// What was agreed on.
     pub negotiated: Negotiated,
 }
@@ -50,7 +59,12 @@ pub fn probe(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<Answer,
 ///
 /// In words why there is no connection within `timeout`.
 pub fn reach(spec: &LoadSpec, timeout: Duration) -> Result<(), String> {
-    let Some(target) = spec.targets.first() else {
+    connect(spec, 0, timeout)
+}
+
+/// Connects to a target, by its index, and sends nothing.
+pub(crate) fn connect(spec: &LoadSpec, index: usize, timeout: Duration) -> Result<(), String> {
+    let Some(target) = spec.targets.get(index) else {
         return Err("the load has no target".to_owned());
     };
     let source = spec.sources.source(&target.peer, Turn::first(spec));
@@ -83,6 +97,11 @@ pub fn probe_until(
         line.send(&header)?;
     }
     let mut connection = Connection::new();
+    connection.see(Sees {
+        ends: false,
+        heads: true,
+        body_bytes: content_coding::ENCODED_BYTES_MAX,
+    });
     if let Some(tunnel) = &target.tunnel {
         line.tunnel(&mut connection, tunnel)?;
     }
@@ -161,12 +180,44 @@ fn begin(connection: &mut Connection, request: &Request) -> Result<(), String> {
 
 fn answer(connection: &mut Connection, request: &Request) -> Answer {
     let received = connection.received(0);
+    let body = BodyDigest {
+        length: received.body_bytes,
+        sha256: connection.take_hash(),
+    };
+    let (head, bytes) = match connection.seen(0) {
+        Some(seen) => (seen.head(), seen.body()),
+        None => (&b""[..], &b""[..]),
+    };
+    let fields = FieldLines(head);
+    let codings = content_coding::codings(fields.values("content-encoding"));
+    let listed = codings.join(", ");
     Answer {
         request: request.name.clone(),
         status: received.status.unwrap_or(0),
-        length: received.body_bytes,
-        sha256: connection.take_hash(),
+        body,
+        decoded: content_coding::decode(&codings, bytes, body),
+        content_type: fields.values("content-type").next().map(shortened),
+        content_encoding: (!listed.is_empty()).then(|| shortened(&listed)),
         negotiated: connection.negotiated(),
+    }
+}
+
+fn shortened(value: &str) -> String {
+    value.chars().take(FIELD_LENGTH_MAX).collect()
+}
+
+/// The header fields of a response, a line each.
+struct FieldLines<'a>(&'a [u8]);
+
+impl<'a> FieldLines<'a> {
+    /// The values of a field, whose name is in lower case. Values that aren't UTF-8 are left out.
+    fn values(&self, name: &'static str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let lines = self.0.split(|&byte| byte == b'\n').skip(1);
+        let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());
+        let fields = texts.filter_map(|line| line.split_once(':'));
+        fields
+            .filter(move |(field, _)| field.trim().eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.trim())
     }
 }
 

@@ -5,7 +5,7 @@
 //! recorded in it, under a lock that it takes only if nobody else has it, and sees to the next one. It
 //! neither waits for whoever looks nor does anything for a single request.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
@@ -13,10 +13,19 @@ use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
 use crate::findings;
 use crate::meter::{Effort, Meter};
 
+/// Nothing but refused connects happened so far, if anything did.
+const UNDECIDED: u8 = 0;
+/// A worker saw something else than a refused connect.
+const REACHED: u8 = 1;
+/// Every connect was refused for too long: the load ends.
+const GIVEN_UP: u8 = 2;
+
 /// The handle on a running load that other threads hold.
 #[derive(Debug, Default)]
 pub struct Control {
     stopped: AtomicBool,
+    /// One of `UNDECIDED`, `REACHED` and `GIVEN_UP`.
+    reach: AtomicU8,
     counters: Vec<Counter>,
     /// Made when somebody looks: histograms take megabytes.
     gathered: OnceLock<Mutex<Gathered>>,
@@ -108,6 +117,32 @@ impl Control {
         self.stopped.load(Ordering::Relaxed)
     }
 
+    /// Keeps workers whose connects are refused from ending the load. Returns whether the load goes on:
+    /// it has ended if one of them was first.
+    pub(crate) fn rule_out_refusal(&self) -> bool {
+        self.decide_reach(REACHED) == REACHED
+    }
+
+    /// Ends a load whose connects are all refused. Returns whether it ends: it goes on if a worker
+    /// reached the target first.
+    pub(crate) fn give_up(&self) -> bool {
+        self.decide_reach(GIVEN_UP) == GIVEN_UP
+    }
+
+    /// Returns whether [`Control::give_up`] ended the load.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.reach.load(Ordering::Relaxed) == GIVEN_UP
+    }
+
+    /// Returns the decision that stands, which is the first one made.
+    fn decide_reach(&self, decision: u8) -> u8 {
+        let order = Ordering::Relaxed;
+        let first = self
+            .reach
+            .compare_exchange(UNDECIDED, decision, order, order);
+        first.map_or_else(|standing| standing, |_| decision)
+    }
+
     /// Requests that ended so far, and failures of the measured part among them.
     pub fn counts(&self) -> (u64, u64) {
         self.counters
@@ -178,12 +213,7 @@ impl Control {
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(info.clone(), &all, span, None);
         if let Some(effort) = self.efforts().into_iter().reduce(Effort::merge) {
-            record.generator.cpu_user_s = effort.cpu.0.as_secs_f64();
-            record.generator.cpu_system_s = effort.cpu.1.as_secs_f64();
-            record.generator.busy_share = effort.busy_share;
-            record.generator.awake_share = effort.awake_share;
-            record.generator.starved_share = effort.starved_share;
-            record.generator.queue_share = effort.queue_share;
+            effort.write_to(&mut record.generator);
         }
         record
     }

@@ -71,10 +71,6 @@ impl Proxy {
         Proxy { version, told }
     }
 
-    pub(crate) fn version(&self) -> ProxyVersion {
-        self.version
-    }
-
     /// The addresses that are told in place of the connections' own.
     pub(crate) fn told(&self) -> &Addresses {
         &self.told

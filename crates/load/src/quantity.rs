@@ -3,6 +3,7 @@
 //! Each parser takes what was typed and gives the value or a message that says what is expected; the
 //! caller knows the flag's name and adds it.
 
+use std::fmt;
 use std::time::Duration;
 
 /// A time such as `500ms`, `30s`, `5m`, `1h`, `250us`; a bare number means seconds.
@@ -121,6 +122,20 @@ impl StatusSet {
         self.0
             .iter()
             .any(|&(first, last)| (first..=last).contains(&status))
+    }
+}
+
+impl fmt::Display for StatusSet {
+    /// The list as [`statuses`] reads it: `200-399,404`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, &(first, last)) in self.0.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            match first == last {
+                true => write!(f, "{comma}{first}")?,
+                false => write!(f, "{comma}{first}-{last}")?,
+            }
+        }
+        Ok(())
     }
 }
 

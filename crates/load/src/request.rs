@@ -8,7 +8,9 @@ use prony_protocol::h1::{self, Expects, Version};
 use prony_protocol::h2::{EncodedRequest, Scheme};
 use rustls::pki_types::ServerName;
 
+use crate::credentials::{self, Credentials};
 use crate::forward::Forward;
+use crate::input_file::{self, DATA_BYTES_MAX};
 use crate::options::{HttpFlag, LoadOptions};
 use crate::protocols::Http;
 use crate::socket::Peer;
@@ -124,6 +126,9 @@ impl Target {
     }
 }
 
+/// The header that names who asks.
+const AUTHORIZATION: &str = "Authorization";
+
 /// Bytes that always fit into one TCP segment (RFC 9293 §3.7.1).
 const ONE_SEGMENT: usize = 536;
 
@@ -165,10 +170,12 @@ pub(crate) fn requests(
         sources,
         public: options.public,
         permits: options.permits.as_ref(),
+        chosen_by_server: false,
     };
     let forward = Forward::new(options, &resolver)?;
     let forward = forward.as_ref();
     let headers = headers(options)?;
+    let authorization = Authorization::new(url, options)?;
     let mut indices = Indices::new();
     let mut base = None;
     let mut targets: Vec<Target> = Vec::new();
@@ -192,6 +199,12 @@ pub(crate) fn requests(
                 index as u32
             }
         };
+        let own = authorization.as_ref().filter(|it| it.is_for(&wanted.url));
+        let headers = headers
+            .iter()
+            .cloned()
+            .chain(own.map(Authorization::header));
+        let headers: Vec<(String, String)> = headers.collect();
         let request = written(&wanted, target, &headers, options, forward)?;
         targets[target as usize].sends_in_a_row |= request.is_long();
         requests.push(request);
@@ -211,19 +224,16 @@ pub(crate) fn requests(
     }
 }
 
-fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecError> {
-    let base = url
-        .map(|url| Url::parse(url, None))
-        .transpose()
-        .map_err(SpecError::Arguments)?;
+pub(crate) fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecError> {
+    let base = url.map(base_url).transpose()?.map(|(base, _)| base);
     let body = match (&options.body, &options.body_file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(file)) => read("--body-file", file)?,
         (None, None) => Vec::new(),
     };
     let Some(file) = &options.urls else {
-        let url = base
-            .ok_or_else(|| SpecError::Arguments("an URL is needed, or --urls FILE".to_owned()))?;
+        let url =
+            base.ok_or_else(|| SpecError::Arguments("a URL is needed, or --urls FILE".to_owned()))?;
         return Ok(vec![Wanted {
             url,
             method: options.method.clone(),
@@ -253,7 +263,60 @@ fn wanted(url: Option<&str>, options: &LoadOptions) -> Result<Vec<Wanted>, SpecE
         .collect()
 }
 
-/// Where requests for an URL go.
+/// The load's own URL, which may hold credentials.
+fn base_url(typed: &str) -> Result<(Url, Option<Credentials>), SpecError> {
+    let split = credentials::split_url(typed).map_err(SpecError::Arguments)?;
+    let url = Url::parse(&split.0, None).map_err(SpecError::Arguments)?;
+    Ok((url, split.1))
+}
+
+/// Basic authentication, and the requests that have it.
+struct Authorization {
+    credentials: Credentials,
+    /// The server whose URL holds the credentials; `--user` is for every server of the load.
+    only: Option<Url>,
+}
+
+impl Authorization {
+    /// The load's own. A typed Authorization header takes precedence over credentials in the URL.
+    fn new(url: Option<&str>, options: &LoadOptions) -> Result<Option<Authorization>, SpecError> {
+        let mut names = options
+            .header
+            .iter()
+            .filter_map(|line| line.split_once(':'));
+        let is_typed = names.any(|(name, _)| name.trim().eq_ignore_ascii_case(AUTHORIZATION));
+        if let Some(credentials) = &options.user {
+            if is_typed {
+                return Err(SpecError::Arguments(
+                    "--user and --header 'Authorization: …' set the same header; leave one out"
+                        .to_owned(),
+                ));
+            }
+            return Ok(Some(Authorization {
+                credentials: credentials.clone(),
+                only: None,
+            }));
+        }
+        let Some((url, Some(credentials))) = url.map(base_url).transpose()? else {
+            return Ok(None);
+        };
+        Ok((!is_typed).then_some(Authorization {
+            credentials,
+            only: Some(url),
+        }))
+    }
+
+    fn is_for(&self, url: &Url) -> bool {
+        let Some(own) = &self.only else { return true };
+        (own.tls, own.port, &own.host) == (url.tls, url.port, &url.host)
+    }
+
+    fn header(&self) -> (String, String) {
+        (AUTHORIZATION.to_owned(), self.credentials.basic())
+    }
+}
+
+/// Where requests for a URL go.
 pub(crate) fn target(
     url: &Url,
     options: &LoadOptions,
@@ -323,7 +386,7 @@ fn headers(options: &LoadOptions) -> Result<Vec<(String, String)>, SpecError> {
 }
 
 fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
-    std::fs::read(file)
+    input_file::read(file, DATA_BYTES_MAX)
         .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
 }
 

@@ -55,8 +55,6 @@ pub struct Loaded {
     pub first_start: Option<Nanos>,
     /// The measured part, since the load's beginning.
     pub span: (Nanos, Nanos),
-    /// Requests that its schedule, or this part's share of it, held; open loop only.
-    pub offered: Option<u64>,
 }
 
 /// Runs a load to its end, or until `control` stops it, and gives its record.
@@ -303,6 +301,8 @@ pub(crate) fn merge(
         };
         whole.sources.merge(&worker.sources);
         whole.prepared.merge(worker.prepared);
+        whole.refusals.merge(worker.refusals);
+        whole.connects.merge(worker.connects);
         whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
@@ -319,13 +319,7 @@ pub(crate) fn merge(
     record.seed = spec.seed;
     record.sources = whole.sources.summary(&spec.sources);
     record.negotiated = whole.negotiated.unwrap_or_default();
-    let share = |share: f64| (share * 1e4).round() / 1e4;
-    record.generator.cpu_user_s = whole.effort.cpu.0.as_secs_f64();
-    record.generator.cpu_system_s = whole.effort.cpu.1.as_secs_f64();
-    record.generator.busy_share = share(whole.effort.busy_share);
-    record.generator.awake_share = share(whole.effort.awake_share);
-    record.generator.queue_share = share(whole.effort.queue_share);
-    record.generator.starved_share = share(whole.effort.starved_share);
+    whole.effort.write_to(&mut record.generator);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
     let limited = whole.streams_limit;
@@ -333,6 +327,8 @@ pub(crate) fn merge(
         .findings
         .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
     record.findings.extend(whole.prepared.finding());
+    record.findings.extend(whole.refusals.finding(spec));
+    record.findings.extend(whole.connects.finding());
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
@@ -343,6 +339,5 @@ pub(crate) fn merge(
         recorder: whole.recorder,
         first_start: whole.first_start,
         span,
-        offered,
     })
 }

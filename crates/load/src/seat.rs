@@ -5,6 +5,7 @@ use std::sync::Arc;
 use prony_record::Nanos;
 
 use crate::request::Request;
+use crate::worker::PendingRedirect;
 
 /// A request between its start and its end.
 #[derive(Debug, Clone, Copy)]
@@ -36,6 +37,8 @@ pub(crate) struct Seat {
     pub(crate) pending: Option<Pending>,
     /// The pending request, where it is none of the spec's.
     pub(crate) own: Option<Arc<Request>>,
+    /// The name lookup that the pending request waits for, after a redirect to a new host.
+    pub(crate) lookup: Option<Box<PendingRedirect>>,
     /// Its user rests, or has left.
     pub(crate) is_away: bool,
     /// It has no request and can't have one before something happens to its connection.
@@ -51,6 +54,7 @@ impl Seat {
             tag: tag as u16,
             pending: None,
             own: None,
+            lookup: None,
             is_away: false,
             is_parked: false,
             free_since: Nanos::ZERO,

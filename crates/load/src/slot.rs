@@ -67,8 +67,6 @@ pub(crate) struct Slot {
     /// The seat whose request opened the connection, and with HTTP/1 the one whose request is under
     /// way.
     pub(crate) seat: u32,
-    /// The request of `seat` went along with the connect.
-    pub(crate) is_along: bool,
     /// A send is under way.
     pub(crate) sending: bool,
     /// A send has failed; the answer, or the reason, is still to be received.
@@ -110,7 +108,6 @@ impl Slot {
             diverted: 0,
             parked: 0,
             seat: 0,
-            is_along: false,
             sending: false,
             send_failed: false,
             is_listed: false,

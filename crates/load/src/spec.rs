@@ -6,7 +6,8 @@ use std::sync::Arc;
 use prony_record::{Finding, LoadInfo, Nanos};
 
 use crate::expect::Expectations;
-use crate::options::{ArrivalsFlag, LoadOptions, Order, TlsVersion};
+use crate::info::{self, Typed};
+use crate::options::{ArrivalsFlag, LoadOptions, Order};
 use crate::pacing::{Arrivals, Share};
 use crate::part::Part;
 use crate::protocols::Protocols;
@@ -69,8 +70,6 @@ pub struct LoadSpec {
     pub(crate) requests: Vec<Request>,
     pub(crate) targets: Vec<Target>,
     pub(crate) writer: Writer,
-    /// The HTTP proxy between, by name.
-    pub(crate) proxy: Option<String>,
     pub(crate) tls: Option<Arc<tls::Settings>>,
     pub(crate) sources: Sources,
     /// What may go wrong, as far as it can be told before the load.
@@ -163,7 +162,6 @@ impl LoadSpec {
         let (backend, fallback) =
             Backend::choose(options.io, threads, slots).map_err(SpecError::Environment)?;
         let mut spec = LoadSpec {
-            proxy: asked.forward.map(|it| it.name().to_owned()),
             requests: asked.requests,
             targets: asked.targets,
             writer,
@@ -258,6 +256,18 @@ impl LoadSpec {
             .collect()
     }
 
+    /// Whether the load counts a response with this status as a success. Redirects that it follows
+    /// are no failures.
+    pub fn expects_status(&self, status: u16) -> bool {
+        let is_followed = self.follow > 0 && (300..400).contains(&status);
+        is_followed || self.expect.status().contains(status)
+    }
+
+    /// The statuses that count as success, as typed: `200-399`.
+    pub fn expected_statuses(&self) -> String {
+        self.expect.status().to_string()
+    }
+
     /// Method and URL of a request.
     ///
     /// # Panics
@@ -270,6 +280,20 @@ impl LoadSpec {
     /// How long it will load, warm-up included, where time ends it.
     pub fn planned(&self) -> Option<Nanos> {
         self.duration.map(|duration| duration + self.warmup)
+    }
+
+    fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
+        let typed = Typed {
+            url: url.unwrap_or(&self.requests[0].url),
+            requests: self.requests.len(),
+            uses_tls: self.tls.is_some(),
+        };
+        LoadInfo {
+            threads: self.threads,
+            io: self.backend.name().to_owned(),
+            sources: self.sources.count(),
+            ..info::typed(options, &typed)
+        }
     }
 
     /// Requests that may be under way at once.
@@ -304,76 +328,6 @@ impl LoadSpec {
             false => slots,
         }
     }
-
-    fn describe(&self, url: Option<&str>, options: &LoadOptions) -> LoadInfo {
-        let (rate, arrivals) = match self.model {
-            Model::Closed => (None, None),
-            Model::Open {
-                rate_per_s,
-                arrivals,
-            } => (Some(rate_per_s), Some(arrivals.name().to_owned())),
-        };
-        LoadInfo {
-            url: url.unwrap_or(&self.requests[0].url).to_owned(),
-            model: if rate.is_some() { "open" } else { "closed" }.to_owned(),
-            connections: self.connections,
-            streams: self.protocols.streams,
-            duration_s: self.duration.map(Nanos::as_secs_f64),
-            requests: self.limit,
-            warmup_s: self.warmup.as_secs_f64(),
-            rate_per_s: rate,
-            arrivals,
-            http: match (options.http, &self.tls) {
-                (Some(typed), _) => typed.name(),
-                (None, Some(_)) => "auto",
-                (None, None) => "1.1",
-            }
-            .to_owned(),
-            keepalive: self.keepalive,
-            tls: self.tls.as_ref().map(|_| describe_tls(options)),
-            threads: self.threads,
-            io: self.backend.name().to_owned(),
-            follow: self.follow,
-            proxy: self.proxy.clone(),
-            urls: self.requests.len() as u32,
-            timeout_s: self.timeout.unwrap_or_default().as_secs_f64(),
-            sources: self.sources.count(),
-            proxy_protocol: self
-                .sources
-                .proxy()
-                .map(|proxy| proxy.version().name().to_owned()),
-        }
-    }
-}
-
-/// Whatever decides what is agreed on: two loads with the same words were asked for the same.
-fn describe_tls(options: &LoadOptions) -> String {
-    let verified = if options.insecure {
-        "unverified"
-    } else {
-        "verified"
-    };
-    let resumed = if options.no_resumption {
-        "full handshakes"
-    } else {
-        "sessions resumed"
-    };
-    let version = |of: TlsVersion| match of {
-        TlsVersion::Tls12 => "1.2",
-        TlsVersion::Tls13 => "1.3",
-    };
-    let versions = match (options.tls_min, options.tls_max) {
-        (None, None) => String::new(),
-        (Some(min), None) => format!(", TLS {} and later", version(min)),
-        (None, Some(max)) => format!(", up to TLS {}", version(max)),
-        (Some(min), Some(max)) if min == max => format!(", TLS {} only", version(min)),
-        (Some(min), Some(max)) => format!(", TLS {} to {}", version(min), version(max)),
-    };
-    let ciphers = match options.ciphers.as_slice() {
-        [] => String::new(),
-        names => format!(", ciphers {}", names.join(" ")),
-    };
-    format!("{verified}, {resumed}{versions}{ciphers}")
 }
 
 /// `--socket-buffer`, as far as a system takes a number for it.
@@ -387,7 +341,7 @@ fn buffers(options: &LoadOptions) -> Result<Option<u32>, SpecError> {
     }
 }
 
-fn arrivals(options: &LoadOptions) -> Arrivals {
+pub(crate) fn arrivals(options: &LoadOptions) -> Arrivals {
     match options.arrivals {
         Some(ArrivalsFlag::Poisson) => Arrivals::Poisson,
         Some(ArrivalsFlag::Constant) | None => Arrivals::Constant,
@@ -452,18 +406,62 @@ fn check_open_files(connections: u32, threads: u32) -> Result<(), SpecError> {
     if needed <= limit {
         return Ok(());
     }
-    let room = limit.saturating_sub(open_files(0, threads));
-    let (what, mend) = if room >= u64::from(threads) {
-        let what = format!("--connections {connections} needs");
-        (what, format!("use at most {room} connections"))
-    } else {
-        // Fewer connections than threads are no way out.
-        let most = limit.saturating_sub(FILES_BESIDE) / (FILES_A_WORKER + 1);
-        let what = format!("--connections {connections} with --threads {threads} need");
-        (what, format!("use at most {most} threads"))
-    };
-    Err(SpecError::Environment(format!(
-        "{what} {needed} open files, and this process may have {limit}; {mend}, or raise the limit \
-         (ulimit -n, as root or in limits.conf)"
+    Err(SpecError::Environment(too_few_files(
+        connections,
+        threads,
+        limit,
     )))
+}
+
+/// Says how a load fits a limit of open files.
+fn too_few_files(connections: u32, threads: u32, limit: u64) -> String {
+    let needed = open_files(connections, threads);
+    let room = limit.saturating_sub(open_files(0, threads));
+    let threads_max = limit.saturating_sub(FILES_BESIDE) / (FILES_A_WORKER + 1);
+    let (asked, fits) = if room >= u64::from(threads) {
+        let fits = format!("use --connections {room} or fewer, or ");
+        (format!("--connections {connections} needs"), fits)
+    } else {
+        let asked = format!("--connections {connections} with --threads {threads} needs");
+        let fits = match threads_max {
+            0 => String::new(),
+            threads => {
+                let connections = limit - FILES_BESIDE - FILES_A_WORKER * threads;
+                format!("use --threads {threads} --connections {connections}, or ")
+            }
+        };
+        (asked, fits)
+    };
+    format!(
+        "{asked} {needed} open files, and this process may have {limit} ({fits}raise the limit as root \
+         with ulimit -n {needed}, or in limits.conf)"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_that_a_low_limit_of_files_allows_work() {
+        for (connections, threads, limit) in
+            [(50, 2, 64), (100, 100, 64), (18_000, 2, 1_024), (8, 8, 90)]
+        {
+            let text = too_few_files(connections, threads, limit);
+            let number = |flag: &str| -> Option<u32> {
+                let fits = text.split_once("(use ")?.1;
+                let word = fits.split_once(flag)?.1.split([' ', ',']).next()?;
+                word.parse().ok()
+            };
+            let threads = number("--threads ").unwrap_or(threads);
+            let connections = number("--connections ").unwrap();
+            assert!(connections >= threads && threads > 0, "{text}");
+            assert!(open_files(connections, threads) <= limit, "{text}");
+        }
+        let text = too_few_files(1, 1, 20);
+        assert!(
+            !text.contains("use --") && text.contains("ulimit -n 53"),
+            "{text}"
+        );
+    }
 }

@@ -1,9 +1,10 @@
 //! URLs and the addresses behind them.
 
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use http::Uri;
+use prony_record::redact;
 
 use crate::permits::Permits;
 use crate::socket::Peer;
@@ -68,8 +69,9 @@ impl Url {
         let authority = uri.authority().map(|a| a.as_str()).unwrap_or_default();
         if authority.contains('@') {
             return Err(format!(
-                "\"{typed}\": user and password in an URL are not sent; \
-                 use -H 'Authorization: Basic …'"
+                "\"{}\": user and password are not sent from here; use -u USER:PASSWORD, or put them \
+                 in the load's own URL",
+                redact::url(&whole)
             ));
         }
         let host = uri.host().map(|host| host.trim_matches(['[', ']']));
@@ -129,7 +131,7 @@ fn zone(whole: &str) -> Option<&str> {
 }
 
 /// Whether it begins with a scheme (RFC 3986 §3.1); another URL may stand in a query.
-fn has_scheme(typed: &str) -> bool {
+pub(crate) fn has_scheme(typed: &str) -> bool {
     let in_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
     typed
         .split_once("://")
@@ -137,7 +139,8 @@ fn has_scheme(typed: &str) -> bool {
 }
 
 fn invalid(typed: &str, error: http::uri::InvalidUri) -> String {
-    format!("\"{typed}\" is not an URL ({error}); percent-encode what is not plain ASCII")
+    let typed = redact::url(typed);
+    format!("\"{typed}\" is not a URL ({error}); percent-encode what is not plain ASCII")
 }
 
 fn path_of(uri: &Uri) -> String {
@@ -162,6 +165,11 @@ impl Resolve {
         let all = typed.iter().map(|typed| Resolve::parse(typed));
         all.collect::<Result<Vec<_>, _>>()
             .map_err(SpecError::Arguments)
+    }
+
+    /// Returns whether it gives the address of a URL's host.
+    pub(crate) fn is_for(&self, url: &Url) -> bool {
+        self.host == url.host && self.port == url.port
     }
 
     pub(crate) fn parse(typed: &str) -> Result<Resolve, String> {
@@ -191,6 +199,9 @@ pub(crate) struct Resolver<'a> {
     pub(crate) public: bool,
     /// Who says so instead.
     pub(crate) permits: Option<&'a Permits>,
+    /// The server of the load chose the URL, as with a redirect: link-local addresses, at which
+    /// clouds serve credentials, then need `public`, too.
+    pub(crate) chosen_by_server: bool,
 }
 
 impl Resolver<'_> {
@@ -214,8 +225,7 @@ impl Resolver<'_> {
 
     /// What `--resolve` says about it.
     fn fixed(&self, url: &Url) -> Option<&Resolve> {
-        let mut fixed = self.fixed.iter();
-        fixed.find(|it| it.host == url.host && it.port == url.port)
+        self.fixed.iter().find(|fixed| fixed.is_for(url))
     }
 
     /// Whether an URL's host, which has these addresses, may be loaded.
@@ -233,20 +243,29 @@ impl Resolver<'_> {
             });
             return permitted.map_err(SpecError::Arguments);
         }
-        let mut addresses = addresses.iter();
-        let Some(address) = addresses.find(|address| !self.public && is_public(**address)) else {
+        if self.public {
             return Ok(());
+        }
+        let named = |address: &IpAddr| match address.to_string() {
+            ip if ip == url.host => ip,
+            ip => format!("{} ({ip})", url.host),
         };
-        let ip = address.to_string();
-        let named = if ip == url.host {
-            ip
-        } else {
-            format!("{} ({ip})", url.host)
-        };
-        Err(SpecError::Arguments(format!(
-            "{named} is outside the loopback, private and link-local ranges; if that server is yours \
-             to load, say so with --public"
-        )))
+        if let Some(address) = addresses.iter().find(|address| is_public(**address)) {
+            return Err(SpecError::Arguments(format!(
+                "{} is outside the loopback, private and link-local ranges; if that server is yours \
+                 to load, say so with --public",
+                named(address)
+            )));
+        }
+        let mut addresses = addresses.iter();
+        match addresses.find(|address| self.chosen_by_server && is_metadata(**address)) {
+            Some(address) => Err(SpecError::Arguments(format!(
+                "{} is a link-local or metadata address, which a server's redirect must not choose; \
+                 if that server is yours to load, say so with --public",
+                named(address)
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The address to connect to for `url`; of several, the first that takes a connection.
@@ -310,6 +329,19 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
+/// Returns whether an address is link-local (RFC 3927, RFC 4291 §2.5.6), as those of clouds' metadata
+/// services are, or the IPv6 address of such a service.
+fn is_metadata(address: IpAddr) -> bool {
+    const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
+            Some(v4) => v4.is_link_local(),
+            None => v6.is_unicast_link_local() || v6 == METADATA_V6,
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,14 +367,14 @@ mod tests {
         for (bad, reason) in [
             ("ftp://h/", "http or https"),
             ("/a", "is a path"),
-            ("http://", "not an URL"),
+            ("http://", "not a URL"),
             ("http://h:99999/", "port"),
             ("http://[]/", "no host"),
             ("http://h:0/", "port 0"),
             ("http://u:p@h/", "password"),
-            ("http://h/a b", "not an URL"),
-            ("http://h/é\u{7f}", "not an URL"),
-            ("", "not an URL"),
+            ("http://h/a b", "not a URL"),
+            ("http://h/é\u{7f}", "not a URL"),
+            ("", "not a URL"),
             ("http://[fe80::1%25lo]/", "zone"),
             ("unix:/run/app.sock", "--unix /run/app.sock with"),
             ("unix:///run/app.sock:/health", "--unix /run/app.sock with"),
@@ -380,6 +412,46 @@ mod tests {
     }
 
     #[test]
+    fn a_redirect_to_a_link_local_address_needs_public() {
+        let typed = Resolver {
+            fixed: &[],
+            sources: &Sources::default(),
+            public: false,
+            permits: None,
+            chosen_by_server: false,
+        };
+        let redirected = Resolver {
+            chosen_by_server: true,
+            ..typed
+        };
+        let public = Resolver {
+            public: true,
+            ..redirected
+        };
+        for ip in [
+            "169.254.169.254",
+            "169.254.0.1",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "fd00:ec2::254",
+        ] {
+            let address = [ip.parse().unwrap()];
+            let url = Url::parse("http://metadata.test/latest", None).unwrap();
+            assert_eq!(typed.allow(&url, &address), Ok(()), "{ip}");
+            assert_eq!(public.allow(&url, &address), Ok(()), "{ip}");
+            let refused = redirected.allow(&url, &address).unwrap_err().to_string();
+            assert!(refused.contains("link-local") && refused.contains("--public"));
+            // Of several addresses any may be taken.
+            let several = ["127.0.0.1".parse().unwrap(), address[0]];
+            assert!(redirected.allow(&url, &several).is_err(), "{ip}");
+        }
+        for ip in ["127.0.0.1", "10.0.0.1", "fd00::1", "::1"] {
+            let url = Url::parse("http://near.test/", None).unwrap();
+            assert_eq!(redirected.allow(&url, &[ip.parse().unwrap()]), Ok(()));
+        }
+    }
+
+    #[test]
     fn fixed_addresses_come_before_the_resolver() {
         let fixed = [Resolve::parse("example.test:80:127.0.0.9").unwrap()];
         let resolver = Resolver {
@@ -387,6 +459,7 @@ mod tests {
             sources: &Sources::default(),
             public: false,
             permits: None,
+            chosen_by_server: false,
         };
         let url = Url::parse("http://example.test/", None).unwrap();
         assert_eq!(

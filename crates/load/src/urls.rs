@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::input_file::{self, DATA_BYTES_MAX};
+
 /// One line's request; the method and body of the flags hold where the line gives none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Line {
@@ -61,8 +63,8 @@ pub(crate) fn bodies(path: &Path) -> Result<Vec<PathBuf>, UrlsError> {
 
 fn read_text(path: &Path) -> Result<String, UrlsError> {
     let shown = path.display();
-    let bytes =
-        std::fs::read(path).map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
+    let bytes = input_file::read(path, DATA_BYTES_MAX)
+        .map_err(|error| UrlsError(format!("--urls {shown}: {error}")))?;
     String::from_utf8(bytes)
         .map_err(|_| UrlsError(format!("--urls {shown}: not a text file in UTF-8")))
 }
@@ -111,7 +113,7 @@ fn parse(text: &str, shown: &str, folder: &Path) -> Result<Vec<Line>, UrlsError>
             Body::Text(text) => Some(text.as_bytes().to_vec()),
             Body::File(name) => {
                 let file = folder.join(name);
-                Some(std::fs::read(&file).map_err(|error| {
+                Some(input_file::read(&file, DATA_BYTES_MAX).map_err(|error| {
                     UrlsError(format!("{shown}:{number}: {}: {error}", file.display()))
                 })?)
             }

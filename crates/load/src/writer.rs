@@ -1,11 +1,13 @@
 //! Requests that are made while the load runs.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use prony_protocol::h1::Expects;
 
 use crate::forward::Forward;
+use crate::lookup::{LOOKUP_TIMEOUT, Lookup, LookupPool};
 use crate::options::LoadOptions;
 use crate::request::{Request, Requests, Target, Wanted, target, written};
 use crate::source::Sources;
@@ -13,8 +15,27 @@ use crate::spec::SpecError;
 use crate::target::{Resolve, Resolver, Url};
 use crate::tls;
 
+/// Failed lookups that are remembered.
+const FAILURES_MAX: usize = 1024;
+
 /// By host, port and whether there is TLS.
-pub(crate) type Indices = HashMap<(String, u16, bool), u32>;
+pub(crate) type Indices = HashMap<Address, u32>;
+
+/// Host, port and whether there is TLS.
+type Address = (String, u16, bool);
+
+/// A lookup that gives the number of a target.
+pub(crate) type TargetLookup = Lookup<Result<u32, SpecError>>;
+
+/// The target of a URL, as far as it is known without waiting.
+pub(crate) enum TargetState {
+    /// Its number.
+    Known(u32),
+    /// Its host is being looked up.
+    LookingUp(TargetLookup),
+    /// Too many other hosts are being looked up.
+    Busy,
+}
 
 /// Writes requests for a load out, before and while it runs; see
 /// [`LoadSpec::writer`](crate::LoadSpec::writer). Clones write for the same load.
@@ -30,12 +51,17 @@ struct Inner {
     forward: Option<Forward>,
     known: Mutex<Known>,
     tls: OnceLock<Result<Arc<tls::Settings>, SpecError>>,
+    pool: LookupPool,
 }
 
 /// Where requests go; it only grows.
 struct Known {
     targets: Vec<Arc<Target>>,
     indices: Indices,
+    /// Lookups that have not finished.
+    lookups: HashMap<Address, TargetLookup>,
+    /// Errors of lookups that have failed: they are not repeated.
+    failures: HashMap<Address, SpecError>,
 }
 
 impl Writer {
@@ -54,8 +80,11 @@ impl Writer {
             known: Mutex::new(Known {
                 targets: requests.targets.iter().cloned().map(Arc::new).collect(),
                 indices: requests.indices.clone(),
+                lookups: HashMap::new(),
+                failures: HashMap::new(),
             }),
             tls: OnceLock::new(),
+            pool: LookupPool::default(),
         })))
     }
 
@@ -64,7 +93,7 @@ impl Writer {
     /// it is among them.
     ///
     /// The URL may be a path that begins with `/`, on the host of the load's own URL. A host that is
-    /// new to the load is looked up, which may take the calling thread seconds, once for each.
+    /// new to the load is looked up, for which the calling thread waits up to five seconds, once for each.
     ///
     /// # Errors
     ///
@@ -90,6 +119,18 @@ impl Writer {
         body: &[u8],
     ) -> Result<Arc<Request>, SpecError> {
         let target = self.target_of(&url)?;
+        self.write_to(target, method, url, headers, body)
+    }
+
+    /// The same, to the target of that URL.
+    pub(crate) fn write_to(
+        &self,
+        target: u32,
+        method: &str,
+        url: Url,
+        headers: &[(String, String)],
+        body: &[u8],
+    ) -> Result<Arc<Request>, SpecError> {
         let wanted = Wanted {
             url,
             method: method.to_owned(),
@@ -124,6 +165,21 @@ impl Writer {
         Ok(self.raw_at(method, &url, target, bytes))
     }
 
+    /// Begins to look up the host of a URL, unless it is known. Returns whether it is, or is known to have
+    /// no address: until then writing a request to it waits.
+    ///
+    /// # Errors
+    ///
+    /// It is no URL.
+    pub fn look_up(&self, url: &str) -> Result<bool, SpecError> {
+        let url = Url::parse(url, Some(&self.0.base)).map_err(SpecError::Arguments)?;
+        Ok(match self.find_target(&url) {
+            // Why there is no address is said to those who write a request.
+            Ok(TargetState::Known(_)) | Err(_) => true,
+            Ok(TargetState::LookingUp(_) | TargetState::Busy) => false,
+        })
+    }
+
     /// Raw bytes that are so many requests in a row, of one method or with bodies in their answers
     /// alike: sent at once, and answered one after the other on the same connection. For the load it
     /// is one request, from the first byte sent to the last answer's end; a script is shown each
@@ -152,17 +208,76 @@ impl Writer {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The number of an URL's target.
+    /// The number of a URL's target; waits for its lookup, for a bounded time.
     fn target_of(&self, url: &Url) -> Result<u32, SpecError> {
+        match self.find_target(url)? {
+            TargetState::Known(index) => Ok(index),
+            TargetState::LookingUp(lookup) => {
+                lookup.wait().unwrap_or_else(|| Err(timed_out(&url.host)))
+            }
+            TargetState::Busy => Err(busy(&url.host)),
+        }
+    }
+
+    /// The target of a URL. A host that is new to the load is looked up on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Writer::request`], as far as the URL goes.
+    pub(crate) fn find_target(&self, url: &Url) -> Result<TargetState, SpecError> {
         let base = &self.0.base;
         if (url.tls, url.port) == (base.tls, base.port) && url.host == base.host {
-            return Ok(0);
+            return Ok(TargetState::Known(0));
         }
         let address = (url.host.clone(), url.port, url.tls);
-        if let Some(&index) = self.known().indices.get(&address) {
-            return Ok(index);
+        let mut known = self.known();
+        if let Some(&index) = known.indices.get(&address) {
+            return Ok(TargetState::Known(index));
         }
-        // Looked up while nobody waits for the lock; whoever else is at it may be first.
+        if let Some(lookup) = known.lookups.get(&address) {
+            return Ok(TargetState::LookingUp(lookup.clone()));
+        }
+        if let Some(error) = known.failures.get(&address) {
+            return Err(error.clone());
+        }
+        if !self.needs_lookup(url) {
+            drop(known);
+            return self.add_target(url).map(TargetState::Known);
+        }
+        let (writer, wanted) = (self.clone(), url.clone());
+        // It can't finish before it is among those that have not: the lock is held.
+        let lookup = self.0.pool.start(move || {
+            let found = writer.add_target(&wanted);
+            let address = (wanted.host, wanted.port, wanted.tls);
+            let mut known = writer.known();
+            known.lookups.remove(&address);
+            if let Err(error) = &found {
+                if known.failures.len() >= FAILURES_MAX {
+                    known.failures.clear();
+                }
+                known.failures.insert(address, error.clone());
+            }
+            drop(known);
+            found
+        });
+        let Some(lookup) = lookup else {
+            return Ok(TargetState::Busy);
+        };
+        known.lookups.insert(address, lookup.clone());
+        Ok(TargetState::LookingUp(lookup))
+    }
+
+    /// Returns whether a name server may be asked for a URL's host.
+    fn needs_lookup(&self, url: &Url) -> bool {
+        let is_address = url.host.parse::<IpAddr>().is_ok();
+        let is_fixed = self.0.fixed.iter().any(|fixed| fixed.is_for(url));
+        !is_address && !is_fixed && self.0.options.unix.is_none()
+    }
+
+    /// Resolves a URL's host and adds it to the targets.
+    fn add_target(&self, url: &Url) -> Result<u32, SpecError> {
+        let address = (url.host.clone(), url.port, url.tls);
+        // The lock is not held meanwhile; another thread may be first.
         let new = self.new_target(url)?;
         let mut known = self.known();
         let next = known.targets.len() as u32;
@@ -178,10 +293,11 @@ impl Writer {
         Ok(index)
     }
 
-    /// Whether something was requested of an URL's host before.
+    /// Returns whether something was requested of a URL's host before, or it is being looked up.
     pub(crate) fn knows(&self, url: &Url) -> bool {
         let address = (url.host.clone(), url.port, url.tls);
-        self.known().indices.contains_key(&address)
+        let known = self.known();
+        known.indices.contains_key(&address) || known.lookups.contains_key(&address)
     }
 
     fn new_target(&self, url: &Url) -> Result<Target, SpecError> {
@@ -190,6 +306,7 @@ impl Writer {
             sources: &self.0.sources,
             public: self.0.options.public,
             permits: self.0.options.permits.as_ref(),
+            chosen_by_server: true,
         };
         let forward = self.0.forward.as_ref();
         let target = target(url, &self.0.options, &resolver, forward)?;
@@ -210,5 +327,21 @@ impl Writer {
     pub(crate) fn tls(&self) -> Result<Arc<tls::Settings>, SpecError> {
         let settings = || tls::Settings::resolve(&self.0.options).map(Arc::new);
         self.0.tls.get_or_init(settings).clone()
+    }
+}
+
+/// The error of a name whose lookup takes too long.
+pub(crate) fn timed_out(host: &str) -> SpecError {
+    SpecError::Name {
+        host: host.to_owned(),
+        error: format!("the name server did not respond within {LOOKUP_TIMEOUT:?}"),
+    }
+}
+
+/// The error of a name that can't be looked up now.
+pub(crate) fn busy(host: &str) -> SpecError {
+    SpecError::Name {
+        host: host.to_owned(),
+        error: "too many other names are being looked up".to_owned(),
     }
 }

@@ -201,7 +201,8 @@ impl Distribution {
             }
             micros(value.0 as f64)
         };
-        let (p50, p90) = (at("p50", 0.5), at("p90", 0.9));
+        let (p50, p75) = (at("p50", 0.5), at("p75", 0.75));
+        let (p90, p95) = (at("p90", 0.9), at("p95", 0.95));
         let (p99, p99_9) = (at("p99", 0.99), at("p99_9", 0.999));
         if longest_is_bound {
             at_least.push("max".to_owned());
@@ -210,10 +211,13 @@ impl Distribution {
             min: micros(min as f64),
             mean: micros(all.mean()),
             p50,
+            p75: Some(p75),
             p90,
+            p95: Some(p95),
             p99,
             p99_9,
             max: micros(all.max() as f64),
+            stdev: (!self.known.is_empty()).then(|| micros(self.known.stdev())),
             at_least,
         }
     }
@@ -228,11 +232,24 @@ impl Distribution {
         if let Some(censored) = self.bounds() {
             add(&mut all, censored);
         }
-        let mut bytes = Vec::new();
-        V2DeflateSerializer::new()
-            .serialize(&all, &mut bytes)
-            .ok()?;
-        Some(BASE64.encode(bytes))
+        encode(&all)
+    }
+
+    /// The same of the lower bounds alone.
+    pub fn encode_bounds(&self) -> Option<String> {
+        self.bounds().and_then(encode)
+    }
+
+    /// Reads what [`Distribution::encode`] and [`Distribution::encode_bounds`] wrote, lower bounds as
+    /// such. `None` where it is nothing of the kind.
+    pub fn decode_with_bounds(encoded: &str, bounds: Option<&str>) -> Option<Distribution> {
+        let mut all = Distribution::decode(encoded)?;
+        if let Some(bounds) = bounds {
+            let bounds = Distribution::decode(bounds)?.known;
+            all.known.subtract(&bounds).ok()?;
+            all.censored = Some(Box::new(bounds));
+        }
+        Some(all)
     }
 
     /// Reads what [`Distribution::encode`] wrote; lower bounds come back as whole values. `None`
@@ -251,6 +268,14 @@ fn add(into: &mut Histogram<u64>, from: &Histogram<u64>) {
         .expect("all histograms here have the same bounds and digits");
 }
 
+fn encode(histogram: &Histogram<u64>) -> Option<String> {
+    let mut bytes = Vec::new();
+    V2DeflateSerializer::new()
+        .serialize(histogram, &mut bytes)
+        .ok()?;
+    Some(BASE64.encode(bytes))
+}
+
 /// Nanoseconds to microseconds, to the nanosecond.
 fn micros(nanos: f64) -> f64 {
     nanos.round() / 1e3
@@ -265,17 +290,43 @@ pub struct Summary {
     pub mean: f64,
     /// The median.
     pub p50: f64,
+    /// The 75th percentile; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p75: Option<f64>,
     /// The 90th percentile.
     pub p90: f64,
+    /// The 95th percentile; none in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
     /// The 99th percentile.
     pub p99: f64,
     /// The 99.9th percentile.
     pub p99_9: f64,
     /// The longest.
     pub max: f64,
+    /// The standard deviation of those that were seen to their end; none where there were none, and in
+    /// records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdev: Option<f64>,
     /// Names of those figures that are lower bounds: timeouts and unfinished requests lie there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_least: Vec<String>,
+}
+
+impl Summary {
+    /// A percentile in microseconds and whether it is a lower bound; none if it is not among those kept.
+    pub fn percentile(&self, percentile: f64) -> Option<(f64, bool)> {
+        let kept = [
+            (50.0, "p50", Some(self.p50)),
+            (75.0, "p75", self.p75),
+            (90.0, "p90", Some(self.p90)),
+            (95.0, "p95", self.p95),
+            (99.0, "p99", Some(self.p99)),
+            (99.9, "p99_9", Some(self.p99_9)),
+        ];
+        let (_, name, value) = kept.into_iter().find(|(at, ..)| *at == percentile)?;
+        Some((value?, self.at_least.iter().any(|it| it == name)))
+    }
 }
 
 #[cfg(test)]
@@ -297,6 +348,7 @@ mod tests {
         assert!((with_bounds.p50 / 1000.0 - 1.0).abs() < 0.001);
         assert!(!with_bounds.at_least.contains(&"p50".to_owned()));
         assert_eq!(with_bounds.at_least, ["p99", "p99_9", "max"]);
+        assert!((with_bounds.stdev.unwrap()).abs() < 1.0);
     }
 
     #[test]
@@ -327,6 +379,17 @@ mod tests {
         let read = Distribution::decode(&all.encode().unwrap()).unwrap();
         assert_eq!((read.count(), read.censored()), (5, 0));
         assert_eq!(read.encode(), all.encode());
+        let bounds = all.encode_bounds().unwrap();
+        let whole = all.encode().unwrap();
+        assert_eq!(
+            Distribution::decode_with_bounds(&whole, Some(&bounds)),
+            Some(all)
+        );
+        // More bounds than values.
+        assert_eq!(
+            Distribution::decode_with_bounds(&bounds, Some(&whole)),
+            None
+        );
         for bad in ["", "!", "aGVsbG8="] {
             assert!(Distribution::decode(bad).is_none(), "{bad}");
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Delta, Distribution, Finding, FleetUse, Nanos, Outcome, SLICE, Slice, SourceUse, StartGaps,
-    Summary,
+    Summary, unmeasured,
 };
 
 /// The schema's name, the first field of every record.
@@ -35,14 +35,19 @@ pub struct Record {
     /// Rates over the measured part.
     pub rate: Rate,
     /// From the intended start to the last byte, over successes and lower bounds.
+    #[serde(with = "unmeasured")]
     pub response_time_us: Summary,
     /// From the first byte sent to the last byte received.
+    #[serde(with = "unmeasured")]
     pub service_time_us: Summary,
     /// From the start of a connect to its end, over connections opened.
+    #[serde(with = "unmeasured")]
     pub connect_time_us: Summary,
     /// TLS handshakes, over connections opened.
+    #[serde(with = "unmeasured")]
     pub tls_time_us: Summary,
     /// From the first byte sent to the first byte received, over successes.
+    #[serde(with = "unmeasured")]
     pub first_byte_us: Summary,
     /// Each half second.
     pub series: Vec<Slice>,
@@ -51,6 +56,12 @@ pub struct Record {
     /// What came from each source address, where the load was given any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<SourceUse>,
+    /// The command that made the load, without secrets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// The machine that made the load: system, processor, cores and memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// Who made the load, where several machines did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetUse>,
@@ -58,7 +69,9 @@ pub struct Record {
     pub negotiated: Negotiated,
     /// What qualifies the figures.
     pub findings: Vec<Finding>,
-    /// `response_time` and `service_time` as HDR V2 histograms of nanoseconds, base64.
+    /// Each kind of time by its name (`response_time`, `first_byte`) as an HDR V2 histogram of
+    /// nanoseconds, base64, lower bounds as whole values; with `_at_least` after the name the lower
+    /// bounds alone.
     #[serde(default)]
     pub histograms: BTreeMap<String, String>,
 }
@@ -131,6 +144,10 @@ pub struct Totals {
     pub failed: u64,
     /// Still running when the load ended.
     pub unfinished: u64,
+    /// Those of them that count without a time: in flight at the end of a closed loop and younger than
+    /// its p99, or lost with their agent. The others are lower bounds.
+    #[serde(default)]
+    pub unfinished_untimed: u64,
     /// Due, but not begun when the load ended.
     pub unstarted: u64,
     /// Lower bounds in the response-time distribution.
@@ -220,12 +237,56 @@ pub struct Generator {
     #[serde(default)]
     pub starved_share: f64,
     /// How late starts were that were due and had a connection; open loop only.
+    #[serde(with = "unmeasured")]
     pub late_us: Summary,
     /// How far apart each worker's starts were; open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_gaps: Option<StartGaps>,
+    /// Times at which it stood still; none where it never did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stalls: Option<Stalls>,
     /// The process's peak resident memory.
     pub max_rss_bytes: u64,
+}
+
+/// Times of half a second or longer at which a worker stood still, because its process was stopped or
+/// its machine was paused or suspended; of the worker that stood still longest.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Number of stalls.
+    pub count: u64,
+    /// Length of all of them.
+    pub total_s: f64,
+    /// Length of the longest.
+    pub longest_s: f64,
+    /// Start of the longest, since the measured part began.
+    pub longest_at_s: f64,
+}
+
+impl Stalls {
+    /// These and later ones of the same worker.
+    #[must_use]
+    pub fn and(self, later: Stalls) -> Stalls {
+        let longest = match later.longest_s > self.longest_s {
+            true => later,
+            false => self,
+        };
+        Stalls {
+            count: self.count + later.count,
+            total_s: self.total_s + later.total_s,
+            ..longest
+        }
+    }
+
+    /// These or those of another worker, whichever are longer. Workers of one process stand still at
+    /// the same time, so theirs don't add up.
+    #[must_use]
+    pub fn longer(self, other: Stalls) -> Stalls {
+        match other.total_s > self.total_s {
+            true => other,
+            false => self,
+        }
+    }
 }
 
 /// What client and server agreed on.
@@ -271,6 +332,7 @@ impl Record {
             ok: outcomes.get(Outcome::Ok),
             failed: outcomes.failed(),
             unfinished: outcomes.get(Outcome::Unfinished),
+            unfinished_untimed: unfinished_untimed(all),
             unstarted: outcomes.get(Outcome::Unstarted),
             censored: all.response_time.censored(),
             retried: all.retried,
@@ -283,11 +345,7 @@ impl Record {
             tls_resumed: all.tls_resumed,
             elapsed_s: elapsed.as_secs_f64(),
         };
-        let histograms = [
-            ("response_time", &all.response_time),
-            ("service_time", &all.service_time),
-        ];
-        Record {
+        let mut record = Record {
             schema: RECORD_SCHEMA.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started_at: String::new(),
@@ -315,13 +373,44 @@ impl Record {
             },
             sources: None,
             fleet: None,
+            command: None,
+            machine: None,
             negotiated: Negotiated::default(),
             findings: Vec::new(),
-            histograms: histograms
-                .into_iter()
-                .filter_map(|(name, times)| Some((name.to_owned(), times.encode()?)))
-                .collect(),
+            histograms: BTreeMap::new(),
+        };
+        for (name, times) in [
+            ("response_time", &all.response_time),
+            ("service_time", &all.service_time),
+            ("first_byte", &all.first_byte),
+            ("connect_time", &all.connect_time),
+            ("tls_time", &all.tls_time),
+        ] {
+            record.keep_distribution(name, times);
         }
+        record
+    }
+
+    /// Stores a distribution under a name; nothing of an empty one.
+    pub fn keep_distribution(&mut self, name: &str, times: &Distribution) {
+        let all = times.encode().map(|it| (name.to_owned(), it));
+        let bounds = times.encode_bounds().map(|it| (bounds_name(name), it));
+        self.histograms.extend(all.into_iter().chain(bounds));
+    }
+
+    /// The distribution stored under a name. Of a record of an earlier version that has lower bounds,
+    /// none: which of the values they are is unknown.
+    pub fn distribution(&self, name: &str) -> Option<Distribution> {
+        let bounds = self.histograms.get(&bounds_name(name));
+        let lacks_bounds = self.totals.censored > 0
+            && bounds.is_none()
+            && matches!(name, "response_time" | "service_time")
+            && !self.histograms.contains_key(&bounds_name("response_time"));
+        if lacks_bounds {
+            return None;
+        }
+        let all = self.histograms.get(name)?;
+        Distribution::decode_with_bounds(all, bounds.map(String::as_str))
     }
 
     /// Reads a record that this or an earlier version wrote.
@@ -344,6 +433,18 @@ impl Record {
         json.push('\n');
         json
     }
+}
+
+/// The name under which the lower bounds of a kind of time are stored.
+fn bounds_name(name: &str) -> String {
+    format!("{name}_at_least")
+}
+
+/// Of the requests that end as lower bounds, those that left none.
+fn unfinished_untimed(all: &Delta) -> u64 {
+    let bounds = all.outcomes.happened().filter(|(it, _)| it.is_censored());
+    let bounds: u64 = bounds.map(|(_, count)| count).sum();
+    bounds.saturating_sub(all.response_time.censored())
 }
 
 fn series(all: &Delta, elapsed: Nanos) -> Vec<Slice> {

@@ -33,6 +33,19 @@ pub struct FleetAgent {
     pub ok: u64,
     /// Failures of every kind.
     pub failed: u64,
+    /// Successes a second, over its own measured part. None where it measured nothing.
+    #[serde(default)]
+    pub ok_per_s: Option<f64>,
+    /// The 99th percentile of its response times, as the agent reports it. None where its part did not
+    /// come to its end.
+    #[serde(default)]
+    pub p99_us: Option<f64>,
+    /// Whether the true `p99_us` may be larger: requests that timed out or were cut off are among them.
+    #[serde(default)]
+    pub p99_at_least: bool,
+    /// CPU that its load used, in percent of one core. None where its part did not come to its end.
+    #[serde(default)]
+    pub cpu_percent: Option<f64>,
     /// Its clock less the coordinator's, before the load.
     pub clock_offset_us: Option<f64>,
     /// By how much that may be wrong.
@@ -41,6 +54,9 @@ pub struct FleetAgent {
     /// to begin, in an open loop after its first arrival by the schedule. None where it made none, or
     /// where it isn't known.
     pub first_start_us: Option<f64>,
-    /// `done`, `stopped`, `lease-ended`, `failed` or `lost`.
+    /// How much later its first request began than that of the agent that began first.
+    #[serde(default)]
+    pub start_skew_us: Option<f64>,
+    /// `done`, `stopped`, `agent-ended`, `lease-ended`, `failed` or `lost`.
     pub ended_because: String,
 }

@@ -4,7 +4,7 @@
 //! worker that owns its [`Recorder`] alone. Leaves: the merged [`Record`] (`prony.record/1`), of
 //! which every output is a pure transform. Nothing here reads a clock, opens a socket or formats a
 //! report for people; a [`Finding`]'s text is carried, not composed, and a [`Condition`] only names
-//! what it saw.
+//! what it saw. [`number`] is the one place that rounds figures for people.
 
 pub mod condition;
 mod delta;
@@ -12,20 +12,23 @@ mod distribution;
 mod document;
 mod finding;
 mod fleet;
+pub mod number;
 mod outcome;
 mod packed;
 mod recorder;
+pub mod redact;
 mod series;
 mod sources;
 mod starts;
 mod tally;
 mod units;
+mod unmeasured;
 
 pub use condition::Condition;
 pub use delta::{Delta, SliceTotals, Statuses};
 pub use distribution::{Distribution, Summary};
 pub use document::{
-    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Totals,
+    Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Stalls, Totals,
 };
 pub use finding::{Finding, Severity};
 pub use fleet::{FleetAgent, FleetUse};

@@ -9,6 +9,10 @@ use crate::series::SliceCounts;
 use crate::tally::Tally;
 use crate::{Delta, Distribution, Nanos, Outcome, OutcomeCounts, SLICE};
 
+/// Requests in flight at the end may count without a time where the measured part is at least so many
+/// times as long as p99.
+const YOUNG_PART: u64 = 10;
+
 /// Which requests belong to the measured part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measured {
@@ -55,6 +59,14 @@ pub struct Exchange {
     pub bytes_out: u64,
 }
 
+impl Exchange {
+    /// Whether no moment of it is before one that causes it.
+    pub fn is_in_order(&self) -> bool {
+        let first_byte = self.first_byte.unwrap_or(self.ended);
+        self.intended <= self.sent && self.sent <= first_byte && first_byte <= self.ended
+    }
+}
+
 /// A TLS handshake that was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Handshake {
@@ -76,6 +88,8 @@ pub struct Recorder {
     same: Tally,
     slice_end: Nanos,
     slices_ended: usize,
+    /// Requests in flight at the end that are younger count without a time: see [`Recorder::stop_at`].
+    young: Nanos,
     /// All slices that have ended.
     total: Delta,
     /// Those that nobody has taken yet, if somebody wants them.
@@ -95,6 +109,7 @@ impl Recorder {
             same: Tally::default(),
             slice_end: measured.start() + SLICE,
             slices_ended: 0,
+            young: Nanos::ZERO,
             total: Delta::default(),
             untaken: None,
             ended: 0,
@@ -180,7 +195,9 @@ impl Recorder {
             self.success(exchange);
         } else {
             self.failed += u64::from(outcome.is_failure());
-            if outcome.is_censored() {
+            let is_young = outcome == Outcome::Unfinished
+                && exchange.ended.since(exchange.intended) < self.young;
+            if outcome.is_censored() && !is_young {
                 slice
                     .response_time
                     .record_at_least(exchange.ended.since(exchange.intended));
@@ -220,13 +237,39 @@ impl Recorder {
         }
     }
 
-    fn end_slice(&mut self, end: Nanos) {
+    /// The load stops at `end`, and requests that are still in flight end as `Unfinished`.
+    ///
+    /// Every closed loop that ends by time has requests in flight then. Their ages are lower bounds of
+    /// their response times, but those younger than the 99th percentile say nothing of the server: as
+    /// bounds they would mark the percentiles of every healthy load. They count without a time, provided
+    /// that the percentile is at most a tenth of the measured part, which bounds the bias
+    /// (docs/measurement.md). A stall that is longer than the percentile stays visible.
+    pub fn stop_at(&mut self, end: Nanos) {
+        self.passed(end);
+        let Measured::EndedFrom(start) = self.measured else {
+            return;
+        };
+        self.share_out_same();
+        let mut times = self.total.response_time.clone();
+        times.merge(&self.slice.response_time);
+        let (p99, _) = times.quantile(0.99);
+        if p99.0.saturating_mul(YOUNG_PART) <= end.since(start).0 {
+            self.young = p99;
+        }
+    }
+
+    fn share_out_same(&mut self) {
         let slice = &mut self.slice;
         self.same.take(|time, count| {
             slice.response_time.record_many(time, count);
             slice.service_time.record_many(time, count);
             slice.first_byte.record_many(time, count);
         });
+    }
+
+    fn end_slice(&mut self, end: Nanos) {
+        self.share_out_same();
+        let slice = &mut self.slice;
         let begin = Nanos(self.slice_end.0 - SLICE.0);
         slice.span = Some((begin.min(end), end));
         let mut counts = SliceCounts {
@@ -395,6 +438,44 @@ mod tests {
         assert_eq!(recorder.response_time().count(), 2);
         assert_eq!(recorder.response_time().censored(), 1);
         assert_eq!(recorder.service_time().censored(), 0);
+    }
+
+    #[test]
+    fn requests_in_flight_at_a_closed_loops_end_are_bounds_only_beyond_the_p99() {
+        let ends = |measured, service_ms: u64, ages_ms: &[u64]| {
+            let mut recorder = Recorder::new(measured);
+            let complete = (0..1000 / service_ms).map(|n| n * service_ms);
+            for begin in complete {
+                recorder.started();
+                let exchange = exchange(begin, begin, begin + service_ms);
+                recorder.ended(&exchange, Outcome::Ok);
+            }
+            recorder.stop_at(Nanos::from_millis(1000));
+            for age in ages_ms {
+                recorder.started();
+                let begun = 1000 - age;
+                recorder.ended(&exchange(begun, begun, 1000), Outcome::Unfinished);
+            }
+            recorder.finish(Nanos::from_millis(1000));
+            assert_eq!(
+                recorder.outcomes().get(Outcome::Unfinished),
+                ages_ms.len() as u64
+            );
+            let total = recorder.total();
+            assert_eq!(
+                total.response_time.censored(),
+                total.service_time.censored()
+            );
+            total.response_time.censored()
+        };
+        let closed = Measured::EndedFrom(Nanos::ZERO);
+        assert_eq!(ends(closed, 90, &[0, 30, 89]), 0);
+        assert_eq!(ends(closed, 90, &[0, 30, 89, 120, 900]), 2);
+        // The p99 is over a tenth of the measured part, or there is none.
+        assert_eq!(ends(closed, 125, &[0, 30]), 2);
+        assert_eq!(ends(closed, 2_000, &[0, 30]), 2);
+        // A schedule goes on whatever the server does, and a count of requests is not ended by time.
+        assert_eq!(ends(Measured::DueFrom(Nanos::ZERO), 90, &[0, 30]), 2);
     }
 
     #[test]

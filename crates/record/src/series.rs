@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Nanos};
+use crate::{Distribution, Nanos, unmeasured};
 
 /// The length of one slice of the time series.
 pub const SLICE: Nanos = Nanos::from_millis(500);
 
 /// One slice as records hold it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Slice {
     /// The slice's end in seconds since the measured part began; the last one may be shorter than
     /// the others.
@@ -19,9 +19,14 @@ pub struct Slice {
     pub failed: u64,
     /// HTTP bytes received by the requests that ended within it.
     pub bytes_in: u64,
-    /// Median response time in microseconds, 0 where nothing ended.
+    /// Median response time in microseconds; null in JSON, and 0 here, where nothing ended.
+    #[serde(with = "unmeasured")]
     pub p50_us: f64,
-    /// 99th percentile of the response time in microseconds, 0 where nothing ended.
+    /// The same for the 90th percentile; also 0 in records of earlier versions.
+    #[serde(default, with = "unmeasured")]
+    pub p90_us: f64,
+    /// The same for the 99th percentile.
+    #[serde(with = "unmeasured")]
     pub p99_us: f64,
 }
 
@@ -155,6 +160,7 @@ impl SliceCounts {
             failed: self.failed,
             bytes_in: self.bytes_in,
             p50_us: summary.p50,
+            p90_us: summary.p90,
             p99_us: summary.p99,
         }
     }

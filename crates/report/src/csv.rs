@@ -119,6 +119,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
         "effect_low",
         "effect_high",
         "verdict",
+        "mean",
     ]);
     let mut rows = Vec::new();
     for (place, variant) in verdict.variants.iter().enumerate() {
@@ -145,6 +146,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
                 judged
                     .map_or("", |comparison| view::word(comparison.verdict))
                     .to_owned(),
+                summary.level(metric).to_string(),
             ]);
             rows.push(cells);
         }

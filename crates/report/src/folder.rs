@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_record::Record;
+use prony_record::{Record, redact};
 use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
 use crate::{Experiment, Trial};
@@ -75,7 +75,7 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
     trials.sort_by_key(|trial| (trial.block, trial.variant));
     Ok(Experiment {
         verdict,
-        plan: text(&dir.join("plan.toml"))?.unwrap_or_default(),
+        plan: redact::hide(&text(&dir.join("plan.toml"))?.unwrap_or_default()),
         environment,
         trials,
     })

@@ -15,9 +15,9 @@ mod experiment;
 mod figures;
 pub mod folder;
 pub mod html;
+mod load_times;
 mod load_view;
 pub mod markdown;
-pub mod number;
 pub mod openmetrics;
 pub mod pdf;
 mod report_view;
@@ -31,5 +31,7 @@ mod timeline;
 mod verdict_view;
 
 pub use experiment::{Experiment, Trial};
+pub use load_times::PERCENTILES;
+pub use prony_record::number;
 pub use runs_view::regressions;
 pub use timeline::timeline;

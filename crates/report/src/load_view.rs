@@ -1,6 +1,6 @@
 //! One load's figures as sentences and tables, shared by every form that shows a load.
 
-use prony_record::{FleetAgent, FleetUse, Outcome, Record, SourceUse, Spread, Summary};
+use prony_record::{FleetAgent, FleetUse, Outcome, Record, Severity, SourceUse, Spread, Summary};
 
 use crate::table::Table;
 use crate::{Trial, number};
@@ -102,8 +102,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// How many requests there were, and how many of them failed; the second part is empty where all
-/// went well.
+/// The number of requests that ended and those of them that succeeded, and separately how many failed;
+/// the second part is empty where none did.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -114,7 +114,7 @@ pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     if totals.failed == 0 {
         return (all, None);
     }
-    let share = totals.failed as f64 / totals.started.max(1) as f64;
+    let share = totals.failed as f64 / (totals.ok + totals.failed) as f64;
     let failed = format!(
         "{} failed ({})",
         number::count(totals.failed),
@@ -123,37 +123,56 @@ pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     (all, Some(failed))
 }
 
-/// Whether any request succeeded or entered a distribution as a lower bound.
-fn is_measured(summary: &Summary) -> bool {
-    *summary != Summary::default()
+/// Requests that were in flight when the load ended, if there were any: no outcome of theirs is known,
+/// and none is the server's fault.
+pub(crate) fn in_flight(record: &Record) -> Option<String> {
+    let totals = &record.totals;
+    let bounds = totals.unfinished.saturating_sub(totals.unfinished_untimed);
+    let text = format!("in flight at the end: {}", number::count(totals.unfinished));
+    match (totals.unfinished, bounds) {
+        (0, _) => None,
+        (_, 0) => Some(text),
+        (all, bounds) if all == bounds => Some(format!("{text} (counted as lower bounds)")),
+        (_, bounds) => Some(format!(
+            "{text} ({} of them counted as lower bounds)",
+            number::count(bounds)
+        )),
+    }
 }
 
-/// The latency table: one row for each distribution that has values.
-pub(crate) fn latency(record: &Record) -> Table {
-    let headings = ["", "p50", "p90", "p99", "p99.9", "max", "mean", "min"];
-    let mut table = Table::new("Latency", &headings);
-    let rows = [
-        ("response time", &record.response_time_us),
-        ("service time", &record.service_time_us),
-        ("first byte", &record.first_byte_us),
-        ("connect", &record.connect_time_us),
-        ("TLS handshake", &record.tls_time_us),
-    ];
-    for (name, summary) in rows.into_iter().filter(|(_, s)| is_measured(s)) {
-        let at = |key: &str, value: f64| time_at(summary, key, value);
-        table.push(vec![
-            name.to_owned(),
-            at("p50", summary.p50),
-            at("p90", summary.p90),
-            at("p99", summary.p99),
-            at("p99_9", summary.p99_9),
-            at("max", summary.max),
-            at("mean", summary.mean),
-            at("min", summary.min),
-        ]);
-    }
-    table
+/// The colour of what sums a load up, by one rule: that of its gravest finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tone {
+    Good,
+    Care,
+    Bad,
 }
+
+/// See [`Tone`].
+pub(crate) fn tone(record: &Record) -> Tone {
+    match record.findings.iter().map(|it| it.severity).max() {
+        Some(Severity::Error) => Tone::Bad,
+        Some(Severity::Warning) => Tone::Care,
+        Some(Severity::Note) | None => Tone::Good,
+    }
+}
+
+/// The names of the findings that give the tone: `Error: generator-stalled`; none for a good one.
+pub(crate) fn gravest(record: &Record) -> Option<String> {
+    let (word, severity) = match tone(record) {
+        Tone::Bad => ("Error", Severity::Error),
+        Tone::Care => ("Warning", Severity::Warning),
+        Tone::Good => return None,
+    };
+    let names = record.findings.iter().filter(|it| it.severity == severity);
+    let mut names: Vec<&str> = names.map(|it| it.id.as_str()).collect();
+    names.dedup();
+    Some(format!("{word}: {}", names.join(", ")))
+}
+
+/// Legend of the sign before lower bounds.
+pub(crate) const BOUNDS: &str =
+    "≥ marks lower bounds: requests that timed out or were cut off took at least so long.";
 
 /// A percentile, with ≥ before it where it is a lower bound. A mean over lower bounds is one too.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
@@ -163,12 +182,15 @@ pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     format!("{sign}{}", number::time(value))
 }
 
-/// How requests ended, by name, those of a kind that need explaining with what they mean.
+/// How requests ended, by name, those of a kind that need explaining with what they mean. Requests
+/// in flight at the end have not ended: see [`in_flight`].
 pub(crate) fn outcomes(record: &Record) -> Table {
     let mut table = Table::new("Outcomes", &["", "", "", ""]);
     table.columns[3].1 = crate::table::Align::Left;
-    let all = record.totals.started + record.totals.unstarted;
-    for (&outcome, &n) in &record.outcomes {
+    let totals = &record.totals;
+    let all = totals.ok + totals.failed + totals.unstarted;
+    let known = record.outcomes.iter();
+    for (&outcome, &n) in known.filter(|(outcome, _)| **outcome != Outcome::Unfinished) {
         table.push(vec![
             outcome.name().to_owned(),
             number::count(n),
@@ -200,7 +222,7 @@ fn meaning(outcome: Outcome) -> &'static str {
         Outcome::Protocol => "the answer broke the protocol",
         Outcome::Redirect => "redirects that could not be followed",
         Outcome::Timeout => "no whole answer in time",
-        Outcome::Unfinished => "still running when the load ended",
+        Outcome::Unfinished => "in flight when the load ended",
         Outcome::Unstarted => "due, but not begun when the load ended",
     }
 }
@@ -218,6 +240,20 @@ fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
         true => "opened before the start were used",
         false => "of the warm-up were reused",
     }
+}
+
+/// Name and text of where a record comes from: the command, the time and the machine.
+pub(crate) fn provenance(record: &Record) -> Vec<(&'static str, String)> {
+    let started = record.started_at.replace('T', " ").replace('Z', " UTC");
+    let all = [
+        ("command", record.command.clone()),
+        ("started", (!started.is_empty()).then_some(started)),
+        ("machine", record.machine.clone()),
+    ];
+    let known = all.into_iter();
+    known
+        .filter_map(|(name, text)| Some((name, text?)))
+        .collect()
 }
 
 /// Name and text of the remaining facts: bytes, connections, the generator's own cost.
@@ -357,6 +393,42 @@ fn agents(fleet: &FleetUse) -> String {
         number::time(fleet.clock_bound_us),
         fleet.run
     )
+}
+
+/// Each agent's part of a load; without rows where one machine made it.
+pub(crate) fn agents_table(record: &Record) -> Table {
+    let headings = [
+        "agent",
+        "ok/s",
+        "p99",
+        "failed",
+        "CPU",
+        "start skew",
+        "ended",
+    ];
+    let mut table = Table::new("Agents", &headings);
+    let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
+    for agent in record.fleet.iter().flat_map(|fleet| &fleet.agents) {
+        let at_least = if agent.p99_at_least { "≥ " } else { "" };
+        table.push(vec![
+            agent.name.clone(),
+            or_none(
+                agent
+                    .ok_per_s
+                    .map(|rate| number::count(rate.round() as u64)),
+            ),
+            or_none(
+                agent
+                    .p99_us
+                    .map(|us| format!("{at_least}{}", number::time(us))),
+            ),
+            number::count(agent.failed),
+            or_none(agent.cpu_percent.map(|percent| format!("{percent:.0}%"))),
+            or_none(agent.start_skew_us.map(number::time)),
+            agent.ended_because.clone(),
+        ]);
+    }
+    table
 }
 
 /// What an open loop's schedule asked for and what became of it; nothing for a closed loop.

@@ -3,6 +3,7 @@
 use prony_record::{Finding, Record};
 use prony_stats::VerdictDocument;
 
+use crate::load_times::{self, PERCENTILES};
 use crate::table::{Table, markdown as escaped};
 use crate::verdict_view as view;
 use crate::{Experiment, load_view, number, text};
@@ -20,21 +21,28 @@ pub fn report(experiment: &Experiment) -> String {
     if let Some(lead) = view::lead(verdict) {
         out += &format!("**{}**\n\n", escaped(&lead));
     }
-    for comparison in &verdict.comparisons {
-        let word = view::word(comparison.verdict);
-        out += &format!("- **{word}**: {}\n", escaped(&comparison.text));
+    let is_one = verdict.comparisons.len() == 1;
+    if is_one {
+        out += &words(verdict);
     }
     if verdict.comparisons.is_empty() {
         out += "No complete block: nothing can be compared.\n";
     }
+    if let Some(noise) = view::noise(verdict) {
+        out += &format!("{}{}\n", if is_one { "\n" } else { "" }, escaped(&noise));
+    }
     let (_, trust) = view::trust(verdict);
     out += &format!(
-        "\nCan it be trusted? {} {}.\n",
+        "\nCan you trust the result? {} {}.\n",
         escaped(&trust),
         view::basis(verdict)
     );
     for metric in view::family(verdict) {
         out += &section(&view::result_table(verdict, metric));
+    }
+    out += &section(&view::variants_table(verdict));
+    if !is_one && !verdict.comparisons.is_empty() {
+        out += &format!("\n## In words\n\n{}", words(verdict));
     }
     for (factor, metric, lines) in view::scaling::groups(verdict) {
         out += &section(&view::scaling::table(factor, metric, &lines));
@@ -52,7 +60,9 @@ pub fn report(experiment: &Experiment) -> String {
         out += &section(&table);
     }
     out += &findings(experiment);
-    out += &section(&view::metrics_table(verdict));
+    for table in view::metrics_tables(verdict, usize::MAX) {
+        out += &section(&table);
+    }
     if let Some(table) = view::outcomes_table(experiment) {
         out += &section(&table);
     }
@@ -75,14 +85,22 @@ pub fn load(record: &Record) -> String {
     let failed = failed.map_or(String::new(), |failed| {
         format!(", **{}**", escaped(&failed))
     });
-    out += &format!("\n{}{failed}\n", escaped(&requests));
-    for table in [load_view::latency(record), load_view::outcomes(record)] {
+    let in_flight = load_view::in_flight(record);
+    let in_flight = in_flight.map_or(String::new(), |text| format!(", {}", escaped(&text)));
+    out += &format!("\n{}{failed}{in_flight}\n", escaped(&requests));
+    let tables = [
+        load_times::table(record, &PERCENTILES),
+        load_view::outcomes(record),
+        load_view::agents_table(record),
+    ];
+    for table in tables {
         if !table.rows.is_empty() {
             out += &format!("\n{}", table.to_markdown());
         }
     }
     out.push('\n');
-    for (name, text) in load_view::facts(record) {
+    let facts = load_view::facts(record).into_iter();
+    for (name, text) in load_view::provenance(record).into_iter().chain(facts) {
         out += &format!("- {}: {}\n", escaped(name), escaped(&text));
     }
     out + &findings_of(&record.findings)
@@ -93,13 +111,31 @@ fn section(table: &Table) -> String {
     format!("\n## {}\n\n{}", escaped(&table.title), table.to_markdown())
 }
 
-/// What moved with each difference; nothing where there is none.
+/// The comparisons in words; those that a line stands for are folded below it.
+fn words(verdict: &VerdictDocument) -> String {
+    let mut out = String::new();
+    for line in view::lines(verdict) {
+        out += &format!("- **{}**: {}\n", line.word, escaped(&line.text));
+        if !line.folded.is_empty() {
+            let all = line
+                .folded
+                .iter()
+                .map(|text| format!("  - {}\n", escaped(text)));
+            let all: String = all.collect();
+            out += &format!("  <details><summary>all of them</summary>\n\n{all}\n  </details>\n");
+        }
+    }
+    out
+}
+
+/// What changed along with each difference.
 fn why(verdict: &VerdictDocument) -> String {
-    if verdict.why.is_empty() {
+    let whys = view::whys(verdict);
+    if whys.is_empty() {
         return String::new();
     }
     let mut out = format!("\n## Why\n\n{}\n", escaped(view::CAVEAT));
-    for why in &verdict.why {
+    for why in whys {
         out += &format!(
             "\n### {}\n\n{}\n",
             escaped(&view::heading(why)),

@@ -7,15 +7,9 @@ use crate::table::{Table, markdown as escaped};
 use crate::text::severity_name;
 use crate::verdict_view::word;
 
-/// Two runs: which they are and what else differs, first; then the verdicts and the tables.
+/// Two runs: the verdicts and their tables first; then what else differs.
 pub fn runs(document: &RunsDocument) -> String {
     let mut out = format!("# {}\n\n", escaped(&view::title(document)));
-    out += &view::sides(document).to_markdown();
-    out += &match view::differences(document) {
-        Some(table) => section(&table),
-        None => format!("\n{}\n", escaped(view::SAME)),
-    };
-    out += "\n## Results\n\n";
     for between in &document.comparisons {
         let word = between.verdict.map_or("", word);
         out += &format!("- **{word}**: {}\n", escaped(&between.text));
@@ -35,9 +29,18 @@ pub fn runs(document: &RunsDocument) -> String {
             out += &format!("- {}\n", escaped(&relative.text));
         }
     }
-    if let Some(table) = view::described_table(document) {
+    let (described, folded) = view::described(document);
+    if let Some(table) = described {
         out += &section(&table);
     }
+    if let Some(folded) = folded {
+        out += &format!("\n{}\n", escaped(&folded));
+    }
+    out += &section(&view::sides(document));
+    out += &match view::differences(document) {
+        Some(table) => section(&table),
+        None => format!("\n{}\n", escaped(view::SAME)),
+    };
     if let Some(table) = view::gates_table(&document.gates) {
         out += &section(&table);
     }

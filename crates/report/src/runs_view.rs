@@ -3,7 +3,7 @@
 use prony_record::Finding;
 use prony_stats::gate::{GateResult, Ruling};
 use prony_stats::runs::{Between, RunAbout, RunsDocument};
-use prony_stats::{Effect, Metric, Unit, Verdict};
+use prony_stats::{Change, Metric, Verdict};
 
 use crate::number;
 use crate::table::{Align, Table};
@@ -109,15 +109,25 @@ pub(crate) fn result_table(document: &RunsDocument, metric: Metric) -> Table {
     table
 }
 
-/// The metrics without verdicts, as one table; none where nothing else was measured.
-pub(crate) fn described_table(document: &RunsDocument) -> Option<Table> {
+/// The metrics without verdicts that changed, as one table, and a sentence that names the rest;
+/// none of either where there are none.
+pub(crate) fn described(document: &RunsDocument) -> (Option<Table>, Option<String>) {
     let (old, new) = (&document.old.label, &document.new.label);
     let mut table = Table::new(
-        "Other metrics, without a verdict",
+        "Other metrics that changed, without a verdict",
         &["", "metric", old, new, "change, 95% interval"],
     );
     table.columns[1].1 = Align::Left;
+    let mut same: Vec<&'static str> = Vec::new();
+    let mut changed: Vec<Metric> = Vec::new();
     for between in &document.described {
+        if !has_changed(between) {
+            if !same.contains(&between.metric.noun()) {
+                same.push(between.metric.noun());
+            }
+            continue;
+        }
+        changed.push(between.metric);
         let mut cells = row(between);
         cells.pop();
         // One column less, so that a page holds them all.
@@ -129,14 +139,35 @@ pub(crate) fn described_table(document: &RunsDocument) -> Option<Table> {
         cells.insert(1, between.metric.noun().to_owned());
         table.push(cells);
     }
-    (!table.rows.is_empty()).then_some(table)
+    let same: Vec<String> = same
+        .iter()
+        .map(
+            |noun| match changed.iter().any(|metric| metric.noun() == *noun) {
+                true => format!("{noun} (of the other variants)"),
+                false => (*noun).to_owned(),
+            },
+        )
+        .collect();
+    let same =
+        (!same.is_empty()).then(|| format!("No change was established in: {}.", same.join(", ")));
+    ((!table.rows.is_empty()).then_some(table), same)
+}
+
+/// Whether a change is established; without an interval, whether there is any.
+fn has_changed(between: &Between) -> bool {
+    let change = Change::of(between.metric, &between.effect);
+    change.is_some_and(|change| match change.range() {
+        Some(_) => change.is_one_sided(),
+        None => !change.is_none_at_all(),
+    })
 }
 
 fn row(between: &Between) -> Vec<String> {
     let shown = |value: Option<f64>| {
         value.map_or("–".to_owned(), |value| view::value(between.metric, value))
     };
-    let (change, interval) = change(between.metric, &between.effect);
+    let change = Change::of(between.metric, &between.effect);
+    let interval = change.as_ref().and_then(Change::signed_range);
     vec![
         match between.name.as_str() {
             "" => "the load".to_owned(),
@@ -144,36 +175,10 @@ fn row(between: &Between) -> Vec<String> {
         },
         shown(between.old),
         shown(between.new),
-        change,
-        interval,
+        change.map_or(String::new(), |change| change.signed()),
+        interval.unwrap_or_default(),
         between.verdict.map_or("", view::word).to_owned(),
     ]
-}
-
-/// A change and its interval: `−3.1%`, `−4.0% to −2.2%`; of shares in points, of counts that may be
-/// zero in 1,000 requests.
-fn change(metric: Metric, effect: &Effect) -> (String, String) {
-    let signed = |value: f64, decimals: usize| format!("{value:+.decimals$}").replace('-', "−");
-    let percent = |ratio: f64| format!("{}%", signed((ratio - 1.0) * 100.0, 1));
-    let (times, unit) = match metric.unit() {
-        Unit::Share => (100.0, "points"),
-        _ => (1000.0, "in 1,000"),
-    };
-    let points = |value: f64| signed(value * times, 2);
-    let ends = effect.low.zip(effect.high);
-    let between = |shown: &dyn Fn(f64) -> String| {
-        ends.map_or(String::new(), |(low, high)| {
-            format!("{} to {}", shown(low), shown(high))
-        })
-    };
-    match (effect.ratio, effect.difference) {
-        (Some(ratio), _) => (percent(ratio), between(&percent)),
-        (None, Some(difference)) => {
-            let text = format!("{} {unit}", points(difference));
-            (text, between(&points))
-        }
-        (None, None) => Default::default(),
-    }
 }
 
 /// Variants that only one of the two has, in a sentence each.

@@ -49,14 +49,7 @@ impl Table {
     /// headings that are all empty is left out.
     pub fn to_text(&self, indent: &str) -> String {
         let headings: Vec<String> = self.columns.iter().map(|(h, _)| h.clone()).collect();
-        let width = |column: usize| {
-            std::iter::once(&headings)
-                .chain(&self.rows)
-                .map(|row| plain(self.cell(row, column)).chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let widths = self.widths();
         let line = |row: &[String]| {
             let cells = self.columns.iter().zip(&widths).enumerate();
             let padded = cells.map(|(i, ((_, align), width))| {
@@ -76,6 +69,56 @@ impl Table {
             .into_iter()
             .chain(self.rows.iter().map(|r| line(r)))
             .collect()
+    }
+
+    /// [`to_text`](Self::to_text) in lines of at most `width` characters: texts that stand left are
+    /// broken between words, the longest column first. Figures are never broken, so that a table of
+    /// many columns of figures may still be wider.
+    pub fn to_text_within(&self, indent: &str, width: usize) -> String {
+        const COLUMN_MIN: usize = 12;
+        let mut limits = self.widths();
+        let total = |widths: &[usize]| {
+            indent.chars().count() + widths.iter().map(|width| width + 2).sum::<usize>() - 2
+        };
+        while !limits.is_empty() && total(&limits) > width {
+            let left = (0..limits.len())
+                .filter(|&i| self.columns[i].1 == Align::Left && limits[i] > COLUMN_MIN);
+            let Some(longest) = left.max_by_key(|&i| limits[i]) else {
+                break;
+            };
+            let excess = total(&limits) - width;
+            // Down to the next longest at a time, so that columns share what is cut.
+            limits[longest] = (limits[longest] - 1.max(excess / 4)).max(COLUMN_MIN);
+        }
+        let mut broken = Table {
+            title: self.title.clone(),
+            columns: self.columns.clone(),
+            rows: Vec::new(),
+        };
+        for row in &self.rows {
+            let cells: Vec<Vec<String>> = (0..limits.len())
+                .map(|i| lines_of(self.cell(row, i), limits[i]))
+                .collect();
+            let height = cells.iter().map(Vec::len).max().unwrap_or(1);
+            for line in 0..height {
+                let part = |cell: &Vec<String>| cell.get(line).cloned().unwrap_or_default();
+                broken.push(cells.iter().map(part).collect());
+            }
+        }
+        broken.to_text(indent)
+    }
+
+    /// How many characters each column is wide.
+    fn widths(&self) -> Vec<usize> {
+        let headings: Vec<String> = self.columns.iter().map(|(h, _)| h.clone()).collect();
+        let width = |column: usize| {
+            std::iter::once(&headings)
+                .chain(&self.rows)
+                .map(|row| plain(self.cell(row, column)).chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        (0..self.columns.len()).map(width).collect()
     }
 
     /// A table of GitHub's Markdown.
@@ -126,6 +169,38 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
+/// A text in lines of at most `width` characters, broken between words where there are any.
+fn lines_of(text: &str, width: usize) -> Vec<String> {
+    let text = plain(text);
+    if text.chars().count() <= width {
+        return vec![text];
+    }
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let mut letters: Vec<char> = word.chars().collect();
+        let room = width.saturating_sub(lines.last().map_or(0, |line| line.chars().count()) + 1);
+        if letters.len() > room && lines.last().is_some_and(|line| !line.is_empty()) {
+            lines.push(String::new());
+        }
+        while letters.len() > width {
+            let rest = letters.split_off(width);
+            lines
+                .last_mut()
+                .into_iter()
+                .for_each(|line| line.extend(&letters));
+            lines.push(String::new());
+            letters = rest;
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.extend(letters);
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +227,29 @@ mod tests {
     #[test]
     fn control_characters_are_shown_not_obeyed() {
         assert_eq!(plain("a\x1b[31m\nb\u{202e}"), "a\u{fffd}[31m b\u{fffd}");
+    }
+
+    #[test]
+    fn a_table_fits_a_terminal_by_breaking_its_texts() {
+        let mut table = Table::new("", &["what", "rate", "old", "new"]);
+        table.columns[2].1 = Align::Left;
+        table.columns[3].1 = Align::Left;
+        let long = "nginx version: nginx/1.22.1 built with OpenSSL 3.0.15 ".repeat(3);
+        let path = "/a/path/without/any/space/that/is/longer/than/a/line/of/this/table";
+        table.push(vec![
+            "web".into(),
+            "769 req/s".into(),
+            long.clone(),
+            path.into(),
+        ]);
+        let text = table.to_text_within("  ", 60);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 60),
+            "{text}"
+        );
+        let joined: String = text.split_whitespace().collect();
+        assert!(joined.contains("769req/s"), "{text}");
+        assert_eq!(table.to_text_within("", 1_000), table.to_text(""));
     }
 
     #[test]

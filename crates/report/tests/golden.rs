@@ -64,10 +64,16 @@ fn of_loads() -> Vec<(String, String)> {
     for name in LOADS {
         let record = load(name);
         let mut put = |form: &str, output| outputs.push((format!("load-{name}.{form}"), output));
-        put("txt", text::load_summary(&record, text::Look::PLAIN));
+        put(
+            "txt",
+            text::load_summary(&record, &prony_report::PERCENTILES, text::Look::PLAIN),
+        );
         put("html", html::load(&record));
         if name == "failing" {
-            put("ansi", text::load_summary(&record, text::Look::COLORED));
+            put(
+                "ansi",
+                text::load_summary(&record, &prony_report::PERCENTILES, text::Look::COLORED),
+            );
             put("csv", csv::series(&record));
             put("timeline.json", timeline(&record));
         }

@@ -130,7 +130,14 @@ fn markdown_shows_hostile_texts_as_texts() {
 fn terminals_are_not_steered() {
     let printed = text::verdict(&hostile().verdict, None, text::Look::PLAIN);
     assert!(!printed.contains('\u{1b}'));
-    assert!(!text::load_summary(&hostile_load(), text::Look::PLAIN).contains('\u{1b}'));
+    assert!(
+        !text::load_summary(
+            &hostile_load(),
+            &prony_report::PERCENTILES,
+            text::Look::PLAIN
+        )
+        .contains('\u{1b}')
+    );
 }
 
 #[test]
@@ -153,8 +160,9 @@ fn figures_that_are_none_are_survived() {
     record.rate = Default::default();
     record.series.clear();
     record.outcomes.clear();
-    let printed =
-        text::load_summary(&record, text::Look::PLAIN) + &html::load(&record) + &timeline(&record);
+    let printed = text::load_summary(&record, &prony_report::PERCENTILES, text::Look::PLAIN)
+        + &html::load(&record)
+        + &timeline(&record);
     assert!(!printed.contains("NaN"));
     assert!(timeline(&record).starts_with("[]"));
     assert_eq!(csv::series(&record).lines().count(), 1);

@@ -86,7 +86,7 @@ fn its_text_can_be_read_in_order() {
             "gunicorn-sockets · an experiment with prony",
             "What do a jail and TCP cost between nginx and gunicorn?",
             "native, unix is the fastest of 4 variants",
-            "Can it be trusted?",
+            "Can you trust the result?",
             "slower",
             "namespace instead of native: costs",
             "Request rate",

@@ -94,6 +94,9 @@ pub struct Comparison {
     /// stay as they are. Absent when no sensible number would.
     #[serde(default)]
     pub more_blocks: Option<u32>,
+    /// Why the verdict may be another one elsewhere; it ends `text`, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
     /// What sentences call the variant.
     pub name: String,
     /// What they call its baseline.
@@ -101,11 +104,18 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Adds a doubt to the verdict and its sentence. The verdict stands.
+    pub fn doubt(&mut self, doubt: &str) {
+        self.text = format!("{}; {doubt}", self.text);
+        self.doubt = Some(doubt.to_owned());
+    }
+
     /// Takes the verdict back, as the measurement can't carry it. The estimate stays, as a
     /// description. `reason` completes the sentence "verdict withheld: …".
     pub fn withhold(&mut self, reason: &str) {
         self.verdict = Verdict::Withheld;
         self.more_blocks = None;
+        self.doubt = None;
         self.text = sentence::withheld(self, reason);
     }
 }

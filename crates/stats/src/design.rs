@@ -6,6 +6,7 @@ use std::fmt;
 use indexmap::IndexMap;
 
 use crate::metric::{Direction, Metric};
+use crate::naming::{is_named_with_factor, level_name};
 
 /// The level of each factor, in the plan's order. Equality ignores the order.
 pub type Levels = IndexMap<String, String>;
@@ -28,6 +29,14 @@ pub struct Factor {
     pub name: String,
     /// The names of its levels, at least one.
     pub levels: Vec<String>,
+}
+
+impl Factor {
+    /// The name of one of its levels in sentences.
+    pub(crate) fn name_of(&self, level: &str) -> String {
+        let with_factor = is_named_with_factor(self.levels.iter().map(String::as_str));
+        level_name(&self.name, level, with_factor)
+    }
 }
 
 /// What is compared with what, on which metrics, and when to stop.
@@ -148,15 +157,15 @@ impl Design {
         looks
     }
 
-    /// What sentences call a variant: its levels in the plan's order, without the factors that
-    /// have but one.
+    /// The name of a variant in sentences: its levels in the plan's order, without the factors that
+    /// have only one.
     pub fn name_of(&self, variant: usize) -> String {
         let Some(levels) = self.variants.get(variant) else {
             return String::new();
         };
-        let names: Vec<&str> = self
+        let names: Vec<String> = self
             .varying()
-            .filter_map(|factor| levels.get(&factor.name).map(String::as_str))
+            .filter_map(|factor| Some(factor.name_of(levels.get(&factor.name)?)))
             .collect();
         names.join(", ")
     }

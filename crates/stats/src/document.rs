@@ -55,6 +55,10 @@ pub struct VerdictDocument {
     /// The looks that were taken; `--resume` goes on from them.
     #[serde(default)]
     pub looks: Vec<Look>,
+    /// Whether `host_softirq_us_per_request` is part of the CPU time of processes, too, so that the
+    /// two must not be added up; absent if that is unknown, and then they must not be either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub softirq_included: Option<bool>,
     /// What qualifies the verdicts.
     pub findings: Vec<Finding>,
 }
@@ -73,7 +77,7 @@ pub struct About {
 }
 
 impl VerdictDocument {
-    /// Joins what an experiment was and what it gave. `why` is left empty.
+    /// Joins what an experiment was and what it gave. `why` and `softirq_included` are left empty.
     pub fn new(
         about: About,
         design: &Design,
@@ -96,6 +100,7 @@ impl VerdictDocument {
             why: Vec::new(),
             effects: evaluation.effects,
             looks: evaluation.looks,
+            softirq_included: None,
             findings,
         }
     }

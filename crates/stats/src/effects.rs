@@ -7,12 +7,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::change::Change;
 use crate::comparison::Effect;
 use crate::design::{Design, Factor, Levels};
 use crate::estimate::{Estimate, Interval, mean};
 use crate::metric::Metric;
 use crate::pairing;
-use crate::sentence::Change;
 use crate::trials::Block;
 
 /// What an effect is of.
@@ -201,11 +201,10 @@ impl<'a> Cells<'a> {
         let change = Change::of(self.metric, &effect)?;
         let ((a_level, a_reference), (b_level, b_reference)) = (self.names(a), self.names(b));
         let text = format!(
-            "the effect of {a_level} instead of {a_reference} on the {} changes by {}{} \
-             with {b_level} instead of {b_reference}",
+            "the effect of {a_level} instead of {a_reference} on the {} changes by {} with {b_level} \
+             instead of {b_reference}",
             self.metric.noun(),
-            change.signed(),
-            in_brackets(change.signed_range()),
+            change.with_interval(),
         );
         Some(self.effect(EffectKind::Interaction, &[a, b], effect, text))
     }
@@ -242,16 +241,18 @@ impl<'a> Cells<'a> {
         format!("{comma}{regardless}{said}")
     }
 
-    /// The step's effect at each level of another factor: "-5.0% with unix, -11.2% with tcp".
+    /// The step's effect at each level of another factor: "−5.0% with unix, −11.2% with tcp".
     fn simple(&self, step: Step, other: usize) -> String {
-        let levels = self.product.factors[other].levels.iter().enumerate();
+        let factor = self.product.factors[other];
+        let levels = factor.levels.iter().enumerate();
         let parts: Vec<String> = levels
             .filter_map(|(place, level)| {
                 let values = self.contrast(step, |cell| cell[other] == place);
                 let (effect, _) = self.estimated(&values)?;
                 Some(format!(
-                    "{} with {level}",
-                    Change::of(self.metric, &effect)?.signed()
+                    "{} with {}",
+                    Change::of(self.metric, &effect)?.signed(),
+                    factor.name_of(level)
                 ))
             })
             .collect();
@@ -269,7 +270,14 @@ impl<'a> Cells<'a> {
         crate::evaluate::equivalence(self.metric, self.product.design.margin)
     }
 
-    fn names(&self, step: Step) -> (&str, &str) {
+    /// The names of the step's level and of the reference in sentences.
+    fn names(&self, step: Step) -> (String, String) {
+        let factor = self.product.factors[step.factor];
+        let (level, reference) = self.levels(step);
+        (factor.name_of(level), factor.name_of(reference))
+    }
+
+    fn levels(&self, step: Step) -> (&str, &str) {
         let levels = &self.product.factors[step.factor].levels;
         (
             &levels[step.level],
@@ -293,8 +301,8 @@ impl<'a> Cells<'a> {
         FactorEffect {
             kind,
             metric: self.metric,
-            levels: named(&|step| self.names(step).0.to_owned()),
-            against: named(&|step| self.names(step).1.to_owned()),
+            levels: named(&|step| self.levels(step).0.to_owned()),
+            against: named(&|step| self.levels(step).1.to_owned()),
             effect,
             text,
         }
@@ -303,14 +311,12 @@ impl<'a> Cells<'a> {
 
 /// "costs 8.0% (7.0% to 9.0%)" for a rate whose direction is sure; signs otherwise.
 fn cost(metric: Metric, change: &Change) -> String {
-    if metric == Metric::RatePerS && change.one_sided() {
-        let verb = if change.mid < 0.0 { "costs" } else { "gains" };
-        return format!("{verb} {}{}", change.amount(), in_brackets(change.range()));
+    if metric == Metric::RatePerS
+        && !change.is_factor()
+        && let Some(range) = change.range().filter(|_| change.is_one_sided())
+    {
+        let verb = if change.is_less() { "costs" } else { "gains" };
+        return format!("{verb} {} ({range})", change.amount());
     }
-    let range = in_brackets(change.signed_range());
-    format!("{} {}{range}", metric.noun(), change.signed())
-}
-
-fn in_brackets(range: Option<String>) -> String {
-    range.map(|range| format!(" ({range})")).unwrap_or_default()
+    format!("{} {}", metric.noun(), change.with_interval())
 }

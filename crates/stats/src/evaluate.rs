@@ -65,6 +65,11 @@ impl Evaluation {
             }
         }
     }
+
+    /// Removes the effects of factors that `distorted` picks.
+    pub fn withhold_effects(&mut self, distorted: impl Fn(&FactorEffect) -> bool) {
+        self.effects.retain(|effect| !distorted(effect));
+    }
 }
 
 /// Evaluates the complete blocks in `trials`.
@@ -257,6 +262,7 @@ impl<'a> Family<'a> {
             text: String::new(),
             blocks: u32::try_from(blocks.len()).unwrap_or(u32::MAX),
             more_blocks: None,
+            doubt: None,
             name: design.name_of(variant),
             against_name: design.name_of(against),
         };

@@ -12,6 +12,7 @@
 //! reads no file, no clock and no randomness; the same input gives the same output. What each
 //! number is, and what it is worth, stands in `docs/measurement.md`.
 
+mod change;
 mod comparison;
 mod design;
 mod document;
@@ -24,6 +25,7 @@ mod glance;
 mod looks;
 mod metric;
 mod movement;
+mod naming;
 mod observed;
 mod pairing;
 pub mod runs;
@@ -33,6 +35,7 @@ mod summary;
 mod trials;
 mod why;
 
+pub use change::Change;
 pub use comparison::{Comparison, Description, Effect, Verdict};
 pub use design::{Design, DesignError, Factor, LEAST_BLOCKS, Levels, MOST_BLOCKS, Pair};
 pub use document::{About, VERDICT_SCHEMA, VerdictDocument};
@@ -43,6 +46,7 @@ pub use glance::{Glance, glance};
 pub use looks::{LevelTable, Look, levels, spent_share};
 pub use metric::{Bearing, Direction, Metric, Scale, Unit, UnknownMetric};
 pub use movement::Movement;
+pub use naming::{is_named_with_factor, level_name};
 pub use observed::of_record;
 pub use scaling::{Scaling, ScalingPoint};
 pub use summary::{MetricSummary, VariantSummary};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use prony_record::number;
 use serde::{Deserialize, Serialize};
 
 /// The table of metrics: what each is, its name in JSON and in plans (the unit ends it), what a
@@ -76,8 +77,9 @@ metrics! {
     ServerCpuUserUsPerRequest = "server_cpu_user_us_per_request", "user CPU per request", Micros, Lower, Ratio, Cost;
     /// The part of it in the kernel.
     ServerCpuSystemUsPerRequest = "server_cpu_system_us_per_request", "system CPU per request", Micros, Lower, Ratio, Cost;
-    /// CPU time of the machine's soft interrupts for each request, microseconds: the network's
-    /// work that is charged to no process.
+    /// CPU time of the machine's soft interrupts for each request, microseconds: mostly the network's
+    /// work. Some kernels also charge it to the processes that are interrupted
+    /// ([`softirq_included`](crate::VerdictDocument::softirq_included)).
     HostSoftirqUsPerRequest = "host_softirq_us_per_request", "softirq CPU of the machine per request", Micros, Neither, Ratio, Cost;
     /// User CPU of the services, percent of one core.
     ServerCpuUserPercent = "server_cpu_user_percent", "user CPU of the server", Percent, Lower, Ratio, Result;
@@ -85,6 +87,16 @@ metrics! {
     ServerCpuSystemPercent = "server_cpu_system_percent", "system CPU of the server", Percent, Lower, Ratio, Result;
     /// Context switches of the services' threads for each request.
     ContextSwitchesPerRequest = "context_switches_per_request", "context switches per request", Count, Neither, Ratio, Cost;
+    /// User CPU of the whole machine of the services, percent of one core.
+    MachineUserPercent = "machine_user_percent", "user CPU of the machine", Percent, Neither, Ratio, Aside;
+    /// System CPU of that machine, interrupts left out, percent of one core.
+    MachineSystemPercent = "machine_system_percent", "system CPU of the machine", Percent, Neither, Ratio, Aside;
+    /// Idle CPU of that machine, percent of one core.
+    MachineIdlePercent = "machine_idle_percent", "idle CPU of the machine", Percent, Neither, Ratio, Aside;
+    /// System calls of the services that read or write files, for each request.
+    IoCallsPerRequest = "io_calls_per_request", "read and write calls per request", Count, Neither, Ratio, Cost;
+    /// Bytes that the services wrote towards disks, for each request.
+    DiskWrittenBytesPerRequest = "disk_written_bytes_per_request", "bytes written to disk per request", Bytes, Neither, Ratio, Cost;
     /// Instructions of the processor for each request, of services that have them counted.
     InstructionsPerRequest = "instructions_per_request", "instructions per request", Count, Neither, Ratio, Cost;
     /// Resident memory of the services, bytes.
@@ -98,6 +110,9 @@ metrics! {
     /// Bytes through the link of the target's place, both ways, for each request; where the link is
     /// its own.
     LinkBytesPerRequest = "link_bytes_per_request", "bytes on the link per request", Bytes, Neither, Ratio, Cost;
+    /// Packets through the interfaces of the target's place, both ways, for each request; where the
+    /// place is its own.
+    PacketsPerRequest = "packets_per_request", "packets per request", Count, Neither, Ratio, Cost;
     /// Share of a link's rate that the fuller direction carried, 0 to 1; of a link between named
     /// places that has a rate.
     LinkUsedShare = "link_used_share", "share of the link's rate", Share, Neither, Difference, Result;
@@ -137,6 +152,21 @@ pub enum Unit {
     BitsPerS,
     /// A number of things.
     Count,
+}
+
+impl Unit {
+    /// A value with its unit, as every output prints it.
+    pub fn shown(self, value: f64) -> String {
+        match self {
+            Unit::PerS => number::rate(value),
+            Unit::Micros => number::time(value),
+            Unit::Share => number::share(value),
+            Unit::Percent => format!("{}%", number::significant(value, 3)),
+            Unit::Bytes => number::bytes(value),
+            Unit::BitsPerS => number::bits_per_s(value),
+            Unit::Count => number::significant(value, 3),
+        }
+    }
 }
 
 /// Which way a metric is better.

@@ -1,6 +1,6 @@
 //! How a metric grows along a factor whose levels are numbers: cores, workers, connections.
 //!
-//! Made of the variants' medians, one line for each combination of the other factors' levels. It
+//! Made of the variants' means over the blocks, one line for each combination of the other factors' levels. It
 //! describes: no verdict hangs on it.
 
 use std::collections::BTreeMap;
@@ -34,14 +34,26 @@ pub struct Scaling {
 pub struct ScalingPoint {
     /// The level's number.
     pub at: u32,
-    /// The metric's median there.
+    /// The metric's mean there, geometric over the blocks; earlier versions stored the median of the
+    /// trials, and the name is theirs.
     pub median: f64,
     /// The lower end of its 95% interval, where it has one.
     pub low: Option<f64>,
     /// The upper end.
     pub high: Option<f64>,
-    /// The median's share of what the first level's would be, grown in proportion: 1 is in step.
+    /// Its share of what the first level's would be, grown in proportion: 1 is in step.
     pub in_step: f64,
+}
+
+impl ScalingPoint {
+    /// The figure that reports show: the mean over the blocks. Earlier versions stored the median of
+    /// the trials, and an interval that is centered on this mean on the log scale.
+    pub fn level(&self) -> f64 {
+        match self.low.zip(self.high) {
+            Some((low, high)) if low > 0.0 => (low * high).sqrt(),
+            _ => self.median,
+        }
+    }
 }
 
 /// Every line that the variants make.
@@ -85,7 +97,7 @@ fn along(factor: &Factor, metric: Metric, variants: &[VariantSummary]) -> Vec<Sc
         };
         let point = ScalingPoint {
             at,
-            median: summary.median,
+            median: summary.level(metric),
             low: summary.low,
             high: summary.high,
             in_step: 1.0,

@@ -23,6 +23,7 @@ fn design(factors: Vec<Factor>) -> Design {
 
 fn variant(levels: &[(&str, &str)], rate: f64) -> VariantSummary {
     let summary = MetricSummary {
+        mean: None,
         median: rate,
         low: None,
         high: None,

@@ -18,6 +18,11 @@ const MISS: f64 = 0.05;
 pub struct MetricSummary {
     /// Median of the trials.
     pub median: f64,
+    /// Mean over the blocks, geometric where variants are compared by ratio and no block has zero: the
+    /// figure that every report shows, since the ratio of two of them is the ratio shown. Absent in documents of
+    /// earlier versions; see [`MetricSummary::level`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// Lower end of the 95% t interval of the geometric mean (of the arithmetic mean for shares).
     /// Absent under three blocks.
     pub low: Option<f64>,
@@ -25,6 +30,23 @@ pub struct MetricSummary {
     pub high: Option<f64>,
     /// The best trial: the highest where more is better or neither is, the lowest where less is.
     pub best: f64,
+}
+
+impl MetricSummary {
+    /// The mean over the blocks. Documents of earlier versions don't have it, but their interval is
+    /// centered on it, on the scale on which blocks are averaged.
+    pub fn level(&self, metric: Metric) -> f64 {
+        let center = match (self.low.zip(self.high), metric.scale()) {
+            (Some((low, high)), Scale::Ratio) if low > 0.0 => Some((low * high).sqrt()),
+            // An end may have been cut off at zero or at the whole.
+            (Some((low, high)), Scale::Difference) if low > 0.0 && high < 1.0 => {
+                Some(f64::midpoint(low, high))
+            }
+            _ => None,
+        };
+        let known = self.mean.or(center);
+        known.filter(|mean| mean.is_finite()).unwrap_or(self.median)
+    }
 }
 
 /// One variant over the complete blocks.
@@ -79,6 +101,7 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
         .iter()
         .map(|block| pairing::averaged(block, variant, metric))
         .collect();
+    let level = averaged.as_deref().map(mean);
     let interval = averaged
         .and_then(|values| Estimate::from_blocks(&values))
         .map(|estimate| estimate.interval(MISS))
@@ -92,6 +115,14 @@ fn summarise(blocks: &[Block<'_>], variant: usize, metric: Metric) -> Option<Met
         .filter(|interval| interval.low.is_finite() && interval.high.is_finite());
     Some(MetricSummary {
         median: median(&values)?,
+        mean: level
+            .map(|level| match metric.scale() {
+                Scale::Ratio => level.exp(),
+                Scale::Difference => level,
+            })
+            // A block without any has no logarithm: the mean is arithmetic then.
+            .or_else(|| Some(mean(&values)))
+            .filter(|level| level.is_finite()),
         low: interval.map(|interval| interval.low),
         high: interval.map(|interval| interval.high),
         best,

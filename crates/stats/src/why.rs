@@ -57,7 +57,8 @@ pub struct Limit {
 pub enum LimitKind {
     /// The cores that services may use were full.
     ServerCores,
-    /// All cores of the machine were full, not by the services alone.
+    /// Cores that the services use were full, or so busy that services may have waited for them, and
+    /// other processes had a part in that.
     Machine,
     /// The load generator was at its own limit.
     Generator,

@@ -123,7 +123,7 @@ fn an_effect_that_is_the_same_everywhere_says_so() {
             "jail instead of native: costs 8.0% (7.6% to 8.4%), whichever the socket",
             "tcp instead of unix: costs 3.0% (2.3% to 3.6%), whichever the place",
             "the effect of jail instead of native on the request rate changes by 0.0% \
-             (-1.1% to +1.1%) with tcp instead of unix",
+             (−1.1% to +1.1%) with tcp instead of unix",
         ]
     );
     assert_eq!(evaluation.effects[0].kind, EffectKind::Main);
@@ -144,7 +144,7 @@ fn an_effect_that_depends_on_another_factor_names_both() {
     let main = &evaluation.effects[0];
     assert!(
         main.text
-            .ends_with("; it depends on the socket (-20.0% with tcp, -5.0% with unix)"),
+            .ends_with("; it depends on the socket (−20.0% with tcp, −5.0% with unix)"),
         "{}",
         main.text
     );

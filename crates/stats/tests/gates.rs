@@ -57,6 +57,9 @@ fn what_can_be_read_is() {
     for typed in [
         "p99 of new > baseline + 5%",
         "p99 of new>baseline+5%",
+        "p(99) of new > baseline",
+        "service.p(99) > 5ms",
+        "verdict on p(99) is slower",
         "rate of server=new < 0.95 baseline",
         "rate of server = new < 95% of baseline",
         "rate of new < 0.95*old",
@@ -294,15 +297,11 @@ fn a_gate_fails_or_passes_only_where_the_whole_interval_does() {
     let result = &slower.judge("rate of new < 0.95 baseline", None)[0];
     assert_eq!((result.low, result.high), (stated.low, stated.high));
     assert!(
-        result.text.contains("against old (95% interval -"),
+        result.text.contains("against old (95% interval −"),
         "{}",
         result.text
     );
-    assert!(
-        result.text.ends_with("the limit is -5.0%"),
-        "{}",
-        result.text
-    );
+    assert!(result.text.ends_with("the limit is −5%"), "{}", result.text);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `prony compare` shows while it runs.
 
 use prony_report::number;
-use prony_stats::Verdict;
+use prony_stats::{Change, Effect, Metric, Verdict};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -238,7 +238,7 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Th
     let head = [
         Cell::new(""),
         Cell::new("metric"),
-        Cell::new(Line::from("ratio").right_aligned()),
+        Cell::new(Line::from("change").right_aligned()),
         Cell::new("95% interval"),
         Cell::new(if draws { scale.head() } else { String::new() }),
         Cell::new("verdict"),
@@ -255,8 +255,8 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Th
     let widths = [
         Constraint::Max(longest(&mut { names })),
         Constraint::Length(metric),
-        Constraint::Length(8),
-        Constraint::Length(18),
+        Constraint::Length(9),
+        Constraint::Length(20),
         Constraint::Length(if draws { SCALE as u16 } else { 0 }),
         Constraint::Length(12),
     ];
@@ -288,25 +288,25 @@ fn title_of(state: &State) -> String {
     format!("{against}after {blocks}{next}")
 }
 
-/// The estimate and its interval, as ratios, or as differences of shares.
+/// The change and its interval, as the report prints them.
 fn effect(compared: &Compared) -> (String, String) {
-    let effect = &compared.effect;
-    let points = if effect.difference.is_some() {
-        " pp"
-    } else {
-        ""
+    let change = Change::of(compared.metric, &compared.effect);
+    let interval = change.as_ref().and_then(Change::signed_range);
+    (
+        change.map_or("–".to_owned(), |change| change.signed()),
+        interval.unwrap_or_else(|| "–".to_owned()),
+    )
+}
+
+/// A ratio as the scale's end: `−5.0%`, `3.8 ×`.
+fn end_text(ratio: f64) -> String {
+    let effect = Effect {
+        ratio: Some(ratio),
+        difference: None,
+        low: None,
+        high: None,
     };
-    let show = |value: f64| match effect.difference {
-        Some(_) => format!("{:+.2}", value * 100.0).replace('-', "−"),
-        None => number::ratio(value),
-    };
-    let estimate = effect.ratio.or(effect.difference);
-    let interval = match (effect.low, effect.high) {
-        (Some(low), Some(high)) => format!("{} to {}{points}", show(low), show(high)),
-        _ => "–".to_owned(),
-    };
-    let estimate = estimate.map_or("–".to_owned(), |value| show(value) + points);
-    (estimate, interval)
+    Change::of(Metric::RatePerS, &effect).map_or(String::new(), |change| change.signed())
 }
 
 fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static str, Style) {
@@ -346,11 +346,11 @@ impl Scale {
     }
 
     fn head(&self) -> String {
-        let [low, high] = [-self.most, self.most].map(|it| number::ratio(it.exp()));
+        let [low, high] = [-self.most, self.most].map(|it| end_text(it.exp()));
         let room = SCALE.saturating_sub(low.chars().count() + high.chars().count());
         let left = (SCALE / 2).saturating_sub(low.chars().count() + 1);
-        let middle: String = match room.checked_sub(left + 4) {
-            Some(right) => format!("{}100%{}", " ".repeat(left), " ".repeat(right)),
+        let middle: String = match room.checked_sub(left + 2) {
+            Some(right) => format!("{}0%{}", " ".repeat(left), " ".repeat(right)),
             None => " ".repeat(room),
         };
         format!("{low}{middle}{high}")

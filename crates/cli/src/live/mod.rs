@@ -29,6 +29,7 @@ use ratatui::Frame;
 use self::screen::Screen;
 use self::waiting::{Happened, Waiting};
 use crate::progress::{Progress, Show};
+pub(crate) use screen::restore as restore_terminal;
 pub(crate) use theme::Theme;
 
 /// What is over sooner isn't worth a screen.

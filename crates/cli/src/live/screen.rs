@@ -19,6 +19,11 @@ use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termi
 /// What a terminal is taken for that doesn't tell.
 const USUAL: (u16, u16) = (80, 24);
 
+/// Columns and rows that are drawn at most: each cell takes some dozens of bytes, twice. Terminals that
+/// claim to be larger keep a blank margin.
+const COLUMNS_MAX: u16 = 500;
+const ROWS_MAX: u16 = 200;
+
 /// How the terminal was before the view had it; nothing while it is so.
 static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
 
@@ -100,7 +105,7 @@ impl Screen {
 }
 
 /// Gives the terminal back, if the view has it.
-fn restore() {
+pub(crate) fn restore() {
     let Some(before) = before().take() else {
         return;
     };
@@ -141,5 +146,22 @@ fn size() -> Rect {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
         _ => USUAL,
     };
-    Rect::new(0, 0, width, height)
+    drawn(width, height)
+}
+
+/// The part of a terminal of this size that is drawn on.
+fn drawn(width: u16, height: u16) -> Rect {
+    Rect::new(0, 0, width.min(COLUMNS_MAX), height.min(ROWS_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_does_not_grow_with_the_terminal() {
+        assert_eq!(drawn(80, 24), Rect::new(0, 0, 80, 24));
+        assert_eq!(drawn(4_000, 4_000), Rect::new(0, 0, COLUMNS_MAX, ROWS_MAX));
+        assert_eq!(drawn(u16::MAX, 1), Rect::new(0, 0, COLUMNS_MAX, 1));
+    }
 }

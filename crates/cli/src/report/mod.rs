@@ -7,11 +7,23 @@ mod two;
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating, LABELS};
+use crate::{runs, terminal};
+
+/// What sentences call two runs: the first is what the second is compared with.
+const SIDES: [&str; 2] = ["baseline", "new"];
 
 /// Renders one run or two; nothing in them is changed.
 pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     let gated = !typed.gates.against.is_empty();
-    match typed.stored.as_slice() {
+    let stored = match typed.stored.is_empty() {
+        true => {
+            let newest = runs::newest()?;
+            terminal::say(&format!("prony: the newest run: {}", newest.display()));
+            vec![newest]
+        }
+        false => typed.stored.clone(),
+    };
+    match stored.as_slice() {
         paths if gated => {
             let new = gating::read(paths)?;
             let gating = Gating::prepare(&typed.gates, gating::known_of_stored(&new))?;
@@ -26,9 +38,9 @@ pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
             let old = gating::read(std::slice::from_ref(old))?;
             let new = gating::read(std::slice::from_ref(new))?;
             let mut known = gating::known_of_stored(&new);
-            known.stored = Some("A".to_owned());
+            known.stored = Some(SIDES[0].to_owned());
             let gating = Gating::with_stored(&typed.gates, &known, None)?;
-            two::run(typed, gating, Some(old), new, ["A", "B"])
+            two::run(typed, gating, Some(old), new, SIDES)
         }
         many => Err(Failure::wrong(format!(
             "{} were named, and a report has two sides at most: name folders, or patterns in quotes \

@@ -42,7 +42,11 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
         Content::Loads(records) => {
             for record in records {
                 if is_printed {
-                    terminal::print(&text::load_summary(record, look));
+                    terminal::print(&text::load_summary(
+                        record,
+                        &prony_report::PERCENTILES,
+                        look,
+                    ));
                 }
             }
             if let Some(record) = records.first() {

@@ -9,6 +9,7 @@ use prony_report::svg::SvgFile;
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
 use crate::output::{Output, check_distinct};
+use crate::replaced_file::replace;
 
 /// What was asked for, open.
 pub(super) struct Outputs {
@@ -117,7 +118,7 @@ fn write_all(
     fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
     for (name, text) in files {
         let path = dir.join(name);
-        fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        replace(&path, text.as_bytes()).map_err(|error| failed(&path, error))?;
     }
     Ok(())
 }

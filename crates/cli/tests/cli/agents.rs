@@ -98,12 +98,17 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
         "role = 'coordinator'\nseed = 'SU'\nservers = []\n",
     );
     room.write("bad.creds", "role = 'agent'\nseed = 'SUSECRET'\n");
+    for creds in ["key.creds", "boss.creds", "bad.creds"] {
+        room.set_mode(creds, 0o600);
+    }
+    room.write("open.creds", &room.read("key.creds"));
+    room.set_mode("open.creds", 0o644);
     room.write("policy.toml", "[load]\ntarget = ['x']\n");
     for (words, said) in [
         (&["--creds", "none"][..], "none: No such file"),
         (
             &["--creds", "bad.creds"],
-            "bad.creds: an agent needs its name",
+            "bad.creds: role \"agent\" needs a name",
         ),
         (
             &["--creds", "boss.creds"],
@@ -127,6 +132,7 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
             &["--creds", "key.creds", "--state", "state"],
             "no server is named",
         ),
+        (&["--creds", "open.creds"], "run `chmod 600 open.creds`"),
         (&[], "--creds"),
     ] {
         let words: Vec<&str> = ["agent"].iter().chain(words).copied().collect();
@@ -150,7 +156,7 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
 #[test]
 fn a_signal_ends_it_and_its_load() {
     let ground = Ground::new();
-    for (signal, status) in [(Signal::TERM, 0), (Signal::INT, 130)] {
+    for (signal, status) in [(Signal::TERM, 1), (Signal::INT, 130)] {
         let agent = ground.agent();
         let load = ground.load();
         ground.measures();
@@ -159,11 +165,11 @@ fn a_signal_ends_it_and_its_load() {
         let said = load.end();
         let record = json(&said);
         assert_eq!(
-            record["fleet"]["agents"][0]["ended_because"], "stopped",
+            record["fleet"]["agents"][0]["ended_because"], "agent-ended",
             "{record}"
         );
         let found = record["findings"].to_string();
-        assert!(found.contains("ended on its own machine"), "{found}");
+        assert!(found.contains("told to exit on its own machine"), "{found}");
     }
     ground.end();
 }

@@ -167,8 +167,10 @@ fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
         .map(|variant| ["tcp", "unix"][variant])
         .collect();
     assert!(
-        said.out
-            .contains(&format!("block 1: {}\n", first.join(", "))),
+        said.out.contains(&format!(
+            "block 1: socket = {}; socket = {}\n",
+            first[0], first[1]
+        )),
         "{}",
         said.out
     );
@@ -177,7 +179,7 @@ fn a_dry_run_tells_the_order_and_what_is_started_and_leaves_nothing() {
 }
 
 #[test]
-fn two_servers_are_compared_without_a_plan() {
+fn servers_are_compared_with_the_first_without_a_plan() {
     let room = Room::new();
     let (a, _b) = (
         Origin::tcp(&room),
@@ -188,13 +190,41 @@ fn two_servers_are_compared_without_a_plan() {
     let lengths = [
         "-c", "2", "-d", "200ms", "--warmup", "0s", "-r", "100", "--blocks", "3",
     ];
-    let args = [&["compare", &a_url, &unix, "--out", "r"][..], &lengths].concat();
+    let judged = [&lengths[..], &["--judge", "p99,rate"]].concat();
+    let args = [
+        &["compare", &unix, &a_url, &a_url, "--out", "r"][..],
+        &judged,
+    ]
+    .concat();
     let said = room.run(&args);
     let verdict = room.json("r/verdict.json");
-    expect_status_of(said, &verdict);
-    let comparison = &verdict["comparisons"][0];
-    assert_eq!(comparison["levels"]["server"], Value::from(a_url.as_str()));
+    let said = expect_status_of(said, &verdict);
     assert_eq!(verdict["baseline"]["server"], Value::from(unix.as_str()));
+    let comparisons = verdict["comparisons"].as_array().unwrap();
+    assert_eq!(comparisons.len(), 4);
+    let of = |place: usize, key: &str| comparisons[place][key].clone();
+    assert_eq!(of(0, "against")["server"], Value::from(unix.as_str()));
+    let (b, c) = (format!("{a_url} (B)"), format!("{a_url} (C)"));
+    for (metric, server) in [
+        ("p99_us", &b),
+        ("p99_us", &c),
+        ("rate_per_s", &b),
+        ("rate_per_s", &c),
+    ] {
+        let is_it =
+            |one: &&Value| one["metric"] == metric && one["levels"]["server"] == server.as_str();
+        assert_eq!(
+            comparisons.iter().filter(is_it).count(),
+            1,
+            "{metric} {server}"
+        );
+    }
+    assert!(
+        said.err
+            .contains(&format!("How do {b} and {c} do against {unix}?")),
+        "{}",
+        said.err
+    );
     // The same server twice is a fair question, too; the results go where nobody said otherwise.
     let args = [&["compare", &a_url, &a_url][..], &lengths].concat();
     let said = room.run(&args);
@@ -260,17 +290,40 @@ fn servers_that_are_gone_are_3() {
     let said = room
         .run(&["compare", &url, &url, "--blocks", "3", "-d", "1s"])
         .expect(3);
-    assert!(said.err.contains("does not answer"), "{}", said.err);
+    assert!(said.err.contains("does not respond"), "{}", said.err);
+    // There is no log of a server that prony did not start.
+    let why = "prony did not start this server";
+    assert!(said.err.contains(why), "{}", said.err);
+    assert!(!said.err.contains("log is empty"), "{}", said.err);
+    let hint = "prony: fix the cause, then start a new run";
+    assert!(said.err.contains(hint), "{}", said.err);
 }
 
 #[test]
-fn options_of_a_load_belong_to_two_urls() {
+fn options_for_urls_are_refused_with_a_plan() {
     let room = Room::new();
     room.write("tiny.toml", TINY);
     let said = room
         .run(&["compare", "tiny.toml", "--connections", "3", "--dry-run"])
         .expect(2);
     assert!(said.err.contains("[load]"), "{}", said.err);
+    for (option, hint) in [
+        ("--judge=p99", "metrics = "),
+        ("--names=a,b", "its own names"),
+    ] {
+        let said = room
+            .run(&["compare", "tiny.toml", option, "--dry-run"])
+            .expect(2);
+        assert!(said.err.contains(hint), "{}", said.err);
+    }
+    let said = room
+        .run(&["compare", "a:1", "b:1", "--judge", "p98"])
+        .expect(2);
+    assert!(
+        said.err.contains("did you mean") || said.err.contains("p99_us"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -280,13 +333,18 @@ fn init_writes_a_plan_that_can_be_run() {
     let said = room.run(&["compare", "mine.toml", "--dry-run"]).expect(0);
     assert!(said.out.contains("origin --unix"), "{}", said.out);
     let said = room.run(&["init", "mine.toml"]).expect(2);
-    assert!(said.err.contains("there already"), "{}", said.err);
-    assert_eq!(
-        room.run(&["init", "-"]).expect(0).out,
-        room.read("mine.toml")
-    );
-    room.run(&["init"]).expect(0);
-    assert_eq!(room.names(), ["mine.toml", "plan.toml"]);
+    assert!(said.err.contains("already exists"), "{}", said.err);
+    let written = room.read("mine.toml");
+    let plain = room.run(&["init", "-"]).expect(0).out;
+    let with_schema = format!("#:schema ./plan.schema.json\n{plain}");
+    assert_eq!(written, with_schema);
+    room.run(&["init", "--no-schema"]).expect(0);
+    assert_eq!(room.read("plan.toml"), plain);
+    assert_eq!(room.names(), ["mine.toml", "plan.schema.json", "plan.toml"]);
+    let schema = room.run(&["init", "--schema"]).expect(0).out;
+    assert_eq!(room.read("plan.schema.json"), schema);
+    let manual = room.run(&["man", "plan"]).expect(0).out;
+    assert!(manual.contains("[service.NAME]"), "{manual}");
 }
 
 #[test]
@@ -324,8 +382,8 @@ fn studies_can_be_listed_shown_and_tried() {
         for part in [
             "12 variants, each once in each of 5 to 10 blocks",
             "about 11 min, 21 min at most",
-            "--connections=384 --cores=1 --http=1.1",
-            "--connections=64 --cores=1 --http=2 --streams=6",
+            "  http = HTTP/1.1:\n    load: --connections=384 --http=1.1 --streams=1\n",
+            "  http = HTTP/2:\n    load: --connections=64 --http=2 --streams=6\n",
         ] {
             assert!(said.out.contains(part), "{part}: {}", said.out);
         }

@@ -209,8 +209,16 @@ fn agents_are_listed_checked_and_refuse_by_name() {
     let said = ground
         .run(&["load", "--agents", "2", "--public", far])
         .expect(3);
-    assert!(said.err.contains("load.targets says no"), "{}", said.err);
-    let said = ground.run(&["load", "--agents", "3", &url]).expect(3);
+    assert!(
+        said.err.contains("rejected by policy rule load.targets"),
+        "{}",
+        said.err
+    );
+    // Nothing is written before the load is accepted.
+    ground.room.write("kept.json", "old");
+    let words = ["load", "--agents", "3", "--json", "kept.json", &url];
+    let said = ground.run(&words).expect(3);
+    assert_eq!(ground.room.read("kept.json"), "old");
     assert!(
         said.err.contains("3 agents were asked for, and 2 are free"),
         "{}",

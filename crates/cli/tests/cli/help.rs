@@ -15,14 +15,21 @@ const COMMANDS: &[&[&str]] = &[
     &["study", "show"],
     &["study", "run"],
     &["report"],
+    &["runs"],
+    &["runs", "open"],
+    &["runs", "name"],
+    &["runs", "rm"],
+    &["runs", "prune"],
     &["origin"],
     &["agent"],
     &["fleet"],
     &["fleet", "up"],
+    &["fleet", "token"],
     &["fleet", "list"],
     &["fleet", "check"],
     &["fleet", "collect"],
     &["fleet", "attach"],
+    &["fleet", "purge"],
     &["doctor"],
     &["completions"],
     &["man"],
@@ -47,6 +54,24 @@ fn the_help_of_each_command_is_what_was_agreed() {
         }
         let agreed = std::fs::read_to_string(&golden).unwrap_or_default();
         assert_eq!(said.out, agreed, "{}", golden.display());
+    }
+}
+
+#[test]
+fn help_fits_into_80_columns_with_its_examples_on_one_line_each() {
+    let room = Room::new();
+    for command in COMMANDS {
+        let args: Vec<&str> = command.iter().chain(&["--help"]).copied().collect();
+        let output = room.command(&args).env("COLUMNS", "80").output().unwrap();
+        let narrow = String::from_utf8(output.stdout).unwrap();
+        for line in narrow.lines() {
+            assert!(line.chars().count() <= 80, "{command:?}: {line}");
+        }
+        let wide = room.run(&args).out;
+        let examples = wide.split("\nExamples:\n").nth(1).unwrap_or_default();
+        for example in examples.lines().take_while(|line| !line.is_empty()) {
+            assert!(narrow.contains(example), "{command:?}: {example}");
+        }
     }
 }
 
@@ -107,5 +132,22 @@ fn completions_and_manual_pages_know_every_command() {
         page.contains("prony\\-load") && page.contains("fail\\-if"),
         "{page}"
     );
+    for section in [
+        "NAME",
+        "SYNOPSIS",
+        "DESCRIPTION",
+        "EXAMPLES",
+        "EXIT STATUS",
+        "ENVIRONMENT",
+    ] {
+        let headings = page.lines().filter_map(|line| line.strip_prefix(".SH "));
+        let found = headings.filter(|heading| heading.trim_matches('"') == section);
+        assert_eq!(found.count(), 1, "{section}: {page}");
+    }
+    assert!(!page.contains("EXTRA"), "{page}");
+    assert!(page.contains("PRONY_PROGRESS"), "{page}");
+    let page = room.run(&["man", "runs", "prune"]).expect(0).out;
+    assert!(page.contains("prony\\-runs\\-prune"), "{page}");
     room.run(&["man", "nothing"]).expect(2);
+    room.run(&["man", "runs", "nothing"]).expect(2);
 }

@@ -101,6 +101,33 @@ fn an_interrupt_in_block_2_keeps_block_1_and_a_resume_goes_on() {
 }
 
 #[test]
+fn a_folder_in_use_is_refused_with_the_process_that_uses_it() {
+    let room = Room::new();
+    tiny(&room, 4);
+    let running = into_block_2(&room);
+    let first = format!("another prony (process {})", running.id());
+    let resume = ["compare", "--resume", "r"];
+    for arguments in [&resume[..], &["compare", "tiny.toml", "--out", "r"]] {
+        let said = room.run(arguments).expect(3);
+        assert!(said.err.contains(&first), "{}", said.err);
+    }
+    running.signal(Signal::INT);
+    running.end().expect(130);
+    // A plan that was edited meanwhile is named, and accepted on demand.
+    let plan = room.read("r/plan.toml");
+    room.write(
+        "r/plan.toml",
+        &plan.replace("connections = 2", "connections = 3"),
+    );
+    let said = room.run(&resume).expect(2);
+    let change = "`connections = 3`, was `connections = 2`";
+    assert!(said.err.contains(change), "{}", said.err);
+    let said = room.run(&["compare", "--resume", "r", "--accept-plan-changes"]);
+    assert!([0, 1].contains(&said.status), "{}", said.err);
+    assert!(room.read("r/verdict.json").contains("plan-changed"));
+}
+
+#[test]
 fn the_demo_is_an_experiment_like_any_other() {
     let room = Room::new();
     let mut running = Running::start(room.command(&["demo", "--out", "d"]));
@@ -194,5 +221,5 @@ fn an_interrupt_ends_the_wait_for_a_server_that_never_answers() {
     running.signal(Signal::INT);
     let said = running.end().expect(130);
     // It was the user who had enough, and no fault of the server's yet.
-    assert!(!said.err.contains("does not answer"), "{}", said.err);
+    assert!(!said.err.contains("does not respond"), "{}", said.err);
 }

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::running::{Origin, Room};
+use rustix::process::Signal;
+
+use crate::running::{Origin, Room, Running, SOON};
 
 /// What a server answers to one request.
 pub(crate) fn answer(address: &str, request: &str) -> String {
@@ -85,4 +87,101 @@ fn an_address_that_can_not_be_had_is_refused_before_the_load() {
     let taken = url.trim_start_matches("http://").trim_end_matches('/');
     let said = room.run(&["load", "--metrics", taken, &url]).expect(3);
     assert!(said.err.contains("--metrics"), "{}", said.err);
+}
+
+/// A long load whose metrics are served at the address that comes with it.
+fn served(room: &Room, origin: &Origin) -> (Running, String) {
+    let url = origin.url("/delay/1ms");
+    let args = ["load", "-d", "10m", "-c", "1", "--metrics", ":0", &url];
+    let mut command = room.command(&args);
+    command.stdout(Stdio::null());
+    let mut load = Running::start(command);
+    let line = load.wait_for("prony: metrics at ");
+    let address = line.trim().trim_start_matches("prony: metrics at http://");
+    let address = address.trim_end_matches("/metrics").to_owned();
+    (load, address)
+}
+
+fn connect(address: &str) -> TcpStream {
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(SOON)).unwrap();
+    stream.set_write_timeout(Some(SOON)).unwrap();
+    stream
+}
+
+/// All that the server sends until it closes the connection.
+fn rest(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => {}
+        // It had not read all of the request.
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("the connection stays open: {error}"),
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn is_served(address: &str) {
+    let text = answer(address, "GET /metrics");
+    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+}
+
+#[test]
+fn a_head_without_an_end_is_refused() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let (load, address) = served(&room, &origin);
+    let mut stream = connect(&address);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nX: ").unwrap();
+    let piece = vec![b'x'; 1 << 16];
+    // Socket buffers take some megabytes; the rest would be in the generator's memory.
+    let pieces = (0..2_000).take_while(|_| stream.write_all(&piece).is_ok());
+    assert!(pieces.count() < 2_000);
+    let text = rest(stream);
+    assert!(
+        text.is_empty() || text.starts_with("HTTP/1.1 431"),
+        "{text}"
+    );
+    is_served(&address);
+    load.signal(Signal::INT);
+    load.end().expect(130);
+}
+
+#[test]
+fn a_head_that_is_not_finished_in_time_is_given_up() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let (load, address) = served(&room, &origin);
+    let mut stream = connect(&address);
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHos").unwrap();
+    let text = rest(stream);
+    assert!(!text.contains("200 OK"), "{text}");
+    // So is one that sends nothing at all.
+    assert_eq!(rest(connect(&address)), "");
+    let mut stream = connect(&address);
+    stream.write_all(b"nonsense\r\n\r\n").unwrap();
+    let text = rest(stream);
+    assert!(text.starts_with("HTTP/1.1 400"), "{text}");
+    is_served(&address);
+    load.signal(Signal::INT);
+    load.end().expect(130);
+}
+
+#[test]
+fn idle_connections_cost_no_threads_and_keep_nobody_out() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let (load, address) = served(&room, &origin);
+    let threads = || {
+        let tasks = format!("/proc/{}/task", load.id());
+        std::fs::read_dir(tasks).unwrap().count()
+    };
+    let idle: Vec<TcpStream> = (0..300).map(|_| connect(&address)).collect();
+    is_served(&address);
+    assert!(threads() < 30, "{} threads", threads());
+    // The oldest ones made way.
+    assert_eq!(rest(idle.into_iter().next().unwrap()), "");
+    is_served(&address);
+    load.signal(Signal::INT);
+    load.end().expect(130);
 }

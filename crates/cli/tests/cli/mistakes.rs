@@ -86,9 +86,10 @@ fn a_service_that_does_not_start_is_3_with_the_end_of_its_log() {
 #[test]
 fn a_service_that_fails_later_keeps_what_was_measured() {
     let room = Room::new();
-    // The second start of a variant finds what the first one left, and gives up.
+    // A variant starts twice, for the pre-check and for block 1. The third start finds the folders
+    // of both and gives up.
     let command = "command = [\"prony\", \"origin\", \"--listen\", \"{{ origin.address }}\"]";
-    let once = r#"command = ["sh", "-c", "mkdir once-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
+    let once = r#"command = ["sh", "-c", "mkdir once-$2 || mkdir twice-$2 || exit 4; exec $0 origin --listen $1", "PROGRAM", "{{ origin.address }}", "{{ socket }}"]"#;
     let once = once.replace("PROGRAM", env!("CARGO_BIN_EXE_prony"));
     room.write("plan.toml", &TINY.replace(command, &once));
     let said = room.run(&["compare", "plan.toml", "--out", "r"]).expect(3);

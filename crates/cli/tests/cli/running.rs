@@ -60,6 +60,11 @@ impl Room {
         std::fs::write(self.path(name), text).unwrap();
     }
 
+    pub(crate) fn set_mode(&self, name: &str, mode: u32) {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(self.path(name), permissions).unwrap();
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
@@ -80,6 +85,9 @@ impl Room {
             .args(args)
             .current_dir(self.dir.path())
             .env_remove("PRONY_PUBLIC")
+            .env_remove("PRONY_CREDS")
+            .env_remove("PRONY_NATS")
+            .env_remove("PRONY_PROGRESS")
             .env_remove("NO_COLOR")
             .env("COLUMNS", "100")
             .env(MARK, &self.mark)

@@ -1,6 +1,6 @@
 //! Each exit status, and which stream says what.
 
-use crate::running::{Origin, Room, closed_url};
+use crate::running::{Origin, Room, Running, closed_url};
 
 #[test]
 fn done_is_0_and_leaves_standard_error_alone() {
@@ -17,15 +17,101 @@ fn done_is_0_and_leaves_standard_error_alone() {
 #[test]
 fn a_load_without_a_success_is_1() {
     let room = Room::new();
-    let said = room
-        .run(&["load", "-d", "200ms", "-c", "2", &closed_url()])
-        .expect(1);
-    assert!(said.out.contains("refused"), "{}", said.out);
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/status/500");
+    let said = room.run(&["load", "-n", "20", "-c", "2", &url]).expect(1);
     assert!(
         said.err.contains("prony: no request succeeded"),
         "{}",
         said.err
     );
+}
+
+#[test]
+fn a_load_that_is_refused_ends_soon_and_is_1() {
+    let room = Room::new();
+    let url = closed_url();
+    let address = url.trim_start_matches("http://").trim_end_matches('/');
+    // Without its own end it would take five minutes.
+    let args = ["load", "-d", "5m", "-c", "2", "--json", "r.json", &url];
+    let said = room.run(&args).expect(1);
+    let expected = format!("prony: Nothing listens at {address}: ");
+    assert!(said.err.contains(&expected), "{}", said.err);
+    assert!(said.err.contains("--wait-for-server"), "{}", said.err);
+    let record = room.json("r.json");
+    assert!(record["totals"]["elapsed_s"].as_f64().unwrap() < 60.0);
+    let ids = record["findings"].as_array().unwrap().iter();
+    assert!(
+        ids.clone()
+            .any(|finding| finding["id"] == "nothing-listens")
+    );
+    let socket = [
+        "load",
+        "-d",
+        "5m",
+        "--unix",
+        "app.sock",
+        "http://localhost/",
+    ];
+    let said = room.run(&socket).expect(1);
+    assert!(
+        said.err.contains("Nothing listens at app.sock"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_load_may_wait_for_its_server() {
+    let room = Room::new();
+    let load = [
+        "load",
+        "-n",
+        "20",
+        "-c",
+        "2",
+        "--unix",
+        "app.sock",
+        "http://localhost/",
+    ];
+    let mut waiting = load.to_vec();
+    waiting.push("--wait-for-server=60s");
+    let mut running = Running::start(room.command(&waiting));
+    running.wait_for("prony: waiting for app.sock");
+    let origin = Origin::start(&room, &["--unix", "app.sock"]);
+    let said = running.end().expect(0);
+    assert!(said.out.contains("20 requests: 20 ok"), "{}", said.out);
+    drop(origin);
+    let _ = std::fs::remove_file(room.path("app.sock"));
+    waiting.pop();
+    waiting.push("--wait-for-server=200ms");
+    let said = room.run(&waiting).expect(1);
+    let expected = "nothing listens at app.sock after 200ms";
+    assert!(said.err.contains(expected), "{}", said.err);
+    assert_eq!(said.out, "");
+    waiting.push("--agents=1");
+    waiting.push("--creds=none");
+    let said = room.run(&waiting).expect(2);
+    assert!(
+        said.err.contains("--wait-for-server with --agents"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_comparison_may_wait_for_its_servers() {
+    let room = Room::new();
+    let (a, b) = (closed_url(), closed_url());
+    let waiting = ["compare", &a, &b, "--out", "r", "--wait-for-server=200ms"];
+    let said = room.run(&waiting).expect(3);
+    assert!(said.err.contains("after 200ms"), "{}", said.err);
+    let log = "log is empty";
+    assert!(!said.err.contains(log), "{}", said.err);
+    // Without a time it waits for 30 s.
+    let dry = ["compare", &a, &b, "--dry-run", "--wait-for-server"];
+    let said = room.run(&dry).expect(0);
+    assert!(said.out.contains("--wait-for-server=30s"), "{}", said.out);
 }
 
 #[test]

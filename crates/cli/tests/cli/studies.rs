@@ -262,6 +262,11 @@ fn each_study_says_what_it_will_do() {
             assert!(said.out.contains(part), "{name} {part}: {}", said.out);
         }
     }
+}
+
+#[test]
+fn a_level_that_is_added_runs_or_is_refused() {
+    let room = Room::new();
     let level = "crypto={ name = \"third\", lib = \"/\" }";
     let said = room.run(&[
         "study",
@@ -273,10 +278,26 @@ fn each_study_says_what_it_will_do() {
     ]);
     let said = said.expect(0);
     assert!(
-        said.out.contains("3 variants") && said.out.contains("\n  third\n"),
+        said.out.contains("3 variants")
+            && said
+                .out
+                .contains("\n  crypto = third:\n    web: libraries /\n"),
         "{}",
         said.out
     );
+    let lost = "crypto = {lib = \"/nonexistent\", name = \"third\", env = {}}";
+    for dry_run in [&["--dry-run"][..], &[]] {
+        let mut typed = vec!["study", "run", "openssl-build", "--level", lost];
+        typed.extend(dry_run);
+        let refused = room.run(&typed).expect(2);
+        assert!(
+            refused.err.contains(
+                "this machine can't run \"third\": library_path of service \"web\": /nonexistent"
+            ),
+            "{}",
+            refused.err
+        );
+    }
     let typo = room.run(&[
         "study",
         "run",
@@ -291,4 +312,33 @@ fn each_study_says_what_it_will_do() {
             .contains("no factor \"cripto\"; there are: crypto")
     );
     assert_eq!(room.names(), Vec::<String>::new());
+}
+
+#[test]
+fn a_study_takes_lengths_and_can_be_copied() {
+    let room = Room::new();
+    let typed = ["--duration", "3s", "--warmup", "500ms", "--requests", "70"];
+    let mut args = vec!["study", "run", "openssl-build", "--dry-run"];
+    args.extend(typed);
+    let said = room.run(&args).expect(0);
+    assert!(
+        said.out
+            .contains("measures 70 requests, 3 s at most, after 500 ms of warm-up"),
+        "{}",
+        said.out
+    );
+    let copied = room
+        .run(&["study", "copy", "openssl-build", "mine"])
+        .expect(0);
+    assert!(
+        copied.out.contains("prony compare mine/plan.toml"),
+        "{}",
+        copied.out
+    );
+    let plan = room.read("mine/plan.toml");
+    assert!(plan.contains("requests     = 3000"), "{plan}");
+    let again = room
+        .run(&["study", "copy", "openssl-build", "mine"])
+        .expect(2);
+    assert!(again.err.contains("mine is not empty"), "{}", again.err);
 }

@@ -3,7 +3,7 @@
 use prony_fleet::messages::Because;
 use rustix::process::Signal;
 
-use crate::books::{Files, expect_answered, expect_sum, expect_whole, findings, has, part};
+use crate::books::{Files, due, expect_answered, expect_sum, expect_whole, findings, has, part};
 use crate::moments::Moments;
 use crate::rig::{Rig, name};
 
@@ -52,7 +52,7 @@ fn a_coordinator_that_is_stopped_beyond_the_end_has_all_of_it() {
     load.process.signal(Signal::CONT);
     let record = load.record();
     expect_whole(&record);
-    assert_eq!(record.totals.started, 2 * 200);
+    assert_eq!(due(&record), 2 * 200);
     rig.expect_quiet();
 }
 
@@ -67,7 +67,7 @@ fn another_coordinator_carries_a_load_on_to_its_end() {
     moments.wait(1..4_000);
     let record = rig.recorded(&["fleet", "attach"], &load.run()).record();
     expect_whole(&record);
-    assert_eq!(record.totals.started, 13 * 150);
+    assert_eq!(due(&record), 13 * 150);
     let files = Files::read(&load.kept);
     expect_sum(&record, &files);
     expect_answered(
@@ -88,7 +88,7 @@ fn a_load_that_is_over_when_its_coordinator_is_dead_is_collected_whole() {
     moments.wait(4_600..5_000);
     let record = rig.recorded(&["fleet", "collect"], &load.run()).record();
     expect_whole(&record);
-    assert_eq!(record.totals.started, 800);
+    assert_eq!(due(&record), 800);
     expect_sum(&record, &Files::read(&load.kept));
 }
 
@@ -128,4 +128,38 @@ fn an_interrupt_ends_the_load_everywhere_with_what_was_measured() {
             .values()
             .all(|because| *because == Because::Stopped)
     );
+}
+
+#[test]
+fn an_interrupt_of_who_watches_leaves_the_load_alone() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let mut load = rig.load("--duration 5s --rate 200 --connections 4 --threads 1");
+    let mut watching = rig.recorded(&["fleet", "attach"], &load.run());
+    moments.wait(500..2_000);
+    watching.process.signal(Signal::INT);
+    assert_eq!(watching.process.end(), 130);
+    assert!(watching.process.complaints().contains("detached from run"));
+    let record = load.record();
+    expect_whole(&record);
+    assert_eq!(due(&record), 5 * 200);
+}
+
+#[test]
+fn an_interrupt_of_who_took_over_ends_the_load() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let mut load = rig.load("--duration 60s --rate 200 --connections 4 --threads 1");
+    moments.wait(500..1_000);
+    load.process.kill();
+    let mut attached = rig.recorded(&["fleet", "attach"], &load.run());
+    // By then it knows that nobody else leads the run.
+    moments.wait(11_000..12_000);
+    attached.process.signal(Signal::INT);
+    let record = attached.record();
+    rig.expect_quiet();
+    for agent in (0..2).map(name) {
+        assert_eq!(part(&record, &agent).ended_because, "stopped");
+    }
+    assert!(!has(&record, "partial"), "{:?}", findings(&record));
 }

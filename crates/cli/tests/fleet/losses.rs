@@ -215,3 +215,32 @@ fn an_agent_that_is_stopped_for_longer_than_its_lease_loads_no_more() {
     );
     rig.expect_quiet();
 }
+
+#[test]
+fn an_agent_that_is_told_to_exit_makes_the_record_partial() {
+    let mut moments = Moments::new();
+    let mut rig = Rig::new(2);
+    let ended = moments.one_of(2);
+    let mut load = rig.load("--duration 5s --rate 400 --connections 4 --threads 1");
+    moments.wait(1_500..3_500);
+    rig.agents[ended].signal(Signal::TERM);
+    assert_eq!(rig.agents[ended].end(), 1);
+    let record = load.record();
+    assert_eq!(load.process.end(), 1, "a partial record is no success");
+    assert!(
+        has(&record, "agent-lost") && has(&record, "partial"),
+        "{:?}",
+        findings(&record)
+    );
+    assert_eq!(part(&record, &name(ended)).ended_because, "agent-ended");
+    assert_eq!(part(&record, &name(1 - ended)).ended_because, "done");
+    let partial = record.findings.iter().find(|it| it.id == "partial");
+    let text = format!("1 of 2 agents did not complete its part: {}", name(ended));
+    assert!(partial.unwrap().text.starts_with(&text), "{partial:?}");
+    // The schedule goes on without it.
+    let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
+    assert!((offered - 5.0 * 400.0).abs() < 1e-6, "{offered}");
+    assert!(record.totals.started < 5 * 400);
+    expect_sum(&record, &Files::read(&load.kept));
+    rig.expect_quiet();
+}

@@ -15,6 +15,7 @@ mod losses;
 mod moments;
 mod plans;
 mod process;
+mod purges;
 mod rig;
 mod rights;
 mod servers;

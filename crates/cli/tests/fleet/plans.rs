@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prony_record::Record;
 
-use crate::rig::{Rig, name};
+use crate::rig::{Rig, folder_contains, name};
 
 /// A plan with an nginx; what differs is put into it.
 fn plan(factor: &str, host: &str, load: &str) -> String {
@@ -112,5 +112,32 @@ fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
     );
     for record in &records {
         assert_eq!(by(record), [name(0), name(1)]);
+    }
+}
+
+#[test]
+fn credentials_of_a_plan_reach_its_server_and_no_result() {
+    let mut rig = rig(2);
+    let load = "agents = 2\nheader = ['Authorization: Bearer s3cret', 'Cookie: id=t0ken']";
+    let text = plan("keep = 1", "keep = [1, 100]", load);
+    let text = text.replace("HOST\n", "");
+    let guarded = "keepalive_requests {{ keep }}; if ($http_authorization = '') { return 401; } \
+                   if ($http_cookie = '') { return 403; } return 200";
+    let text = text.replace("return 200", guarded);
+    let (said, records) = run(&mut rig, &text, ["1", "100"]);
+    for record in &records {
+        assert_eq!(by(record), [name(0), name(1)]);
+    }
+    let out = rig.path("out");
+    let stored = std::fs::read_to_string(out.join("plan.toml")).unwrap();
+    assert!(stored.contains("Authorization: [redacted"), "{stored}");
+    let mut report = rig.command(&["report", out.to_str().unwrap()]);
+    assert!(matches!(report.end(), 0 | 1), "{}", report.complaints());
+    assert!(out.join("report.html").is_file());
+    for secret in ["s3cret", "t0ken"] {
+        assert!(!said.contains(secret), "{said}");
+        assert!(!report.said().contains(secret), "{}", report.said());
+        assert!(!folder_contains(&out, secret), "{secret}");
+        assert!(!folder_contains(&rig.path("up/store"), secret), "{secret}");
     }
 }

@@ -155,6 +155,13 @@ impl Rig {
         Process::start(command, self.folder.path(), &name)
     }
 
+    /// A command on the coordinator's host that needs no server.
+    pub(crate) fn command(&mut self, words: &[&str]) -> Process {
+        self.number += 1;
+        let name = format!("command-{}", self.number);
+        Process::start(self.prony(HUB, words), self.folder.path(), &name)
+    }
+
     /// A load by all agents, under way when this returns.
     pub(crate) fn load(&mut self, words: &str) -> Load {
         let mut load = self.begin(words);
@@ -268,6 +275,21 @@ fn web(ground: &Ground, folder: &Path) -> Process {
 fn files(state: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(state.join("runs")).into_iter().flatten();
     entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Whether a file in this folder, or below it, contains the text.
+pub(crate) fn folder_contains(folder: &Path, text: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().flatten().any(|entry| {
+        let path = entry.path();
+        match path.is_dir() {
+            true => folder_contains(&path, text),
+            // The server may have removed a file since it was listed.
+            false => std::fs::read(&path).is_ok_and(|bytes| {
+                let mut windows = bytes.windows(text.len());
+                windows.any(|window| window == text.as_bytes())
+            }),
+        }
+    })
 }
 
 /// A command that gives a record, under way.

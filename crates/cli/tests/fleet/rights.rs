@@ -9,7 +9,7 @@ use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_record::Packed;
 
-use crate::books::{Files, expect_sum, expect_whole};
+use crate::books::{Files, due, expect_sum, expect_whole};
 use crate::process::until;
 use crate::rig::{Rig, URL, name};
 
@@ -72,6 +72,7 @@ fn orders(run: &str) -> Vec<Vec<u8>> {
         What::Forget,
     ];
     let order = |what| Order {
+        experiment: None,
         version: VERSION.to_owned(),
         run: run.parse().unwrap(),
         what,
@@ -118,7 +119,7 @@ fn an_agents_credentials_command_no_other_agent_and_forge_no_results() {
     });
     let record = load.record();
     expect_whole(&record);
-    assert_eq!(record.totals.started, 400);
+    assert_eq!(due(&record), 400);
     let files = Files::read(&load.kept);
     expect_sum(&record, &files);
     rig.expect_quiet();

@@ -524,8 +524,8 @@ fn failures_are_counted_once_and_end_nothing() {
         .unwrap()
         .local_addr()
         .unwrap();
-    let said = run(&format!("-n 20 -c 2 http://{free}/"), 1);
-    assert_eq!(through(counts, &said.out), "20 20 (20 0 0 0) 0");
+    let said = run(&format!("-n 10 -c 2 http://{free}/"), 1);
+    assert_eq!(through(counts, &said.out), "10 10 (10 0 0 0) 0");
     assert!(said.err.contains("connect_refused"), "{}", said.err);
     let stalls = run(&format!("-s 1 -n 2 -c 2 {}", origin.url("/fault/stall")), 1);
     assert_eq!(through(counts, &stalls.out), "2 2 (0 2 0 0) 0");

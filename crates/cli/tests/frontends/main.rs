@@ -10,3 +10,4 @@ mod siege;
 mod site;
 mod streams;
 mod wrk;
+mod wrk_scripts;

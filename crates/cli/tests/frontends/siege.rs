@@ -364,7 +364,7 @@ fn the_log_has_the_same_columns() {
 fn a_time_ends_both() {
     let origin = Origin::start(&[]);
     let dir = folder("verbose = false");
-    for said in both(&["-c2", "-t1S", &origin.url("/")], dir.path()) {
+    for said in both(&["-c2", "-t3S", &origin.url("/")], dir.path()) {
         let said = said.expect(0);
         assert!(
             said.err

@@ -12,6 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 pub(super) enum News {
     /// A step before the service's program failed; the cause comes through `spawn` itself.
     Failed(Step),
+    /// The main process is about to execute the service's program; its id.
+    MainStarted(i32),
     /// The main process ended with this wait status.
     MainEnded(i32),
 }
@@ -89,6 +91,7 @@ pub(super) fn tell(channel: RawFd, news: News) {
     let words: [i32; 2] = match news {
         News::Failed(step) => [1, step as i32],
         News::MainEnded(status) => [2, status],
+        News::MainStarted(pid) => [3, pid],
     };
     // SAFETY: the buffer is the eight bytes of `words`.
     unsafe {
@@ -122,6 +125,7 @@ pub(super) fn hear(channel: &OwnedFd) -> Option<News> {
             .find(|step| *step as i32 == words[1])
             .map(News::Failed),
         2 => Some(News::MainEnded(words[1])),
+        3 => Some(News::MainStarted(words[1])),
         _ => None,
     }
 }

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::channel::{self, News};
 use super::keeper::{self, CoreSet, Orders};
 use super::{HostError, program};
@@ -26,6 +28,8 @@ pub(super) struct Running {
     keeper_ended: Option<ExitStatus>,
     /// `None` once the keeper was told to kill everything.
     channel: Option<OwnedFd>,
+    /// The main process, unless it is in a place with process ids of its own.
+    main_pid: Option<i32>,
     main_ended: Option<ExitStatus>,
     stop_signal: i32,
 }
@@ -88,13 +92,19 @@ pub(super) fn launch(
     // SAFETY: `split` keeps to calls that are safe after a fork.
     unsafe { command.pre_exec(move || keeper::split(&orders)) };
     match command.spawn() {
-        Ok(keeper) => Ok(Running {
-            keeper,
-            keeper_ended: None,
-            channel: Some(ours),
-            main_ended: None,
-            stop_signal: spec.stop_signal,
-        }),
+        Ok(keeper) => {
+            let mut running = Running {
+                keeper,
+                keeper_ended: None,
+                channel: Some(ours),
+                main_pid: None,
+                main_ended: None,
+                stop_signal: spec.stop_signal,
+            };
+            // The main process said its id before it executed its program.
+            running.hear();
+            Ok(running)
+        }
         Err(source) => {
             let step = match channel::hear(&ours) {
                 Some(News::Failed(step)) => step.describe(),
@@ -174,12 +184,23 @@ impl Running {
 
     /// How the main process ended, if it did.
     pub(super) fn main_ended(&mut self) -> Option<ExitStatus> {
+        self.hear();
+        self.main_ended
+    }
+
+    /// The main process's id, where it is one of this system's.
+    pub(super) fn main_pid(&self) -> Option<i32> {
+        self.main_pid
+    }
+
+    fn hear(&mut self) {
         while let Some(news) = self.channel.as_ref().and_then(channel::hear) {
-            if let News::MainEnded(status) = news {
-                self.main_ended = Some(ExitStatus::from_raw(status));
+            match news {
+                News::MainStarted(pid) => self.main_pid = Some(pid),
+                News::MainEnded(status) => self.main_ended = Some(ExitStatus::from_raw(status)),
+                News::Failed(_) => {}
             }
         }
-        self.main_ended
     }
 
     /// How the keeper ended, if it did; then nothing of the service is left, unless the keeper was
@@ -193,6 +214,7 @@ impl Running {
 
     /// Asks the service to end and waits until nothing of it is left, at most for `patience`.
     pub(super) fn ask_to_end(&mut self, patience: Duration) -> bool {
+        self.signal_keeper(Signal::CONT);
         if let Some(channel) = &self.channel {
             // A keeper that is gone can't be asked; the wait then ends at once.
             let _ = channel::ask_to_signal(channel, self.stop_signal);
@@ -202,9 +224,26 @@ impl Running {
 
     /// Kills whatever is left and waits until nothing is, at most for `patience`.
     pub(super) fn kill(&mut self, patience: Duration) -> bool {
-        self.main_ended();
+        self.hear();
+        self.signal_keeper(Signal::CONT);
         self.channel = None;
         self.wait(patience)
+    }
+
+    /// Kills the keeper itself, which its service keeps from doing its work, and waits until it has
+    /// ended. Its service is then left to whoever adopts orphans.
+    pub(super) fn kill_keeper(&mut self, patience: Duration) -> bool {
+        self.signal_keeper(Signal::KILL);
+        self.wait(patience)
+    }
+
+    fn signal_keeper(&mut self, signal: Signal) {
+        if self.keeper_ended().is_none()
+            && let Some(pid) = Pid::from_raw(self.keeper_pid())
+        {
+            // It is our child and was not waited for, so the id is its own.
+            let _ = kill_process(pid, signal);
+        }
     }
 
     fn wait(&mut self, patience: Duration) -> bool {

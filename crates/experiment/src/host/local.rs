@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use prony_record::Finding;
 
 use super::examine::Examined;
+use super::keeper;
 use super::launch::{self, Running, Way};
+use super::log::{self, LogTrimmer};
 use super::process::Table;
 use super::state::{self, Made, RunState};
 use super::system::hardware::Group;
@@ -64,6 +66,7 @@ pub struct LocalHost {
     site: Option<Site>,
     /// The services in the order in which they were started.
     started: Vec<String>,
+    log_trimmer: LogTrimmer,
     /// Where services listen that other machines have to reach.
     address: Option<IpAddr>,
 }
@@ -108,6 +111,7 @@ impl LocalHost {
             services: BTreeMap::new(),
             site: None,
             started: Vec::new(),
+            log_trimmer: LogTrimmer::default(),
             address: None,
         }
     }
@@ -204,10 +208,12 @@ impl LocalHost {
     fn end(&mut self, name: &str, patience: Duration) -> Result<Stopped, HostError> {
         let began = Instant::now();
         self.record_processes(&system::processes());
+        let keepers = self.keepers();
         let nothing = Stopped {
             status: None,
             killed: false,
             took: Duration::ZERO,
+            log_bytes_cut: 0,
         };
         let Some(service) = self.services.get_mut(name) else {
             return Ok(nothing);
@@ -217,23 +223,15 @@ impl LocalHost {
         };
         let ended = !patience.is_zero() && running.ask_to_end(patience);
         if !ended && !running.kill(KILL_PATIENCE) {
-            let pids = system::processes()
-                .descendants(running.keeper_pid())
-                .iter()
-                .map(|process| process.pid)
-                .collect();
-            return Err(HostError::Survived {
-                service: name.to_owned(),
-                pids,
-            });
+            running.kill_keeper(KILL_PATIENCE);
         }
-        // Only a stranger kills a keeper; what it kept is then known from the record alone.
+        // A keeper ends by itself; one that was killed has left what it kept to this process.
         if running
             .keeper_ended()
-            .is_some_and(|status| !status.success())
+            .is_none_or(|status| !status.success())
         {
-            let recorded: Vec<_> = service.recorded.drain().collect();
-            let pids = sweep::kill_processes(&recorded, KILL_PATIENCE).left;
+            let recorded = service.recorded.drain().collect();
+            let pids = sweep::kill_with_strays(recorded, &keepers, KILL_PATIENCE);
             if !pids.is_empty() {
                 return Err(HostError::Survived {
                     service: name.to_owned(),
@@ -243,11 +241,38 @@ impl LocalHost {
         }
         service.recorded.clear();
         let status = running.main_ended().map(|status| status.to_string());
+        let took = began.elapsed();
+        let log_bytes_cut = service.log.as_ref().map_or(0, |log| {
+            self.log_trimmer.forget(log);
+            // A log that can't be cut stays whole, which costs only space.
+            log::cut(log).unwrap_or(0)
+        });
         Ok(Stopped {
             status,
             killed: !ended,
-            took: began.elapsed(),
+            took,
+            log_bytes_cut,
         })
+    }
+
+    /// The TCP ports that services listen on, each with its service.
+    #[cfg(target_os = "linux")]
+    fn ports(&self) -> BTreeMap<u16, String> {
+        let mut ports = BTreeMap::new();
+        for (name, service) in &self.services {
+            for endpoint in service.allocated.endpoints.values() {
+                if let Endpoint::Tcp(address) = endpoint {
+                    ports.insert(address.port(), name.clone());
+                }
+            }
+        }
+        ports
+    }
+
+    /// The keepers of the services that run.
+    fn keepers(&self) -> Vec<i32> {
+        let running = self.services.values().filter_map(|it| it.running.as_ref());
+        running.map(Running::keeper_pid).collect()
     }
 
     /// Ends everything and removes everything; the first failure is reported, the rest still done.
@@ -257,6 +282,7 @@ impl LocalHost {
         for name in std::mem::take(&mut self.started).into_iter().rev() {
             result = result.and(self.end(&name, patience).map(drop));
         }
+        self.log_trimmer.end();
         self.services.clear();
         self.site = None;
         if let Some(run) = self.run.take() {
@@ -279,10 +305,11 @@ impl LocalHost {
                 continue;
             };
             let keeper = running.keeper_pid();
-            for process in table
-                .get(keeper)
-                .into_iter()
-                .chain(table.descendants(keeper))
+            // The main process's tree hangs elsewhere if the keeper was killed.
+            let roots = [Some(keeper), running.main_pid()].into_iter().flatten();
+            let roots = roots.filter_map(|pid| table.get(pid));
+            for process in
+                roots.flat_map(|root| std::iter::once(root).chain(table.descendants(root.pid)))
             {
                 let key = (process.pid, process.start);
                 if service.recorded.len() < RECORDED_PROCESSES_MAX && service.recorded.insert(key) {
@@ -385,6 +412,8 @@ impl Host for LocalHost {
             }
             (None, _) => Way::Stay,
         };
+        // Where that fails, a killed keeper's orphans are found by what was recorded alone.
+        keeper::adopt_orphans();
         service.log = Some(log.clone());
         service.cores.clone_from(&spec.cores);
         service.follow = spec.follow.clone();
@@ -401,6 +430,7 @@ impl Host for LocalHost {
         let (running, counters) =
             launched.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         (service.running, service.counters) = (Some(running), counters);
+        self.log_trimmer.watch(&log);
         self.started.push(spec.name.clone());
         self.record_processes(&system::processes());
         Ok(())
@@ -466,6 +496,8 @@ impl Host for LocalHost {
 
     fn watch(&mut self, watch: Watch) {
         self.watching.set(watch);
+        #[cfg(target_os = "linux")]
+        self.watching.begin_kernel_log();
     }
 
     fn sample(&mut self) -> Sample {
@@ -493,7 +525,10 @@ impl Host for LocalHost {
     }
 
     fn unwatched(&mut self) -> Vec<Finding> {
-        self.watching.findings()
+        let mut findings = self.watching.findings();
+        #[cfg(target_os = "linux")]
+        findings.extend(self.watching.syn_floods(&self.ports()));
+        findings
     }
 
     fn stop(&mut self, name: &str) -> Result<Stopped, HostError> {

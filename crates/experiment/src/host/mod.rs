@@ -16,6 +16,7 @@ mod launch;
 #[cfg(target_os = "linux")]
 pub(crate) mod linux;
 pub mod local;
+mod log;
 pub mod port;
 pub(crate) mod proc_files;
 pub mod process;
@@ -49,6 +50,9 @@ pub(crate) use freebsd as system;
 #[cfg(target_os = "linux")]
 pub(crate) use linux as system;
 
+/// The name that keepers bear among processes; `pkill prony` spares it.
+pub(crate) const KEEPER_NAME: &str = "keeper";
+
 /// How a service ended when it was asked to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stopped {
@@ -59,6 +63,9 @@ pub struct Stopped {
     pub killed: bool,
     /// From the stop signal until nothing of it was left.
     pub took: Duration,
+    /// Bytes cut from the middle of its log, which keeps its head and tail.
+    #[serde(default)]
+    pub log_bytes_cut: u64,
 }
 
 /// A machine on which services run. This machine is one implementation, a remote one another.
@@ -123,7 +130,8 @@ pub trait Host: Send {
         false
     }
 
-    /// What could not be watched since this was asked last.
+    /// What could not be watched, and what the system logged about the services, since this was
+    /// asked last.
     fn unwatched(&mut self) -> Vec<Finding>;
 
     /// What is to be said of the cryptography of a service that runs, measured as it has it mapped;

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::host::process::Process;
-use crate::telemetry::{HostSample, Interface, NetworkBytes, TcpCounters};
+#[cfg(any(target_os = "linux", test))]
+use crate::telemetry::IoCounters;
+use crate::telemetry::{CoreTimes, HostSample, Interface, NetworkBytes, TcpCounters};
 
 /// The kernel's ticks a second as user programs see them: 100 on every architecture of today.
 const TICKS_PER_S: f64 = 100.0;
@@ -92,24 +94,73 @@ pub(crate) fn machine(stat: &str) -> HostSample {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("cpu") => {
-                let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
-                let seconds = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
-                // Guests are part of user and nice already.
-                host.cpu_user_s = seconds(0) + seconds(1);
-                host.cpu_system_s = seconds(2);
-                host.cpu_idle_s = seconds(3) + seconds(4);
-                host.cpu_irq_s = seconds(5);
-                host.cpu_softirq_s = seconds(6);
-                host.cpu_steal_s = seconds(7);
+                let all = core_times(words);
+                host.cpu_user_s = all.user_s;
+                host.cpu_system_s = all.system_s;
+                host.cpu_idle_s = all.idle_s;
+                host.cpu_irq_s = all.irq_s;
+                host.cpu_softirq_s = all.softirq_s;
+                host.cpu_steal_s = all.steal_s;
             }
-            Some(word) if word.starts_with("cpu") => host.cores += 1,
+            Some(word) if word.starts_with("cpu") => {
+                host.cores += 1;
+                if let Ok(core) = word[3..].parse() {
+                    host.core_times.insert(core, core_times(words));
+                }
+            }
             Some("ctxt") => {
                 host.context_switches = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
             }
             _ => {}
         }
     }
+    host.softirq_included = softirq_included(stat);
     host
+}
+
+/// The columns of a `cpu` line of `stat`.
+fn core_times<'a>(words: impl Iterator<Item = &'a str>) -> CoreTimes {
+    let ticks: Vec<f64> = words.map_while(|word| word.parse().ok()).collect();
+    let seconds = |index: usize| ticks.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
+    CoreTimes {
+        // Guests are part of user and nice already.
+        user_s: seconds(0) + seconds(1),
+        system_s: seconds(2),
+        idle_s: seconds(3) + seconds(4),
+        irq_s: seconds(5),
+        softirq_s: seconds(6),
+        steal_s: seconds(7),
+    }
+}
+
+/// Whether the CPU time of processes includes the interrupts that they are interrupted by, as far
+/// as `stat` shows it.
+///
+/// A kernel that accounts for interrupt time reads a clock at each hard interrupt, so that its
+/// `irq` column grows. A kernel that counts ticks sees the column's time only in nested interrupts,
+/// which Linux no longer has, and charges the tick to the interrupted process, whose system time
+/// then includes the interrupt. Too few interrupts since the boot show neither.
+fn softirq_included(stat: &str) -> Option<bool> {
+    /// So many interrupts take tenths of a second at least, which is many ticks.
+    const INTERRUPTS_MIN: u64 = 100_000;
+    let after = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name));
+    let irq_ticks = after("cpu ")?.split_whitespace().nth(5)?;
+    let interrupts = after("intr ").and_then(first_number).unwrap_or(0);
+    match irq_ticks.parse::<u64>().ok()? {
+        0 if interrupts >= INTERRUPTS_MIN => Some(true),
+        0 => None,
+        _ => Some(false),
+    }
+}
+
+/// The same by the kernel's build configuration, the text of `/boot/config-RELEASE`.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn softirq_included_by_config(config: &str) -> Option<bool> {
+    let mut options = config.lines().map(str::trim);
+    if options.any(|line| line == "CONFIG_IRQ_TIME_ACCOUNTING=y") {
+        return Some(false);
+    }
+    config.contains("CONFIG_").then_some(true)
 }
 
 /// When the machine was booted, in seconds of the UNIX epoch, from `stat`.
@@ -167,6 +218,19 @@ pub(crate) fn proportional_bytes(smaps_rollup: &str) -> Option<u64> {
     Some(first_number(line)? * 1024)
 }
 
+/// System calls and bytes written of a process's `io`.
+#[cfg(any(target_os = "linux", test))]
+pub(crate) fn io_counters(io: &str) -> Option<IoCounters> {
+    let value = |name: &str| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name))?;
+        first_number(line)
+    };
+    Some(IoCounters {
+        calls: value("syscr:")? + value("syscw:")?,
+        disk_written_bytes: value("write_bytes:")?,
+    })
+}
+
 /// CPU of a control group: seconds in all, in user mode and in the kernel, from `cpu.stat` of
 /// version 2.
 pub(crate) fn cgroup_cpu_s(cpu_stat: &str) -> Option<(f64, f64, f64)> {
@@ -204,6 +268,7 @@ pub(crate) fn process(stat: &str) -> Option<Process> {
         reaped_system_s: seconds(17)?,
         threads: number(20)?.max(0).unsigned_abs(),
         resident_bytes: number(24)?.max(0).unsigned_abs() * PAGE_BYTES,
+        core: number(39).and_then(|core| usize::try_from(core).ok()),
         context_switches: None,
     })
 }

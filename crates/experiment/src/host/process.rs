@@ -27,6 +27,8 @@ pub struct Process {
     pub reaped_system_s: f64,
     /// Threads.
     pub threads: u64,
+    /// The core that its main thread ran on last, where the list of processes has it.
+    pub core: Option<usize>,
     /// Resident memory, bytes, shared pages included.
     pub resident_bytes: u64,
     /// Voluntary and involuntary context switches of all its threads, where the list of processes has

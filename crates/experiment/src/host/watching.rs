@@ -6,6 +6,8 @@ use prony_record::{Finding, Severity};
 
 use super::remote::Remote;
 use super::system::hardware::Group;
+#[cfg(target_os = "linux")]
+use super::system::kernel_log::KernelLog;
 use super::system::{self, Watched};
 use crate::telemetry::{self, Counters, Hardware, RemoteMachine, Sample, Watch};
 
@@ -17,6 +19,9 @@ pub(super) struct Watching {
     /// Why there are no counters, if they were wanted.
     no_counters: Option<String>,
     remote: Option<Remote>,
+    /// The kernel's log since this was made; none where this user may not read it.
+    #[cfg(target_os = "linux")]
+    kernel_log: Option<KernelLog>,
 }
 
 impl Watching {
@@ -117,6 +122,28 @@ impl Watching {
         if let Some(remote) = &mut self.remote {
             remote.complete(sample);
         }
+    }
+
+    /// Reads the kernel's log from now on.
+    #[cfg(target_os = "linux")]
+    pub(super) fn begin_kernel_log(&mut self) {
+        self.kernel_log = KernelLog::from_now();
+    }
+
+    /// Listeners of these services of which the kernel has logged a SYN flood since then.
+    #[cfg(target_os = "linux")]
+    pub(super) fn syn_floods(&mut self, ports: &BTreeMap<u16, String>) -> Vec<Finding> {
+        let floods = self.kernel_log.iter_mut().flat_map(KernelLog::syn_floods);
+        let finding = |(port, line): (u16, String)| {
+            let text = format!(
+                "The listen queue of service \"{}\" was full, and the kernel logged: \"{line}\" \
+                 (raise the service's backlog, net.core.somaxconn and net.ipv4.tcp_max_syn_backlog). \
+                 What was measured is that limit. Unless it is what you compare, change it.",
+                ports.get(&port)?
+            );
+            Some(Finding::new("service-limit", Severity::Warning, text))
+        };
+        floods.filter_map(finding).collect()
     }
 
     /// What could not be watched since this was asked last.

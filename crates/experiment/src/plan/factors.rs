@@ -171,8 +171,47 @@ pub(crate) fn without_constants(factors: Vec<Factor>) -> (Vec<Factor>, Vec<Facto
     factors.into_iter().partition(constant)
 }
 
+/// Every level that a baseline fixes, or any of a list of them: the first that names a factor counts.
+pub(crate) fn merged_baselines(node: &Node) -> Table {
+    let tables = match &node.value {
+        Value::Array(nodes) => nodes.iter().collect(),
+        _ => vec![node],
+    };
+    let mut merged = Table::default();
+    for node in tables {
+        let Value::Table(table) = &node.value else {
+            continue;
+        };
+        for entry in &table.entries {
+            if merged.get(&entry.key).is_none() {
+                merged.entries.push(entry.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// The baseline without what it says of factors that vary nothing; of a list the first that fixes a
+/// factor that varies.
+pub(crate) fn chosen_baseline(node: &Node, constants: &[Factor]) -> Node {
+    let Value::Array(nodes) = &node.value else {
+        return without_keys(node, constants);
+    };
+    let mut left = nodes.iter().map(|node| without_keys(node, constants));
+    let fixes_any = |node: &Node| match &node.value {
+        Value::Table(table) => !table.entries.is_empty(),
+        // Refused when it is read.
+        _ => true,
+    };
+    let empty = Node {
+        line: node.line,
+        value: Value::Table(Table::default()),
+    };
+    left.find(fixes_any).unwrap_or(empty)
+}
+
 /// A baseline without what it says of these factors.
-pub(crate) fn without_keys(baseline: &Node, constants: &[Factor]) -> Node {
+fn without_keys(baseline: &Node, constants: &[Factor]) -> Node {
     let mut baseline = baseline.clone();
     if let Value::Table(table) = &mut baseline.value {
         let constant = |key: &str| constants.iter().any(|factor| factor.name == key);
@@ -417,7 +456,8 @@ fn read_cell(
     fine.then_some(Levels(levels))
 }
 
-/// Reads `baseline`; without one it is the first level of every factor.
+/// Reads `baseline`, the one that was [chosen](chosen_baseline); without one it is the first level of
+/// every factor.
 pub(crate) fn read_baseline(
     node: Option<&Node>,
     factors: &[Factor],

@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::services::Surroundings;
 
 /// What a file's table may say, of which exactly one: where its text comes from, or what is made.
-const KINDS: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
+pub(crate) const KINDS: &[&str] = &["template", "copy", "text", "certificate", "key_of"];
 
 /// The same, for whoever wrote something else.
 const MEND: &str = "{ template = \"path\" }, { copy = \"path\" }, { text = \"…\" }, \

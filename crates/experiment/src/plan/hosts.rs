@@ -49,6 +49,8 @@ pub enum About {
     Command,
     /// What is put before the program.
     Wrapper,
+    /// The environment variables.
+    Env,
     /// The cores.
     Cores,
     /// The place.
@@ -128,6 +130,7 @@ impl Objection {
             About::Host => host,
             About::Command => "command",
             About::Wrapper => "wrapper",
+            About::Env => "env",
             About::Cores => "cores",
             About::Place => "place",
         });

@@ -1,6 +1,7 @@
 //! `[load]`: the long flags of `prony load`, checked by the very parser of the command line.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, FromArgMatches};
@@ -18,7 +19,9 @@ use crate::place;
 use crate::service::{Allocated, Endpoint, PlaceKind};
 
 /// The keys that are no flags.
-const OWN_KEYS: &[&str] = &["target", "scheme", "model", "path", "place", "agents"];
+pub(crate) const OWN_KEYS: &[&str] = &[
+    "target", "scheme", "model", "path", "place", "agents", "bodies",
+];
 
 /// Flags whose value is a file; relative paths start from the plan's folder.
 const FILES: &[&str] = &["urls", "body_file", "ca", "cert", "key"];
@@ -48,6 +51,50 @@ pub enum Model {
     Closed,
     /// Requests start at a rate, however the server answers.
     Open,
+}
+
+/// How the response bodies of two variants have to agree before their rates are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BodyComparison {
+    /// The bytes as sent are the same.
+    Same,
+    /// The bytes are the same after content codings such as gzip are undone.
+    #[default]
+    SameDecoded,
+    /// The bodies may differ; the report notes sizes and content types that do.
+    MayDiffer,
+}
+
+impl BodyComparison {
+    /// The words for it in plans and on the command line.
+    pub const NAMES: &[&str] = &["same", "same-decoded", "may-differ"];
+
+    /// The word for it in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+impl FromStr for BodyComparison {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "same" => Ok(Self::Same),
+            "same-decoded" => Ok(Self::SameDecoded),
+            "may-differ" => Ok(Self::MayDiffer),
+            _ => Err(format!("expected one of {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// Reads `bodies` of `[load]`, which is the same for every variant and so no template.
+pub(crate) fn read_bodies(table: &Table, reader: &mut Reader<'_>) -> BodyComparison {
+    table
+        .get("bodies")
+        .and_then(|node| reader.choice(node, "bodies of [load]", BodyComparison::NAMES))
+        .and_then(|name| name.parse().ok())
+        .unwrap_or_default()
 }
 
 /// The URL scheme of the load.
@@ -110,6 +157,12 @@ impl ResolvedLoad {
     /// The flags as they would be typed: `--connections`, `10`, ….
     pub fn words(&self) -> Vec<String> {
         words(&self.options)
+    }
+
+    /// The same for each option alone, in the order of `options`.
+    pub fn words_by_option(&self) -> Vec<String> {
+        let of = |option: &LoadOption| words(std::slice::from_ref(option)).join(" ");
+        self.options.iter().map(of).collect()
     }
 }
 
@@ -249,6 +302,13 @@ fn try_resolve(url: &str, flags: &LoadOptions, layout: &Layout) -> Result<(), St
     }
 }
 
+/// Whether a flag of `prony load` is a key of `[load]`.
+pub(crate) fn is_key(arg: &clap::Arg) -> bool {
+    let settled = |flag: &str| ELSEWHERE.iter().any(|(name, _)| *name == flag);
+    let long = arg.get_long().map(|flag| flag.replace('-', "_"));
+    long.is_some_and(|flag| !settled(&flag)) && !arg.is_hide_set()
+}
+
 fn check_keys(table: &Table, command: &clap::Command, reader: &mut Reader<'_>) {
     let flags: Vec<String> = command
         .get_arguments()
@@ -371,6 +431,10 @@ fn read_options(
             _ => reader.texts(node, &key).map(|texts| vec![texts.join(",")]),
         };
         let Some(mut values) = values else { continue };
+        // A level whose server asks for no user leaves it empty.
+        if key == "user" && values == [""] {
+            continue;
+        }
         if FILES.contains(&key.as_str()) {
             for value in &mut values {
                 *value = read_path_value(&key, value, node.line, around, reader);

@@ -17,6 +17,7 @@ mod machine;
 mod node;
 mod ranges;
 mod reader;
+pub mod reference;
 mod services;
 mod shape;
 mod survey;
@@ -45,12 +46,13 @@ use shape::Section;
 
 pub use error::{Fault, PlanError, PlanErrors};
 pub use factors::{Factor, Level, Levels, MOST_VARIANTS, Variant};
+pub use freeze::forget_secrets;
 pub use hosts::{About, Objection, Wanted};
-pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
+pub use load::{BodyComparison, LoadOption, Model, ResolvedLoad, Scheme};
 pub use machine::Machine;
 pub use services::{Ready, ResolvedService};
 pub use telemetry::Telemetry;
-pub use trials::Trials;
+pub use trials::{Trials, metric_to_judge};
 
 /// The plan that `prony init` writes.
 pub const STARTER: &str = include_str!("starter.toml");
@@ -97,8 +99,8 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// How often and how long.
     pub trials: Trials,
-    /// How the machines are watched.
-    pub telemetry: Telemetry,
+    /// How the variants' response bodies have to agree.
+    pub bodies: BodyComparison,
     /// What is varied.
     pub factors: Vec<Factor>,
     /// The set-ups, at least two, in the order in which results show them.
@@ -117,6 +119,7 @@ pub struct Plan {
     places: Vec<Section>,
     links: Vec<Section>,
     load: Table,
+    telemetry: Option<Table>,
     trial_keys: Vec<String>,
     frozen: Vec<freeze::FrozenFile>,
     /// The lines, from 1, that the frozen copy replaces.
@@ -132,6 +135,8 @@ pub struct Resolved {
     pub services: Vec<ResolvedService>,
     /// The load.
     pub load: ResolvedLoad,
+    /// How the machines are watched.
+    pub telemetry: Telemetry,
 }
 
 impl Plan {
@@ -140,7 +145,8 @@ impl Plan {
     /// # Errors
     /// Everything that is wrong, each with file and line.
     pub fn read(path: &Path) -> Result<Self, PlanErrors> {
-        let plan = Self::from_str(&read_text(path)?, path, Machine::this())?;
+        let text = freeze::with_secrets(read_text(path)?, path)?;
+        let plan = Self::from_str(&text, path, Machine::this())?;
         plan.check_machine()?;
         Ok(plan)
     }
@@ -195,6 +201,18 @@ impl Plan {
             &self.variants[variant].levels,
         )
         .unwrap_or(variant)
+    }
+
+    /// The variant's levels with their factors: `socket = unix, cores = 2`.
+    ///
+    /// # Panics
+    /// If there are not that many variants.
+    pub fn variant_name(&self, variant: usize) -> String {
+        let levels = self.variants[variant].levels.iter();
+        let levels: Vec<String> = levels
+            .map(|(factor, level)| format!("{factor} = {level}"))
+            .collect();
+        levels.join(", ")
     }
 
     /// What the host has to make before the services of a variant can be rendered, in the order in
@@ -294,7 +312,7 @@ fn read_plan(
     });
     let variants = factors::read_variants(listed, &factors, factors_line, &mut reader);
     let baseline = table.get("baseline");
-    let baseline = baseline.map(|node| factors::without_keys(node, &constants));
+    let baseline = baseline.map(|node| factors::chosen_baseline(node, &constants));
     let baseline = factors::read_baseline(baseline.as_ref(), &factors, &variants, &mut reader);
     let trials = trials::read_trials(table.get("trials"), &mut reader);
     let margin = trials::read_margin(table.get("margin"), &mut reader);
@@ -306,6 +324,11 @@ fn read_plan(
         let mend = "add [load] with a target";
         reader.refuse_with(Fault::MissingKey, 0, "this plan has no load", mend);
     }
+    let telemetry = table.get("telemetry");
+    let telemetry = telemetry.and_then(|node| reader.table(node, "telemetry"));
+    let telemetry = telemetry.cloned();
+    let bodies = subtable(table, "load");
+    let bodies = bodies.map(|load| load::read_bodies(load, &mut reader));
     let trial_keys = subtable(table, "trials")
         .map(|trials| trials.keys().map(str::to_owned).collect())
         .unwrap_or_default();
@@ -319,7 +342,7 @@ fn read_plan(
         margin,
         metrics: Vec::new(),
         trials,
-        telemetry: telemetry::read(table.get("telemetry"), &mut reader),
+        bodies: bodies.unwrap_or_default(),
         factors,
         variants,
         notes: Vec::new(),
@@ -333,6 +356,7 @@ fn read_plan(
         places,
         links,
         load: load.and_then(|node| reader.table(node, "load")).cloned()?,
+        telemetry,
         trial_keys,
         frozen: Vec::new(),
         replaced_lines: ["folder", "includes"]
@@ -353,7 +377,8 @@ fn read_all_factors(table: &Table, cores: usize, reader: &mut Reader<'_>) -> Opt
     if of_factors.entries.is_empty() {
         no_factors(node.line, reader);
     }
-    let baseline = subtable(table, "baseline");
+    let baseline = table.get("baseline").map(factors::merged_baselines);
+    let baseline = baseline.as_ref();
     Some(factors::read_factors(of_factors, baseline, cores, reader))
 }
 

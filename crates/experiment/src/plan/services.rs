@@ -43,6 +43,9 @@ pub(crate) const KEYS: &[&str] = &[
     "host",
 ];
 
+/// The keys of `ready`.
+pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", "scheme"];
+
 /// Those of them that a remote service can use.
 const REMOTE_KEYS: &[&str] = &["remote", "ready", "needs", "cgroup", "pid_file"];
 
@@ -483,11 +486,7 @@ fn read_ready(
         return ready;
     };
     let what = |key: &str| format!("ready.{key} of {owner}");
-    reader.known_keys(
-        table,
-        &what(""),
-        &["get", "status", "within", "listener", "scheme"],
-    );
+    reader.known_keys(table, &what(""), READY_KEYS);
     if let Some(node) = table.get("get")
         && let Some(path) = reader.text(node, &what("get"))
     {

@@ -1,16 +1,18 @@
-//! `[telemetry]`: how the machines are watched, the same for every variant.
+//! `[telemetry]`: how the machines are watched. Its texts may be templates, so that each variant's
+//! server can be read on a machine of its own.
 
 use std::collections::BTreeMap;
 
 use super::error::Fault;
-use super::node::Node;
+use super::node::Table;
 use super::reader::Reader;
+use super::template::Context;
 use super::{Resolved, ResolvedService};
 use crate::service::Follow;
 use crate::telemetry::{Counters, Elsewhere, RemoteMachine, Watch};
 
 /// The keys of `[telemetry]`.
-const KEYS: &[&str] = &["counters", "remote", "ssh"];
+pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 
 /// How the machines are watched.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,12 +25,14 @@ pub struct Telemetry {
     pub ssh: Vec<String>,
 }
 
-pub(crate) fn read(node: Option<&Node>, reader: &mut Reader<'_>) -> Telemetry {
+/// Reads the table of one variant. An empty `remote` reads no machine.
+pub(crate) fn read(table: Option<&Table>, context: &Context, reader: &mut Reader<'_>) -> Telemetry {
     let mut telemetry = Telemetry::default();
-    let Some(table) = node.and_then(|node| reader.table(node, "telemetry")) else {
+    let Some(table) = table else {
         return telemetry;
     };
     reader.known_keys(table, "[telemetry]", KEYS);
+    let table = &context.table(table, reader);
     if let Some(node) = table.get("counters") {
         let typed = reader.choice(node, "counters", &["cores", "processes", "off"]);
         telemetry.counters = match typed {
@@ -40,17 +44,17 @@ pub(crate) fn read(node: Option<&Node>, reader: &mut Reader<'_>) -> Telemetry {
     if let Some(node) = table.get("remote")
         && let Some(text) = reader.text(node, "remote")
     {
-        if text.is_empty() || text.starts_with('-') || text.contains(char::is_whitespace) {
+        if text.starts_with('-') || text.contains(char::is_whitespace) {
             let what = format!("remote of [telemetry] is \"{text}\", nothing that ssh can reach");
             let mend = "such as \"user@host\", or \"ssh://user@host:2222\"";
             reader.refuse_with(Fault::BadValue, node.line, what, mend);
         } else {
-            telemetry.remote = Some(text);
+            telemetry.remote = (!text.is_empty()).then_some(text);
         }
     }
     if let Some(node) = table.get("ssh") {
         telemetry.ssh = reader.texts(node, "ssh").unwrap_or_default();
-        if telemetry.remote.is_none() {
+        if table.get("remote").is_none() {
             let what = "[telemetry] has arguments for ssh, but names no remote machine";
             reader.refuse_with(
                 Fault::Structure,

@@ -22,8 +22,8 @@ use crate::service::{Endpoint, PlaceKind};
 pub(crate) const KINDS: [&str; 3] = ["native", "namespace", "jail"];
 
 /// The keys of a place, and of a link.
-const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
-const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "addresses"];
+pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
+pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "addresses"];
 
 /// The most places, and the most links, of one plan.
 const MOST: usize = 64;

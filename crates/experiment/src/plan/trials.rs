@@ -10,7 +10,10 @@ use super::reader::Reader;
 use super::units;
 
 /// The keys of `[trials]`.
-const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
+pub(crate) const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
+
+/// The keys of `blocks`.
+pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
 
 /// The margin within which two variants count as equivalent, where the plan names none.
 const MARGIN: f64 = 0.02;
@@ -91,7 +94,7 @@ fn read_blocks(node: &Node, trials: &mut Trials, reader: &mut Reader<'_>) {
         }
         return;
     };
-    reader.known_keys(table, "blocks", &["min", "max"]);
+    reader.known_keys(table, "blocks", BLOCKS_KEYS);
     let min = table
         .get("min")
         .and_then(|node| count(node, "blocks.min", reader));
@@ -138,36 +141,40 @@ pub(crate) fn read_metrics(node: &Node, reader: &mut Reader<'_>) -> Vec<Metric> 
             "leave it out for the rate (closed loop) or p99 (open loop)",
         );
     }
-    let judged: Vec<Metric> = Metric::ALL
-        .iter()
-        .copied()
-        .filter(|metric| metric.direction() != Direction::Neither)
-        .collect();
     let mut metrics: Vec<Metric> = Vec::new();
     for name in typed.unwrap_or_default() {
-        let full = judged
-            .iter()
-            .find(|metric| metric.name() == name || short(**metric) == name);
-        match full {
-            Some(metric) if metrics.contains(metric) => {
+        match metric_to_judge(&name) {
+            Ok(metric) if metrics.contains(&metric) => {
                 reader.refuse(
                     Fault::Structure,
                     node.line,
                     format!("metric \"{name}\" stands twice"),
                 );
             }
-            Some(metric) => metrics.push(*metric),
-            None => {
-                let names = judged.iter().map(|metric| metric.name());
-                let mend = did_you_mean(&name, names.clone()).unwrap_or_else(|| {
-                    format!("known are: {}", names.collect::<Vec<_>>().join(", "))
-                });
+            Ok(metric) => metrics.push(metric),
+            Err(mend) => {
                 let what = format!("no verdict can be given on \"{name}\"");
                 reader.refuse_with(Fault::BadValue, node.line, what, mend);
             }
         }
     }
     metrics
+}
+
+/// The metric of this name, with or without its unit, if verdicts can be given on it.
+///
+/// # Errors
+/// A hint at the names that exist.
+pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
+    let judged = Metric::ALL.iter().copied();
+    let judged = judged.filter(|metric| metric.direction() != Direction::Neither);
+    let mut found = judged.clone();
+    let found = found.find(|metric| metric.name() == name || short(*metric) == name);
+    found.ok_or_else(|| {
+        let names = judged.map(|metric| metric.name());
+        did_you_mean(name, names.clone())
+            .unwrap_or_else(|| format!("known are: {}", names.collect::<Vec<_>>().join(", ")))
+    })
 }
 
 /// `rate` for `rate_per_s`, `p99` for `p99_us`.

@@ -10,6 +10,7 @@ use super::load::{self, ResolvedLoad, Scheme};
 use super::reader::Reader;
 use super::services::{self, ResolvedService, Surroundings};
 use super::shape::{self, OFFERS, Remote, Shape};
+use super::telemetry::{self, Telemetry};
 use super::template::{self, Context, Known};
 use super::topology::{self, Layout, Viewer};
 use super::{Plan, Resolved};
@@ -67,6 +68,7 @@ pub(crate) struct Rendered {
     pub(crate) topology: Topology,
     pub(crate) services: Vec<ResolvedService>,
     pub(crate) load: Option<ResolvedLoad>,
+    pub(crate) telemetry: Telemetry,
     /// The files that were named, as the plan writes them.
     pub(crate) references: BTreeSet<String>,
 }
@@ -142,10 +144,12 @@ pub(crate) fn render(
         services::read(table, shape, &around, &mut reader)
     });
     let services = services.collect();
+    let telemetry = telemetry::read(plan.telemetry.as_ref(), &context, &mut reader);
     Rendered {
         topology: layout.topology.clone(),
         services,
         load,
+        telemetry,
         references: references.into_inner(),
     }
 }
@@ -190,6 +194,7 @@ pub(crate) fn resolve(
             topology: rendered.topology,
             services: rendered.services,
             load,
+            telemetry: rendered.telemetry,
         }),
         None => Err(PlanError::new(
             Fault::Structure,

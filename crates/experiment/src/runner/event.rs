@@ -18,6 +18,15 @@ pub enum Event<'a> {
         /// Its complete blocks.
         blocks: u32,
     },
+    /// The pre-check starts a variant: before the first block each of them is started once.
+    Checking {
+        /// Its place in the plan, from 0.
+        position: usize,
+        /// How many variants are checked.
+        variants: usize,
+        /// The variant.
+        id: &'a str,
+    },
     /// A trial begins.
     TrialBegan {
         /// Its block, from 1.

@@ -4,25 +4,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_record::{Finding, Record, Severity};
-use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict, critical};
+use prony_stats::{Comparison, Design, Evaluation, Levels, LimitKind, Metric, Verdict, critical};
 
-use super::answers::{self, Answers};
+use super::noise::{self, NoiseEffect, lost_percent};
+use super::response_findings;
 use super::trial::TrialResult;
 use super::values::LEAST_WATCHED_S;
-use crate::plan::Plan;
+use crate::plan::{BodyComparison, Plan};
+use crate::why;
 
 /// Services that use less than this share of their cores are not what limits a closed loop.
 const IDLE_SHARE: f64 = 0.7;
-/// CPU of strangers, or of other guests, that a trial may lose: percent of one core.
-const NOISE_PERCENT: f64 = 5.0;
 /// With more than this lost, nobody can tell whether the services were idle or not let run.
 const CROWDED_PERCENT: f64 = 20.0;
 /// The chance of an `order-effect` where there is none.
 const ORDER_ALPHA: f64 = 0.01;
 /// Fewer blocks than this make wide intervals.
-const FEW_BLOCKS: u32 = 5;
-/// What is said of a load a part of which was lost.
-const LOSSES: [&str; 2] = ["agent-lost", "partial"];
+pub(super) const FEW_BLOCKS: u32 = 5;
+/// Findings of a load that lost a part of itself, or of its time.
+const LOSSES: [&str; 4] = [
+    "agent-lost",
+    "agent-stalled",
+    prony_load::GENERATOR_STALLED,
+    "partial",
+];
 /// A load whose last third is this much faster or slower than its first has not settled.
 const DRIFT: f64 = 0.2;
 /// Slices that a trial must have for that to be told.
@@ -36,7 +41,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn of_all(id: &str, severity: Severity, text: String) -> Found {
+    pub(crate) fn of_all(id: &str, severity: Severity, text: String) -> Found {
         Found {
             finding: Finding::new(id, severity, text),
             variants: Vec::new(),
@@ -44,16 +49,25 @@ impl Found {
     }
 }
 
-/// Every finding of an experiment with so many complete blocks.
-pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: u32) -> Vec<Found> {
+/// Every finding of an experiment. `noise` is the effect of noise on each comparison of the
+/// evaluation.
+pub(crate) fn of(
+    plan: &Plan,
+    design: &Design,
+    results: &[TrialResult],
+    evaluation: &Evaluation,
+    noise: &[NoiseEffect],
+    bodies: BodyComparison,
+) -> Vec<Found> {
     let name = |variant: usize| design.name_of(variant);
     let baseline = |variant: usize| plan.baseline_of(variant);
     let mut found = of_loads(results, design.variants.len(), &name);
-    found.extend(bytes_differ(
+    found.extend(response_findings::of(
         results,
-        design.variants.len(),
         &baseline,
         &name,
+        design.variants.len(),
+        bodies,
     ));
     found.extend(services(results, &name));
     found.extend(machine_changed(results, design.variants.len(), &name));
@@ -61,9 +75,9 @@ pub(crate) fn of(plan: &Plan, design: &Design, results: &[TrialResult], blocks: 
     found.extend(negotiation_differs(results, &baseline, &name));
     found.extend(server_idle(results, design.variants.len(), &name));
     found.extend(not_stationary(results, design.variants.len(), &name));
-    found.extend(noisy_machine(results));
+    found.extend(noise::finding(results, noise));
     found.extend(order_effect(results, design.variants.len()));
-    found.extend(few_blocks(blocks));
+    found.extend(few_blocks(evaluation.blocks));
     found.sort_by_key(|found| std::cmp::Reverse(found.finding.severity));
     found
 }
@@ -135,49 +149,6 @@ struct Group {
 fn of_variant(results: &[TrialResult], variant: usize) -> Vec<&Record> {
     let trials = results.iter().filter(|result| result.variant == variant);
     trials.filter_map(|result| result.record.as_ref()).collect()
-}
-
-fn bytes_differ(
-    results: &[TrialResult],
-    variants: usize,
-    baseline: &dyn Fn(usize) -> usize,
-    name: &dyn Fn(usize) -> String,
-) -> Vec<Found> {
-    let answers: Vec<Answers> = (0..variants)
-        .map(|variant| {
-            let trials = results.iter().filter(|result| result.variant == variant);
-            answers::over_trials(trials.map(|result| &result.answers))
-        })
-        .collect();
-    let mut found: Vec<Found> = Vec::new();
-    for variant in 0..variants {
-        let reference = baseline(variant);
-        let difference = answers::difference(&answers[variant], &answers[reference]);
-        let Some(difference) = difference else {
-            continue;
-        };
-        let text = format!(
-            "{} does not return what {} returns: {difference}. They do different work, so their \
-             speeds can't be compared; make the answers equal.",
-            name(variant),
-            name(reference)
-        );
-        found.push(Found {
-            finding: Finding::new("bytes-differ", Severity::Error, text),
-            variants: vec![variant],
-        });
-    }
-    let mut changing: Vec<&str> = answers.iter().flat_map(answers::unstable).collect();
-    changing.sort_unstable();
-    changing.dedup();
-    if let (Some(first), count) = (changing.first(), changing.len()) {
-        let text = format!(
-            "Some requests are answered with other bytes each time ({count}, such as {first}), so \
-             that only their status was compared."
-        );
-        found.push(Found::of_all("bytes-differ", Severity::Note, text));
-    }
-    found
 }
 
 /// What services did that they should not have: said once for each service and variant.
@@ -340,9 +311,15 @@ fn server_idle(
     let mut idle = Vec::new();
     let mut shares = Vec::new();
     for variant in 0..variants {
-        let trials = results
-            .iter()
-            .filter(|result| result.variant == variant && result.telemetry.services_cores > 0)
+        let all: Vec<&TrialResult> = results.iter().filter(|it| it.variant == variant).collect();
+        // Where something is known to be at its limit, the services' idle time is no riddle.
+        let limit = why::limit_of(&name(variant), &all).kind;
+        if !matches!(limit, LimitKind::Waiting | LimitKind::Unknown) {
+            continue;
+        }
+        let trials = all
+            .into_iter()
+            .filter(|result| result.telemetry.services_cores > 0)
             .filter(|result| result.record.as_ref().is_some_and(tells_of_idleness))
             .filter(|result| lost_percent(result) < CROWDED_PERCENT);
         let used = trials.map(|result| {
@@ -356,10 +333,15 @@ fn server_idle(
     if idle.is_empty() {
         return None;
     }
+    let of_idle = results.iter().filter(|it| idle.contains(&it.variant));
+    let disk = match why::writes_to_disk(&of_idle.collect::<Vec<_>>()) {
+        true => "a disk, ",
+        false => "",
+    };
     let text = format!(
         "The services used little of their cores ({}), although the load waits for nothing else. \
-         Something other than their CPU sets the rate (a lock, a disk, a backend, too few \
-         connections or workers, or the generator); what is compared is that.",
+         Something other than their CPU sets the rate (a lock, {disk}a backend, too few connections \
+         or workers, or the generator); the comparison reflects that.",
         shares.join("; ")
     );
     let finding = Finding::new("server-idle", Severity::Warning, text);
@@ -423,41 +405,6 @@ fn drift(record: &Record) -> Option<f64> {
     let sum = |slices: &[prony_record::Slice]| slices.iter().map(|s| s.ok as f64).sum::<f64>();
     let (first, last) = (sum(&whole[..third]), sum(&whole[whole.len() - third..]));
     (first > 0.0).then(|| last / first - 1.0)
-}
-
-/// CPU that somebody else took during the trial, percent of one core.
-fn lost_percent(result: &TrialResult) -> f64 {
-    result.telemetry.foreign_percent + result.telemetry.steal_percent
-}
-
-fn noisy_machine(results: &[TrialResult]) -> Option<Found> {
-    let noisy: Vec<_> = results
-        .iter()
-        .filter(|result| lost_percent(result) > NOISE_PERCENT)
-        .collect();
-    let worst = noisy
-        .iter()
-        .copied()
-        .max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
-    let culprit = match &worst.telemetry.top_foreign {
-        Some(name) => format!(", mostly by {name}"),
-        None => String::new(),
-    };
-    let severity = if noisy.len() * 2 > results.len() {
-        Severity::Warning
-    } else {
-        Severity::Note
-    };
-    let text = format!(
-        "In {} of {} trials something else used the machine: at worst {:.0}% of a core{culprit} and \
-         {:.0}% taken by other guests. Blocks spread it over all variants and the intervals contain \
-         it; on a quieter machine they would be narrower.",
-        noisy.len(),
-        results.len(),
-        worst.telemetry.foreign_percent,
-        worst.telemetry.steal_percent
-    );
-    Some(Found::of_all("noisy-machine", severity, text))
 }
 
 /// Does the place within a block matter? The slope of the rate over the place, after block and
@@ -556,7 +503,7 @@ fn average(values: impl Iterator<Item = f64>) -> f64 {
     sum / count.max(1) as f64
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {
@@ -570,7 +517,9 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Found]) {
     let errors = found
         .iter()
-        .filter(|found| found.finding.severity == Severity::Error);
+        .filter(|found| found.finding.severity == Severity::Error)
+        // Noise is judged for each comparison: `noise::apply`.
+        .filter(|found| found.finding.id != noise::FINDING_ID);
     for error in errors {
         let about = |levels: &Levels| {
             error
@@ -604,7 +553,9 @@ fn distorts(id: &str, comparison: &Comparison, this: bool, other: bool) -> bool 
                     _ => this || other,
                 }
         }
-        "schedule-missed" | "port-exhaustion" => speed && (this || other),
+        "schedule-missed" | "port-exhaustion" | "agent-stalled" | prony_load::GENERATOR_STALLED => {
+            speed && (this || other)
+        }
         // Failing more often is itself a result, and stands.
         "errors" => comparison.metric != FailedShare && (this || other),
         _ => this || other,

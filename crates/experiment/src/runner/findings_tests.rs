@@ -4,8 +4,8 @@ use prony_record::{Finding, FleetAgent, FleetUse, LoadInfo, Record, Severity, Sl
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
-use crate::runner::answers::{Answers, BodyDigest, Digest};
 use crate::runner::trial::Watched;
+use crate::why::{CoreParties, CoreUse};
 
 const NAMES: [&str; 2] = ["tcp", "unix"];
 
@@ -29,20 +29,6 @@ fn record(findings: Vec<Finding>) -> Record {
     record
 }
 
-fn answers(body: &str) -> Answers {
-    let digest = Digest {
-        request: "GET /".to_owned(),
-        status: Some(200),
-        body: Some(BodyDigest {
-            length: 13,
-            sha256: body.to_owned(),
-        }),
-    };
-    Answers {
-        digests: [(0, digest)].into(),
-    }
-}
-
 fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult {
     TrialResult {
         block,
@@ -55,7 +41,7 @@ fn trial(block: u32, variant: usize, position: usize, rate: f64) -> TrialResult 
             ..Watched::default()
         },
         capacity: Default::default(),
-        answers: answers("aa"),
+        responses: Default::default(),
         hosts: Default::default(),
         findings: Vec::new(),
         record: Some(record(Vec::new())),
@@ -81,13 +67,12 @@ fn noise(block: u32, variant: usize) -> f64 {
 fn nothing_is_found_where_nothing_is_the_matter() {
     let results = trials(6, |block, variant, _| 1000.0 * noise(block, variant));
     assert!(of_loads(&results, 2, &name).is_empty());
-    assert!(bytes_differ(&results, 2, &baseline, &name).is_empty());
     assert!(negotiation_differs(&results, &baseline, &name).is_empty());
     assert!(machine_changed(&results, 2, &name).is_empty());
     assert_eq!(agents_changed(&results, 2, &name), None);
     assert_eq!(server_idle(&results, 2, &name), None);
     assert_eq!(not_stationary(&results, 2, &name), None);
-    assert_eq!(noisy_machine(&results), None);
+    assert_eq!(noise::finding(&results, &[]), None);
     assert_eq!(order_effect(&results, 2), None);
     assert_eq!(few_blocks(6), None);
 }
@@ -165,50 +150,6 @@ fn trials_on_other_machines_are_told_apart() {
         text.contains("by a, b in one trial and by b, c in another"),
         "{text}"
     );
-}
-
-#[test]
-fn bytes_that_differ_are_an_error_of_their_variant() {
-    let mut results = trials(3, |_, _, _| 1000.0);
-    for result in results.iter_mut().filter(|result| result.variant == 0) {
-        result.answers = answers("bb");
-    }
-    let found = bytes_differ(&results, 2, &baseline, &name);
-    assert_eq!(found.len(), 1);
-    assert_eq!(
-        (found[0].finding.severity, &found[0].variants[..]),
-        (Severity::Error, &[0][..])
-    );
-    assert!(
-        found[0]
-            .finding
-            .text
-            .contains("tcp does not return what unix returns: GET /")
-    );
-}
-
-#[test]
-fn answers_that_change_by_themselves_are_held_against_neither_or_against_the_one() {
-    let mut results = trials(3, |_, _, _| 1000.0);
-    let change = |results: &mut Vec<TrialResult>, variant: usize| {
-        for result in results
-            .iter_mut()
-            .filter(|result| result.variant == variant)
-        {
-            result.answers = answers(&format!("block {}", result.block));
-        }
-    };
-    change(&mut results, 0);
-    let one = bytes_differ(&results, 2, &baseline, &name);
-    assert_eq!(
-        one[0].finding.severity,
-        Severity::Error,
-        "only tcp's change"
-    );
-    change(&mut results, 1);
-    let both = bytes_differ(&results, 2, &baseline, &name);
-    assert_eq!(both.len(), 1);
-    assert_eq!(both[0].finding.severity, Severity::Note);
 }
 
 #[test]
@@ -318,6 +259,48 @@ fn an_idle_server_is_noticed_in_a_closed_loop_only() {
 }
 
 #[test]
+fn idle_services_are_no_finding_where_any_cores_are_full() {
+    let mut results = trials(3, |_, _, _| 1000.0);
+    let group = |service: &str, percent: f64, others: f64| CoreUse {
+        services: vec![service.to_owned()],
+        cores: 1,
+        percent,
+        parties: Some(CoreParties {
+            cores: 1,
+            services: percent,
+            others,
+            idle: 100.0 - percent - others,
+            ..CoreParties::default()
+        }),
+        ..CoreUse::default()
+    };
+    let with = |results: &mut Vec<TrialResult>, balancer: (f64, f64)| {
+        for result in results.iter_mut() {
+            (
+                result.telemetry.services_cores,
+                result.telemetry.services_percent,
+            ) = (2, 98.0);
+            result.capacity.machine_cores = 4;
+            result.capacity.idle_percent = 250.0;
+            let (used, others) = balancer;
+            result.capacity.tied = vec![group("balancer", used, others), group("web", 4.0, 0.0)];
+        }
+        server_idle(results, 2, &name)
+    };
+    assert_eq!(
+        with(&mut results, (94.0, 0.0)),
+        None,
+        "the balancer's core is full"
+    );
+    assert_eq!(
+        with(&mut results, (50.0, 45.0)),
+        None,
+        "so it is with its neighbour"
+    );
+    assert!(with(&mut results, (50.0, 0.0)).is_some());
+}
+
+#[test]
 fn a_trial_that_speeds_up_has_not_settled() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for record in results
@@ -329,8 +312,7 @@ fn a_trial_that_speeds_up_has_not_settled() {
             ok: 100 + 10 * n,
             failed: 0,
             bytes_in: 0,
-            p50_us: 0.0,
-            p99_us: 0.0,
+            ..Slice::default()
         };
         record.series = (1..=10).map(slice).collect();
     }
@@ -348,14 +330,14 @@ fn strangers_on_the_machine_are_named() {
     let mut results = trials(3, |_, _, _| 1000.0);
     results[0].telemetry.foreign_percent = 60.0;
     results[0].telemetry.top_foreign = Some("cron".to_owned());
-    let found = noisy_machine(&results).unwrap().finding;
+    let found = noise::finding(&results, &[]).unwrap().finding;
     assert_eq!(found.severity, Severity::Note);
-    assert!(found.text.contains("1 of 6 trials") && found.text.contains("by cron"));
+    assert!(found.text.contains("1 of 6 trials") && found.text.contains("(mostly cron)"));
     results
         .iter_mut()
         .for_each(|result| result.telemetry.steal_percent = 6.0);
     assert_eq!(
-        noisy_machine(&results).unwrap().finding.severity,
+        noise::finding(&results, &[]).unwrap().finding.severity,
         Severity::Warning
     );
 }
@@ -436,6 +418,24 @@ fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
     assert_eq!(verdicts(0.8, "generator-saturated", 1), [Slower, Slower]);
     // The slower one did: perhaps only the generator is slow with it.
     assert_eq!(verdicts(0.8, "generator-saturated", 0), [Withheld, Slower]);
+}
+
+#[test]
+fn a_generator_that_stood_still_withholds_rate_and_times_in_one_trial_of_many() {
+    use Verdict::{Slower, Withheld};
+    assert_eq!(verdicts(0.8, "generator-stalled", 0), [Withheld, Slower]);
+    assert_eq!(verdicts(0.8, "agent-stalled", 1), [Withheld, Slower]);
+    let stalled = Finding::new("generator-stalled", Severity::Error, "It stood still.");
+    let mut results: Vec<TrialResult> = (0..5).map(|block| trial(block, 0, 0, 1000.0)).collect();
+    results[3].record = Some(record(vec![stalled]));
+    let found = of_loads(&results, 1, &|_| "unix".to_owned());
+    assert_eq!(found[0].finding.severity, Severity::Error);
+    assert!(
+        found[0]
+            .finding
+            .text
+            .starts_with("unix, in 1 of 5 trials: ")
+    );
 }
 
 #[test]

@@ -10,6 +10,9 @@ use prony_record::Record;
 use prony_stats::{Look, VerdictDocument};
 use serde::{Deserialize, Serialize};
 
+use super::findings::Found;
+use super::lock::{self, FolderLock};
+use super::plan_changes::{self, AcceptedChange, PlanCopy};
 use super::trial::TrialResult;
 use crate::environment::{ENVIRONMENT_SCHEMA, Environment, Machine, PlaceFacts, Program};
 use crate::plan::Plan;
@@ -26,6 +29,20 @@ pub enum FolderError {
     NoExperiment(PathBuf),
     /// It holds an experiment with other variants.
     OtherPlan(PathBuf),
+    /// Another run writes to it.
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+        /// That run's process id, where it is known.
+        pid: Option<u32>,
+    },
+    /// Its plan was changed after the experiment began.
+    PlanChanged {
+        /// The folder.
+        dir: PathBuf,
+        /// The differences, a phrase each.
+        changes: Vec<String>,
+    },
     /// A file can't be read or written.
     File {
         /// The file.
@@ -54,6 +71,25 @@ impl fmt::Display for FolderError {
                     dir.display()
                 )
             }
+            FolderError::InUse { dir, pid } => {
+                let who = match pid {
+                    Some(pid) => format!("another prony (process {pid})"),
+                    None => "another prony".to_owned(),
+                };
+                write!(
+                    f,
+                    "{}: {who} is running an experiment in it (wait until that ends, or name \
+                     another folder with --out)",
+                    dir.display()
+                )
+            }
+            FolderError::PlanChanged { dir, changes } => write!(
+                f,
+                "{}: the plan was changed after the experiment began: {} (undo that, run the plan \
+                 into a new folder, or mix both in one result with --accept-plan-changes)",
+                dir.join("plan.toml").display(),
+                changes.join("; ")
+            ),
             FolderError::File { path, error } => write!(f, "{}: {error}", path.display()),
         }
     }
@@ -66,6 +102,12 @@ impl std::error::Error for FolderError {}
 struct State {
     seed: u64,
     variants: Vec<String>,
+    /// The plan as it was run last; none in folders of earlier versions.
+    #[serde(default)]
+    plan: Option<PlanCopy>,
+    /// Changes of the plan that were accepted by a resumption.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    plan_changes: Vec<AcceptedChange>,
 }
 
 /// `environment.json`.
@@ -113,16 +155,22 @@ pub struct Stored {
     results: Vec<TrialResult>,
     environment: StoredEnvironment,
     blocks_run: u32,
+    /// Keeps other runs off the folder.
+    _lock: FolderLock,
 }
 
 impl Stored {
     /// A new folder with the plan as it is run.
     pub(crate) fn create(plan: &Plan, dir: &Path, seed: u64) -> Result<Stored, FolderError> {
+        fs::create_dir_all(dir).map_err(|error| failed(dir, &error))?;
+        let lock = FolderLock::take(dir)?;
         clear_unused(plan, dir).map_err(|error| failed(dir, &error))?;
         // The files of a ready-made study are put there before it begins.
-        let occupied = fs::read_dir(dir)
-            .is_ok_and(|mut entries| entries.any(|e| e.is_ok_and(|e| e.file_name() != STUDY)));
-        if occupied {
+        let is_others = |entry: &fs::DirEntry| {
+            entry.file_name() != STUDY && entry.file_name() != lock::LOCK_FILE
+        };
+        let mut entries = fs::read_dir(dir).map_err(|error| failed(dir, &error))?;
+        if entries.any(|entry| entry.is_ok_and(|entry| is_others(&entry))) {
             return Err(FolderError::NotEmpty(dir.to_owned()));
         }
         fs::create_dir_all(dir.join("trials")).map_err(|error| failed(dir, &error))?;
@@ -131,6 +179,8 @@ impl Stored {
         let state = State {
             seed,
             variants: ids(plan),
+            plan: Some(PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?),
+            plan_changes: Vec::new(),
         };
         write_json(&dir.join("state.json"), &state)?;
         Ok(Stored {
@@ -140,16 +190,32 @@ impl Stored {
             results: Vec::new(),
             environment: StoredEnvironment::default(),
             blocks_run: 0,
+            _lock: lock,
         })
     }
 
     /// An earlier experiment's folder, with the trials of its whole blocks.
-    pub(crate) fn open(plan: &Plan, dir: &Path) -> Result<Stored, FolderError> {
+    ///
+    /// # Errors
+    /// Also if the plan was changed meanwhile, unless `accept_plan_changes` is set.
+    pub(crate) fn open(
+        plan: &Plan,
+        dir: &Path,
+        accept_plan_changes: bool,
+    ) -> Result<Stored, FolderError> {
         let state_path = dir.join("state.json");
         if !state_path.is_file() {
             return Err(FolderError::NoExperiment(dir.to_owned()));
         }
+        let lock = FolderLock::take(dir)?;
         let state: State = read_json(&state_path)?;
+        let now = PlanCopy::read(plan, dir).map_err(|error| failed(dir, &error))?;
+        let changes = state.plan.as_ref().map(|before| before.changes(&now));
+        let changes = changes.unwrap_or_default();
+        if !changes.is_empty() && !accept_plan_changes {
+            let dir = dir.to_owned();
+            return Err(FolderError::PlanChanged { dir, changes });
+        }
         if state.variants != ids(plan) {
             return Err(FolderError::OtherPlan(dir.to_owned()));
         }
@@ -171,10 +237,25 @@ impl Stored {
             results: Vec::new(),
             environment,
             blocks_run: 0,
+            _lock: lock,
         };
         stored.read_blocks()?;
         stored.leave_out_lost_trial();
+        if !changes.is_empty() {
+            let blocks = stored.complete_blocks(stored.state.variants.len());
+            let accepted = AcceptedChange { blocks, changes };
+            stored.state.plan_changes.push(accepted);
+            stored.state.plan = Some(now);
+            write_json(&state_path, &stored.state)?;
+        }
         Ok(stored)
+    }
+
+    /// The finding about changes of the plan that were accepted.
+    pub(crate) fn plan_changed(&self) -> Option<Found> {
+        let finding = plan_changes::finding(&self.state.plan_changes)?;
+        let variants = Vec::new();
+        Some(Found { finding, variants })
     }
 
     /// A last block in which a machine was lost is run again, as if it had never been looked at: what was
@@ -307,7 +388,7 @@ impl Stored {
 }
 
 /// What an experiment's folder may hold before its first trial has ended.
-const UNUSED: [&str; 8] = [
+const UNUSED: [&str; 9] = [
     "state.json",
     "plan.toml",
     "environment.json",
@@ -315,6 +396,7 @@ const UNUSED: [&str; 8] = [
     "report.html",
     "report.md",
     "report.pdf",
+    "secrets.json",
     "includes",
 ];
 

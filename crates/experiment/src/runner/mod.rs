@@ -4,13 +4,19 @@
 //! Each trial is stored the moment it ends; whatever comes later, nothing that was measured is lost,
 //! and a resumed experiment goes on where the last whole block ended.
 
-mod answers;
+mod block_time;
 mod event;
 mod findings;
 mod folder;
+mod limit_lines;
 pub(crate) mod links;
+mod lock;
 mod maker;
+mod noise;
+mod plan_changes;
 mod ready;
+mod response_findings;
+mod responses;
 mod trial;
 mod values;
 mod watched;
@@ -28,18 +34,19 @@ use prony_stats::{
 };
 
 use crate::host::Host;
-use crate::plan::Plan;
+use crate::plan::{BodyComparison, Plan};
 use crate::schedule;
 use crate::why;
 
+pub use block_time::{BlockTime, UnknownTime, probe_block_time};
 pub use event::Event;
 pub use folder::{FolderError, Stored};
 pub use maker::{AskedLoad, LoadMaker};
-pub use trial::{TrialError, TrialResult};
+pub use trial::{FailedTrial, PROBE_DURATION, TrialError, TrialResult};
 
-/// How long a trial takes beside its load: starting, checking and stopping services. A guess until
-/// the first trial has shown it.
-const BESIDE_LOAD: Duration = Duration::from_millis(500);
+/// Time that a trial takes for starting, checking and stopping its services. A guess, used until the
+/// first trial has ended.
+const TRIAL_OVERHEAD_GUESS: Duration = Duration::from_millis(500);
 
 /// What the command line adds to a plan.
 #[derive(Debug, Clone)]
@@ -52,8 +59,30 @@ pub struct Settings {
     pub blocks: Option<u32>,
     /// No block begins that would end after this time, in place of the plan's.
     pub budget: Option<Duration>,
-    /// Go on with the experiment that lies in `out`.
+    /// Resume the experiment in `out`.
     pub resume: bool,
+    /// Resume it although its plan was changed meanwhile.
+    pub accept_plan_changes: bool,
+    /// How response bodies have to agree, in place of the plan's.
+    pub bodies: Option<BodyComparison>,
+    /// Start each variant once before the first block, to find those that can't run.
+    pub precheck: bool,
+}
+
+impl Settings {
+    /// A new experiment in the folder `out`, as its plan says, each variant checked beforehand.
+    pub fn new(out: PathBuf) -> Settings {
+        Settings {
+            out,
+            seed: None,
+            blocks: None,
+            budget: None,
+            resume: false,
+            accept_plan_changes: false,
+            bodies: None,
+            precheck: true,
+        }
+    }
 }
 
 /// How an experiment ended.
@@ -64,7 +93,7 @@ pub struct Finished {
     /// Somebody interrupted it.
     pub interrupted: bool,
     /// The trial that could not be made, if one ended the experiment.
-    pub failed: Option<TrialError>,
+    pub failed: Option<FailedTrial>,
 }
 
 /// Why an experiment gave nothing at all.
@@ -145,17 +174,27 @@ pub struct Forecast {
     pub time: (Duration, Duration),
 }
 
-/// Says what an experiment will take, before it begins.
+/// Blocks and time of an experiment, before it begins. A load that ends after a number of requests
+/// counts as long as one that doesn't; [`BlockTime`] knows better.
 pub fn forecast(plan: &Plan, settings: &Settings) -> Forecast {
+    let trial = plan.trials.warmup + plan.trials.duration + TRIAL_OVERHEAD_GUESS;
+    let variants = u32::try_from(plan.variants.len()).unwrap_or(u32::MAX);
+    forecast_by(plan, settings, trial.saturating_mul(variants))
+}
+
+/// The same for blocks that take `block_time` each.
+pub fn forecast_by(plan: &Plan, settings: &Settings, block_time: Duration) -> Forecast {
     let blocks = block_range(plan, settings);
-    let trial = plan.trials.warmup + plan.trials.duration + BESIDE_LOAD;
-    let time = |blocks: u32| trial * blocks * u32::try_from(plan.variants.len()).unwrap_or(1);
     let budget = settings
         .budget
         .or(plan.trials.budget)
         .unwrap_or(Duration::MAX);
     // The first block runs whatever the budget is.
-    let within = |blocks| time(blocks).min(budget.max(time(1)));
+    let within = |blocks| {
+        block_time
+            .saturating_mul(blocks)
+            .min(budget.max(block_time))
+    };
     let time = (within(blocks.0), within(blocks.1));
     Forecast {
         variants: plan.variants.len(),
@@ -209,7 +248,7 @@ pub fn run_on(
     let design = design(plan, settings);
     design.pairs().map_err(RunnerError::Design)?;
     let stored = match settings.resume {
-        true => Stored::open(plan, &settings.out)?,
+        true => Stored::open(plan, &settings.out, settings.accept_plan_changes)?,
         false => {
             let seed = settings
                 .seed
@@ -222,6 +261,9 @@ pub fn run_on(
         plan,
         design,
         budget: settings.budget.or(plan.trials.budget),
+        bodies: settings.bodies.unwrap_or(plan.bodies),
+        precheck: settings.precheck,
+        precheck_time: Duration::ZERO,
         began: Instant::now(),
         stored,
         table: LevelTable::new(),
@@ -278,6 +320,9 @@ struct Experiment<'a> {
     plan: &'a Plan,
     design: Design,
     budget: Option<Duration>,
+    bodies: BodyComparison,
+    precheck: bool,
+    precheck_time: Duration,
     began: Instant,
     stored: Stored,
     table: LevelTable,
@@ -305,8 +350,15 @@ impl Experiment<'_> {
                 next_look = self.look()?.unwrap_or(0);
             }
         }
+        if done == 0 && self.precheck {
+            failed = self.check_variants(machines, interrupt).err();
+        }
         let mut block = done + 1;
-        while next_look >= block && !interrupt.is_stopped() && self.has_time(block) {
+        while failed.is_none()
+            && next_look >= block
+            && !interrupt.is_stopped()
+            && self.has_time(block)
+        {
             match self.block(block, machines, interrupt) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -315,7 +367,10 @@ impl Experiment<'_> {
                     break;
                 }
             }
-            failed = self.nothing_succeeded(block);
+            failed = self.nothing_succeeded(block).map(|error| FailedTrial {
+                variant: None,
+                error: Box::new(error),
+            });
             if failed.is_some() {
                 break;
             }
@@ -370,10 +425,71 @@ impl Experiment<'_> {
                 (self.plan.trials.warmup + self.plan.trials.duration)
                     * u32::try_from(self.plan.variants.len()).unwrap_or(1)
             }
-            done => spent / done,
+            done => spent.saturating_sub(self.precheck_time) / done,
         };
         // Without a first block there would be nothing to say at all.
         block == 1 || spent + each <= budget
+    }
+
+    /// Starts each variant once, and sends it a few requests.
+    fn check_variants(
+        &mut self,
+        machines: &mut Machines<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<(), FailedTrial> {
+        let variants = self.plan.variants.len();
+        let mut checked = Vec::new();
+        for variant in 0..variants {
+            if interrupt.is_stopped() {
+                return Ok(());
+            }
+            let id = &self.plan.variants[variant].id;
+            (self.on)(Event::Checking {
+                position: variant,
+                variants,
+                id,
+            });
+            let responses = self.trial(machines, interrupt).check(variant);
+            match responses.map_err(|error| self.failed(variant, error))? {
+                Some(responses) => checked.push(responses),
+                None => return Ok(()),
+            }
+        }
+        self.precheck_time = self.began.elapsed();
+        let error = response_findings::all_failed(&checked).map(TrialError::NothingSucceeded);
+        match error {
+            Some(error) => Err(FailedTrial {
+                variant: None,
+                error: Box::new(error),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn failed(&self, variant: usize, error: TrialError) -> FailedTrial {
+        FailedTrial {
+            variant: Some(self.plan.variant_name(variant)),
+            error: Box::new(error),
+        }
+    }
+
+    fn trial<'t>(
+        &'t mut self,
+        machines: &'t mut Machines<'_>,
+        interrupt: &'t Interrupt,
+    ) -> trial::Trial<'t> {
+        trial::Trial {
+            plan: self.plan,
+            host: &mut *machines.host,
+            // One reborrow, which the type checker wants spelt out.
+            load: match &mut machines.load {
+                Some(load) => Some(&mut **load),
+                None => None,
+            },
+            interrupt,
+            stored: &mut self.stored,
+            on: &mut *self.on,
+        }
     }
 
     /// Runs every variant once; false if interrupted.
@@ -382,7 +498,7 @@ impl Experiment<'_> {
         block: u32,
         machines: &mut Machines<'_>,
         interrupt: &Interrupt,
-    ) -> Result<bool, TrialError> {
+    ) -> Result<bool, FailedTrial> {
         let variants = self.plan.variants.len();
         let order = schedule::order(self.stored.seed(), block as usize - 1, variants);
         for (position, &variant) in order.iter().enumerate() {
@@ -398,23 +514,13 @@ impl Experiment<'_> {
                 variant,
                 position,
             };
-            let mut trial = trial::Trial {
-                plan: self.plan,
-                host: &mut *machines.host,
-                // One reborrow, which the type checker wants spelt out.
-                load: match &mut machines.load {
-                    Some(load) => Some(&mut **load),
-                    None => None,
-                },
-                interrupt,
-                stored: &mut self.stored,
-                on: &mut *self.on,
-            };
-            let Some(result) = trial.run(place)? else {
+            let result = self.trial(machines, interrupt).run(place);
+            let result = result.map_err(|error| self.failed(variant, error))?;
+            let Some(result) = result else {
                 return Ok(false);
             };
             let kept = self.stored.keep(result);
-            kept.map_err(|error| TrialError::File(error.to_string()))?;
+            kept.map_err(|error| self.failed(variant, TrialError::File(error.to_string())))?;
             let result = self.stored.last();
             (self.on)(Event::TrialEnded { id, result });
         }
@@ -496,13 +602,19 @@ impl Experiment<'_> {
     }
 
     fn document(&self, mut evaluation: Evaluation) -> VerdictDocument {
-        let all = findings::of(
-            self.plan,
+        let results = self.stored.results();
+        let noise = noise::judge(&evaluation, &self.design, results);
+        let design = &self.design;
+        let mut all = findings::of(self.plan, design, results, &evaluation, &noise, self.bodies);
+        all.extend(self.stored.plan_changed());
+        noise::apply(&mut evaluation, &noise);
+        findings::withhold(&mut evaluation, &self.design, &all);
+        all.extend(response_findings::withhold_effects(
+            &mut evaluation,
             &self.design,
             self.stored.results(),
-            evaluation.blocks,
-        );
-        findings::withhold(&mut evaluation, &self.design, &all);
+            self.bodies,
+        ));
         let order = (0..self.stored.blocks_begun(evaluation.blocks))
             .map(|block| {
                 schedule::order(self.stored.seed(), block as usize, self.plan.variants.len())
@@ -524,6 +636,13 @@ impl Experiment<'_> {
         let why = why::of(&self.design, &evaluation, self.stored.results(), &of_whom);
         let findings = all.into_iter().map(|found| found.finding).collect();
         let document = VerdictDocument::new(about, &self.design, evaluation, findings);
-        VerdictDocument { why, ..document }
+        // All trials ran on the same kernel.
+        let mut capacities = self.stored.results().iter().map(|it| &it.capacity);
+        let softirq_included = capacities.find_map(|capacity| capacity.softirq_included);
+        VerdictDocument {
+            why,
+            softirq_included,
+            ..document
+        }
     }
 }

@@ -1,21 +1,27 @@
 //! One trial: services up, checked, loaded, watched, down.
 
+mod probe;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, RunError, SpecError, run as run_load};
+use prony_load::{
+    Control, LoadSpec, NotReady as WaitError, RunError, SpecError, run as run_load, wait_for_server,
+};
 use prony_record::{Finding, Record, Severity};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{self, Answers};
 use super::folder::Stored;
 use super::ready::{self, NotReady};
-use super::{AskedLoad, Event, Interrupt, LoadMaker, links, values, watched};
+use super::responses::{self, CHECKED_REQUESTS_MAX, ResponseDigests};
+use super::{AskedLoad, Event, Interrupt, LoadMaker, limit_lines, links, values, watched};
 use crate::host::{Host, HostError};
 use crate::place::Door;
 use crate::plan::{Plan, PlanError, Resolved, ResolvedLoad, Scheme};
@@ -23,12 +29,22 @@ use crate::service::Allocated;
 use crate::telemetry::{self, Latest, Sample};
 use crate::why::{self, Capacity};
 
+pub use probe::PROBE_DURATION;
+pub(crate) use probe::ProbedLoad;
+
 /// Samples that a trial gets at least, whatever its length.
 const LEAST_SAMPLES: u32 = 4;
 /// The longest time between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Rendered files larger than this are not kept beside the record.
 const LARGEST_KEPT: usize = 256 * 1024;
+
+/// Lines of the target's log that are shown where it does not respond.
+const TARGET_LOG_LINES: usize = 15;
+/// The block whose folders hold what services wrote in the pre-check.
+const PRECHECK_BLOCK: u32 = 0;
+/// Requests of a list that the pre-check sends at most.
+const PRECHECK_REQUESTS_MAX: usize = 8;
 
 /// Where a trial stands in the experiment.
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +70,9 @@ pub struct TrialResult {
     /// What there was to be used of cores and link, and how much of it was.
     #[serde(default)]
     pub capacity: Capacity,
-    /// What the variant answered before the load.
-    pub answers: Answers,
+    /// The variant's responses before the load.
+    #[serde(rename = "answers")]
+    pub responses: ResponseDigests,
     /// The agent on whose machine each service ran that was not on this one.
     #[serde(default)]
     pub hosts: BTreeMap<String, String>,
@@ -113,14 +130,14 @@ pub enum TrialError {
         /// Why.
         why: NotReady,
     },
-    /// The target is up, but does not answer.
+    /// The target does not respond.
     Target {
         /// The service that is loaded.
         service: String,
         /// Which request got which failure.
         why: String,
-        /// The end of the target's log.
-        log: String,
+        /// The end of the target's log; none where prony did not start it.
+        log: Option<String>,
     },
     /// A file of the trial can't be written.
     File(String),
@@ -154,8 +171,11 @@ impl fmt::Display for TrialError {
                 NotReady::Interrupted => f.write_str("interrupted"),
             },
             TrialError::Target { service, why, log } => {
-                write!(f, "the target does not answer: {why}")?;
-                write_log(f, service, log)
+                write!(f, "service \"{service}\" does not respond: {why}")?;
+                match log {
+                    Some(log) => write_log(f, service, log),
+                    None => f.write_str(" (prony did not start this server)"),
+                }
             }
             TrialError::File(text) => f.write_str(text),
             TrialError::NothingSucceeded(text) => {
@@ -186,10 +206,38 @@ fn write_log(f: &mut fmt::Formatter<'_>, service: &str, log: &str) -> fmt::Resul
 
 impl std::error::Error for TrialError {}
 
+/// The trial, or the pre-check, that ended an experiment.
+#[derive(Debug)]
+pub struct FailedTrial {
+    /// The variant, with its factors; none where the failure is about all of them.
+    pub variant: Option<String>,
+    /// Why.
+    pub error: Box<TrialError>,
+}
+
+impl fmt::Display for FailedTrial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.variant {
+            Some(variant) => write!(f, "variant {variant}: {}", self.error),
+            None => self.error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FailedTrial {}
+
 impl From<HostError> for TrialError {
     fn from(error: HostError) -> Self {
         TrialError::Host(error)
     }
+}
+
+/// A variant whose services run and respond.
+struct Running {
+    resolved: Resolved,
+    door: Option<Door>,
+    spec: LoadSpec,
+    responses: ResponseDigests,
 }
 
 /// What a trial needs while it runs.
@@ -205,51 +253,105 @@ pub(crate) struct Trial<'a> {
 impl Trial<'_> {
     /// Makes the trial and takes everything down again, whatever came of it; `None` if interrupted.
     pub(crate) fn run(&mut self, place: Place) -> Result<Option<TrialResult>, TrialError> {
-        let result = self.make(place);
+        let made = self.make(place);
+        self.take_down(made).map(Option::flatten)
+    }
+
+    /// Takes everything down, whatever came of the trial; `None` after an interrupt.
+    fn take_down<T>(&mut self, result: Result<T, TrialError>) -> Result<Option<T>, TrialError> {
         let released = self.host.release();
         let result = match result {
             Err(TrialError::Service {
                 why: NotReady::Interrupted,
                 ..
-            }) => Ok(None),
-            result if self.interrupt.is_stopped() => result.map(|_| None),
-            result => result,
-        }?;
+            }) => None,
+            result => Some(result?),
+        };
         released?;
-        Ok(result)
+        Ok(result.filter(|_| !self.interrupt.is_stopped()))
     }
 
-    fn make(&mut self, place: Place) -> Result<Option<TrialResult>, TrialError> {
-        let dir = self
-            .stored
-            .trial_dir(place.block, &self.plan.variants[place.variant].id)
-            .map_err(|error| TrialError::File(error.to_string()))?;
-        let wanted = self
-            .plan
-            .allocations(place.variant)
-            .map_err(TrialError::Plan)?;
-        let topology = self
-            .plan
-            .topology(place.variant)
-            .map_err(TrialError::Plan)?;
+    /// Starts the variant's services, sends a few requests, and stops everything: a variant that can't
+    /// run is found before anything is measured. None after an interrupt.
+    pub(crate) fn check(&mut self, variant: usize) -> Result<Option<ResponseDigests>, TrialError> {
+        let checked = self.start_and_stop(variant);
+        self.take_down(checked)
+    }
+
+    fn start_and_stop(&mut self, variant: usize) -> Result<ResponseDigests, TrialError> {
+        let dir = self.trial_dir(PRECHECK_BLOCK, variant)?;
+        let running = self.up(PRECHECK_BLOCK, variant, &dir, PRECHECK_REQUESTS_MAX)?;
+        self.stop(&running.resolved)?;
+        // The log of a variant that runs is of no use to anyone.
+        fs::remove_dir_all(&dir)
+            .map_err(|error| TrialError::File(format!("{}: {error}", dir.display())))?;
+        // Requests that change the server's state were not sent; the rest says nothing about them.
+        let is_whole = running.spec.safe_requests().len() == running.spec.distinct_requests();
+        Ok(match is_whole {
+            true => running.responses,
+            false => ResponseDigests::default(),
+        })
+    }
+
+    fn trial_dir(&self, block: u32, variant: usize) -> Result<PathBuf, TrialError> {
+        let id = &self.plan.variants[variant].id;
+        let dir = self.stored.trial_dir(block, id);
+        dir.map_err(|error| TrialError::File(error.to_string()))
+    }
+
+    /// Starts the variant's services, waits for them, and checks their responses.
+    fn up(
+        &mut self,
+        block: u32,
+        variant: usize,
+        dir: &Path,
+        requests_max: usize,
+    ) -> Result<Running, TrialError> {
+        let wanted = self.plan.allocations(variant).map_err(TrialError::Plan)?;
+        let topology = self.plan.topology(variant).map_err(TrialError::Plan)?;
         let allocated = self.host.allocate(&wanted, &topology)?;
         let resolved = self
             .plan
-            .resolve(place.variant, &allocated)
+            .resolve(variant, &allocated)
             .map_err(TrialError::Plan)?;
-        keep_files(&resolved, &dir)?;
-        self.host.watch(self.plan.telemetry.watch(&resolved));
-        self.start(&resolved, &allocated, &dir)?;
-        // What the load does, it does where it lives; all else stays outside.
+        keep_files(&resolved, dir)?;
+        self.host.watch(resolved.telemetry.watch(&resolved));
+        self.start(&resolved, &allocated, dir)?;
+        // Only the load and its requests enter the load's place.
         let door = self.host.door(resolved.load.place)?;
-        let door = door.as_ref();
-        let spec = self.load_spec(&resolved.load, place.block, door)?;
+        let spec = self.load_spec(&resolved.load, block, door.as_ref())?;
         let interrupt = self.interrupt;
-        let answers = within(door, || answers::collect(&spec, interrupt))?.map_err(|why| {
+        if !self.wait_for_target(&resolved, &spec, door.as_ref())? {
+            return Err(TrialError::Service {
+                service: resolved.load.service.clone(),
+                why: NotReady::Interrupted,
+            });
+        }
+        let checked = within(door.as_ref(), || {
+            responses::collect(&spec, requests_max, interrupt)
+        })?;
+        let responses = checked.map_err(|why| {
             let service = resolved.load.service.clone();
-            let log = self.host.log_tail(&service, 15);
+            let log = self.own_log(&resolved);
             TrialError::Target { service, why, log }
         })?;
+        Ok(Running {
+            resolved,
+            door,
+            spec,
+            responses,
+        })
+    }
+
+    fn make(&mut self, place: Place) -> Result<Option<TrialResult>, TrialError> {
+        let dir = self.trial_dir(place.block, place.variant)?;
+        let Running {
+            resolved,
+            door,
+            spec,
+            responses,
+        } = self.up(place.block, place.variant, &dir, CHECKED_REQUESTS_MAX)?;
+        let door = door.as_ref();
         if place.block == 1 {
             let environment = self.host.environment();
             self.stored
@@ -264,6 +366,7 @@ impl Trial<'_> {
         findings.extend(self.host.unwatched());
         findings.extend(self.examine(&resolved, place));
         findings.extend(self.stop(&resolved)?);
+        findings.extend(limit_lines::finding(logs(&resolved, &dir)));
         let mut summary = telemetry::summary(&samples);
         findings.extend(watched::unseen(&resolved, summary.as_mut()));
         write_telemetry(&samples, &dir)?;
@@ -289,11 +392,44 @@ impl Trial<'_> {
                 .as_ref()
                 .map(|summary| why::capacity(summary, &resolved))
                 .unwrap_or_default(),
-            answers,
+            responses,
             hosts: summary.as_ref().map(watched::hosts).unwrap_or_default(),
             findings,
             record: Some(record),
         }))
+    }
+
+    /// Waits for the target to accept connections, where the load asks for that. Returns false if it was
+    /// interrupted.
+    fn wait_for_target(
+        &mut self,
+        resolved: &Resolved,
+        spec: &LoadSpec,
+        door: Option<&Door>,
+    ) -> Result<bool, TrialError> {
+        let Some(limit) = resolved.load.flags.wait_for_server else {
+            return Ok(true);
+        };
+        let (service, interrupt) = (&resolved.load.service, self.interrupt);
+        (self.on)(Event::Starting { service });
+        let is_stopped = || interrupt.is_stopped();
+        match within(door, || wait_for_server(spec, limit, &is_stopped, &|_| {}))? {
+            Ok(()) => Ok(true),
+            Err(WaitError::Stopped) => Ok(false),
+            Err(timed_out) => {
+                let log = self.own_log(resolved);
+                let (service, why) = (service.clone(), timed_out.to_string());
+                Err(TrialError::Target { service, why, log })
+            }
+        }
+    }
+
+    /// The end of the target's log; none where prony did not start it.
+    fn own_log(&mut self, resolved: &Resolved) -> Option<String> {
+        let target = &resolved.load.service;
+        let mut own = resolved.services.iter().filter(|it| it.remote.is_none());
+        let is_own = own.any(|own| own.spec.name == *target);
+        is_own.then(|| self.host.log_tail(target, TARGET_LOG_LINES))
     }
 
     /// What is to be said of the target's cryptography, once for each variant: it stays what it is,
@@ -346,6 +482,15 @@ impl Trial<'_> {
                     stopped.took.as_secs_f64()
                 );
                 findings.push(Finding::new("service-killed", Severity::Note, text));
+            }
+            if stopped.log_bytes_cut > 0 {
+                let text = format!(
+                    "Service \"{name}\" logged so much that {} bytes were cut from the middle of \
+                     its log. Writing that took CPU of the service; unless it is what you compare, \
+                     log less (access_log off).",
+                    stopped.log_bytes_cut
+                );
+                findings.push(Finding::new("service-log-cut", Severity::Note, text));
             }
         }
         Ok(findings)
@@ -527,6 +672,16 @@ fn sleep_until(moment: &Mutex<Option<Instant>>, done: &OnceLock<Instant>) -> boo
         }
     }
     false
+}
+
+/// The logs of a trial's services, as far as there are any.
+fn logs<'a>(resolved: &'a Resolved, dir: &Path) -> impl Iterator<Item = (&'a str, String)> {
+    let own = resolved.services.iter().filter(|it| it.remote.is_none());
+    own.filter_map(|service| {
+        let name = service.spec.name.as_str();
+        let bytes = fs::read(dir.join(format!("{name}.log"))).ok()?;
+        Some((name, String::from_utf8_lossy(&bytes).into_owned()))
+    })
 }
 
 /// Keeps what the services were started with beside the record.

@@ -5,7 +5,7 @@ use prony_stats::{Metric, Values};
 
 use crate::plan::Resolved;
 use crate::service::{Endpoint, PlaceKind};
-use crate::telemetry::{ServiceSummary, Summary};
+use crate::telemetry::{IoCounters, ServiceSummary, Summary};
 
 /// A load shorter than this many seconds is over before the kernel's ticks of 10 ms have told what
 /// the services used.
@@ -35,6 +35,11 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     let (user, system) = (sum(|s| s.cpu_user_percent), sum(|s| s.cpu_system_percent));
     values.insert(Metric::ServerCpuUserPercent, user);
     values.insert(Metric::ServerCpuSystemPercent, system);
+    let machine = telemetry.machine_of(target);
+    let percent = |cpu_s: f64| 100.0 * cpu_s / telemetry.elapsed_s;
+    values.insert(Metric::MachineUserPercent, percent(machine.cpu_user_s));
+    values.insert(Metric::MachineSystemPercent, percent(machine.cpu_system_s));
+    values.insert(Metric::MachineIdlePercent, percent(machine.cpu_idle_s));
     let ended = record.totals.ok + record.totals.failed;
     if ended == 0 {
         return values;
@@ -46,7 +51,6 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     values.insert(Metric::ServerCpuUserUsPerRequest, cpu_us(user));
     values.insert(Metric::ServerCpuSystemUsPerRequest, cpu_us(system));
     // Where the services run elsewhere, so does the network's work for them.
-    let machine = telemetry.machine_of(target);
     let softirq_us_per_s = machine.cpu_softirq_s * 1e6 / telemetry.elapsed_s;
     values.insert(
         Metric::HostSoftirqUsPerRequest,
@@ -64,12 +68,21 @@ fn watched(record: &Record, telemetry: &Summary, target: &str) -> Values {
     if let Some(instructions) = instructions {
         values.insert(Metric::InstructionsPerRequest, counted(instructions));
     }
+    let io: Option<Vec<IoCounters>> = telemetry.services.values().map(|s| s.io).collect();
+    if let Some(io) = io {
+        let calls = io.iter().map(|io| io.calls).sum();
+        let written = io.iter().map(|io| io.disk_written_bytes).sum();
+        values.insert(Metric::IoCallsPerRequest, counted(calls));
+        values.insert(Metric::DiskWrittenBytesPerRequest, counted(written));
+    }
     if let Some(service) = telemetry.services.get(target) {
         let (network, tcp) = (&service.network, &service.tcp);
         // An interface that others use too says nothing of this service's requests.
         if !network.shared {
             let bytes = network.sent + network.received;
             values.insert(Metric::LinkBytesPerRequest, counted(bytes));
+            let packets = network.packets_sent + network.packets_received;
+            values.insert(Metric::PacketsPerRequest, counted(packets));
         }
         values.insert(
             Metric::RetransmitsPerRequest,
@@ -157,6 +170,47 @@ mod tests {
         };
         assert_eq!(per_request([Some(4_000), Some(1_000)]), Some(50.0));
         assert_eq!(per_request([Some(4_000), None]), None);
+    }
+
+    #[test]
+    fn machine_packets_and_input_and_output_are_values_of_a_trial() {
+        let mut service = ServiceSummary {
+            io: Some(IoCounters {
+                calls: 400,
+                disk_written_bytes: 0,
+            }),
+            ..ServiceSummary::default()
+        };
+        (
+            service.network.packets_sent,
+            service.network.packets_received,
+        ) = (300, 100);
+        let mut summary = Summary {
+            elapsed_s: 2.0,
+            services: [("web".to_owned(), service)].into(),
+            ..Summary::default()
+        };
+        (summary.host.cpu_user_s, summary.host.cpu_idle_s) = (1.0, 2.5);
+        let mut record = Record::default();
+        (record.totals.started, record.totals.ok) = (100, 100);
+        record.totals.elapsed_s = 2.0;
+        let of = |summary: &Summary, metric: Metric| {
+            values(&record, Some(summary), "web").get(&metric).copied()
+        };
+        for (metric, value) in [
+            (Metric::MachineUserPercent, 50.0),
+            (Metric::MachineSystemPercent, 0.0),
+            (Metric::MachineIdlePercent, 125.0),
+            (Metric::PacketsPerRequest, 4.0),
+            (Metric::IoCallsPerRequest, 4.0),
+            (Metric::DiskWrittenBytesPerRequest, 0.0),
+        ] {
+            assert_eq!(of(&summary, metric), Some(value), "{metric}");
+        }
+        let web = summary.services.get_mut("web").unwrap();
+        (web.io, web.network.shared) = (None, true);
+        assert_eq!(of(&summary, Metric::IoCallsPerRequest), None);
+        assert_eq!(of(&summary, Metric::PacketsPerRequest), None);
     }
 
     #[test]

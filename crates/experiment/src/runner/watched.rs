@@ -70,7 +70,7 @@ pub(super) fn of(summary: Option<&Summary>, resolved: &Resolved) -> Watched {
     let noisiest = summary
         .machines()
         .max_by(|a, b| a.foreign_percent.total_cmp(&b.foreign_percent));
-    let top_foreign = noisiest.and_then(|machine| machine.top_foreign.as_ref());
+    let top_foreign = noisiest.and_then(|machine| machine.foreign.first());
     let top_foreign = top_foreign.filter(|_| !remote);
     Watched {
         services_percent: services

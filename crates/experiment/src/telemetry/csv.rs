@@ -4,15 +4,17 @@ use std::io::{self, Write};
 
 use crate::place::topology::LinkTraffic;
 
-use super::{Hardware, HostSample, Interface, MemoryKind, Sample, ServiceSample, TcpCounters};
+use super::{
+    CoreTimes, Hardware, HostSample, Interface, MemoryKind, Sample, ServiceSample, TcpCounters,
+};
 
 /// The columns of telemetry.csv, each with its unit. A cell is empty where a column does not apply
 /// to the line's subject.
-pub const COLUMNS: [(&str, &str); 35] = [
+pub const COLUMNS: [(&str, &str); 37] = [
     ("t_s", "seconds since the host was made"),
     (
         "subject",
-        "host, generator (prony itself), remote (the machine that is read over ssh), host:<agent>, \
+        "host, core:<number> (of the host), generator (prony itself), remote (the machine that is read over ssh), host:<agent>, \
          service:<name>, link:<name> (sent is what its first place sent), or interface:<place>:<name> where the place is host, remote or a service",
     ),
     (
@@ -85,6 +87,14 @@ pub const COLUMNS: [(&str, &str); 35] = [
     ("cycles", "of the processor while not halted, total so far"),
     ("instructions", "completed, total so far"),
     ("cache_misses", "of the last cache, total so far"),
+    (
+        "io_calls",
+        "system calls that read or write files, total so far",
+    ),
+    (
+        "disk_written_bytes",
+        "bytes written towards disks, total so far",
+    ),
     ("load_average", "over one minute"),
     ("sample_cost_us", "microseconds that the reading took"),
 ];
@@ -101,6 +111,9 @@ pub fn write_csv(samples: &[Sample], out: &mut dyn Write) -> io::Result<()> {
         host.set("foreign_cpu_s", seconds(sample.host.foreign_cpu_s));
         host.set("sample_cost_us", sample.cost.as_micros());
         host.write(out)?;
+        for (core, times) in &sample.host.core_times {
+            Line::of_core(sample.t_s, *core, times).write(out)?;
+        }
         let mut generator = Line::new(sample.t_s, "generator");
         let (user_s, system_s) = (sample.host.generator_user_s, sample.host.generator_system_s);
         generator.set("cpu_s", format!("{:.6}", user_s + system_s));
@@ -173,6 +186,17 @@ impl Line {
         line
     }
 
+    fn of_core(t_s: f64, core: usize, times: &CoreTimes) -> Self {
+        let mut line = Self::new(t_s, &format!("core:{core}"));
+        line.set("cpu_user_s", seconds(times.user_s));
+        line.set("cpu_system_s", seconds(times.system_s));
+        line.set("cpu_softirq_s", seconds(times.softirq_s));
+        line.set("cpu_irq_s", seconds(times.irq_s));
+        line.set("cpu_steal_s", seconds(times.steal_s));
+        line.set("cpu_idle_s", seconds(times.idle_s));
+        line
+    }
+
     fn of_service(t_s: f64, name: &str, service: &ServiceSample) -> Self {
         let mut line = Self::new(t_s, &format!("service:{name}"));
         line.set("cpu_s", format!("{:.6}", service.cpu_s));
@@ -195,6 +219,10 @@ impl Line {
         line.set("network_received_bytes", network.received);
         line.set("network_sent_packets", network.packets_sent);
         line.set("network_received_packets", network.packets_received);
+        if let Some(io) = service.io {
+            line.set("io_calls", io.calls);
+            line.set("disk_written_bytes", io.disk_written_bytes);
+        }
         line.set_tcp(&service.tcp);
         line.set_hardware(service.hardware);
         line

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::place::topology::LinkTraffic;
 
 use super::{
-    ForeignProcess, Hardware, HostSample, Interface, MemoryKind, NetworkBytes, Sample,
+    CoreTimes, Hardware, HostSample, Interface, IoCounters, MemoryKind, NetworkBytes, Sample,
     ServiceSample, TcpCounters,
 };
 
@@ -48,6 +48,8 @@ pub struct ServiceSummary {
     pub tcp: TcpCounters,
     /// What the processor counted for it in this time.
     pub hardware: Option<Hardware>,
+    /// Its input and output in this time.
+    pub io: Option<IoCounters>,
 }
 
 /// What the machine used between the first and the last sample, in CPU seconds over all cores.
@@ -75,8 +77,12 @@ pub struct HostSummary {
     pub foreign_percent: f64,
     /// Stolen CPU, percent of one core.
     pub steal_percent: f64,
-    /// The foreign process that used most CPU in any one interval between samples.
-    pub top_foreign: Option<ForeignProcess>,
+    /// The foreign processes that used most CPU between the samples, most first.
+    pub foreign: Vec<ForeignUse>,
+    /// Each core by its number; none where the system reports only their sum.
+    pub core_times: BTreeMap<usize, CoreTimes>,
+    /// Whether processes are charged for interrupts; see [`HostSample::softirq_included`].
+    pub softirq_included: Option<bool>,
     /// Mean of the samples' memory in use, bytes.
     pub memory_used_mean_bytes: f64,
     /// Context switches of all cores per second.
@@ -91,6 +97,19 @@ pub struct HostSummary {
     pub tcp: TcpCounters,
     /// What the processor counted on all cores in this time.
     pub hardware: Option<Hardware>,
+}
+
+/// CPU time of one process that is neither prony nor one of its services.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ForeignUse {
+    /// Its id.
+    pub pid: i32,
+    /// Its short name.
+    pub name: String,
+    /// CPU seconds in all.
+    pub cpu_s: f64,
+    /// The same by the core that it was last seen on, as far as that is known.
+    pub by_core: BTreeMap<usize, f64>,
 }
 
 /// The figures of one trial.
@@ -212,6 +231,12 @@ fn of_service(
         interfaces: interfaces_between(&begin.interfaces, &end.interfaces),
         tcp: tcp_between(&begin.tcp, &end.tcp),
         hardware: hardware_between(begin.hardware, end.hardware),
+        io: begin.io.zip(end.io).map(|(begin, end)| IoCounters {
+            calls: end.calls.saturating_sub(begin.calls),
+            disk_written_bytes: end
+                .disk_written_bytes
+                .saturating_sub(begin.disk_written_bytes),
+        }),
     }
 }
 
@@ -252,12 +277,10 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         foreign_cpu_s,
         foreign_percent: 100.0 * foreign_cpu_s / elapsed_s,
         steal_percent: 100.0 * cpu_steal_s / elapsed_s,
-        // The first sample's speaks of a time before it.
-        top_foreign: all[1..]
-            .iter()
-            .filter_map(|host| host.top_foreign.as_ref())
-            .max_by(|a, b| a.cpu_s.total_cmp(&b.cpu_s))
-            .cloned(),
+        // The first sample's are about the time before it.
+        foreign: foreign_between(&all[1..]),
+        core_times: cores_between(&begin.core_times, &end.core_times),
+        softirq_included: end.softirq_included,
         memory_used_mean_bytes: mean(all.iter().map(|host| host.memory_used_bytes)),
         context_switches_per_s: switches as f64 / elapsed_s,
         open_files_max: all.iter().map(|host| host.open_files).max().unwrap_or(0),
@@ -266,6 +289,46 @@ fn of_host(all: &[&HostSample], elapsed_s: f64) -> HostSummary {
         tcp: tcp_between(&begin.tcp, &end.tcp),
         hardware: hardware_between(begin.hardware, end.hardware),
     }
+}
+
+/// The foreign processes of several intervals, most CPU first.
+fn foreign_between(intervals: &[&HostSample]) -> Vec<ForeignUse> {
+    let mut by_pid: BTreeMap<(i32, &str), ForeignUse> = BTreeMap::new();
+    for process in intervals.iter().flat_map(|host| &host.foreign) {
+        let used = by_pid.entry((process.pid, &process.name)).or_default();
+        used.cpu_s += process.cpu_s;
+        if let Some(core) = process.core {
+            *used.by_core.entry(core).or_default() += process.cpu_s;
+        }
+    }
+    let named = by_pid.into_iter().map(|((pid, name), used)| ForeignUse {
+        pid,
+        name: name.to_owned(),
+        ..used
+    });
+    let mut all: Vec<ForeignUse> = named.collect();
+    all.sort_by(|a, b| b.cpu_s.total_cmp(&a.cpu_s));
+    all
+}
+
+/// A core that was offline at either end is left out.
+fn cores_between(
+    begin: &BTreeMap<usize, CoreTimes>,
+    end: &BTreeMap<usize, CoreTimes>,
+) -> BTreeMap<usize, CoreTimes> {
+    let of_one = |(core, end): (&usize, &CoreTimes)| {
+        let begin = begin.get(core)?;
+        let between = CoreTimes {
+            user_s: grown(begin.user_s, end.user_s),
+            system_s: grown(begin.system_s, end.system_s),
+            softirq_s: grown(begin.softirq_s, end.softirq_s),
+            irq_s: grown(begin.irq_s, end.irq_s),
+            steal_s: grown(begin.steal_s, end.steal_s),
+            idle_s: grown(begin.idle_s, end.idle_s),
+        };
+        Some((*core, between))
+    };
+    end.iter().filter_map(of_one).collect()
 }
 
 fn mean(values: impl ExactSizeIterator<Item = u64>) -> f64 {
@@ -339,6 +402,7 @@ fn tcp_between(begin: &TcpCounters, end: &TcpCounters) -> TcpCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::ForeignProcess;
     use std::time::Duration;
 
     fn sample(t_s: f64, cpu_s: f64, memory_bytes: u64, switches: u64, top: f64) -> Sample {
@@ -364,11 +428,16 @@ mod tests {
             },
             ..ServiceSample::default()
         };
-        let top_foreign = Some(ForeignProcess {
+        let foreign = ForeignProcess {
             pid: 9,
-            name: format!("{top}"),
+            name: "yes".to_owned(),
             cpu_s: top,
-        });
+            core: Some(switches as usize % 4),
+        };
+        let core = CoreTimes {
+            idle_s: t_s / 2.0,
+            ..CoreTimes::default()
+        };
         let crossed = LinkTraffic {
             forth_bytes: 100 * switches,
             back_bytes: 7,
@@ -380,7 +449,8 @@ mod tests {
             host: HostSample {
                 foreign_cpu_s: t_s / 4.0,
                 cpu_steal_s: 1.0,
-                top_foreign,
+                foreign: vec![foreign],
+                core_times: [(3, core)].into(),
                 ..HostSample::default()
             },
             remote: None,
@@ -414,11 +484,13 @@ mod tests {
         assert_eq!((web.tcp.listen_drops, web.tcp.time_wait), (40, 50));
         assert!((summary.host.foreign_percent - 25.0).abs() < 1e-9);
         assert!((summary.host.steal_percent).abs() < 1e-9);
-        assert_eq!(
-            summary.host.top_foreign.unwrap().name,
-            "0.5",
-            "the first sample's lies before the trial"
+        let foreign = &summary.host.foreign[0];
+        assert!(
+            (foreign.cpu_s - 0.6).abs() < 1e-9,
+            "the first sample's time is before the trial"
         );
+        assert!((foreign.by_core[&2] - 0.6).abs() < 1e-9);
+        assert!((summary.host.core_times[&3].idle_s - 1.0).abs() < 1e-9);
         assert!((summary.sample_cost_us - 100.0).abs() < 1e-9);
     }
 

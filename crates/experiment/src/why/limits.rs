@@ -2,178 +2,246 @@
 //! schedule of an open loop; or none of them, when requests waited for something else.
 
 use prony_record::Record;
-use prony_stats::{Limit, LimitKind};
-use serde::{Deserialize, Serialize};
+use prony_stats::{Limit, LimitKind, Metric};
 
-use crate::plan::Resolved;
+use super::capacity::{Capacity, CoreParties, CoreUse};
 use crate::runner::TrialResult;
-use crate::runner::links::{self, Crossing};
-use crate::telemetry::Summary;
 
 /// Cores, or a link, that are used to this share have nothing left: the rest is what switching and
 /// the kernel's ticks make of a full one.
-const FULL: f64 = 0.9;
-/// Strangers that use more than this, percent of one core, share in what a full machine does.
-const STRANGERS_PERCENT: f64 = 5.0;
-/// An open loop that answered this share of its schedule was limited by nothing else.
-const KEPT: f64 = 0.99;
+const FULL_SHARE: f64 = 0.9;
+/// CPU of other processes and other guests, percent of one core, from which on they share in
+/// whatever fills cores.
+const NEIGHBOURS_PERCENT: f64 = 5.0;
+/// The same from which on nobody can tell whether requests waited for a core or for something else.
+const CROWDED_PERCENT: f64 = 20.0;
+/// An open loop that completed this share of its schedule was limited by nothing else.
+const SCHEDULE_KEPT_SHARE: f64 = 0.99;
 
-/// Cores that the same services may use, and how much of them was used.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct CoreUse {
-    /// The services.
-    pub services: Vec<String>,
-    /// How many cores; 0 where they may use all.
-    pub cores: usize,
-    /// CPU of these services, percent of one core; with that of the load, where it may use one of
-    /// these cores too.
-    pub percent: f64,
-    /// Whether the load may use them too.
-    pub with_load: bool,
-}
-
-/// What else a trial was watched for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Capacity {
-    /// The cores of services that are tied to some; services that share any count together.
-    pub tied: Vec<CoreUse>,
-    /// Cores of the machine.
-    pub machine_cores: usize,
-    /// CPU of the machine that nobody used, percent of one core.
-    pub idle_percent: f64,
-    /// How much of its link's rate the fuller direction carried, as a share; none without a link
-    /// that is limited.
-    #[serde(default)]
-    pub link_share: Option<f64>,
-}
-
-/// A core with its machine's name: those of different machines have the same numbers.
-type CoreOf<'a> = (Option<&'a str>, usize);
-
-/// Reads the capacity that a trial had out of its telemetry.
-pub(crate) fn capacity(summary: &Summary, resolved: &Resolved) -> Capacity {
-    let load_cores = resolved.load.flags.cores.as_ref();
-    let load_is_here = resolved.load.agents.is_none();
-    let load_percent = percent(summary.host.generator_cpu_s, summary.elapsed_s);
-    let mut groups: Vec<(Vec<CoreOf<'_>>, CoreUse)> = Vec::new();
-    for service in &resolved.services {
-        let spec = &service.spec;
-        let Some(seen) = summary.services.get(&spec.name) else {
-            continue;
-        };
-        if spec.cores.is_empty() {
-            continue;
-        }
-        let host = seen.host.as_deref();
-        let own: Vec<_> = spec.cores.iter().map(|&core| (host, core)).collect();
-        let mut cores = own.clone();
-        let mut used = CoreUse {
-            services: vec![spec.name.clone()],
-            percent: seen.cpu_user_percent + seen.cpu_system_percent,
-            ..CoreUse::default()
-        };
-        // What shares any core is one group: who is short of it can't be told from the sums.
-        let touches = |of: &[_]| of.iter().any(|core| own.contains(core));
-        let (joined, apart) = groups.into_iter().partition(|(of, _)| touches(of));
-        groups = apart;
-        for (of, other) in Vec::from_iter::<Vec<(Vec<_>, CoreUse)>>(joined) {
-            cores.extend(of);
-            used.percent += other.percent;
-            used.services.splice(0..0, other.services);
-        }
-        cores.sort_unstable();
-        cores.dedup();
-        groups.push((cores, used));
-    }
-    let tied = groups.into_iter().map(|(cores, mut used)| {
-        used.cores = cores.len();
-        let is_here = load_is_here && cores.iter().any(|(host, _)| host.is_none());
-        let is_loads = |core: &usize| cores.contains(&(None, *core));
-        used.with_load = is_here && load_cores.is_none_or(|load| load.0.iter().any(is_loads));
-        if used.with_load && load_cores.is_some() {
-            used.percent += load_percent;
-        }
-        used
-    });
-    let machine = match summary.services.get(&resolved.load.service) {
-        Some(_) => summary.machine_of(&resolved.load.service),
-        None => &summary.host,
-    };
-    Capacity {
-        tied: tied.collect(),
-        machine_cores: machine.cores,
-        idle_percent: percent(machine.cpu_idle_s, summary.elapsed_s),
-        link_share: links::crossing(summary, resolved).and_then(Crossing::used_share),
-    }
-}
-
-fn percent(cpu_s: f64, elapsed_s: f64) -> f64 {
-    match elapsed_s > 0.0 {
-        true => 100.0 * cpu_s / elapsed_s,
-        false => 0.0,
-    }
-}
-
-/// What limited the trials of one variant, by the median of each figure.
-pub(super) fn of(name: &str, trials: &[&TrialResult]) -> Limit {
-    let limit = |kind, text: String| Limit {
+/// What limited the trials of one variant. Shares are medians over the trials; parties are those of
+/// the trial in the middle, so that they add up.
+pub(crate) fn limit_of(name: &str, trials: &[&TrialResult]) -> Limit {
+    let (kind, text) = of(trials);
+    Limit {
         name: name.to_owned(),
         kind,
         text: format!("{name}: {text}"),
-    };
+    }
+}
+
+fn of(trials: &[&TrialResult]) -> (LimitKind, String) {
     let records: Vec<&Record> = trials.iter().filter_map(|t| t.record.as_ref()).collect();
     if let Some(text) = generator(&records) {
-        return limit(LimitKind::Generator, text);
+        return (LimitKind::Generator, text);
     }
     if let Some(text) = schedule(&records) {
-        return limit(LimitKind::Schedule, text);
+        return (LimitKind::Schedule, text);
     }
     let shares = trials.iter().filter_map(|t| t.capacity.link_share);
-    if let Some(share) = median(shares).filter(|&share| share >= FULL) {
+    if let Some(share) = median(shares).filter(|&share| share >= FULL_SHARE) {
         let text = format!("a link was full ({:.0}% of its rate).", share * 100.0);
-        return limit(LimitKind::Link, text);
+        return (LimitKind::Link, text);
     }
-    let watched = trials.iter().filter(|t| t.capacity.machine_cores > 0);
-    let watched: Vec<&Capacity> = watched.map(|t| &t.capacity).collect();
     let is_watched = trials.iter().any(|t| t.telemetry.services_cores > 0);
-    if watched.is_empty() || !is_watched {
-        let text = "its server was not started here, so that nothing of it was watched.";
-        return limit(LimitKind::Unknown, text.to_owned());
-    }
-    let tied = tied(&watched);
-    if let Some((_, text)) = tied.iter().find(|(share, _)| *share >= FULL) {
-        let text = format!("the cores were full: {text}.");
-        return limit(LimitKind::ServerCores, text);
-    }
-    let machine = watched[0].machine_cores as f64;
-    let idle = median(watched.iter().map(|c| c.idle_percent)).unwrap_or_default();
-    let idle_share = idle / 100.0 / machine;
-    let services = median(trials.iter().map(|t| t.telemetry.services_percent));
-    let services = services.unwrap_or_default();
-    let others = median(trials.iter().map(|t| t.telemetry.foreign_percent)).unwrap_or_default();
-    if idle_share <= 1.0 - FULL {
-        let kind = match tied.is_empty() && others < STRANGERS_PERCENT {
-            true => LimitKind::ServerCores,
-            false => LimitKind::Machine,
-        };
-        let text = format!(
-            "all {machine} cores of the machine were full: the services used {services:.0}% of one, \
-             and processes that have nothing to do with it {others:.0}%."
-        );
-        return limit(kind, text);
-    }
-    let used = match tied.is_empty() {
-        true => format!("services {services:.0}% of one core, of {machine} cores"),
-        false => {
-            let each: Vec<&str> = tied.iter().map(|(_, text)| text.as_str()).collect();
-            each.join("; ")
-        }
+    let machines: Vec<CoreParties> = trials.iter().filter_map(|t| machine(t)).collect();
+    let (Some(machine), true) = (middle(machines), is_watched) else {
+        let text = "its server was not started here, so nothing of it was watched.";
+        return (LimitKind::Unknown, text.to_owned());
     };
-    let text = format!(
-        "nothing that was watched was at its limit ({used}). Requests waited for something else: a \
-         lock, a disk, a backend, a thread that is busy alone, or there were too few connections."
-    );
-    limit(LimitKind::Waiting, text)
+    let groups = groups(trials);
+    let mut full = groups.iter().map(|(who, parties)| (who.as_str(), parties));
+    if let Some((who, parties)) = full.find(|(_, parties)| parties.used_share() >= FULL_SHARE) {
+        let were = if parties.cores == 1 { "was" } else { "were" };
+        let text = format!("{} {were} full: {}.", cores(parties), used_by(who, parties));
+        return (kind_of_full(parties), text);
+    }
+    if machine.used_share() >= FULL_SHARE {
+        let text = format!(
+            "{} were full: {}.",
+            cores(&machine),
+            used_by("services", &machine)
+        );
+        return (kind_of_full(&machine), text);
+    }
+    nothing_full(&groups, &machine, trials)
+}
+
+/// Full cores are the services' limit unless somebody else had a part in it.
+fn kind_of_full(parties: &CoreParties) -> LimitKind {
+    match parties.lost_percent() < NEIGHBOURS_PERCENT {
+        true => LimitKind::ServerCores,
+        false => LimitKind::Machine,
+    }
+}
+
+/// No cores were full: either neighbours may have kept the services from running, or requests waited
+/// for something that isn't watched.
+fn nothing_full(
+    groups: &[(String, CoreParties)],
+    machine: &CoreParties,
+    trials: &[&TrialResult],
+) -> (LimitKind, String) {
+    let own = match groups {
+        [] => vec![("services", machine)],
+        groups => groups.iter().map(|(who, it)| (who.as_str(), it)).collect(),
+    };
+    let used: Vec<String> = own
+        .iter()
+        .map(|(who, parties)| format!("{}: {}", cores(parties), used_by(who, parties)))
+        .collect();
+    let used = used.join("; ");
+    let mut crowded = own.iter().map(|(_, parties)| *parties);
+    if let Some(parties) = crowded.find(|parties| parties.lost_percent() >= CROWDED_PERCENT) {
+        let text = format!(
+            "{} on the same cores ({used}), so the services may have waited for a core. Nothing \
+             else that was watched was at its limit; on a quiet machine there would be more to see.",
+            neighbours_used(parties)
+        );
+        return (LimitKind::Machine, text);
+    }
+    let disk = if writes_to_disk(trials) {
+        "a disk, "
+    } else {
+        ""
+    };
+    let text = match machine.lost_percent() >= CROWDED_PERCENT {
+        true => format!(
+            "nothing that was watched was at its limit ({used}), but {} of this machine. They share \
+             its memory and caches; on a quiet machine there would be more to see.",
+            neighbours_used(machine)
+        ),
+        false => format!(
+            "nothing that was watched was at its limit ({used}). Requests waited for something \
+             else: a lock, {disk}a backend, a thread that is busy alone, or there were too few \
+             connections."
+        ),
+    };
+    (LimitKind::Waiting, text)
+}
+
+/// Whether the services wrote towards disks, as far as that was watched.
+pub(crate) fn writes_to_disk(trials: &[&TrialResult]) -> bool {
+    let written = |trial: &&TrialResult| {
+        let bytes = trial.values.get(&Metric::DiskWrittenBytesPerRequest);
+        bytes.is_some_and(|&bytes| bytes > 0.0)
+    };
+    trials.iter().any(written)
+}
+
+/// The machine's parties in a trial. One that was stored by an earlier version has only their sums.
+fn machine(trial: &TrialResult) -> Option<CoreParties> {
+    let capacity: &Capacity = &trial.capacity;
+    if capacity.machine_cores == 0 || capacity.machine.is_some() {
+        return capacity.machine.clone();
+    }
+    let mut parties = CoreParties {
+        cores: capacity.machine_cores,
+        services: trial.telemetry.services_percent,
+        others: trial.telemetry.foreign_percent,
+        stolen: trial.telemetry.steal_percent,
+        idle: capacity.idle_percent,
+        ..CoreParties::default()
+    };
+    let known = parties.services + parties.lost_percent() + parties.idle;
+    parties.load = (100.0 * parties.cores as f64 - known).max(0.0);
+    Some(parties)
+}
+
+/// The groups of tied cores, each with its services and the parties of the trial in the middle, the
+/// fullest first.
+fn groups(trials: &[&TrialResult]) -> Vec<(String, CoreParties)> {
+    let Some(first) = trials.iter().find(|t| !t.capacity.tied.is_empty()) else {
+        return Vec::new();
+    };
+    let group = |(place, like): (usize, &CoreUse)| {
+        let all = trials.iter().filter_map(|t| t.capacity.tied.get(place));
+        let parties = middle(all.map(parties_of).collect())?;
+        Some((like.services.join(", "), parties))
+    };
+    let groups = first.capacity.tied.iter().enumerate();
+    let mut all: Vec<_> = groups.filter_map(group).collect();
+    all.sort_by(|(_, a), (_, b)| b.used_share().total_cmp(&a.used_share()));
+    all
+}
+
+/// The parties of a group; the services and the rest where no single cores were read.
+fn parties_of(used: &CoreUse) -> CoreParties {
+    used.parties.clone().unwrap_or_else(|| CoreParties {
+        cores: used.cores,
+        services: used.percent,
+        idle: (100.0 * used.cores as f64 - used.percent).max(0.0),
+        ..CoreParties::default()
+    })
+}
+
+/// The one of median use.
+fn middle(mut all: Vec<CoreParties>) -> Option<CoreParties> {
+    all.sort_by(|a, b| a.used_share().total_cmp(&b.used_share()));
+    let middle = all.len() / 2;
+    (!all.is_empty()).then(|| all.swap_remove(middle))
+}
+
+/// "core 0", "cores 0, 1 (200%)", "all 2 cores of the machine (200%)".
+fn cores(parties: &CoreParties) -> String {
+    let numbers: Vec<String> = parties.numbers.iter().map(usize::to_string).collect();
+    let all = parties.cores * 100;
+    match (numbers.as_slice(), parties.cores) {
+        ([], 1) => "one core".to_owned(),
+        ([], cores) => format!("all {cores} cores ({all}%)"),
+        ([one], _) => format!("core {one}"),
+        (several, _) => format!("cores {} ({all}%)", several.join(", ")),
+    }
+}
+
+/// "web 40%, the load 17%, other processes 41% (mostly yes, process 123), idle 2%": whole percents of
+/// one core that add up to 100 for each core.
+fn used_by(who: &str, parties: &CoreParties) -> String {
+    let mostly = match parties.neighbours.first() {
+        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
+        None => String::new(),
+    };
+    let parts = [
+        (who, parties.services, ""),
+        ("the load", parties.load, ""),
+        ("interrupts", parties.interrupts, ""),
+        ("other processes", parties.others, mostly.as_str()),
+        ("other guests", parties.stolen, ""),
+        ("idle", parties.idle, ""),
+    ];
+    let whole = whole_percents(parts.map(|(_, percent, _)| percent), parties.cores * 100);
+    let shown = parts.iter().zip(whole).enumerate();
+    let shown = shown.filter(|(index, (_, percent))| *index == 0 || *percent > 0);
+    let texts = shown.map(|(_, ((who, _, more), percent))| format!("{who} {percent}%{more}"));
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// Rounds parts so that they add up to `sum`, as the exact ones nearly do: down, and the largest
+/// remainders up.
+fn whole_percents<const N: usize>(parts: [f64; N], sum: usize) -> [usize; N] {
+    let mut whole = parts.map(|part| part.max(0.0).floor() as usize);
+    let mut order: Vec<usize> = (0..N).collect();
+    order.sort_by(|&a, &b| parts[b].fract().total_cmp(&parts[a].fract()));
+    let missing = sum.saturating_sub(whole.iter().sum());
+    for &index in order.iter().take(missing) {
+        whole[index] += 1;
+    }
+    whole
+}
+
+/// "other processes used 117% of a core (mostly yes, process 123) and other guests 3%".
+fn neighbours_used(parties: &CoreParties) -> String {
+    let mostly = match parties.neighbours.first() {
+        Some(busiest) => format!(" (mostly {}, process {})", busiest.name, busiest.pid),
+        None => String::new(),
+    };
+    let guests = match parties.stolen >= 0.5 {
+        true => format!(" and other guests {:.0}%", parties.stolen),
+        false => String::new(),
+    };
+    format!(
+        "other processes used {:.0}% of a core{mostly}{guests}",
+        parties.others
+    )
 }
 
 /// The generator, where half of the trials found it at its limit.
@@ -198,38 +266,13 @@ fn generator(records: &[&Record]) -> Option<String> {
 /// The schedule of an open loop, where it was kept.
 fn schedule(records: &[&Record]) -> Option<String> {
     let kept = |record: &&Record| Some(record.rate.ok_per_s / record.rate.offered_per_s?);
-    let kept = median(records.iter().filter_map(kept)).filter(|&share| share >= KEPT)?;
+    let kept = median(records.iter().filter_map(kept));
+    let kept = kept.filter(|&share| share >= SCHEDULE_KEPT_SHARE)?;
     let offered = median(records.iter().filter_map(|r| r.rate.offered_per_s))?;
     Some(format!(
-        "the schedule set the rate: of {offered:.0} requests a second {:.1}% were answered well.",
+        "the schedule set the rate: {:.1}% of {offered:.0} requests a second succeeded.",
         kept.min(1.0) * 100.0
     ))
-}
-
-/// The groups of tied cores, each with the share used and a text, the fullest first.
-fn tied(watched: &[&Capacity]) -> Vec<(f64, String)> {
-    let Some(first) = watched.first() else {
-        return Vec::new();
-    };
-    let group = |place: usize, like: &CoreUse| {
-        let same = watched.iter().filter_map(|c| c.tied.get(place));
-        let percent = median(same.map(|used| used.percent)).unwrap_or_default();
-        let share = percent / 100.0 / like.cores.max(1) as f64;
-        let who = like.services.join(", ");
-        let load = match like.with_load {
-            true => " and the load",
-            false => "",
-        };
-        let of = match like.cores {
-            1 => "its core".to_owned(),
-            cores => format!("their {cores} cores"),
-        };
-        (share, format!("{who}{load} {:.0}% of {of}", share * 100.0))
-    };
-    let groups = first.tied.iter().enumerate();
-    let mut all: Vec<(f64, String)> = groups.map(|(place, like)| group(place, like)).collect();
-    all.sort_by(|a, b| b.0.total_cmp(&a.0));
-    all
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {

@@ -67,7 +67,7 @@ fn told_of(
                 values,
                 telemetry: Default::default(),
                 capacity: Default::default(),
-                answers: Default::default(),
+                responses: Default::default(),
                 hosts: Default::default(),
                 findings: Vec::new(),
                 record: Some(Record::default()),
@@ -118,19 +118,20 @@ fn the_largest_sure_cost_comes_first_and_what_speaks_against_last() {
     );
     assert_eq!(why.metrics, RATE);
     assert!(
-        why.text.contains("which does not say that it caused it"),
+        why.text
+            .starts_with("The largest change that goes with it: "),
         "{}",
         why.text
     );
     assert!(
-        why.text.contains("would make the rate 0.76 × (0."),
+        why.text.contains("would change the rate by −23.7%"),
         "{}",
         why.text
     );
     let moved = &why.moved[1];
     assert!((moved.value / moved.against_value - moved.effect.ratio.unwrap()).abs() < 1e-9);
     assert!(
-        moved.text.starts_with("system CPU per request: 1.7"),
+        moved.text.starts_with("system CPU per request: +7"),
         "{}",
         moved.text
     );
@@ -184,7 +185,7 @@ fn metrics_that_point_two_ways_are_told_apart() {
     assert!(
         all[1]
             .text
-            .starts_with("Of what was measured nothing moved"),
+            .starts_with("Nothing that was measured changed in a way"),
         "{}",
         all[1].text
     );
@@ -215,7 +216,7 @@ fn noise_is_called_noise_in_one_line() {
     assert_eq!(all[0].unclear, [Metric::ServerCpuUsPerRequest]);
     assert_eq!(
         all[0].text,
-        "What else was measured is too noisy to say what moved with it."
+        "The other measurements are too noisy to tell what changed with it."
     );
 }
 
@@ -234,7 +235,7 @@ fn what_is_within_the_margin_did_not_move_however_surely() {
     let all = of(&design, &evaluation, &[], &[]);
     assert_eq!(all[0].moved, []);
     assert_eq!(all[0].same, [Metric::BytesInPerRequest]);
-    assert_eq!(all[0].text, "Nothing else that was measured moved.");
+    assert_eq!(all[0].text, "Nothing else that was measured changed.");
 }
 
 #[test]
@@ -254,6 +255,48 @@ fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
 }
 
 #[test]
+fn without_a_difference_only_cpu_that_changed_beyond_doubt_has_an_entry() {
+    let design = design(&RATE);
+    // The rates scatter by a third, so that nothing can be decided of them.
+    let of_cpu = |tcp_us: f64| {
+        let mut trials = Trials::new();
+        for block in 1..=BLOCKS {
+            for variant in [TCP, UNIX] {
+                let rate = if (block as usize + variant).is_multiple_of(2) {
+                    700.0
+                } else {
+                    1_300.0
+                };
+                let cpu_us = if variant == TCP { tcp_us } else { 10.0 };
+                let values = Values::from([
+                    (Metric::RatePerS, rate),
+                    (
+                        Metric::ServerCpuUsPerRequest,
+                        around(cpu_us, block, variant as u32),
+                    ),
+                    (
+                        Metric::ConnectionsPerRequest,
+                        if variant == TCP { 1.0 } else { 0.0 },
+                    ),
+                ]);
+                trials.add(block, variant, values);
+            }
+        }
+        let evaluation = evaluate(&design, &trials, &[]).unwrap();
+        assert_eq!(evaluation.comparisons[0].verdict, Verdict::Undecided);
+        of(&design, &evaluation, &[], &[])
+    };
+    assert_eq!(of_cpu(10.0), []);
+    let all = of_cpu(14.0);
+    let text = &all[0].text;
+    assert!(
+        text.starts_with("No difference is established here, but the CPU time"),
+        "{text}"
+    );
+    assert!(text.contains("server CPU per request: +4"), "{text}");
+}
+
+#[test]
 fn limits_are_what_was_full() {
     let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
     let watched = |variant: usize, result: &mut TrialResult| {
@@ -261,7 +304,6 @@ fn limits_are_what_was_full() {
         result.capacity = Capacity {
             machine_cores: 4,
             idle_percent: 150.0,
-            link_share: None,
             tied: [("balancer", 1, 97.0), ("web", 1, 40.0)]
                 .map(|(name, cores, percent)| CoreUse {
                     services: vec![name.to_owned()],
@@ -271,9 +313,10 @@ fn limits_are_what_was_full() {
                     } else {
                         percent / 2.0
                     },
-                    with_load: false,
+                    ..CoreUse::default()
                 })
                 .into(),
+            ..Capacity::default()
         };
     };
     let why = &told_of(&RATE, &metrics, &watched, &[])[0];
@@ -284,13 +327,10 @@ fn limits_are_what_was_full() {
         (tcp.kind, unix.kind),
         (LimitKind::ServerCores, LimitKind::Waiting)
     );
-    assert_eq!(
-        tcp.text,
-        "tcp: the cores were full: balancer 97% of its core."
-    );
+    assert_eq!(tcp.text, "tcp: one core was full: balancer 97%, idle 3%.");
     assert!(
         unix.text
-            .contains("balancer 48% of its core; web 20% of its core"),
+            .contains("one core: balancer 49%, idle 51%; one core: web 20%, idle 80%"),
         "{}",
         unix.text
     );
@@ -331,4 +371,116 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
         record.rate.ok_per_s = if variant == TCP { 700.0 } else { 999.0 };
     });
     assert_eq!(scheduled, [LimitKind::Unknown, LimitKind::Schedule]);
+}
+
+/// What is said to limit a variant whose trials all had this capacity.
+fn limit_with(capacity: &Capacity) -> (LimitKind, String) {
+    let metrics = [(Metric::RatePerS, 500.0, 1_000.0)];
+    let watched = |_: usize, result: &mut TrialResult| {
+        result.telemetry.services_cores = 1;
+        result.capacity = capacity.clone();
+    };
+    let why = told_of(&RATE, &metrics, &watched, &[]).remove(0);
+    (why.limits[0].kind, why.limits[0].text.clone())
+}
+
+fn parties(numbers: &[usize], services: f64, load: f64, others: f64) -> CoreParties {
+    let cores = numbers.len().max(1);
+    CoreParties {
+        numbers: numbers.to_vec(),
+        cores,
+        services,
+        load,
+        others,
+        idle: 100.0 * cores as f64 - services - load - others,
+        neighbours: match others > 0.0 {
+            true => vec![Neighbour {
+                pid: 123,
+                name: "yes".to_owned(),
+                percent: others,
+            }],
+            false => Vec::new(),
+        },
+        ..CoreParties::default()
+    }
+}
+
+/// A service on core 0 with so much of it, and strangers there and elsewhere, on a machine of 4 cores.
+fn on_core_0(services: f64, strangers_there: f64, strangers_elsewhere: f64) -> Capacity {
+    let machine = CoreParties {
+        numbers: Vec::new(),
+        cores: 4,
+        ..parties(
+            &[0, 1, 2, 3],
+            services,
+            30.0,
+            strangers_there + strangers_elsewhere,
+        )
+    };
+    Capacity {
+        tied: vec![CoreUse {
+            services: vec!["web".to_owned()],
+            cores: 1,
+            percent: services,
+            with_load: false,
+            parties: Some(parties(&[0], services, 0.0, strangers_there)),
+        }],
+        machine_cores: 4,
+        idle_percent: machine.idle,
+        machine: Some(machine),
+        ..Capacity::default()
+    }
+}
+
+#[test]
+fn a_neighbour_that_fills_the_services_core_is_named() {
+    let (kind, text) = limit_with(&on_core_0(41.2, 57.3, 0.0));
+    assert_eq!(kind, LimitKind::Machine);
+    assert_eq!(
+        text,
+        "tcp: core 0 was full: web 41%, other processes 57% (mostly yes, process 123), idle 2%."
+    );
+}
+
+#[test]
+fn neighbours_that_leave_some_idle_time_are_named_and_no_lock_or_disk_is() {
+    for (capacity, expected) in [
+        (
+            on_core_0(30.0, 40.0, 77.0),
+            "tcp: other processes used 40% of a core (mostly yes, process 123) on the same cores",
+        ),
+        (
+            on_core_0(30.0, 0.0, 117.0),
+            "but other processes used 117% of a core (mostly yes, process 123) of this machine",
+        ),
+    ] {
+        let (_, text) = limit_with(&capacity);
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("a lock"), "{text}");
+    }
+    let (kind, text) = limit_with(&on_core_0(30.0, 1.0, 2.0));
+    assert_eq!(kind, LimitKind::Waiting);
+    assert!(text.contains("a lock, a backend"), "{text}");
+}
+
+#[test]
+fn all_parties_on_full_cores_are_listed_and_add_up() {
+    let machine = CoreParties {
+        numbers: Vec::new(),
+        stolen: 0.6,
+        idle: 1.4,
+        ..parties(&[0, 1], 51.3, 54.5, 92.2)
+    };
+    let capacity = Capacity {
+        machine_cores: 2,
+        machine: Some(machine),
+        ..Capacity::default()
+    };
+    let (kind, text) = limit_with(&capacity);
+    assert_eq!(kind, LimitKind::Machine);
+    assert_eq!(
+        text,
+        "tcp: all 2 cores (200%) were full: services 51%, the load 55%, other processes 92% \
+         (mostly yes, process 123), other guests 1%, idle 1%."
+    );
 }

@@ -3,32 +3,27 @@
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_load::LoadSpec;
-use prony_record::Finding;
 use serde::Deserialize;
 
 use super::files::Files;
+use super::host::Answering;
+use super::lookups::{Found, Lookup, Lookups};
 use super::outbox::Outbox;
-use super::prepare::{self, No, Whole};
+use super::prepare::Whole;
 use super::running::Running;
+use super::status::{Snapshot, StatusLoad};
 use super::{Settings, spool};
-use crate::messages::{Checked, Load, Order, Piece, Reply, VERSION, What};
+use crate::messages::{LEASE_MS, Load, Order, Piece, Reply, Reservation, VERSION, What};
 use crate::names::RunId;
 
 /// The furthest ahead that a load may begin, and how long an agent may be held by nothing but files.
 const FURTHEST: Duration = Duration::from_secs(60);
 /// The latest that it may begin after its moment.
 const LATEST: Duration = Duration::from_secs(3);
-/// Leases that make sense, in milliseconds: a shorter one ends by a hiccup of the network.
-const LEASE_MS: std::ops::RangeInclusive<u64> = 200..=120_000;
-/// How long it may take to look at an order's load: names are looked up, and targets connected to.
-const LOOK: Duration = Duration::from_secs(25);
-/// How soon it is noticed that the agent is to end.
-const NOTICE: Duration = Duration::from_millis(50);
+/// How often lookups that run are polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long a load may take to end with the agent.
 const LEAVE: Duration = Duration::from_secs(5);
 
@@ -38,6 +33,9 @@ pub(super) struct Desk<'a> {
     outbox: Arc<Outbox>,
     stop: &'a AtomicBool,
     files: Option<Sent>,
+    lookups: Lookups,
+    /// Checks and preparations that run.
+    running: Vec<Lookup>,
     /// The part that is made, or was made last.
     part: Option<Running>,
     /// Nobody wants what is measured in this run: it is forgotten as soon as it is over.
@@ -57,15 +55,28 @@ struct AnyOrder {
     version: String,
 }
 
-/// Nothing is wrong with what was asked: later it may be done.
+/// Nothing is wrong with the order: it can be carried out later.
 fn busy(run: &RunId) -> Reply {
-    Reply::Environment {
+    Reply::Busy {
         text: format!("it is busy with run {run}"),
     }
 }
 
 fn wrong(text: impl Into<String>) -> Reply {
     Reply::Wrong { text: text.into() }
+}
+
+/// Reads an order of this version.
+fn read(message: &[u8]) -> Result<Order, Reply> {
+    let no_order = |error| wrong(format!("this is no order: {error}"));
+    let any: AnyOrder = serde_json::from_slice(message).map_err(no_order)?;
+    if any.version != VERSION {
+        return Err(wrong(format!(
+            "this agent is prony {VERSION}, and the order is from prony {}; both have to be the same",
+            any.version
+        )));
+    }
+    serde_json::from_slice(message).map_err(no_order)
 }
 
 impl<'a> Desk<'a> {
@@ -76,6 +87,8 @@ impl<'a> Desk<'a> {
         stop: &'a AtomicBool,
     ) -> Desk<'a> {
         Desk {
+            lookups: Lookups::new(settings.clone(), outbox.clone()),
+            running: Vec::new(),
             settings,
             outbox,
             stop,
@@ -88,49 +101,78 @@ impl<'a> Desk<'a> {
     /// The run that the agent is part of.
     pub(super) fn busy_with(&self) -> Option<&RunId> {
         let part = self.part.as_ref().filter(|part| !part.is_over());
+        let preparing = self.running.iter().find_map(Lookup::preparing);
         let files = self.files.as_ref().map(|sent| &sent.run);
-        part.map(Running::run).or(files)
+        part.map(Running::run).or(preparing).or(files)
     }
 
-    /// Does what a message asks for, and says what came of it.
-    pub(super) fn take(&mut self, message: &[u8]) -> Reply {
-        let any: AnyOrder = match serde_json::from_slice(message) {
-            Ok(any) => any,
-            Err(error) => return wrong(format!("this is no order: {error}")),
-        };
-        if any.version != VERSION {
-            return wrong(format!(
-                "this agent is prony {VERSION}, and the order is from prony {}; both have to be the \
-                 same",
-                any.version
-            ));
+    /// Enters the part that is made, or was made last.
+    pub(super) fn show(&self, now: &mut Snapshot) {
+        let Some(part) = &self.part else { return };
+        let is_over = part.is_over();
+        match &mut now.load {
+            Some(load) if Arc::ptr_eq(&load.control, part.control()) => load.is_over = is_over,
+            load => {
+                now.loads += 1;
+                *load = Some(StatusLoad {
+                    info: (*part.ready().load).clone(),
+                    control: part.control().clone(),
+                    is_over,
+                });
+            }
         }
-        let order: Order = match serde_json::from_slice(message) {
+    }
+
+    /// How soon lookups that run have to be polled; none where none runs.
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        (!self.running.is_empty()).then_some(POLL_INTERVAL)
+    }
+
+    /// Carries out an order, unless the agent is reserved for another experiment. What may take long is
+    /// done on another thread, and responded to later.
+    pub(super) fn take(
+        &mut self,
+        message: &[u8],
+        reserved: Option<&Reservation>,
+        answer: Answering,
+    ) {
+        let order = match read(message) {
             Ok(order) => order,
-            Err(error) => return wrong(format!("this is no order: {error}")),
+            Err(reply) => return answer(reply),
         };
         self.tidy();
         if let Some(part) = self.part_of(&order.run) {
             part.hear();
         }
+        let is_new = matches!(order.what, What::Check(_) | What::Put(_) | What::Prepare(_));
+        let reserved = reserved.filter(|it| is_new && order.experiment.as_ref() != Some(&it.run));
+        if let Some(reservation) = reserved {
+            return answer(Reply::Busy {
+                text: format!("it is {reservation}"),
+            });
+        }
+        let run = &order.run;
         match order.what {
-            What::Check(load) => self.check(&order.run, &load),
-            What::Put(piece) => self.put(&order.run, &piece),
-            What::Prepare(load) => self.prepare(&order.run, &load),
-            What::Start { at } => self.start(&order.run, at),
-            What::Renew => self.renew(&order.run),
-            What::Stop => self.stop_run(&order.run),
-            What::Forget => self.forget(&order.run),
-            What::Host(_) => wrong("calls to the machine are taken elsewhere"),
+            What::Check(load) => self.check(run, load, answer),
+            What::Prepare(load) => self.prepare(run, load, answer),
+            What::Put(piece) => answer(self.put(run, &piece)),
+            What::Start { at } => answer(self.start(run, at)),
+            What::Renew => answer(self.renew(run)),
+            What::Stop => answer(self.stop_run(run)),
+            What::Forget => answer(self.forget(run)),
+            What::Host(_) => answer(wrong("calls to the machine are taken elsewhere")),
         }
     }
 
     /// Lets go of what is over.
     pub(super) fn tidy(&mut self) {
+        self.poll_lookups();
+        let preparing = self.running.iter().find_map(Lookup::preparing);
         let is_over = |part: &Running, run: &RunId| part.run() == run && part.is_over();
         let part = self.part.as_ref();
         self.files.take_if(|sent| match part {
             Some(part) if part.run() == &sent.run => is_over(part, &sent.run),
+            _ if preparing == Some(&sent.run) => false,
             _ => sent.at.elapsed() > FURTHEST,
         });
         let is_unwanted = self.unwanted.as_ref().is_some_and(|run| {
@@ -143,14 +185,21 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// The agent ends: so does what it makes.
-    pub(super) fn leave(&mut self) {
-        match &mut self.part {
-            Some(part) if part.is_over() => part.hand_over(),
-            Some(part) => part.leave(&self.settings.name, LEAVE),
-            None => {}
-        }
+    /// Ends the load under way because the agent ends; tells whether there was one.
+    pub(super) fn leave(&mut self) -> bool {
+        self.poll_lookups();
         self.files = None;
+        match &mut self.part {
+            Some(part) if part.is_over() => {
+                part.hand_over();
+                false
+            }
+            Some(part) => {
+                part.leave(LEAVE);
+                true
+            }
+            None => false,
+        }
     }
 
     fn part_of(&self, run: &RunId) -> Option<&Running> {
@@ -190,102 +239,118 @@ impl<'a> Desk<'a> {
         }
     }
 
-    fn check(&mut self, run: &RunId, load: &Load) -> Reply {
-        let under_way = self.part_of(run).filter(|part| !part.is_over());
-        if under_way.is_some() {
-            return busy(run);
-        }
-        if let Some(hindrance) = self.hindrance(run) {
-            return hindrance;
-        }
-        match self.look(run, load, |spec| prepare::check(&spec)) {
-            Ok(checked) => Reply::Checked(Checked::clone(&checked)),
-            Err(no) => no.into(),
-        }
+    /// The files that came whole for a run.
+    fn sent(&self, run: &RunId) -> Whole {
+        let sent = self.files.as_ref().filter(|sent| sent.run == *run);
+        sent.map(|sent| sent.files.whole()).unwrap_or_default()
     }
 
-    fn prepare(&mut self, run: &RunId, load: &Load) -> Reply {
-        if let Some(hindrance) = self.hindrance(run) {
-            return hindrance;
+    fn check(&mut self, run: &RunId, load: Load, answer: Answering) {
+        if let Some(other) = self.busy_with().filter(|_| !self.has_only_files(run)) {
+            return answer(busy(other));
         }
+        let lookup = self.lookups.check(run, load, self.sent(run));
+        self.follow(lookup, answer);
+    }
+
+    /// Whether nothing but files of this run keeps the agent.
+    fn has_only_files(&self, run: &RunId) -> bool {
+        let is_over = self.part.as_ref().is_none_or(Running::is_over);
+        let is_preparing = self.running.iter().any(|it| it.preparing().is_some());
+        is_over && !is_preparing && self.busy_with() == Some(run)
+    }
+
+    fn prepare(&mut self, run: &RunId, load: Load, answer: Answering) {
+        if let Some(hindrance) = self.hindrance(run) {
+            return answer(hindrance);
+        }
+        let other_load = || wrong(format!("run {run} was prepared here with another load"));
         if let Some(part) = self.part_of(run) {
-            return match part.load() == load {
+            return answer(match part.load() == &load {
                 _ if part.is_over() || part.is_ending() => wrong(format!("run {run} is over here")),
                 true => Reply::Ready(part.ready().clone()),
-                false => wrong(format!("run {run} was prepared here with another load")),
+                false => other_load(),
+            });
+        }
+        let mut running = self.running.iter_mut();
+        if let Some(lookup) = running.find(|it| it.preparing() == Some(run)) {
+            return match lookup.load() == &load {
+                true => lookup.wait(answer),
+                false => answer(other_load()),
             };
         }
-        let settings = self.settings.clone();
-        if spool::is_there(&settings.runs(), run, &settings.name) {
-            return wrong(format!(
+        if let Err(reply) = self.may_prepare(run, &load) {
+            return answer(reply);
+        }
+        let lookup = self.lookups.prepare(run, load, self.sent(run));
+        self.follow(lookup, answer);
+    }
+
+    /// Whether nothing in the order itself is wrong.
+    fn may_prepare(&self, run: &RunId, load: &Load) -> Result<(), Reply> {
+        if spool::is_there(&self.settings.runs(), run, &self.settings.name) {
+            return Err(wrong(format!(
                 "this agent had a part in run {run} already, before it was started again"
-            ));
+            )));
         }
         if !LEASE_MS.contains(&load.lease_ms) {
             let (least, most) = LEASE_MS.into_inner();
             let lease = load.lease_ms;
-            return wrong(format!(
+            return Err(wrong(format!(
                 "a lease of {lease} ms; it is from {least} to {most} ms"
-            ));
+            )));
         }
-        let looked = self.look(run, load, |spec| {
-            let forecast = prepare::forecast(&spec);
-            (spec, forecast)
-        });
-        let (spec, forecast): (LoadSpec, Vec<Finding>) = match looked {
-            Ok(looked) => looked,
-            Err(no) => return no.into(),
-        };
-        let outbox = &self.outbox;
-        match Running::begin(run, load, spec, forecast, &settings, outbox, self.stop) {
-            Ok(part) => {
-                let ready = part.ready().clone();
-                self.part = Some(part);
-                Reply::Ready(ready)
+        Ok(())
+    }
+
+    /// Has a lookup that was started answer when it is over.
+    fn follow(&mut self, lookup: Result<Lookup, Reply>, answer: Answering) {
+        match lookup {
+            Ok(mut lookup) => {
+                lookup.wait(answer);
+                self.running.push(lookup);
             }
-            Err(text) => Reply::Environment { text },
+            Err(reply) => answer(reply),
         }
     }
 
-    /// Reads a load and does something with it, on a thread of its own: a name that nobody resolves must
-    /// not keep the agent from ending, nor nonsense end it.
-    fn look<T: Send + 'static>(
-        &self,
-        run: &RunId,
-        load: &Load,
-        then: impl FnOnce(LoadSpec) -> T + Send + 'static,
-    ) -> Result<T, No> {
-        let sent = self.files.as_ref().filter(|sent| sent.run == *run);
-        let files: Whole = sent.map(|sent| sent.files.whole()).unwrap_or_default();
-        let (settings, load) = (self.settings.clone(), load.clone());
-        let (done, is_done) = channel();
-        let spawned = thread::Builder::new()
-            .name("look".to_owned())
-            .spawn(move || {
-                let looked = prepare::resolve(&load, &files, &settings).map(then);
-                // Nobody waits for it any more, where that took too long.
-                let _ = done.send(looked);
-            });
-        if let Err(error) = spawned {
-            return Err(No::Environment(format!("starting a thread: {error}")));
-        }
-        let until = Instant::now() + LOOK;
-        loop {
-            match is_done.recv_timeout(NOTICE) {
-                Ok(looked) => return looked,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(No::Environment("reading the load failed".to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) if self.stop.load(Ordering::Relaxed) => {
-                    return Err(No::Environment("the agent is being ended".to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
-                    return Err(No::Environment(format!(
-                        "looking the load's names up took longer than {LOOK:?}"
-                    )));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
+    /// Takes the results of lookups that are over, or gives up those of an agent that ends.
+    fn poll_lookups(&mut self) {
+        let is_leaving = self.stop.load(Ordering::Relaxed);
+        for mut lookup in std::mem::take(&mut self.running) {
+            let found = match is_leaving {
+                true => Some(lookup.abandon("the agent is being ended".to_owned())),
+                false => lookup.poll(),
+            };
+            match found {
+                Some(found) => self.settle(lookup, found),
+                None => self.running.push(lookup),
             }
+        }
+    }
+
+    fn settle(&mut self, lookup: Lookup, found: Found) {
+        let reply = match found {
+            Found::Reply(reply) => reply,
+            Found::Part(part) => {
+                let reply = Reply::Ready(part.ready().clone());
+                self.part = Some(*part);
+                reply
+            }
+        };
+        lookup.answer(&reply);
+    }
+
+    /// Gives up getting ready for a run.
+    fn abandon(&mut self, run: &RunId) {
+        let place = self
+            .running
+            .iter()
+            .position(|it| it.preparing() == Some(run));
+        if let Some(place) = place {
+            let lookup = self.running.swap_remove(place);
+            let found = lookup.abandon("it was told to stop before it was ready".to_owned());
+            self.settle(lookup, found);
         }
     }
 
@@ -325,11 +390,13 @@ impl<'a> Desk<'a> {
         match self.part_of(run) {
             Some(part) if !part.is_over() => Reply::Done,
             Some(_) => wrong(format!("run {run} is over here")),
+            None if self.running.iter().any(|it| it.preparing() == Some(run)) => Reply::Done,
             None => wrong(format!("this agent has no part in run {run}")),
         }
     }
 
     fn stop_run(&mut self, run: &RunId) -> Reply {
+        self.abandon(run);
         match self.part_of(run) {
             Some(part) => part.stop(),
             None => {
@@ -340,6 +407,7 @@ impl<'a> Desk<'a> {
     }
 
     fn forget(&mut self, run: &RunId) -> Reply {
+        self.abandon(run);
         match self.part_of(run).filter(|part| !part.is_over()) {
             // It was called off a moment ago.
             Some(part) if part.is_ending() => {

@@ -61,6 +61,7 @@ impl Facts {
             clock: self.clock.clone(),
             policy: settings.policy.summary(),
             busy_with,
+            reserved: None,
             sending,
         }
     }

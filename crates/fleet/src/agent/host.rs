@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::host::calls::{Answer, Call, HostOrder};
+use crate::host::calls::{Answer, Call, HostOrder, Opening};
 use crate::link::{Link, Message};
-use crate::messages::{Order, Reply, VERSION, What};
+use crate::messages::{Order, Reply, Reservation, VERSION, What};
 use crate::names::RunId;
 use crate::policy::Policy;
 use session::Session;
@@ -53,6 +53,7 @@ pub(crate) struct Desk {
 #[derive(Debug)]
 struct Open {
     run: RunId,
+    reservation: Reservation,
     calls: Option<Sender<(HostOrder, Answering)>>,
     lease: Arc<Lease>,
     thread: Option<JoinHandle<()>>,
@@ -94,21 +95,26 @@ impl Desk {
         open.map(|open| &open.run)
     }
 
+    /// Who has the machine now, and until when.
+    pub(crate) fn reservation(&self) -> Option<&Reservation> {
+        let open = self.open.as_ref().filter(|open| open.is_there());
+        open.map(|open| &open.reservation)
+    }
+
     /// Takes an order that is for this desk, and returns before it is done; false where it is for
     /// another one.
-    pub(super) fn offer(&mut self, link: &Arc<Link>, message: &Message) -> bool {
+    pub(super) fn offer(
+        &mut self,
+        link: &Arc<Link>,
+        message: &Message,
+        busy_with: Option<&RunId>,
+    ) -> bool {
         let is_ours = serde_json::from_slice::<Any>(&message.payload);
         if !is_ours.is_ok_and(|any| any.what == "host" && any.version == VERSION) {
             return false;
         }
         let address = link.address();
-        let (link, to) = (link.clone(), message.reply.clone());
-        let answer = move |reply: Reply| {
-            if let (Some(to), Ok(json)) = (to, serde_json::to_vec(&reply)) {
-                // Where that is lost the call comes again.
-                let _ = link.say(&to, json);
-            }
-        };
+        let answer = super::answering(link, message);
         match serde_json::from_slice::<Order>(&message.payload) {
             Ok(Order {
                 run,
@@ -116,7 +122,7 @@ impl Desk {
                 ..
             }) => {
                 // Services that other machines need listen where this one reaches the server.
-                self.take(&run, order, address, Box::new(answer));
+                self.take((&run, order), address, busy_with, answer);
             }
             Ok(_) => return false,
             Err(error) => answer(Reply::Wrong {
@@ -126,12 +132,13 @@ impl Desk {
         true
     }
 
-    /// Takes a call, and returns before it is done.
-    pub(crate) fn take(
+    /// Takes a call of a run, and returns before it is done. The load that the agent makes keeps it from
+    /// opening its machine for another run.
+    fn take(
         &mut self,
-        run: &RunId,
-        order: HostOrder,
+        (run, order): (&RunId, HostOrder),
         address: Option<IpAddr>,
+        busy_with: Option<&RunId>,
         answer: Answering,
     ) {
         if self.open.as_ref().is_some_and(|open| !open.is_there()) {
@@ -147,11 +154,16 @@ impl Desk {
                 open.lease.renew();
                 answer(Reply::Host(Answer::Done));
             }
-            (Call::Open { lease_ms }, None) => {
-                let opened = self.open(run, Duration::from_millis(lease_ms), address);
-                answer(opened.unwrap_or_else(|text| Reply::Environment { text }));
-            }
-            (Call::Open { .. }, Some(_)) => answer(opened()),
+            (Call::Open(wanted), None) => answer(match busy_with {
+                Some(load) => Reply::Busy {
+                    text: format!("it is busy with run {load}"),
+                },
+                None => {
+                    let opened = self.open(run, wanted, address);
+                    opened.unwrap_or_else(|text| Reply::Environment { text })
+                }
+            }),
+            (Call::Open(_), Some(_)) => answer(opened()),
             (call, Some(open)) => {
                 let number = order.number;
                 open.forward(HostOrder { number, call }, answer);
@@ -163,19 +175,18 @@ impl Desk {
     fn open(
         &mut self,
         run: &RunId,
-        lease: Duration,
+        wanted: Opening,
         address: Option<IpAddr>,
     ) -> Result<Reply, String> {
         if let Some(open) = &self.open {
-            return Err(format!(
-                "it runs services for run {}, and does so until that is over or its lease ends",
-                open.run
-            ));
+            return Ok(Reply::Busy {
+                text: format!("it is {}", open.reservation),
+            });
         }
         let folder = self.folder.join(run.as_str());
         let session = Session::new(folder, self.policy.clone(), address)?;
         let lease = Arc::new(Lease {
-            length: lease.min(LONGEST_LEASE),
+            length: Duration::from_millis(wanted.lease_ms).min(LONGEST_LEASE),
             renewed: Mutex::new(Instant::now()),
             is_over: AtomicBool::new(false),
         });
@@ -185,6 +196,7 @@ impl Desk {
         let thread = thread::Builder::new().name("host".to_owned());
         let thread = thread.spawn(serving).map_err(|error| error.to_string())?;
         self.open = Some(Open {
+            reservation: Reservation::new(run, wanted.holder, wanted.until),
             run: run.clone(),
             calls: Some(calls),
             lease,

@@ -8,15 +8,17 @@
 mod answering;
 mod desk;
 mod disk;
+pub mod enrolling;
 mod facts;
 pub(crate) mod files;
 mod host;
+mod lookups;
 mod outbox;
 mod prepare;
 mod registering;
 mod running;
 pub mod spool;
-mod stall;
+pub mod status;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -31,14 +33,17 @@ pub use facts::host_name;
 use crate::clock::Clock;
 use crate::credentials::{Credentials, KeyFile};
 use crate::link::{Link, LinkError, Message, Subscription};
+use crate::messages::Reply;
 use crate::names::AgentName;
 use crate::permissions::Role;
 use crate::policy::Policy;
 use answering::{Namesakes, OtherInstance};
 use desk::Desk;
 use facts::Facts;
+use host::Answering;
 use outbox::Outbox;
 use registering::Registering;
+use status::Status;
 
 /// How soon an agent notices that it is to end, or that its part of a load has.
 const NOTICE: Duration = Duration::from_millis(100);
@@ -47,6 +52,10 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SAY: Duration = Duration::from_secs(15);
 /// How long what is left may take to be sent when the agent ends.
 const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// How long the server may refuse an agent's credentials before the agent ends: a server that is being
+/// configured may do so for a moment.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Takes note of what happens, a line at a time, for whoever reads an agent's log.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
@@ -109,6 +118,9 @@ impl Settings {
                 "these are the credentials of agent {name}, and --name says {typed}"
             )),
             (Role::Agent(name), _) => Ok(name),
+            (role @ (Role::Registrar | Role::Token(_)), _) => Err(format!(
+                "these are the credentials of {role}; an agent needs its own"
+            )),
         }
     }
 
@@ -171,6 +183,15 @@ impl fmt::Display for AgentError {
 
 impl std::error::Error for AgentError {}
 
+/// What an agent was doing when it was told to exit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkAtExit {
+    /// Nothing: no run lacks anything.
+    None,
+    /// It made a part of a load or ran services, which ended with it.
+    CutShort,
+}
+
 /// An agent that is connected.
 #[derive(Debug)]
 pub struct Agent {
@@ -180,6 +201,7 @@ pub struct Agent {
     namesakes: Namesakes,
     orders: Subscription,
     clock: Subscription,
+    status: Status,
 }
 
 impl Agent {
@@ -208,6 +230,7 @@ impl Agent {
             orders,
             clock,
             settings: Arc::new(settings),
+            status: Status::default(),
         })
     }
 
@@ -216,13 +239,20 @@ impl Agent {
         &self.settings.name
     }
 
+    /// Keeps this status up to date while it runs.
+    #[must_use]
+    pub fn with_status(mut self, status: Status) -> Agent {
+        self.status = status;
+        self
+    }
+
     /// Takes orders until `stop` is set. A load that runs then is ended and what it measured sent, as far
     /// as that can be done in a few seconds; the rest is kept for the next start.
     ///
     /// # Errors
     ///
     /// Where an older agent of the same name turned up.
-    pub fn run(self, stop: &AtomicBool) -> Result<(), AgentError> {
+    pub fn run(self, stop: &AtomicBool) -> Result<WorkAtExit, AgentError> {
         let Agent {
             settings,
             link,
@@ -230,6 +260,7 @@ impl Agent {
             mut namesakes,
             mut orders,
             clock,
+            status,
         } = self;
         let link = Arc::new(link);
         let outbox = Arc::new(Outbox::new(left_over(&settings)));
@@ -247,20 +278,37 @@ impl Agent {
                 if stop.load(Ordering::Relaxed) {
                     break Ok(());
                 }
-                let order = orders.next(NOTICE);
-                if let Some(order) = order.filter(|order| !hosts.offer(link, order)) {
-                    let reply = desk.take(&order.payload);
-                    registering.set_busy(desk.busy_with().or(hosts.run()));
-                    answer(link, &order, &reply);
+                let order = orders.next(desk.poll_interval().unwrap_or(NOTICE));
+                if let Some(order) =
+                    order.filter(|order| !hosts.offer(link, order, desk.busy_with()))
+                {
+                    desk.take(&order.payload, hosts.reservation(), answering(link, &order));
                 }
                 desk.tidy();
-                registering.set_busy(desk.busy_with().or(hosts.run()));
+                registering.set_busy(desk.busy_with().or(hosts.run()), hosts.reservation());
+                status.update(|now| {
+                    now.connected = link.is_up();
+                    now.busy_with = desk.busy_with().or(hosts.run()).cloned();
+                    now.reserved = hosts.reservation().cloned();
+                    now.unsent = outbox.waiting();
+                    desk.show(now);
+                });
+                if link.refused_for() > REFUSED_TIMEOUT {
+                    let text = format!(
+                        "the NATS server has refused the credentials of agent {} for {} s; get a new \
+                         file with `prony fleet up --agent {}`",
+                        settings.name,
+                        REFUSED_TIMEOUT.as_secs(),
+                        settings.name
+                    );
+                    break Err(AgentError::Wrong(text));
+                }
                 if let Some(OtherInstance { host }) = namesakes.heed(link) {
                     let name = settings.name.clone();
                     break Err(AgentError::NameTaken { name, host });
                 }
             };
-            desk.leave();
+            let is_mid_run = desk.leave() || hosts.run().is_some();
             drop(hosts);
             if link.is_up() && !outbox.wait_until_sent(LAST_WORDS) {
                 (settings.tell)("not all results could be sent; the next start sends them");
@@ -271,20 +319,23 @@ impl Agent {
             if ended.is_ok() {
                 registering.end();
             }
-            ended
+            ended.map(|()| match is_mid_run {
+                true => WorkAtExit::CutShort,
+                false => WorkAtExit::None,
+            })
         })
     }
 }
 
-/// Says what came of an order to whoever waits for that.
-fn answer(link: &Link, order: &Message, reply: &crate::messages::Reply) {
-    let Some(to) = &order.reply else {
-        return;
-    };
-    if let Ok(json) = serde_json::to_vec(reply) {
-        // Where the reply is lost the order comes again, and gets the same.
-        let _ = link.say(to, json);
-    }
+/// Responds to an order, now or later.
+fn answering(link: &Arc<Link>, order: &Message) -> Answering {
+    let (link, to) = (link.clone(), order.reply.clone());
+    Box::new(move |reply: Reply| {
+        if let (Some(to), Ok(json)) = (to, serde_json::to_vec(&reply)) {
+            // Where the reply is lost the order comes again, and gets the same.
+            let _ = link.say(&to, json);
+        }
+    })
 }
 
 /// What earlier starts measured and nobody has collected yet.

@@ -91,6 +91,12 @@ impl Outbox {
             .collect()
     }
 
+    /// Messages that wait, those in files of earlier starts aside.
+    pub(super) fn waiting(&self) -> usize {
+        let queues = self.lock();
+        queues.now.len() + queues.earlier.len()
+    }
+
     /// Nothing more of this run needs to be sent.
     pub(super) fn forget(&self, run: &RunId) {
         let mut queues = self.lock();

@@ -142,7 +142,7 @@ pub(super) fn check(spec: &LoadSpec) -> Checked {
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
     let target = match spec.safe_requests().first() {
         Some(&index) => probe(spec, index, TARGET).map(|answer| {
-            let (status, length) = (answer.status, answer.length);
+            let (status, length) = (answer.status, answer.body.length);
             let http = answer.negotiated.http.unwrap_or_default();
             let took = took(began);
             format!("status {status} over HTTP/{http}, {length} bytes in {took:.1} ms")

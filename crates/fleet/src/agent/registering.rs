@@ -1,7 +1,7 @@
 //! An agent's registration: renewed as long as it is there, removed when it leaves.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use super::Settings;
 use super::facts::Facts;
 use super::outbox::Outbox;
 use crate::link::Link;
+use crate::messages::{Registration, Reservation};
 use crate::names::{AGENTS, RunId};
 
 /// How often the registration is renewed: three may be lost before it runs out
@@ -26,7 +27,14 @@ pub(super) struct Registering<'a> {
     subject: String,
     /// What is said to agents of the same name.
     presence: Vec<u8>,
-    busy_with: Mutex<Option<RunId>>,
+    engagement: Mutex<Engagement>,
+}
+
+/// What keeps an agent from other runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Engagement {
+    busy_with: Option<RunId>,
+    reserved: Option<Reservation>,
 }
 
 /// How the last attempt went.
@@ -54,32 +62,32 @@ impl<'a> Registering<'a> {
             outbox,
             subject: format!("$KV.{AGENTS}.{}", settings.name),
             presence,
-            busy_with: Mutex::new(None),
+            engagement: Mutex::default(),
         }
     }
 
-    /// The run that it is part of now.
-    pub(super) fn set_busy(&self, run: Option<&RunId>) {
-        let mut busy_with = self
-            .busy_with
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if busy_with.as_ref() != run {
-            *busy_with = run.cloned();
+    /// The run that it is part of now, and the experiment that has reserved it.
+    pub(super) fn set_busy(&self, run: Option<&RunId>, reserved: Option<&Reservation>) {
+        let mut engagement = self.lock();
+        if engagement.busy_with.as_ref() != run || engagement.reserved.as_ref() != reserved {
+            *engagement = Engagement {
+                busy_with: run.cloned(),
+                reserved: reserved.cloned(),
+            };
         }
     }
 
-    fn busy(&self) -> Option<RunId> {
-        let busy_with = self.busy_with.lock();
-        busy_with.unwrap_or_else(PoisonError::into_inner).clone()
+    fn lock(&self) -> MutexGuard<'_, Engagement> {
+        let engagement = self.engagement.lock();
+        engagement.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Renews it until `done`; for a thread of its own.
     pub(super) fn keep(&self, done: &AtomicBool) {
         let mut state = State::New;
-        let mut told: Option<(Instant, Option<RunId>)> = None;
+        let mut told: Option<(Instant, Engagement)> = None;
         while !done.load(Ordering::Relaxed) {
-            let busy = self.busy();
+            let busy = self.lock().clone();
             let is_news = told
                 .as_ref()
                 .is_none_or(|(at, before)| at.elapsed() >= EVERY || *before != busy);
@@ -103,9 +111,14 @@ impl<'a> Registering<'a> {
         }
     }
 
-    fn register(&self, busy: Option<RunId>, before: State) -> State {
+    fn register(&self, engagement: Engagement, before: State) -> State {
         let (first, sending) = (self.link.address(), self.outbox.runs(&self.settings.name));
-        let registration = self.facts.registration(self.settings, first, busy, sending);
+        let registration = Registration {
+            reserved: engagement.reserved,
+            ..self
+                .facts
+                .registration(self.settings, first, engagement.busy_with, sending)
+        };
         let tell = &self.settings.tell;
         // Who misses it hears the next.
         let _ = self

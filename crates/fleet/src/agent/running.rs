@@ -11,13 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, Loaded, RunError, run_at};
+use prony_load::{Control, GENERATOR_STALLED, LoadSpec, Loaded, RunError, run_at, stall_text};
 use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
 
 use super::Settings;
 use super::outbox::Outbox;
 use super::spool::Spool;
-use super::stall::Stalls;
 use crate::clock::Clock;
 use crate::messages::{Because, Load, PartEnd, Ready, ResultMessage};
 use crate::names::{AgentName, RunId};
@@ -44,7 +43,7 @@ enum Go {
 /// What is told to the thread beside it.
 enum News {
     /// It begins then, on the agent's clock and on this machine's.
-    Starts(i64, Instant),
+    Starts(i64),
     /// It is over.
     Over(Box<Result<Loaded, RunError>>),
 }
@@ -58,8 +57,6 @@ struct Shared {
     heard: Mutex<Instant>,
     /// Why it ends before its time.
     because: OnceLock<Because>,
-    /// Something that its end has to say besides.
-    remark: OnceLock<Finding>,
     is_over: AtomicBool,
 }
 
@@ -102,19 +99,18 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Makes the workers of a load and waits until they are ready, unless the agent is to `stop`.
+    /// Makes the workers of a load and waits until they are ready, or nobody waits for that any more.
     ///
     /// # Errors
     ///
     /// In words, what this machine refuses.
     pub(super) fn begin(
-        run: &RunId,
-        load: &Load,
+        (run, load): (&RunId, &Load),
         spec: LoadSpec,
         forecast: Vec<Finding>,
         settings: &Settings,
         outbox: &Arc<Outbox>,
-        stop: &AtomicBool,
+        is_abandoned: &dyn Fn() -> bool,
     ) -> Result<Running, String> {
         let control = Arc::new(Control::new(load.stretch.workers));
         control.watch();
@@ -132,7 +128,6 @@ impl Running {
             lease: Duration::from_millis(load.lease_ms),
             heard: Mutex::new(Instant::now()),
             because: OnceLock::new(),
-            remark: OnceLock::new(),
             is_over: AtomicBool::new(false),
         });
         let over = news.clone();
@@ -149,7 +144,7 @@ impl Running {
             drop(is_ready);
             let _ = over.send(News::Over(Box::new(loaded)));
         })?;
-        match until_ready(&wait, stop) {
+        match until_ready(&wait, is_abandoned) {
             Ok(()) => {}
             Err(NotReady::Failed) => return Err(why_not_ready(&told)),
             Err(NotReady::Waited(why)) => {
@@ -167,7 +162,6 @@ impl Running {
             outbox: outbox.clone(),
             next: 0,
             starts: None,
-            stalls: Stalls::default(),
             sent: Delta::default(),
             failed: None,
         };
@@ -198,6 +192,11 @@ impl Running {
     /// What was answered to that.
     pub(super) fn ready(&self) -> &Ready {
         &self.ready
+    }
+
+    /// What it has done so far.
+    pub(super) fn control(&self) -> &Arc<Control> {
+        &self.shared.control
     }
 
     /// When it begins, on the agent's clock, if that was said.
@@ -234,7 +233,7 @@ impl Running {
         self.starts = Some(at);
         // Where nobody receives, it is over already.
         let moment = clock.moment(at);
-        let _ = self.news.send(News::Starts(at, moment));
+        let _ = self.news.send(News::Starts(at));
         let _ = self.shared.go.send(Go::At(moment));
     }
 
@@ -244,15 +243,8 @@ impl Running {
     }
 
     /// Ends because the agent does, and waits for that.
-    pub(super) fn leave(&mut self, agent: &AgentName, within: Duration) {
-        let text = format!(
-            "Agent {agent} was ended on its own machine in the middle of the load: its figures end there."
-        );
-        let _ = self
-            .shared
-            .remark
-            .set(Finding::new("agent-lost", Severity::Warning, text));
-        self.stop();
+    pub(super) fn leave(&mut self, within: Duration) {
+        self.shared.end(Because::AgentEnded);
         let until = Instant::now() + within;
         while !self.is_over() && Instant::now() < until {
             thread::sleep(Duration::from_millis(10));
@@ -276,14 +268,14 @@ enum NotReady {
     Waited(String),
 }
 
-fn until_ready(wait: &Receiver<()>, stop: &AtomicBool) -> Result<(), NotReady> {
+fn until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Result<(), NotReady> {
     let until = Instant::now() + READY;
     loop {
         match wait.recv_timeout(LOOK) {
             Ok(()) => return Ok(()),
             Err(RecvTimeoutError::Disconnected) => return Err(NotReady::Failed),
-            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => {
-                return Err(NotReady::Waited("the agent is being ended".to_owned()));
+            Err(RecvTimeoutError::Timeout) if is_abandoned() => {
+                return Err(NotReady::Waited("nobody waits for it any more".to_owned()));
             }
             Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
                 let why = format!("its workers were not ready within {READY:?}");
@@ -327,7 +319,6 @@ struct Pump {
     next: u64,
     /// When the load begins, once that is said.
     starts: Option<i64>,
-    stalls: Stalls,
     /// All that was sent, added up.
     sent: Delta,
     /// What could not be written down.
@@ -338,13 +329,9 @@ impl Pump {
     fn work(mut self, told: &Receiver<News>) {
         let mut due = Instant::now();
         let over = loop {
-            let before = Instant::now();
-            let news = told.recv_timeout(LOOK);
-            self.stalls.slept(before, Instant::now(), LOOK);
-            match news {
-                Ok(News::Starts(at, moment)) => {
+            match told.recv_timeout(LOOK) {
+                Ok(News::Starts(at)) => {
                     self.starts = Some(at);
-                    self.stalls.starts(moment);
                     due = Instant::now() + EVERY;
                 }
                 Ok(News::Over(over)) => break Some(*over),
@@ -402,8 +389,8 @@ impl Pump {
             because: because.unwrap_or(Because::Failed),
             began: None,
             span: (0, 0),
-            offered: None,
             generator: Generator::default(),
+            response_time_us: None,
             negotiated: Negotiated::default(),
             sources: None,
             findings: Vec::new(),
@@ -418,8 +405,15 @@ impl Pump {
             Some(Err(error)) => end.findings.push(failed(&self.agent, &error.to_string())),
             None => end.findings.push(failed(&self.agent, "its thread ended")),
         }
-        end.findings.extend(self.shared.remark.get().cloned());
-        end.findings.extend(self.stalls.finding(&self.agent));
+        if end.because == Because::AgentEnded {
+            let text = format!(
+                "Agent {} was told to exit on its own machine in the middle of the load, as by \
+                 SIGTERM. Its figures end there.",
+                self.agent
+            );
+            let finding = Finding::new("agent-lost", Severity::Error, text);
+            end.findings.push(finding);
+        }
         let failed = self.failed.clone().or_else(|| self.spool.unflushed());
         end.findings.extend(failed.map(|error| {
             let text = format!(
@@ -450,12 +444,27 @@ impl Pump {
             (at, at.saturating_add(first))
         });
         end.span = (loaded.span.0.0, loaded.span.1.0);
-        end.offered = loaded.offered;
         end.generator = loaded.record.generator;
+        end.response_time_us = Some(loaded.record.response_time_us);
         end.negotiated = loaded.record.negotiated;
         end.sources = loaded.record.sources;
-        end.findings.extend(loaded.record.findings);
+        let findings = loaded.record.findings.into_iter();
+        end.findings
+            .extend(findings.map(|it| self.in_own_name(it, &end.generator)));
         end.started_at = loaded.record.started_at;
+    }
+
+    /// A finding of this agent's part. That the generator stood still is told of the agent by its name,
+    /// as the others did not.
+    fn in_own_name(&self, finding: Finding, generator: &Generator) -> Finding {
+        match generator.stalls {
+            Some(stalls) if finding.id == GENERATOR_STALLED => {
+                let subject = format!("Agent {}", self.agent);
+                let text = stall_text(&subject, &stalls);
+                Finding::new("agent-stalled", finding.severity, text)
+            }
+            _ => finding,
+        }
     }
 }
 

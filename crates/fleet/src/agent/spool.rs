@@ -148,11 +148,11 @@ pub(crate) fn close(path: &Path) -> Result<(), String> {
             because: Because::Failed,
             began: None,
             span,
-            offered: None,
             generator: Generator::default(),
+            response_time_us: None,
             negotiated: Negotiated::default(),
             sources: None,
-            findings: vec![Finding::new("agent-lost", Severity::Warning, text)],
+            findings: vec![Finding::new("agent-lost", Severity::Error, text)],
             started_at: String::new(),
         })),
     };

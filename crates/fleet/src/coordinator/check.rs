@@ -124,7 +124,7 @@ impl Fleet {
                 Err(why) => TargetCheck::Fails(why),
             },
             Ok(Reply::Refused { rule, text }) => {
-                TargetCheck::Fails(format!("its policy's {rule} says no: {text}"))
+                TargetCheck::Fails(format!("rejected by policy rule {rule}: {text}"))
             }
             Ok(Reply::Wrong { text } | Reply::Environment { text }) => TargetCheck::Fails(text),
             Ok(other) => TargetCheck::Fails(FleetError::of_reply(name, other).to_string()),

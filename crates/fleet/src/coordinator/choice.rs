@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::messages::{Registration, VERSION};
-use crate::names::AgentName;
+use crate::names::{AgentName, RunId};
 
 /// An agent that is registered.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +26,23 @@ impl Listed {
                 self.agent.version
             ));
         }
+        if let Some(absurdity) = self.agent.absurdity() {
+            return Some(absurdity);
+        }
+        if let Some(reservation) = &self.agent.reserved {
+            return Some(format!("is {reservation}"));
+        }
         let busy = self.agent.busy_with.as_ref();
         busy.map(|run| format!("is busy with run {run}"))
+    }
+
+    /// Takes the agent for free if nothing but this run has it.
+    pub(super) fn forget_run(&mut self, run: Option<&RunId>) {
+        let agent = &mut self.agent;
+        agent.busy_with.take_if(|busy| Some(&*busy) == run);
+        agent
+            .reserved
+            .take_if(|reserved| Some(&reserved.run) == run);
     }
 }
 
@@ -36,8 +51,10 @@ impl Listed {
 pub enum Choice {
     /// All that are there.
     All,
-    /// So many, the first by name that are free.
+    /// This many, the first by name that are free.
     Count(usize),
+    /// This many of those that have these labels.
+    CountOf(usize, BTreeMap<String, String>),
     /// All that have these labels.
     Labels(BTreeMap<String, String>),
     /// These.
@@ -47,12 +64,25 @@ pub enum Choice {
 impl FromStr for Choice {
     type Err = String;
 
-    /// `N`, `KEY=VALUE,…` or `NAME,…`.
+    /// `N`, `KEY=VALUE,…`, `N@KEY=VALUE,…` or `NAME,…`.
     fn from_str(text: &str) -> Result<Choice, String> {
-        if let Ok(count) = text.parse::<usize>() {
-            return match count {
-                0 => Err("a load needs an agent".to_owned()),
-                count => Ok(Choice::Count(count)),
+        let count = |text: &str| match text.parse::<usize>() {
+            Ok(0) => Some(Err("a load needs an agent".to_owned())),
+            Ok(count) => Some(Ok(count)),
+            Err(_) => None,
+        };
+        if let Some(count) = count(text) {
+            return Ok(Choice::Count(count?));
+        }
+        if let Some((number, labels)) = text.split_once('@') {
+            let count = count(number).ok_or_else(|| {
+                format!("{number:?} is no number of agents; write N@KEY=VALUE, such as 4@site=west")
+            })??;
+            return match labels.parse()? {
+                Choice::Labels(labels) => Ok(Choice::CountOf(count, labels)),
+                _ => Err(format!(
+                    "{labels:?} is no label; write N@KEY=VALUE, such as 4@site=west"
+                )),
             };
         }
         let parts: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -96,7 +126,7 @@ impl Choice {
     pub fn among<'a>(&self, listed: &'a [Listed]) -> Result<Vec<&'a Listed>, ChoiceError> {
         let meant: Vec<&Listed> = match self {
             Choice::All | Choice::Count(_) => listed.iter().collect(),
-            Choice::Labels(labels) => listed
+            Choice::Labels(labels) | Choice::CountOf(_, labels) => listed
                 .iter()
                 .filter(|one| {
                     let has = |(key, value)| one.agent.labels.get(key) == Some(value);
@@ -113,9 +143,8 @@ impl Choice {
         };
         match (meant.is_empty(), self) {
             (false, _) => Ok(meant),
-            (true, Choice::Labels(labels)) => {
-                let labels: Vec<_> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                let what = format!("no agent has the label {}", labels.join(" and "));
+            (true, Choice::Labels(labels) | Choice::CountOf(_, labels)) => {
+                let what = format!("no agent has the label {}", joined(labels));
                 Err(error(&what, listed))
             }
             (true, _) => Err(error("no agent is registered", listed)),
@@ -129,15 +158,19 @@ impl Choice {
     /// Where there are too few: who is there, and what keeps them.
     pub fn free<'a>(&self, listed: &'a [Listed]) -> Result<Vec<&'a Registration>, ChoiceError> {
         let meant = self.among(listed)?;
-        if let Choice::Count(count) = self {
+        if let Choice::Count(count) | Choice::CountOf(count, _) = self {
             let free = meant.iter().filter(|one| one.hindrance().is_none());
             let free: Vec<_> = free.map(|one| &one.agent).take(*count).collect();
             return match free.len() {
                 there if there == *count => Ok(free),
-                there => Err(error(
-                    &format!("{count} agents were asked for, and {there} are free"),
-                    listed,
-                )),
+                there => {
+                    let with = match self {
+                        Choice::CountOf(_, labels) => format!(" with the label {}", joined(labels)),
+                        _ => String::new(),
+                    };
+                    let what = format!("{count} agents{with} were asked for, and {there} are free");
+                    Err(error(&what, listed))
+                }
             };
         }
         let hindered = meant.iter().find_map(|one| {
@@ -149,6 +182,12 @@ impl Choice {
             None => Ok(meant.into_iter().map(|one| &one.agent).collect()),
         }
     }
+}
+
+/// Labels in words.
+fn joined(labels: &BTreeMap<String, String>) -> String {
+    let labels: Vec<_> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
+    labels.join(" and ")
 }
 
 /// What is the matter, and who is there.
@@ -188,6 +227,7 @@ mod tests {
                 clock: None,
                 policy: String::new(),
                 busy_with: busy.map(|run| run.parse().unwrap()),
+                reserved: None,
                 sending: BTreeSet::new(),
             },
             age: Duration::ZERO,
@@ -217,6 +257,8 @@ mod tests {
         assert_eq!(free("site=x"), names(&["a", "c"]));
         assert_eq!(free("c,a"), names(&["c", "a"]));
         assert_eq!(free("c"), names(&["c"]));
+        assert_eq!(free("1@site=x"), names(&["a"]));
+        assert_eq!(free("2@site=x"), names(&["a", "c"]));
     }
 
     #[test]
@@ -227,6 +269,11 @@ mod tests {
             ("site=y", "agent b is busy with run r7"),
             ("site=z", "agent d is of version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
+            ("1@site=q", "no agent has the label site=q"),
+            (
+                "3@site=x",
+                "3 agents with the label site=x were asked for, and 2 are free",
+            ),
             ("a,e", "there is no agent e"),
         ] {
             let error = free(choice).unwrap_err();
@@ -234,7 +281,9 @@ mod tests {
         }
         let error = Choice::All.free(&[]).unwrap_err().to_string();
         assert!(error.contains("prony agent"), "{error}");
-        for bad in ["0", "a,b=c", "a.b", "a,a", ""] {
+        for bad in [
+            "0", "a,b=c", "a.b", "a,a", "", "0@a=b", "x@a=b", "2@", "2@a", "2@3@a=b",
+        ] {
             assert!(bad.parse::<Choice>().is_err(), "{bad:?}");
         }
     }

@@ -33,6 +33,13 @@ pub enum FleetError {
         /// What.
         text: String,
     },
+    /// Somebody else has an agent.
+    Busy {
+        /// The agent.
+        agent: AgentName,
+        /// Who has it, and until when, as far as that is known.
+        text: String,
+    },
     /// An agent can't do it, or is gone.
     Agent {
         /// The agent.
@@ -60,6 +67,8 @@ pub enum FleetError {
     },
     /// It was called off before it began.
     CalledOff,
+    /// The user stopped watching a run that another coordinator leads; it goes on.
+    Detached(RunId),
 }
 
 impl FleetError {
@@ -68,6 +77,7 @@ impl FleetError {
         let agent = agent.clone();
         match reply {
             Reply::Refused { rule, text } => FleetError::Refused { agent, rule, text },
+            Reply::Busy { text } => FleetError::Busy { agent, text },
             Reply::Wrong { text } => FleetError::AgentSays { agent, text },
             Reply::Environment { text } => FleetError::Agent { agent, text },
             Reply::Done | Reply::Ready(_) | Reply::Checked(_) | Reply::Host(_) => {
@@ -83,7 +93,7 @@ impl FleetError {
     pub(super) fn of_silence(agent: &AgentName, error: LinkError) -> FleetError {
         let text = match error {
             LinkError::NobodyThere(_) => "it is not there any more".to_owned(),
-            LinkError::Silent(_) => "it doesn't answer".to_owned(),
+            LinkError::Silent { .. } => "it doesn't answer".to_owned(),
             other => other.to_string(),
         };
         FleetError::Agent {
@@ -111,9 +121,11 @@ impl fmt::Display for FleetError {
             FleetError::Agents(error) => error.fmt(f),
             FleetError::Wrong(text) => f.write_str(text),
             FleetError::Refused { agent, rule, text } => {
-                write!(f, "agent {agent}: its policy's {rule} says no: {text}")
+                write!(f, "agent {agent}: rejected by policy rule {rule}: {text}")
             }
-            FleetError::AgentSays { agent, text } | FleetError::Agent { agent, text } => {
+            FleetError::AgentSays { agent, text }
+            | FleetError::Agent { agent, text }
+            | FleetError::Busy { agent, text } => {
                 write!(f, "agent {agent}: {text}")
             }
             FleetError::ClockBound {
@@ -138,6 +150,10 @@ impl fmt::Display for FleetError {
             FleetError::CalledOff => {
                 f.write_str("the load was called off before it began; no agent makes any")
             }
+            FleetError::Detached(run) => write!(
+                f,
+                "detached from run {run}, which goes on under its own coordinator"
+            ),
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, Negotiated, Severity};
+use prony_record::{Finding, Negotiated, Outcome, Severity};
 
 use super::afterwards::Afterwards;
 use super::gathering::{Gathering, Lost, Part};
-use super::{starts, sums};
+use super::schedule::Quota;
+use super::server_contact::Outage;
+use super::{schedule, starts, sums};
 use crate::messages::{Because, Manifest};
 use crate::names::{AgentName, RunId};
 
@@ -27,7 +29,7 @@ pub(super) fn all(
             under_way.get(name).copied(),
         ));
     }
-    findings.extend(partial(&manifest.run, gathering));
+    findings.extend(partial(manifest, gathering));
     findings.extend(starts::late(manifest, gathering));
     findings.extend(after.findings(manifest));
     findings.extend(negotiation_differs(gathering));
@@ -39,7 +41,7 @@ pub(super) fn all(
     findings
 }
 
-/// Who ended its part because nobody renewed its lease.
+/// Agents that ended their parts because nobody renewed their leases.
 fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
     let is_so = |part: &Part| {
         let because = part.end.as_ref().map(|end| end.because);
@@ -58,9 +60,21 @@ fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
         Severity::Error,
         format!(
             "{names} heard nothing of the coordinator for as long as the lease and stopped the load; \
-             what was measured until then is counted."
+             what was measured until then is counted.{}",
+            gathering.outage.as_ref().map_or(String::new(), outage)
         ),
     ))
+}
+
+/// The server's outage, and the option with which agents load on through one.
+fn outage(outage: &Outage) -> String {
+    format!(
+        " The NATS server {} was away for {:.1} s, and the lease is {} s; a longer one (--lease) lets \
+         agents load on.",
+        outage.server,
+        outage.lasted.as_secs_f64(),
+        outage.lease.as_secs_f64()
+    )
 }
 
 fn agent_lost(
@@ -87,6 +101,10 @@ fn agent_lost(
         0 => String::new(),
         n => format!("; {n} requests under way then count as unfinished, without a time"),
     };
+    let away = match (part.lost, &gathering.outage) {
+        (Some(Lost::ServerAway), Some(known)) => outage(known),
+        _ => String::new(),
+    };
     let keeps = match part.lost {
         Some(Lost::Restarted | Lost::Silent | Lost::Missing | Lost::ServerAway) => {
             format!(
@@ -98,33 +116,31 @@ fn agent_lost(
     Some(Finding::new(
         "agent-lost",
         Severity::Error,
-        format!("Agent {name} {why}. {until}{missing}{unfinished}.{keeps}"),
+        format!("Agent {name} {why}. {until}{missing}{unfinished}.{away}{keeps}"),
     ))
 }
 
-fn partial(run: &RunId, gathering: &Gathering) -> Option<Finding> {
-    let is_part = |part: &Part, name: &AgentName| {
-        let because = part.end.as_ref().map(|end| end.because);
-        part.lost.is_some()
-            || !gathering.agrees(name)
-            || matches!(because, Some(Because::LeaseEnded | Because::Failed))
-    };
+fn partial(manifest: &Manifest, gathering: &Gathering) -> Option<Finding> {
+    let run = &manifest.run;
+    let quota = Quota::of(manifest);
     let parts = gathering.parts.iter();
-    let lacking: Vec<&str> = parts
-        .filter(|(name, part)| is_part(part, name))
-        .map(|(name, _)| name.as_str())
+    let lacking: Vec<String> = parts
+        .filter_map(|(name, part)| {
+            let why = shortcoming(manifest, gathering, &quota, (name, part))?;
+            Some(format!("{name} {why}"))
+        })
         .collect();
     let refused: u64 = gathering.parts.values().map(|part| part.refused).sum();
     if lacking.is_empty() && refused == 0 {
         return None;
     }
     let mut text = format!(
-        "The parts of {} of {} agents are not whole",
+        "{} of {} agents did not complete its part",
         lacking.len(),
         gathering.parts.len()
     );
     if !lacking.is_empty() {
-        text += &format!(" ({})", lacking.join(", "));
+        text += &format!(": {}", sums::shorten(&lacking, usize::MAX));
     }
     if refused > 0 {
         text += &format!("; {refused} messages could not be counted");
@@ -132,13 +148,68 @@ fn partial(run: &RunId, gathering: &Gathering) -> Option<Finding> {
     let is_left = |part: &Part| part.lost == Some(Lost::LeftBehind);
     if gathering.parts.values().any(is_left) {
         text += &format!(
-            ". The load was ended without waiting for them: `prony fleet collect {run}` brings in the \
-             rest, and until then the figures are of what was there."
+            ". The load was ended without waiting for them; `prony fleet collect {run}` fetches the \
+             rest. Until then the figures cover only what had arrived."
         );
         return Some(Finding::new("partial", Severity::Error, text));
     }
-    text += ". The load was lighter than asked for, and the figures are of what was measured.";
+    text += ". The load was lighter than asked for, and the figures cover only what was measured.";
     Some(Finding::new("partial", Severity::Error, text))
+}
+
+/// Why an agent's part is not what the order asked for, as the predicate of a sentence.
+fn shortcoming(
+    manifest: &Manifest,
+    gathering: &Gathering,
+    quota: &Quota,
+    (name, part): (&AgentName, &Part),
+) -> Option<String> {
+    if let Some(lost) = part.lost {
+        return Some(lost.to_string());
+    }
+    let Some(end) = &part.end else {
+        return Some("sent no end of its part".to_owned());
+    };
+    match end.because {
+        Because::LeaseEnded => {
+            return Some("stopped when it lost contact with the coordinator".to_owned());
+        }
+        Because::Failed => return Some("failed".to_owned()),
+        Because::AgentEnded => return Some("was told to exit on its own machine".to_owned()),
+        Because::Stopped if !gathering.is_stopped => {
+            return Some("stopped although no coordinator told it to".to_owned());
+        }
+        Because::Stopped | Because::Done => {}
+    }
+    if !gathering.agrees(name) {
+        return Some("sent counts that contradict each other".to_owned());
+    }
+    if end.because == Because::Stopped {
+        return None;
+    }
+    let counted = gathering.ledger.agent(name.as_str())?;
+    if let Some(planned) = schedule::time_limit(manifest)
+        && end.span.1 < planned.0 - planned.0 / 20
+    {
+        return Some(format!(
+            "ended after {:.1} s of {:.1} s",
+            end.span.1 as f64 / 1e9,
+            planned.as_secs_f64()
+        ));
+    }
+    let quota = manifest
+        .parts
+        .get(name)
+        .and_then(|it| quota.part(it.stretch));
+    let begun = counted.started.saturating_sub(counted.unmeasured);
+    let due = begun.saturating_add(counted.outcomes.get(Outcome::Unstarted));
+    match quota {
+        Some(quota) if due < quota => Some(format!(
+            "accounted for {due} of the {quota} requests of its part"
+        )),
+        None if counted.started == 0 => Some("reported no request".to_owned()),
+        _ => None,
+    }
 }
 
 /// What one agent agreed on with the server and another did not.

@@ -9,7 +9,9 @@ use prony_record::{Outcome, SLICE};
 
 use super::feed::{AgentState, Feed, QUIET};
 use super::lease::{Lease, Patience, Sign};
-use super::{Going, Stop, Told, orders};
+use super::server_contact::{Outage, ServerContact};
+use super::{Going, Stop, Told, orders, runs};
+use crate::claims;
 use crate::ledger::Ledger;
 use crate::link::{Link, Message, Replay};
 use crate::messages::{Manifest, PartEnd, ResultMessage, What};
@@ -17,14 +19,14 @@ use crate::names::AgentName;
 
 /// How long messages are taken before it is looked at what else there is.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long nothing may come, after the server was away, before what was stored is heard again.
-const DEAF: Duration = Duration::from_secs(3);
 /// A wait of [`LOOK_UP`] that takes so long says that this process was stopped, or its machine.
 const STOOD_STILL: Duration = Duration::from_secs(1);
 /// How much longer than planned the measured part of a load may seem to be, in seconds.
 const OVERTIME_S: f64 = 60.0;
 /// How far a calendar may be off, where nothing else says how long a load can have been.
 const A_CALENDARS_ERROR: Duration = Duration::from_secs(24 * 3600);
+/// No run takes longer: a century, in nanoseconds, fits into 64 bits.
+const RUN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How often it is told how far the load is.
 const TELL: Duration = Duration::from_secs(5);
 
@@ -56,7 +58,9 @@ impl fmt::Display for Lost {
             Lost::Restarted => f.write_str("was started anew"),
             Lost::Endless => f.write_str("did not end when the load was to be over"),
             Lost::Unstopped => f.write_str("was told to stop and did not say that it did"),
-            Lost::ServerAway => f.write_str("could not be heard, as the NATS server stayed away"),
+            Lost::ServerAway => {
+                f.write_str("could not be heard: the NATS server did not come back")
+            }
             Lost::Missing => f.write_str("ended, and some of what it sent did not come"),
             Lost::LeftBehind => f.write_str("was not waited for"),
             Lost::NothingMore => f.write_str("sent no end of its part"),
@@ -84,10 +88,16 @@ pub(super) struct Gathering {
     pub(super) ledger: Ledger,
     /// Who sent it.
     pub(super) parts: BTreeMap<AgentName, Part>,
+    /// A coordinator told the agents to stop.
+    pub(super) is_stopped: bool,
     /// What others see of it meanwhile.
     feed: Option<Arc<Feed>>,
+    /// The longest time for which the server was away, if it was.
+    pub(super) outage: Option<Outage>,
     /// Half seconds that the measured part can have.
     slices: usize,
+    /// The latest moment since the load's start that anything of it can have had, in nanoseconds.
+    latest_ns: u64,
 }
 
 /// A run that goes on.
@@ -102,17 +112,33 @@ pub(super) struct Following<'a> {
     pub(super) until: Option<Instant>,
     /// When it began, or will.
     pub(super) began: Instant,
+    /// Whether another coordinator leads the run; a stop then only ends the following of it.
+    pub(super) is_only_watched: &'a dyn Fn() -> bool,
+}
+
+/// How the following of a run came to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Followed {
+    /// Every part is whole or lost.
+    ToTheEnd,
+    /// The user stopped watching a run that another coordinator leads.
+    Detached,
 }
 
 impl Gathering {
     /// Nothing yet of a run.
     pub(super) fn new(manifest: &Manifest) -> Gathering {
         let names = manifest.parts.keys();
+        let longest = longest_measured(manifest);
+        let warmup = Duration::try_from_secs_f64(manifest.load.warmup_s).unwrap_or_default();
         Gathering {
             ledger: Ledger::new(names.clone().map(AgentName::to_string)),
             parts: names.map(|name| (name.clone(), Part::default())).collect(),
-            slices: slices(manifest),
+            slices: (longest.as_secs_f64() / SLICE.as_secs_f64()) as usize,
+            latest_ns: (longest + warmup).as_nanos() as u64,
+            is_stopped: manifest.stopped,
             feed: None,
+            outage: None,
         }
     }
 
@@ -137,7 +163,8 @@ impl Gathering {
         let read = read.filter(|it| {
             let is_of_it = it.agent == name && it.run == manifest.run;
             // Each half second takes memory: only so many are believed as there can have been.
-            is_of_it && it.packed.slices() <= self.slices
+            let (slices, latest_ns) = (it.packed.slices(), it.packed.latest_ns());
+            is_of_it && slices <= self.slices && latest_ns <= self.latest_ns
         });
         let Some(read) = read else {
             part.refused += 1;
@@ -155,10 +182,11 @@ impl Gathering {
         let ended = match read.end {
             Some(end) if taken => {
                 let counted = self.ledger.end(name.as_str(), read.sequence + 1).is_ok();
+                let (end, is_believed) = claims::part_end(*end, self.latest_ns);
                 if counted && part.end.is_none() {
-                    (part.end, part.ended) = (Some(*end), Some(now));
+                    (part.end, part.ended) = (Some(end), Some(now));
                 }
-                counted
+                counted && is_believed
             }
             _ => true,
         };
@@ -212,9 +240,9 @@ impl Gathering {
         open
     }
 
-    /// Hears what comes until every part is whole or lost.
-    pub(super) fn follow(&mut self, going: &Following<'_>, mut replay: Replay) {
-        let mut server = Server::new();
+    /// Hears what comes until every part is whole or lost, or the user detaches.
+    pub(super) fn follow(&mut self, going: &Following<'_>, mut replay: Replay) -> Followed {
+        let mut server = ServerContact::new(going.link, going.patience);
         let mut teller = Teller::new(going.began);
         let mut stopped = None;
         while !self.open().is_empty() {
@@ -223,7 +251,7 @@ impl Gathering {
             if before.elapsed() > STOOD_STILL {
                 server.was_unheard();
             }
-            server.look(going.link, has_come);
+            server.look(going, has_come);
             if server.is_deaf() {
                 // What was heard before is passed over.
                 if let Ok(again) = going.link.replay(&going.manifest.run.all_results()) {
@@ -232,6 +260,9 @@ impl Gathering {
                 }
             }
             if stopped.is_none() && going.stop.is_wanted() {
+                if (going.is_only_watched)() {
+                    return Followed::Detached;
+                }
                 stopped = Some(Instant::now());
                 (going.told)(Told::Step(
                     "agents are told to stop; asked once more, this ends with what has come by then",
@@ -240,11 +271,13 @@ impl Gathering {
             }
             if going.stop.is_wanted_at_once() {
                 self.leave_behind();
-                return;
+                return Followed::ToTheEnd;
             }
             self.judge(going, &server, stopped);
             teller.tell(self, going);
+            self.outage = server.longest_outage();
         }
+        Followed::ToTheEnd
     }
 
     /// Takes what comes within a moment; tells whether anything did.
@@ -266,10 +299,12 @@ impl Gathering {
         }
     }
 
-    fn stop(&self, going: &Following<'_>) {
+    fn stop(&mut self, going: &Following<'_>) {
         if let Some(feed) = &self.feed {
             feed.stop();
         }
+        self.is_stopped = true;
+        runs::store_stopped(going.link, going.manifest);
         let open = self.open();
         let open: Vec<&AgentName> = open.iter().collect();
         let run = &going.manifest.run;
@@ -290,27 +325,34 @@ impl Gathering {
     }
 
     /// Decides whose part will not become whole.
-    fn judge(&mut self, going: &Following<'_>, server: &Server, stopped: Option<Instant>) {
+    fn judge(&mut self, going: &Following<'_>, server: &ServerContact, stopped: Option<Instant>) {
         let (now, patience) = (Instant::now(), going.patience);
+        let is_server_lost = server.away_for().is_some_and(|away| away > patience.away());
+        if is_server_lost {
+            (going.told)(Told::Warning(&server.given_up()));
+        }
         for name in self.open() {
             let seen = going.lease.seen(&name);
             let Some(part) = self.parts.get_mut(&name) else {
                 continue;
             };
-            let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back));
+            let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back()));
             let there = seen.map_or(going.began, |seen| seen.there);
             let heard = part.heard.map_or(there, |heard| heard.max(there));
             let is_stranger = seen.is_some_and(|seen| {
                 seen.sign == Sign::Stranger && since(seen.since) > patience.restart()
             });
             let quiet = |than: Duration| part.heard.is_none_or(|heard| since(heard) > than);
-            part.lost = if server.away_for() > patience.away() {
+            part.lost = if is_server_lost {
                 Some(Lost::ServerAway)
+            } else if stopped.is_some_and(|stopped| since(stopped) > patience.rest()) {
+                Some(Lost::Unstopped)
+            } else if server.away_for().is_some() {
+                // Nobody can be heard: that says nothing about any agent.
+                None
             } else if let Some(ended) = part.ended {
                 (since(ended) > patience.rest() && quiet(patience.restart()))
                     .then_some(Lost::Missing)
-            } else if stopped.is_some_and(|stopped| since(stopped) > patience.rest()) {
-                Some(Lost::Unstopped)
             } else if is_stranger && quiet(patience.restart()) {
                 Some(Lost::Restarted)
             } else if since(heard) > patience.silence() {
@@ -337,63 +379,14 @@ impl Gathering {
     }
 }
 
-/// How many half seconds the measured part of a run can have had by now.
-fn slices(manifest: &Manifest) -> usize {
+/// The longest time that the measured part of a run can have taken by now.
+fn longest_measured(manifest: &Manifest) -> Duration {
     let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
     // Calendars may be set.
     let since = made.elapsed().unwrap_or_default() + A_CALENDARS_ERROR;
-    let planned = manifest.load.duration_s;
-    let longest_s = planned.map_or(since.as_secs_f64(), |planned| planned + OVERTIME_S);
-    (longest_s / SLICE.as_secs_f64()) as usize
-}
-
-/// Whether the server is there, and heard.
-struct Server {
-    /// Since when it is there without a break.
-    back: Instant,
-    gone: Option<Instant>,
-    /// When it came back, as long as nothing was heard since.
-    unheard: Option<Instant>,
-}
-
-impl Server {
-    fn new() -> Server {
-        Server {
-            back: Instant::now(),
-            gone: None,
-            unheard: None,
-        }
-    }
-
-    fn look(&mut self, link: &Link, has_come: bool) {
-        let now = Instant::now();
-        if !link.is_up() {
-            self.gone.get_or_insert(now);
-        } else if self.gone.take().is_some() {
-            (self.back, self.unheard) = (now, Some(now));
-        }
-        if has_come {
-            self.unheard = None;
-        }
-    }
-
-    fn away_for(&self) -> Duration {
-        self.gone.map_or(Duration::ZERO, |gone| gone.elapsed())
-    }
-
-    fn is_deaf(&self) -> bool {
-        self.gone.is_none() && self.unheard.is_some_and(|since| since.elapsed() > DEAF)
-    }
-
-    /// This process stood still: what came meanwhile is still to be heard, and silence counts from now.
-    fn was_unheard(&mut self) {
-        let now = Instant::now();
-        (self.back, self.unheard) = (now, Some(now));
-    }
-
-    fn hears_again(&mut self) {
-        self.unheard = None;
-    }
+    let planned = manifest.load.duration_s.map(|planned| planned + OVERTIME_S);
+    let planned = planned.and_then(|planned| Duration::try_from_secs_f64(planned).ok());
+    planned.unwrap_or(since).min(RUN_MAX)
 }
 
 /// Says now and then how far the load is.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::error::FleetError;
-use super::gathering::{Following, Gathering, Lost};
-use super::lease::{Keeping, Lease};
-use super::{Finished, Fleet, Told, Watcher, load};
+use super::gathering::{Followed, Following, Gathering, Lost};
+use super::leadership::{Leadership, Leading};
+use super::lease::{Keeping, Lease, Patience};
+use super::{Finished, Fleet, Told, Watcher, load, runs};
 use crate::messages::Manifest;
 use crate::names::AgentName;
 
@@ -28,6 +29,7 @@ impl Fleet {
         watcher: Watcher<'_>,
     ) -> Result<Finished, FleetError> {
         has_begun(manifest)?;
+        let patience = self.patience_of(manifest);
         let mut replay = self.link.replay(&manifest.run.all_results())?;
         let began = Instant::now();
         show(manifest, watcher, began);
@@ -54,7 +56,7 @@ impl Fleet {
             let Some(loading) = open.iter().find(|name| busy.contains(*name)) else {
                 // Its way here may have come back just now.
                 let sends = open.iter().find(|name| sending.contains(*name));
-                let Some(sends) = sends.filter(|_| began.elapsed() < self.patience.winding_down())
+                let Some(sends) = sends.filter(|_| began.elapsed() < patience.winding_down())
                 else {
                     break;
                 };
@@ -65,7 +67,7 @@ impl Fleet {
                 }
                 continue;
             };
-            if began.elapsed() > self.patience.winding_down() {
+            if began.elapsed() > patience.winding_down() {
                 let text = format!(
                     "agent {loading} still loads, as somebody renews its lease; `prony fleet attach {}` \
                      watches it",
@@ -77,7 +79,7 @@ impl Fleet {
             if !has_waited {
                 (watcher.told)(Told::Step(&format!(
                     "agent {loading} still loads; it ends with its lease, within {} s",
-                    self.patience.lease.as_secs()
+                    patience.lease.as_secs()
                 )));
                 has_waited = true;
             }
@@ -88,25 +90,31 @@ impl Fleet {
         Ok(self.finish(manifest, &gathering, watcher.stop))
     }
 
-    /// Goes on with a run: its lease is renewed from here, and its record is given at its end.
+    /// Watches a run, and gives its record at its end. Its lease is renewed from here, too, so that it
+    /// goes on when its coordinator is gone. A stop ends the load if no other coordinator leads the run;
+    /// otherwise it only ends the watching.
     ///
     /// # Errors
     ///
-    /// Where it never began; see [`FleetError`].
+    /// Where it never began, and [`FleetError::Detached`]; see [`FleetError`].
     pub fn attach(
         &self,
         manifest: &Manifest,
         watcher: Watcher<'_>,
     ) -> Result<Finished, FleetError> {
         has_begun(manifest)?;
-        if !self.engaged()?.busy.contains_key(&manifest.run) {
+        if runs::members(&self.engaged()?.busy, manifest).is_empty() {
             (watcher.told)(Told::Step("no agent loads any more"));
             return self.collect(manifest, watcher);
         }
-        let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
-        let gathering = std::thread::scope(|scope| {
+        let patience = self.patience_of(manifest);
+        let lease = Lease::new(&manifest.run, patience, manifest.parts.keys());
+        let leadership = Leadership::attached(&manifest.run);
+        let (gathering, followed) = std::thread::scope(|scope| {
             let _keeping = Keeping(&lease);
+            let _leading = Leading(&leadership);
             scope.spawn(|| lease.keep(&self.link));
+            scope.spawn(|| leadership.keep(&self.link));
             let replay = self.link.replay(&manifest.run.all_results())?;
             let began = Instant::now();
             show(manifest, watcher, began);
@@ -115,17 +123,26 @@ impl Fleet {
                 link: &self.link,
                 manifest,
                 lease: &lease,
-                patience: self.patience,
+                patience,
                 told: watcher.told,
                 stop: watcher.stop,
                 until: None,
                 began,
+                is_only_watched: &|| leadership.is_elsewhere(),
             };
-            gathering.follow(&following, replay);
-            Ok::<_, FleetError>(gathering)
+            let followed = gathering.follow(&following, replay);
+            Ok::<_, FleetError>((gathering, followed))
         })?;
+        if followed == Followed::Detached {
+            return Err(FleetError::Detached(manifest.run.clone()));
+        }
         self.has_something(manifest, &gathering)?;
         Ok(self.finish(manifest, &gathering, watcher.stop))
+    }
+
+    /// The timeouts of a run, by the lease that its agents were given.
+    fn patience_of(&self, manifest: &Manifest) -> Patience {
+        Patience::of(manifest).unwrap_or(self.patience)
     }
 
     fn has_something(&self, manifest: &Manifest, gathering: &Gathering) -> Result<(), FleetError> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::orders;
 use crate::link::{Link, LinkError};
-use crate::messages::{Reply, What};
+use crate::messages::{LEASE_MS, Manifest, Reply, What};
 use crate::names::{AgentName, RunId};
 
 /// How long an agent goes on after the last sign of the coordinator, and what follows from that: after
@@ -28,6 +28,18 @@ impl Default for Patience {
 }
 
 impl Patience {
+    /// The timeouts of a run, by the lease that its agents were given.
+    pub(super) fn of(manifest: &Manifest) -> Option<Patience> {
+        let lease_ms = manifest.lease_ms.filter(|ms| LEASE_MS.contains(ms))?;
+        let lease = Duration::from_millis(lease_ms);
+        Some(Patience { lease })
+    }
+
+    /// The lease in milliseconds.
+    pub(super) fn lease_ms(self) -> u64 {
+        u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// How often a lease is renewed, and how long an agent may take to answer that.
     fn step(self) -> Duration {
         self.lease / 5
@@ -58,9 +70,15 @@ impl Patience {
         self.lease * 2
     }
 
-    /// How long the server may be away.
+    /// Time without any sign of the server after which it counts as away. A renewal that no agent
+    /// answers takes two steps, as the server is then asked as well.
+    pub(super) fn unresponsive(self) -> Duration {
+        self.step() * 4
+    }
+
+    /// How long the server may be away before the parts that it still has to carry count as lost.
     pub(super) fn away(self) -> Duration {
-        self.lease * 9 / 2
+        SERVER_AWAY_MIN.max(self.lease * 3 / 2)
     }
 
     /// Agents without a coordinator have ended by then, and said so.
@@ -68,6 +86,9 @@ impl Patience {
         self.lease + self.lease * 3 / 5
     }
 }
+
+/// How long a server may be away at least, however short the lease is.
+const SERVER_AWAY_MIN: Duration = Duration::from_secs(45);
 
 /// How soon it is noticed that there is nothing to renew any more.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -96,12 +117,31 @@ pub(super) struct Seen {
     pub(super) there: Instant,
 }
 
+/// What renewals show of the NATS server.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerSigns {
+    /// When it was last known to respond.
+    pub(super) heard: Instant,
+    /// The last time without a response that was long enough to be an outage: its start and its end.
+    pub(super) outage: Option<(Instant, Instant)>,
+}
+
+impl ServerSigns {
+    fn hear(&mut self, now: Instant, unresponsive: Duration) {
+        if now.saturating_duration_since(self.heard) > unresponsive {
+            self.outage = Some((self.heard, now));
+        }
+        self.heard = now;
+    }
+}
+
 /// Renews a run's lease with its agents, and keeps what that shows of them.
 #[derive(Debug)]
 pub(super) struct Lease {
     run: RunId,
     patience: Patience,
     seen: Mutex<BTreeMap<AgentName, Seen>>,
+    server: Mutex<ServerSigns>,
     over: AtomicBool,
 }
 
@@ -123,6 +163,10 @@ impl Lease {
             run: run.clone(),
             patience,
             seen: Mutex::new(seen.collect()),
+            server: Mutex::new(ServerSigns {
+                heard: now,
+                outage: None,
+            }),
             over: AtomicBool::new(false),
         }
     }
@@ -144,6 +188,14 @@ impl Lease {
         let replies = orders::give(link, &self.run, orders, self.patience.step(), &|_| {
             self.is_over()
         });
+        // A response came through the server, and that nobody listens is its own word.
+        let is_heard = |reply: &Result<Reply, LinkError>| {
+            matches!(reply, Ok(_) | Err(LinkError::NobodyThere(_)))
+        };
+        if replies.iter().any(is_heard) || link.responds(self.patience.step()) {
+            self.server()
+                .hear(Instant::now(), self.patience.unresponsive());
+        }
         let now = Instant::now();
         let mut all = self.lock();
         for (agent, reply) in agents.iter().zip(replies) {
@@ -168,6 +220,28 @@ impl Lease {
     /// What is known of an agent whose lease is renewed.
     pub(super) fn seen(&self, agent: &AgentName) -> Option<Seen> {
         self.lock().get(agent).copied()
+    }
+
+    /// All agents have just responded to an order: what renewals showed before, such as of an agent that
+    /// had yet to hear of the run, says nothing any more.
+    pub(super) fn confirm(&self) {
+        let now = Instant::now();
+        for seen in self.lock().values_mut() {
+            *seen = Seen {
+                sign: Sign::There,
+                since: now,
+                there: now,
+            };
+        }
+    }
+
+    /// The signs of the server so far.
+    pub(super) fn server_signs(&self) -> ServerSigns {
+        *self.server()
+    }
+
+    fn server(&self) -> MutexGuard<'_, ServerSigns> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An agent's part is over: its lease need not be renewed.

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_load::LoadOptions;
-use prony_record::LoadInfo;
+use prony_load::{LoadOptions, typed_info};
+use prony_record::{LoadInfo, redact};
 
 use super::afterwards::{Afterwards, Why};
 use super::error::FleetError;
 use super::files::{self, Files};
 use super::gathering::{Following, Gathering};
+use super::leadership::{Leadership, Leading};
 use super::lease::{Keeping, Lease, Patience, Seen, Sign};
 use super::words::Words;
 use super::{Choice, Finished, Fleet, Stop, Told, Wanted, Watcher, merging, orders, sources};
 use crate::agent::files::pieces;
+use crate::claims;
 use crate::division::{Stretch, divide};
 use crate::messages::{
     Load, Manifest, Part, RUN_SCHEMA, Ready, Registration, Reply, VERSION, What,
@@ -24,6 +26,8 @@ use crate::names::{AgentName, RunId};
 /// How long agents may take to say that they are free, and how often they are asked.
 const FREE: Duration = Duration::from_secs(2);
 const LOOK_UP: Duration = Duration::from_millis(50);
+/// How often agents that are waited for are listed.
+const WAIT_INTERVAL: Duration = Duration::from_millis(250);
 /// How long an agent may take to get ready.
 const PREPARE: Duration = Duration::from_secs(60);
 /// How long it may take to take a piece of a file.
@@ -66,44 +70,39 @@ impl Fleet {
         watcher: Watcher<'_>,
         measured_from: &dyn Fn(Instant),
     ) -> Result<Finished, FleetError> {
-        let agents = self.free(&wanted.choice)?;
+        let until = Instant::now() + self.wait;
+        loop {
+            let agents = self.free(&wanted.choice, until, watcher)?;
+            match self.load_by(&agents, wanted, watcher, measured_from) {
+                // Somebody else was faster.
+                Err(FleetError::Busy { .. }) if Instant::now() < until => thread::sleep(LOOK_UP),
+                made => return made,
+            }
+        }
+    }
+
+    fn load_by(
+        &self,
+        agents: &[Registration],
+        wanted: &Wanted,
+        watcher: Watcher<'_>,
+        measured_from: &dyn Fn(Instant),
+    ) -> Result<Finished, FleetError> {
         let agents: Vec<&Registration> = agents.iter().collect();
         let divided = divided(wanted, &agents, self.patience)?;
         for note in &divided.notes {
             (watcher.told)(Told::Step(note));
         }
-        let now = SystemTime::now();
-        let mut manifest = Manifest {
-            schema: RUN_SCHEMA.to_owned(),
-            version: VERSION.to_owned(),
-            run: RunId::new(now),
-            made_at: humantime::format_rfc3339_seconds(now).to_string(),
-            url: wanted.url.clone(),
-            words: wanted.words.clone(),
-            load: divided.info.clone(),
-            seed: divided.seed,
-            clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
-            parts: divided
-                .parts
-                .iter()
-                .map(|(name, (part, _))| (name.clone(), part.clone()))
-                .collect(),
-            start: None,
-            clock: Some(self.clock.identity()),
-        };
+        let mut manifest = self.manifest(wanted, &divided);
         self.store(&manifest)?;
-        if let Some(feed) = watcher.feed {
-            feed.prepare(&manifest);
-        }
-        (watcher.told)(Told::Step(&format!(
-            "run {}: {}",
-            manifest.run,
-            names(manifest.parts.keys())
-        )));
+        announce(&manifest, watcher);
         let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
+        let leadership = Leadership::of_starter(&manifest.run);
         thread::scope(|scope| {
             let _keeping = Keeping(&lease);
+            let _leading = Leading(&leadership);
             scope.spawn(|| lease.keep(&self.link));
+            scope.spawn(|| leadership.keep(&self.link));
             let replay = self.link.replay(&manifest.run.all_results())?;
             let prepared = self
                 .prepare(&mut manifest, &divided, &lease, watcher)
@@ -117,6 +116,7 @@ impl Fleet {
                     return Err(error);
                 }
             };
+            lease.confirm();
             measured_from(began + Duration::from_secs_f64(manifest.load.warmup_s));
             let planned = planned(&manifest.load);
             if let Some(feed) = watcher.feed {
@@ -132,6 +132,7 @@ impl Fleet {
                 stop: watcher.stop,
                 until: planned.map(|planned| began + planned),
                 began,
+                is_only_watched: &|| false,
             };
             gathering.follow(&following, replay);
             lease.end();
@@ -139,26 +140,87 @@ impl Fleet {
         })
     }
 
-    /// The agents that are to make a load. Those that an earlier load was called off of, or has just
-    /// ended at, say a moment later that they are free.
-    fn free(&self, choice: &Choice) -> Result<Vec<Registration>, FleetError> {
+    /// What is stored of a run before it is ordered.
+    fn manifest(&self, wanted: &Wanted, divided: &Divided) -> Manifest {
+        let now = SystemTime::now();
+        Manifest {
+            schema: RUN_SCHEMA.to_owned(),
+            version: VERSION.to_owned(),
+            run: RunId::new(now),
+            made_at: humantime::format_rfc3339_seconds(now).to_string(),
+            // It stays on the server for a week: agents get credentials with their orders, which are
+            // not stored.
+            url: wanted.url.as_ref().map(|_| divided.info.url.clone()),
+            words: wanted.words.iter().map(|word| redact::hide(word)).collect(),
+            load: divided.info.clone(),
+            seed: divided.seed,
+            clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
+            parts: divided
+                .parts
+                .iter()
+                .map(|(name, (part, _))| (name.clone(), part.clone()))
+                .collect(),
+            start: None,
+            clock: Some(self.clock.identity()),
+            stopped: false,
+            lease_ms: Some(self.patience.lease_ms()),
+        }
+    }
+
+    /// The agents of a choice, each of them free, by name. They are waited for as long as
+    /// [`Fleet::with_wait`] says.
+    ///
+    /// # Errors
+    ///
+    /// Those that keep the agents; see [`FleetError`].
+    pub fn pick(
+        &self,
+        choice: &Choice,
+        watcher: Watcher<'_>,
+    ) -> Result<Vec<AgentName>, FleetError> {
+        let agents = self.free(choice, Instant::now() + self.wait, watcher)?;
+        Ok(agents.into_iter().map(|agent| agent.name).collect())
+    }
+
+    /// The agents that are to make a load, waited for until then. Those that an earlier load was called
+    /// off of, or has just ended at, say a moment later that they are free.
+    fn free(
+        &self,
+        choice: &Choice,
+        until: Instant,
+        watcher: Watcher<'_>,
+    ) -> Result<Vec<Registration>, FleetError> {
         let began = Instant::now();
+        let mut said = String::new();
         loop {
             let mut listed = self.agents()?;
             for one in &mut listed {
-                let busy = &mut one.agent.busy_with;
-                *busy = busy.take().filter(|run| Some(run) != self.beside.as_ref());
+                one.forget_run(self.beside.as_ref());
             }
-            match choice.free(&listed) {
+            let error = match choice.free(&listed) {
                 Ok(agents) => return Ok(agents.into_iter().cloned().collect()),
-                Err(error) => {
-                    let is_any_busy = listed.iter().any(|one| one.agent.busy_with.is_some());
-                    if !is_any_busy || began.elapsed() > FREE {
-                        return Err(error.into());
-                    }
-                }
+                Err(error) => error,
+            };
+            let is_any_busy = listed.iter().any(|one| one.agent.busy_with.is_some());
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() && (!is_any_busy || began.elapsed() > FREE) {
+                return Err(error.into());
             }
-            thread::sleep(LOOK_UP);
+            if watcher.stop.is_wanted() {
+                return Err(FleetError::CalledOff);
+            }
+            let text = error.to_string();
+            if !left.is_zero() && text != said {
+                let left = left.as_secs_f64();
+                let step = format!("waiting for up to {left:.0} s: {text}");
+                (watcher.told)(Told::Step(&step));
+                said = text;
+            }
+            thread::sleep(if left.is_zero() {
+                LOOK_UP
+            } else {
+                WAIT_INTERVAL
+            });
         }
     }
 
@@ -176,9 +238,8 @@ impl Fleet {
             for piece in pieces(name, bytes) {
                 let orders = agents.iter().map(|agent| (agent, What::Put(piece.clone())));
                 let orders = orders.collect();
-                let replies = orders::give(&self.link, &manifest.run, orders, PIECE, &|_| {
-                    is_called_off()
-                });
+                let of = (&manifest.run, self.beside.as_ref());
+                let replies = orders::give_for(&self.link, of, orders, PIECE, &|_| is_called_off());
                 all_done(&agents, replies)?;
                 if is_called_off() {
                     return Err(FleetError::CalledOff);
@@ -201,9 +262,9 @@ impl Fleet {
             };
             seen.is_some_and(is_gone) || is_called_off()
         };
-        let replies = orders::give(
+        let replies = orders::give_for(
             &self.link,
-            &manifest.run,
+            (&manifest.run, self.beside.as_ref()),
             orders.collect(),
             PREPARE,
             &is_given_up,
@@ -215,7 +276,10 @@ impl Fleet {
         let mut failed = None;
         for (agent, reply) in agents.iter().zip(replies) {
             match reply {
-                Ok(Reply::Ready(it)) => ready.push((agent, it)),
+                Ok(Reply::Ready(it)) => {
+                    let forecast = claims::findings(it.forecast);
+                    ready.push((agent, Ready { forecast, ..it }));
+                }
                 // A refusal says more than a silence that came before it.
                 Ok(other) => {
                     failed = Some(FleetError::of_reply(agent, other));
@@ -306,7 +370,15 @@ impl Fleet {
     ) -> Finished {
         let names = gathering.parts.keys();
         let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
-        let after = match stop.is_wanted_at_once() {
+        let is_hurried = stop.is_wanted_at_once();
+        // Another coordinator may have stopped it since the manifest was read.
+        let is_stopped = gathering.is_stopped
+            || (!is_hurried && self.run(Some(&manifest.run)).is_ok_and(|it| it.stopped));
+        let manifest = &Manifest {
+            stopped: is_stopped,
+            ..manifest.clone()
+        };
+        let after = match is_hurried {
             true => Afterwards::stored(manifest, gathering, Why::Hurried),
             false => self.clocks_after(manifest, gathering),
         };
@@ -321,6 +393,18 @@ impl Fleet {
             record: merging::record(manifest, gathering, &after),
         }
     }
+}
+
+/// Tells those who watch which agents make the run.
+fn announce(manifest: &Manifest, watcher: Watcher<'_>) {
+    if let Some(feed) = watcher.feed {
+        feed.prepare(manifest);
+    }
+    (watcher.told)(Told::Step(&format!(
+        "run {}: {}",
+        manifest.run,
+        names(manifest.parts.keys())
+    )));
 }
 
 /// Reads what was typed, and divides it.
@@ -342,18 +426,29 @@ fn divided(
     words.remove("threads");
     words.remove("source");
     let mut parts = BTreeMap::new();
+    let mut twice = None;
     for ((agent, stretch), sources) in agents.iter().zip(stretches).zip(given.each) {
         let mut words = words.clone();
         sources
             .iter()
             .for_each(|source| words.add("source", source));
-        parts.insert(
-            agent.name.clone(),
-            part(wanted, agent, stretch, words, patience),
-        );
+        let part = part(wanted, agent, stretch, words, patience);
+        if parts.insert(agent.name.clone(), part).is_some() {
+            twice = Some(&agent.name);
+        }
     }
+    // One order would be lost, and with it a part of the load.
+    if let Some(name) = twice {
+        return Err(FleetError::Wrong(format!("agent {name} is chosen twice")));
+    }
+    let typed = typed_info(wanted.url.as_deref(), &options);
+    let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
     Ok(Divided {
-        info: typed_info(wanted, &options),
+        info: LoadInfo {
+            threads: parts.values().map(|(part, _)| part.stretch.workers).sum(),
+            sources: given.count,
+            ..typed
+        },
         seed: options.seed,
         parts,
         files,
@@ -379,54 +474,20 @@ fn part(
         url: wanted.url.clone(),
         words: words.into_words(),
         stretch,
-        lease_ms: u64::try_from(patience.lease.as_millis()).unwrap_or(u64::MAX),
+        lease_ms: patience.lease_ms(),
     };
     (part, load)
 }
 
-/// What is known of the load before any agent has read it.
-fn typed_info(wanted: &Wanted, options: &LoadOptions) -> LoadInfo {
-    LoadInfo {
-        url: wanted.url.clone().unwrap_or_default(),
-        model: if options.rate.is_some() {
-            "open"
-        } else {
-            "closed"
-        }
-        .to_owned(),
-        connections: u32::try_from(options.connections).unwrap_or(u32::MAX),
-        rate_per_s: options.rate,
-        duration_s: options.planned().map(|planned| planned.as_secs_f64()),
-        requests: options.requests,
-        warmup_s: options.warmup.as_secs_f64(),
-        ..LoadInfo::default()
-    }
-}
-
-/// The load as the agents read it, with the threads and sources of all. Its size and its moments are
-/// those that were typed: how long it is waited for is no agent's business.
+/// The load as the coordinator ordered it, with the socket backend that the agents chose: the rest of
+/// what they say of it is not their business.
 fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
-    let Some((_, first)) = ready.first() else {
-        return manifest.load.clone();
-    };
-    let typed = &manifest.load;
-    let mut load = LoadInfo {
-        model: typed.model.clone(),
-        connections: typed.connections,
-        rate_per_s: typed.rate_per_s,
-        duration_s: typed.duration_s,
-        requests: typed.requests,
-        warmup_s: typed.warmup_s,
-        ..(*first.load).clone()
-    };
-    load.threads = manifest
-        .parts
-        .values()
-        .map(|part| part.stretch.workers)
-        .sum();
-    let sources = ready.iter().map(|(_, ready)| ready.load.sources);
-    load.sources = sources.fold(0, u64::saturating_add);
-    load
+    let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
+    let io = backends.find(|io| ["poll", "uring"].contains(io));
+    LoadInfo {
+        io: io.unwrap_or_default().to_owned(),
+        ..manifest.load.clone()
+    }
 }
 
 fn tell_forecasts(ready: &[(&AgentName, Ready)], watcher: Watcher<'_>) {

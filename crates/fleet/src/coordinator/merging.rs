@@ -7,11 +7,10 @@ use prony_record::{
 };
 
 use super::afterwards::Afterwards;
-use super::findings;
 use super::gathering::{Gathering, Lost, Part};
 use super::starts::first_start;
-use super::sums;
-use crate::messages::{Because, Manifest};
+use super::{findings, schedule, sums};
+use crate::messages::{Because, Manifest, PartEnd};
 use crate::names::AgentName;
 
 /// The record of a run: counts and histograms are the sums of what the agents sent, to the last bucket.
@@ -25,21 +24,11 @@ pub(super) fn record(manifest: &Manifest, gathering: &Gathering, after: &Afterwa
             .values()
             .filter_map(|part| part.end.as_ref())
     };
-    let offered = manifest.load.rate_per_s.map(|_| {
-        let offered = ends().filter_map(|end| end.offered);
-        // Of those that are lost only what was begun is known.
-        let begun = gathering
-            .parts
-            .iter()
-            .filter(|(_, part)| part.end.is_none());
-        let begun = begun.filter_map(|(name, _)| gathering.ledger.agent(name.as_str()));
-        let begun = begun.map(|delta| delta.started);
-        // Anything may be claimed.
-        offered.chain(begun).fold(0, u64::saturating_add)
-    });
     let span = span(gathering, &all);
+    let offered = schedule::offered(manifest, gathering, span);
     let mut record = Record::build(manifest.load.clone(), &all, span, offered);
-    let began = ends().map(|end| end.started_at.as_str()).min();
+    let began = ends().map(|end| end.started_at.as_str());
+    let began = began.filter(|began| !began.is_empty()).min();
     record.started_at = began.unwrap_or(&manifest.made_at).to_owned();
     record.seed = manifest.seed;
     combine(&mut record.generator, ends().map(|end| &end.generator));
@@ -97,6 +86,10 @@ fn combine<'a>(generator: &mut Generator, parts: impl Iterator<Item = &'a Genera
         generator.awake_share = generator.awake_share.max(part.awake_share);
         generator.queue_share = generator.queue_share.max(part.queue_share);
         generator.starved_share = generator.starved_share.max(part.starved_share);
+        generator.stalls = match (generator.stalls, part.stalls) {
+            (Some(one), Some(other)) => Some(one.longer(other)),
+            (one, other) => one.or(other),
+        };
     }
 }
 
@@ -108,7 +101,13 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
         let end = gathered.and_then(|it| it.end.as_ref());
         let delta = gathering.ledger.agent(name.as_str());
         let count = |of: fn(&Counted) -> u64| delta.map_or(0, of);
+        let speed = delta.map_or_else(Speed::default, |delta| Speed::of(delta, end));
         agents.push(FleetAgent {
+            ok_per_s: speed.ok_per_s,
+            p99_us: speed.p99_us,
+            p99_at_least: speed.p99_at_least,
+            cpu_percent: speed.cpu_percent,
+            start_skew_us: None,
             name: name.to_string(),
             system: part.system.clone(),
             workers: part.stretch.workers,
@@ -129,10 +128,15 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
     }
     let starts = || agents.iter().filter_map(|agent| agent.first_start_us);
     let (least, most) = (starts().reduce(f64::min), starts().reduce(f64::max));
+    let begun = starts().count();
+    for agent in &mut agents {
+        let skew = agent.first_start_us.zip(least);
+        agent.start_skew_us = skew.map(|(first, least)| us((first - least) * 1e3));
+    }
     let bounds = agents.iter().filter_map(|agent| agent.clock_bound_us);
     FleetUse {
         run: manifest.run.to_string(),
-        start_skew_us: match (least, most, starts().count()) {
+        start_skew_us: match (least, most, begun) {
             (Some(least), Some(most), 2..) => Some(us((most - least) * 1e3)),
             _ => None,
         },
@@ -141,10 +145,44 @@ fn fleet(manifest: &Manifest, gathering: &Gathering) -> FleetUse {
     }
 }
 
+/// What one agent's part came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Speed {
+    ok_per_s: Option<f64>,
+    p99_us: Option<f64>,
+    p99_at_least: bool,
+    cpu_percent: Option<f64>,
+}
+
+impl Speed {
+    fn of(counted: &Counted, end: Option<&PartEnd>) -> Speed {
+        let told = end.map(|end| (Nanos(end.span.0), Nanos(end.span.1)));
+        let told = told.filter(|(begin, end)| begin < end);
+        let measured_s = told
+            .or(counted.span)
+            .map(|(begin, end)| end.since(begin).as_secs_f64())
+            .filter(|measured_s| *measured_s > 0.0);
+        let cpu_s = end.map(|end| end.generator.cpu_user_s + end.generator.cpu_system_s);
+        let tenths = |value: f64| (value * 10.0).round() / 10.0;
+        let ok = counted.outcomes.get(Outcome::Ok) as f64;
+        let times = end.and_then(|end| end.response_time_us.as_ref());
+        let times = times.filter(|times| times.p99 > 0.0);
+        Speed {
+            ok_per_s: measured_s.map(|measured_s| tenths(ok / measured_s)),
+            p99_us: times.map(|times| times.p99),
+            p99_at_least: times.is_some_and(|it| it.at_least.iter().any(|name| name == "p99")),
+            cpu_percent: cpu_s
+                .zip(measured_s)
+                .map(|(cpu_s, measured_s)| tenths(100.0 * cpu_s / measured_s)),
+        }
+    }
+}
+
 fn because(because: Because) -> &'static str {
     match because {
         Because::Done => "done",
         Because::Stopped => "stopped",
+        Because::AgentEnded => "agent-ended",
         Because::LeaseEnded => "lease-ended",
         Because::Failed => "failed",
     }

@@ -15,11 +15,15 @@ mod files;
 mod findings;
 mod gathering;
 mod later;
+mod leadership;
 mod lease;
 mod load;
 mod merging;
 mod orders;
+mod purge;
 mod runs;
+mod schedule;
+mod server_contact;
 mod sources;
 mod starts;
 mod stop;
@@ -45,7 +49,7 @@ use crate::messages::{Manifest, Registration};
 use crate::names::{AGENTS, AgentName, RUNS, RunId};
 use crate::permissions::Role;
 
-/// The error of an agent's clock that is borne where nothing else is said.
+/// Largest error of an agent's clock to accept where nothing else is said.
 pub const CLOCK_BOUND: Duration = Duration::from_millis(5);
 
 /// All agents that are registered with a NATS server.
@@ -54,7 +58,9 @@ pub struct Fleet {
     link: Link,
     clock: Clock,
     patience: Patience,
-    /// A run of the same user that agents may be busy with all the same.
+    /// How long agents that are missing or busy are waited for.
+    wait: Duration,
+    /// The experiment that loads belong to, for which agents may be reserved.
     beside: Option<RunId>,
 }
 
@@ -67,7 +73,7 @@ pub struct Wanted {
     pub words: Vec<String>,
     /// Who is to make it.
     pub choice: Choice,
-    /// The error of an agent's clock that is borne.
+    /// Largest error of an agent's clock to accept.
     pub clock_bound: Duration,
 }
 
@@ -133,6 +139,7 @@ impl Fleet {
             link,
             clock: Clock::new(),
             patience: Patience::default(),
+            wait: Duration::ZERO,
             beside: None,
         })
     }
@@ -143,10 +150,16 @@ impl Fleet {
         self
     }
 
-    /// Lets agents go on for so long without a sign of the coordinator, in place of 10 s; how soon
-    /// something is taken for gone follows from it.
+    /// Lets agents go on for this long without a sign of the coordinator, instead of 10 s. All timeouts
+    /// after which an agent counts as lost follow from it.
     pub fn with_lease(mut self, lease: Duration) -> Fleet {
         self.patience = Patience { lease };
+        self
+    }
+
+    /// Waits for this long for agents that are not there yet, or are busy, before a load.
+    pub fn with_wait(mut self, wait: Duration) -> Fleet {
+        self.wait = wait;
         self
     }
 
@@ -157,8 +170,8 @@ impl Fleet {
     /// See [`crate::link::LinkError`].
     pub fn agents(&self) -> Result<Vec<Listed>, FleetError> {
         let entries = self.link.aged_entries(AGENTS)?;
-        let read = entries.into_iter().filter_map(|(age, value)| {
-            let agent = serde_json::from_slice::<Registration>(&value).ok()?;
+        let read = entries.into_iter().filter_map(|(key, age, value)| {
+            let agent = Registration::of_entry(&key, &value)?;
             Some(Listed { agent, age })
         });
         let mut listed: Vec<Listed> = read.collect();

@@ -28,10 +28,26 @@ pub(super) fn give(
     within: Duration,
     is_given_up: &dyn Fn(usize) -> bool,
 ) -> Vec<Result<Reply, LinkError>> {
+    give_for(link, (run, None), orders, within, is_given_up)
+}
+
+/// The same for a run that belongs to an experiment, which may have reserved the agents.
+///
+/// # Errors
+///
+/// As [`give`].
+pub(super) fn give_for(
+    link: &Link,
+    (run, experiment): (&RunId, Option<&RunId>),
+    orders: Vec<(&AgentName, What)>,
+    within: Duration,
+    is_given_up: &dyn Fn(usize) -> bool,
+) -> Vec<Result<Reply, LinkError>> {
     let questions = orders.into_iter().map(|(agent, what)| {
         let order = Order {
             version: VERSION.to_owned(),
             run: run.clone(),
+            experiment: experiment.cloned(),
             what,
         };
         let json = serde_json::to_vec(&order).expect("strings, numbers and lists of them");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Fleet;
 use super::error::FleetError;
+use crate::link::Link;
 use crate::messages::Manifest;
 use crate::names::{AgentName, RUNS, RunId};
 
@@ -37,6 +38,19 @@ impl KnownRun {
     /// Whether there is anything to be had of it: it began, and something is stored or still to come.
     pub fn is_worth_having(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
+    }
+}
+
+/// Notes with the run that a coordinator told its agents to stop, so that parts which end for that
+/// reason are not taken for incomplete by those who make the record.
+pub(super) fn store_stopped(link: &Link, manifest: &Manifest) {
+    let stopped = Manifest {
+        stopped: true,
+        ..manifest.clone()
+    };
+    if let Ok(json) = serde_json::to_vec(&stopped) {
+        // Without it another coordinator's record says that the parts are incomplete.
+        let _ = link.store(&format!("$KV.{RUNS}.{}", manifest.run), None, json);
     }
 }
 
@@ -75,8 +89,8 @@ impl Fleet {
         let mut runs: Vec<KnownRun> = read
             .map(|manifest| KnownRun {
                 stored: stored.get(manifest.run.as_str()).copied().unwrap_or(0),
-                busy: busy.get(&manifest.run).map_or(0, BTreeSet::len),
-                sending: sending.get(&manifest.run).map_or(0, BTreeSet::len),
+                busy: members(&busy, &manifest).len(),
+                sending: members(&sending, &manifest).len(),
                 manifest,
             })
             .collect();
@@ -109,4 +123,15 @@ impl Fleet {
         }
         Ok(engaged)
     }
+}
+
+/// The agents among those listed for a run that have a part in it: any agent can name any run.
+pub(super) fn members<'a>(
+    listed: &'a BTreeMap<RunId, BTreeSet<AgentName>>,
+    manifest: &Manifest,
+) -> Vec<&'a AgentName> {
+    let of_run = listed.get(&manifest.run).into_iter().flatten();
+    of_run
+        .filter(|name| manifest.parts.contains_key(*name))
+        .collect()
 }

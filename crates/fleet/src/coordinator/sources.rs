@@ -16,6 +16,8 @@ use crate::messages::Registration;
 pub(super) struct Division {
     /// In the order of the agents.
     pub(super) each: Vec<Vec<String>>,
+    /// How many addresses all agents have together.
+    pub(super) count: u64,
     /// What was assumed.
     pub(super) notes: Vec<String>,
 }
@@ -28,6 +30,7 @@ pub(super) struct Division {
 pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<Division, String> {
     let mut division = Division {
         each: vec![Vec::new(); agents.len()],
+        count: 0,
         notes: Vec::new(),
     };
     for range in given {
@@ -71,7 +74,14 @@ pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<
                 has.join(", ")
             ))
         }
-        None => Ok(division),
+        None => {
+            let ranges = division.each.iter().flatten();
+            let ranges = ranges.filter_map(|it| it.parse::<SourceRange>().ok());
+            let counts = ranges.map(|range| count(range.first(), range.last()));
+            let all = counts.fold(0u128, u128::saturating_add);
+            division.count = u64::try_from(all).unwrap_or(u64::MAX);
+            Ok(division)
+        }
     }
 }
 
@@ -153,6 +163,7 @@ mod tests {
             clock: None,
             policy: String::new(),
             busy_with: None,
+            reserved: None,
             sending: BTreeSet::new(),
         }
     }

@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::messages::Piece;
 
+/// Bytes of a service's log that an agent reads, from its end...
+pub(crate) const LOG_READ_MAX: u64 = 16 << 20;
+/// ...and that it sends, with a line about what was left out.
+pub(crate) const LOG_SENT_MAX: u64 = LOG_READ_MAX + 256;
+
 /// A call with its number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HostOrder {
@@ -34,11 +39,8 @@ pub enum Call {
         /// The service, its addresses made up.
         spec: Box<ServiceSpec>,
     },
-    /// Be there for the run: nobody else's from now on, until it is closed or its lease ends.
-    Open {
-        /// How long after the last renewal everything is stopped and removed, in milliseconds.
-        lease_ms: u64,
-    },
+    /// Reserve the machine for the run, until that is closed or its lease ends.
+    Open(Opening),
     /// The lease begins anew.
     Renew,
     /// Make places and addresses for a trial's services on this machine; whatever an earlier trial left
@@ -111,6 +113,19 @@ pub enum Call {
     Close,
 }
 
+/// A reservation of an agent's machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Opening {
+    /// How long after the last renewal everything is stopped and removed, in milliseconds.
+    pub lease_ms: u64,
+    /// The experiment and its coordinator, for others who want the agent.
+    #[serde(default)]
+    pub holder: String,
+    /// When it will be over by its own forecast, UTC, RFC 3339.
+    #[serde(default)]
+    pub until: Option<String>,
+}
+
 /// What comes back of a call that could be made. Why one could not is said by
 /// [`Reply`](crate::messages::Reply).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -159,7 +174,8 @@ pub enum Answer {
     Piece(Piece),
     /// What is used.
     Sample {
-        /// All of it.
+        /// All of it, as JSON within a string: a tagged enum can't hold maps whose keys are numbers.
+        #[serde(with = "json_text")]
         sample: Box<Sample>,
     },
     /// What is to be said.
@@ -179,6 +195,27 @@ pub enum Answer {
     },
 }
 
+/// A value as JSON within a string.
+mod json_text {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<T: Serialize, S: Serializer>(
+        value: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&serde_json::to_string(value).map_err(S::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(from)?;
+        serde_json::from_str(&text).map_err(D::Error::custom)
+    }
+}
+
 /// What a service's file is called on its way.
 pub(crate) fn file_name(service: &str, is_secret: bool, name: &str) -> String {
     let kind = if is_secret { "secret" } else { "plain" };
@@ -188,7 +225,7 @@ pub(crate) fn file_name(service: &str, is_secret: bool, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use prony_experiment::service::{Endpoint, ListenKind, PlaceKind};
-    use prony_experiment::telemetry::{HostSample, ServiceSample};
+    use prony_experiment::telemetry::{CoreTimes, HostSample, ServiceSample};
 
     use super::*;
     use crate::messages::{Order, Reply, VERSION, What};
@@ -197,6 +234,7 @@ mod tests {
         let order = Order {
             version: VERSION.to_owned(),
             run: "r1".parse().unwrap(),
+            experiment: None,
             what: What::Host(HostOrder { number: 7, call }),
         };
         let json = serde_json::to_string(&order).unwrap();
@@ -248,6 +286,7 @@ mod tests {
         sample.host = HostSample {
             cpu_idle_s: 1e9 + 0.01,
             context_switches: u64::MAX,
+            core_times: [(3, CoreTimes::default())].into(),
             ..HostSample::default()
         };
         let reply = Reply::Host(Answer::Sample {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::seat::Seat;
 
-/// How often a lease is renewed.
-const EVERY: Duration = Duration::from_secs(1);
+/// The longest time between two renewals; a short lease is renewed more often.
+const RENEW_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon its end is noticed.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
@@ -41,11 +41,14 @@ impl Keeper {
 fn renew(seat: &Weak<Seat>, over: &AtomicBool) {
     while !over.load(Ordering::Acquire) {
         let began = Instant::now();
-        match seat.upgrade() {
-            Some(seat) if seat.lost().is_none() => seat.renew(),
+        let interval = match seat.upgrade() {
+            Some(seat) if seat.lost().is_none() => {
+                seat.renew();
+                RENEW_INTERVAL.min(seat.lease() / 5)
+            }
             _ => return,
-        }
-        while began.elapsed() < EVERY && !over.load(Ordering::Acquire) {
+        };
+        while began.elapsed() < interval && !over.load(Ordering::Acquire) {
             thread::sleep(LOOK_UP);
         }
     }

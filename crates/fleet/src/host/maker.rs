@@ -25,7 +25,7 @@ pub type Shower<'a> = &'a (dyn Fn(&Arc<Feed>) + Sync);
 pub struct AgentLoads<'a> {
     /// Who commands them.
     pub fleet: Fleet,
-    /// The error of an agent's clock that is borne.
+    /// Largest error of an agent's clock to accept.
     pub clock_bound: Duration,
     /// Hears warnings.
     pub warn: &'a (dyn Fn(&str) + Sync),
@@ -58,7 +58,10 @@ impl LoadMaker for AgentLoads<'_> {
                 }
             });
             let mut made = self.when_free(&wanted, &stop, asked);
-            if let (Err(FleetError::Agents(_)), Some(_)) = (&made, &same) {
+            let is_unavailable = |error: &FleetError| {
+                matches!(error, FleetError::Agents(_) | FleetError::Busy { .. })
+            };
+            if made.as_ref().is_err_and(is_unavailable) && same.is_some() {
                 // One of them is gone: others may be there.
                 wanted.choice = choice;
                 made = self.when_free(&wanted, &stop, asked);
@@ -114,7 +117,9 @@ impl AgentLoads<'_> {
         loop {
             match self.fleet.load_from(wanted, watcher, asked.measured_from) {
                 Ok(finished) => return Ok(finished.record),
-                Err(FleetError::Agents(_)) if began.elapsed() < FREE && !stop.is_wanted() => {
+                Err(FleetError::Agents(_) | FleetError::Busy { .. })
+                    if began.elapsed() < FREE && !stop.is_wanted() =>
+                {
                     thread::sleep(PAUSE);
                 }
                 Err(error) => return Err(error),

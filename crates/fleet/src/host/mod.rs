@@ -6,16 +6,17 @@
 //! measured is kept, with the finding `agent-lost`, and the trial that needs it next can't be made.
 
 pub mod calls;
+mod judging;
 mod lease;
 mod logs;
 mod maker;
 mod roster;
 mod seat;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use prony_experiment::environment::Environment;
 use prony_experiment::host::local::LocalHost;
@@ -27,9 +28,10 @@ use prony_experiment::telemetry::{HostSample, Sample, Watch};
 use prony_record::{Finding, Severity};
 
 use crate::agent::files::pieces;
+use crate::claims;
 use crate::link::Link;
 use crate::names::{AgentName, RunId};
-use calls::{Answer, Call, file_name};
+use calls::{Answer, Call, Opening, file_name};
 use lease::Keeper;
 pub use maker::{AgentLoads, Shower};
 pub use roster::Roster;
@@ -42,6 +44,7 @@ pub struct FleetHost {
     here: LocalHost,
     link: Arc<Link>,
     run: RunId,
+    opening: Opening,
     roster: Roster,
     /// Renews the leases of all seats; before them, so that it ends first.
     keeper: Keeper,
@@ -71,12 +74,49 @@ impl FleetHost {
             here,
             link,
             run: RunId::new(std::time::SystemTime::now()),
+            opening: Opening {
+                lease_ms: seat::LEASE_DEFAULT_MS,
+                holder: String::new(),
+                until: None,
+            },
             roster,
             keeper: Keeper::new(),
             seats: BTreeMap::new(),
             meant: BTreeMap::new(),
             elsewhere: BTreeMap::new(),
         }
+    }
+
+    /// Lets agents keep their machines for this long without a sign of the coordinator, instead of 10 s.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> FleetHost {
+        self.opening.lease_ms = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// Names the experiment to others who want its agents, and the time when it will be over.
+    #[must_use]
+    pub fn with_holder(mut self, holder: String, until: Option<SystemTime>) -> FleetHost {
+        self.opening.holder = holder;
+        let until = until.map(|until| humantime::format_rfc3339_seconds(until).to_string());
+        self.opening.until = until;
+        self
+    }
+
+    /// Reserves agents for the whole experiment: for the services of these hosts, and for its loads.
+    /// Their machines are watched, too.
+    ///
+    /// # Errors
+    ///
+    /// Where one of them is not there, or somebody else has it.
+    pub fn reserve(&mut self, hosts: &[String], loading: &[AgentName]) -> Result<(), HostError> {
+        for host in hosts {
+            self.seat(host)?;
+        }
+        for agent in loading {
+            self.seat_of(agent)?;
+        }
+        Ok(())
     }
 
     /// The run that agents are busy with while they have its services.
@@ -111,14 +151,18 @@ impl FleetHost {
             }
         };
         self.meant.insert(host.to_owned(), agent.clone());
-        if let Some(seat) = self.seats.get(&agent)
+        self.seat_of(&agent)
+    }
+
+    fn seat_of(&mut self, agent: &AgentName) -> Result<Arc<Seat>, HostError> {
+        if let Some(seat) = self.seats.get(agent)
             && seat.lost().is_none()
         {
             return Ok(seat.clone());
         }
-        let seat = Arc::new(Seat::open(&self.link, &self.run, &agent)?);
+        let seat = Arc::new(Seat::open(&self.link, &self.run, agent, &self.opening)?);
         self.keeper.keep(&seat);
-        self.seats.insert(agent, seat.clone());
+        self.seats.insert(agent.clone(), seat.clone());
         Ok(seat)
     }
 
@@ -145,6 +189,12 @@ impl FleetHost {
             });
             joined.collect()
         })
+    }
+
+    /// Whether a service of this trial runs on an agent's machine.
+    fn is_on(&self, service: &str, seat: &Seat) -> bool {
+        let remote = self.elsewhere.get(service);
+        remote.is_some_and(|remote| remote.seat.agent == seat.agent)
     }
 
     /// Whether an agent is on this very machine, or on that of another one.
@@ -178,8 +228,17 @@ impl FleetHost {
             self.elsewhere.insert(wanted.service.clone(), remote);
         }
         for (seat, wanted) in of_seats.into_values() {
-            match seat.ask(Call::Allocate { wanted })? {
-                Answer::Allocated { services } => all.extend(services),
+            let claimed = self.roster.addresses(&seat.agent);
+            let call = Call::Allocate {
+                wanted: wanted.clone(),
+            };
+            match seat.ask(call)? {
+                Answer::Allocated { services } => {
+                    let is_this_machine = LocalHost::boot() == seat.boot;
+                    judging::allocated(&wanted, &services, claimed, is_this_machine)
+                        .map_err(|text| seat.error(text))?;
+                    all.extend(services);
+                }
                 other => return Err(seat.error(unexpected(&other))),
             }
         }
@@ -315,8 +374,11 @@ impl Host for FleetHost {
                 forget_strangers(&mut all.host);
             }
             for (service, mut figures) in sample.services {
-                figures.host = Some(name.clone());
-                all.services.insert(service, figures);
+                // Others' services, and those that the plan doesn't have, are not its to speak of.
+                if self.is_on(&service, &seat) {
+                    figures.host = Some(name.clone());
+                    all.services.insert(service, figures);
+                }
             }
             all.hosts.insert(name, sample.host);
         }
@@ -332,11 +394,13 @@ impl Host for FleetHost {
         let mut findings = self.here.unwatched();
         for (_, answer) in self.ask_all(&Call::Unwatched) {
             if let Ok(Answer::Findings { findings: more }) = answer {
-                findings.extend(more);
+                findings.extend(claims::findings(more));
             }
         }
-        for seat in self.seats.values() {
-            if let Some(why) = seat.untold_loss() {
+        // Of an agent that only makes loads, its load has the finding.
+        let serving: BTreeSet<&AgentName> = self.meant.values().collect();
+        for (agent, seat) in &self.seats {
+            if let Some(why) = seat.untold_loss().filter(|_| serving.contains(agent)) {
                 findings.push(lost(seat, &why));
             }
         }
@@ -349,7 +413,7 @@ impl Host for FleetHost {
         };
         let spec = Box::new(spec.clone());
         match remote.seat.ask(Call::Crypto { spec }) {
-            Ok(Answer::Findings { findings }) => findings.into_iter().next(),
+            Ok(Answer::Findings { findings }) => claims::findings(findings).into_iter().next(),
             _ => None,
         }
     }
@@ -369,6 +433,7 @@ impl Host for FleetHost {
                 status: None,
                 killed: false,
                 took: Duration::ZERO,
+                log_bytes_cut: 0,
             }),
             Err(error) => Err(error),
         }?;
@@ -395,6 +460,9 @@ impl Host for FleetHost {
             if let Ok(Answer::Environment { environment }) = answer {
                 let name = seat.agent.to_string();
                 for (service, programs) in environment.services {
+                    if !self.is_on(&service, &seat) {
+                        continue;
+                    }
                     all.hosted.insert(service.clone(), name.clone());
                     all.services.insert(service, programs);
                 }
@@ -418,7 +486,8 @@ impl Drop for FleetHost {
 
 fn forget_strangers(host: &mut HostSample) {
     host.foreign_cpu_s = 0.0;
-    host.top_foreign = None;
+    host.foreign.clear();
+    host.core_times.clear();
 }
 
 fn lost(seat: &Seat, why: &str) -> Finding {

@@ -33,7 +33,7 @@ impl Roster {
         // One whose registration can't be read is of another version, and as good as not there.
         let agents = entries
             .iter()
-            .filter_map(|(_, json)| serde_json::from_slice::<Registration>(json).ok());
+            .filter_map(|(key, json)| Registration::of_entry(key, json));
         let agents = agents.map(|agent| (agent.name.clone(), agent));
         Ok(Roster {
             agents: agents.collect(),
@@ -65,6 +65,9 @@ impl Roster {
                 false => format!("{what}; there are: {}", there.join(", ")),
             });
         };
+        if let Some(absurdity) = agent.absurdity() {
+            return Err(format!("agent {} {absurdity}", agent.name));
+        }
         match agent.version == VERSION {
             true => Ok(agent),
             false => Err(format!(
@@ -74,21 +77,29 @@ impl Roster {
         }
     }
 
+    /// The addresses that an agent is registered with.
+    pub(super) fn addresses(&self, agent: &AgentName) -> &[IpAddr] {
+        let agent = self.agents.get(agent);
+        agent.map_or(&[], |agent| agent.addresses.as_slice())
+    }
+
     /// The agents that a plan's `agents` means, by name; none where it says only how many.
     #[must_use]
     pub fn chosen(&self, agents: &str) -> Option<Vec<&Registration>> {
         let all = self.agents.values();
         match agents.parse() {
-            Ok(Choice::Labels(labels)) => {
-                let has = |agent: &Registration| {
-                    let has = |(key, value)| agent.labels.get(key) == Some(value);
-                    labels.iter().all(has)
-                };
-                Some(all.filter(|agent| has(agent)).collect())
-            }
+            Ok(Choice::Labels(labels)) => Some(self.with_labels(&labels)),
             Ok(Choice::Names(names)) => Some(all.filter(|it| names.contains(&it.name)).collect()),
-            Ok(Choice::All | Choice::Count(_)) | Err(_) => None,
+            Ok(Choice::All | Choice::Count(_) | Choice::CountOf(..)) | Err(_) => None,
         }
+    }
+
+    fn with_labels(&self, labels: &BTreeMap<String, String>) -> Vec<&Registration> {
+        let has = |agent: &&Registration| {
+            let mut labels = labels.iter();
+            labels.all(|(key, value)| agent.labels.get(key) == Some(value))
+        };
+        self.agents.values().filter(has).collect()
     }
 
     /// Where a service of a host listens that other machines have to reach, as far as it is known
@@ -102,6 +113,15 @@ impl Roster {
                 let first = agents.find_map(|agent| agent.addresses.first())?;
                 Some(address_towards(*first))
             }
+        }
+    }
+
+    /// What is missing of something that a plan wants, as agents may yet register.
+    #[must_use]
+    pub fn missing(&self, wanted: &Wanted<'_>) -> Option<String> {
+        match wanted {
+            Wanted::Service { host, .. } => self.find(host).err(),
+            Wanted::Load { agents, .. } => self.wrong_with_load(agents, None).into_iter().next(),
         }
     }
 
@@ -140,13 +160,18 @@ impl Roster {
             Err(what) => return vec![what],
         };
         let count = match &choice {
-            Choice::Count(count) if *count > self.agents.len() => {
-                return vec![format!(
-                    "{count} agents are wanted for the load, and {} are registered",
-                    self.agents.len()
-                )];
+            Choice::Count(count) | Choice::CountOf(count, _) => {
+                let there = match &choice {
+                    Choice::CountOf(_, labels) => self.with_labels(labels).len(),
+                    _ => self.agents.len(),
+                };
+                if *count > there {
+                    return vec![format!(
+                        "{agents} agents are wanted for the load, and {there} are registered"
+                    )];
+                }
+                *count
             }
-            Choice::Count(count) => *count,
             Choice::All | Choice::Labels(_) | Choice::Names(_) => {
                 let parts = agents.split(',').map(str::trim);
                 let wrong: Vec<String> = parts.filter_map(|part| self.find(part).err()).collect();
@@ -189,6 +214,7 @@ fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<Object
     let order = Order {
         version: VERSION.to_owned(),
         run: RunId::new(std::time::SystemTime::now()),
+        experiment: None,
         what: What::Host(HostOrder { number: 0, call }),
     };
     let json = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
@@ -227,6 +253,7 @@ mod tests {
             clock: None,
             policy: String::new(),
             busy_with: None,
+            reserved: None,
             sending: Default::default(),
         }
     }

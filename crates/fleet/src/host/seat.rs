@@ -8,19 +8,22 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::host::HostError;
 
-use super::calls::{Answer, Call, HostOrder};
+use super::calls::{Answer, Call, HostOrder, Opening};
 use crate::link::Link;
 use crate::messages::{Order, Reply, VERSION, What};
 use crate::names::{AgentName, RunId};
 
 /// How long an answer is waited for before the call is sent again.
 const TRY: Duration = Duration::from_secs(3);
+/// How long an agent that renews its lease may take to complete a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The pause before that, where nobody is there to hear it.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long the agent goes on after the last sign of the coordinator.
-pub(super) const LEASE: Duration = Duration::from_secs(10);
-/// An agent that has not answered for so long is lost. A server that is started anew is back before.
-pub(super) const PATIENCE: Duration = Duration::from_secs(6);
+/// How long an agent keeps its machine for the run after the last sign of the coordinator, unless told
+/// otherwise.
+pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
+/// How long the NATS server may be away before agents count as lost.
+const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
 
 /// An agent that has its machine ready for this run.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(super) struct Seat {
     run: RunId,
     /// The kernel's name for its machine's boot.
     pub(super) boot: String,
+    /// How long the agent keeps its machine for the run without a renewal.
+    lease: Duration,
     next: AtomicU64,
     state: Mutex<State>,
 }
@@ -37,6 +42,8 @@ pub(super) struct Seat {
 #[derive(Debug)]
 struct State {
     heard: Instant,
+    /// Since when the NATS server doesn't respond.
+    server_away: Option<Instant>,
     lost: Option<String>,
     /// Whether it was told that it is lost.
     told: bool,
@@ -49,8 +56,11 @@ impl Seat {
         link: &Arc<Link>,
         run: &RunId,
         agent: &AgentName,
+        wanted: &Opening,
     ) -> Result<Seat, HostError> {
+        let lease = Duration::from_millis(wanted.lease_ms);
         let mut seat = Seat {
+            lease,
             link: link.clone(),
             agent: agent.clone(),
             run: run.clone(),
@@ -59,23 +69,23 @@ impl Seat {
             next: AtomicU64::new(rand::random::<u64>() >> 1),
             state: Mutex::new(State {
                 heard: Instant::now(),
+                server_away: None,
                 lost: None,
                 told: false,
             }),
         };
         let began = Instant::now();
-        let lease_ms = LEASE.as_millis() as u64;
         loop {
             let waited = began.elapsed();
-            match seat.send(Call::Open { lease_ms }) {
+            match seat.send(Call::Open(wanted.clone())) {
                 Ok(Reply::Host(Answer::Opened { boot })) => {
                     seat.boot = boot;
                     seat.heard();
                     return Ok(seat);
                 }
-                Ok(Reply::Environment { .. }) if waited < LEASE + PAUSE => {}
+                Ok(Reply::Busy { .. }) if waited < lease + PAUSE => {}
                 Ok(reply) => return Err(seat.refusal(&reply)),
-                Err(_) if waited < PATIENCE => {}
+                Err(_) if waited < seat.silence_max() => {}
                 Err(why) => return Err(seat.error(format!("its agent does not answer: {why}"))),
             }
             thread::sleep(PAUSE);
@@ -100,6 +110,7 @@ impl Seat {
         let order = Order {
             version: VERSION.to_owned(),
             run: self.run.clone(),
+            experiment: None,
             what: What::Host(order),
         };
         serde_json::to_vec(&order).map_err(|error| error.to_string())
@@ -108,7 +119,11 @@ impl Seat {
     fn send_as(&self, order: &[u8], within: Duration) -> Result<Reply, String> {
         let answer = self.link.ask(&self.agent.orders(), order.to_vec(), within);
         let answer = answer.map_err(|error| error.to_string())?;
-        serde_json::from_slice(&answer).map_err(|error| format!("an answer that is none: {error}"))
+        // Asked again it would say the same.
+        let unreadable = |error| Reply::Wrong {
+            text: format!("its response can't be read: {error}"),
+        };
+        Ok(serde_json::from_slice(&answer).unwrap_or_else(unreadable))
     }
 
     /// Has a call done, and waits until it is.
@@ -119,7 +134,12 @@ impl Seat {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let order = self.order(HostOrder { number, call });
         let order = order.map_err(|text| self.error(text))?;
+        let began = Instant::now();
         loop {
+            if began.elapsed() > CALL_TIMEOUT {
+                let seconds = CALL_TIMEOUT.as_secs();
+                return Err(self.error(format!("its agent did not complete a call in {seconds} s")));
+            }
             if let Some(why) = self.lost() {
                 return Err(self.error(why));
             }
@@ -138,8 +158,10 @@ impl Seat {
 
     fn refusal(&self, reply: &Reply) -> HostError {
         self.error(match reply {
-            Reply::Refused { rule, text } => format!("its policy's {rule} says no: {text}"),
-            Reply::Wrong { text } | Reply::Environment { text } => text.clone(),
+            Reply::Refused { rule, text } => format!("rejected by policy rule {rule}: {text}"),
+            Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => {
+                text.clone()
+            }
             other => format!("an answer to another question: {other:?}"),
         })
     }
@@ -151,13 +173,40 @@ impl Seat {
             Ok(Reply::Host(Answer::Unknown)) => {
                 self.lose("its agent was started anew, or had heard nothing for too long");
             }
-            Ok(_) | Err(_) => {
-                let heard = self.lock().heard;
-                if heard.elapsed() >= PATIENCE {
-                    let silent = heard.elapsed().as_secs();
-                    self.lose(&format!("its agent has not answered for {silent} s"));
-                }
+            Ok(_) | Err(_) => self.judge_silence(self.link.responds(TRY)),
+        }
+    }
+
+    /// An agent that has not responded for this long is lost, while the server does.
+    fn silence_max(&self) -> Duration {
+        self.lease * 3 / 5
+    }
+
+    /// Decides whether the agent is lost. While the server is away its silence says nothing.
+    fn judge_silence(&self, server_responds: bool) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let lost = match (server_responds, state.server_away) {
+            (false, away) => {
+                let away = *state.server_away.insert(away.unwrap_or(now));
+                let silent = now.saturating_duration_since(away);
+                (silent >= SERVER_AWAY_MAX.max(self.lease)).then(|| {
+                    let (server, silent) = (self.link.server(), silent.as_secs());
+                    format!("the NATS server {server} has not responded for {silent} s")
+                })
             }
+            (true, Some(_)) => {
+                (state.server_away, state.heard) = (None, now);
+                None
+            }
+            (true, None) => {
+                let silent = now.saturating_duration_since(state.heard);
+                let is_lost = silent >= self.silence_max();
+                is_lost.then(|| format!("its agent has not responded for {} s", silent.as_secs()))
+            }
+        };
+        if let Some(why) = lost {
+            state.lost.get_or_insert(why);
         }
     }
 
@@ -167,9 +216,14 @@ impl Seat {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let call = Call::Close;
             if let Ok(order) = self.order(HostOrder { number, call }) {
-                let _ = self.send_as(&order, PATIENCE);
+                let _ = self.send_as(&order, self.silence_max());
             }
         }
+    }
+
+    /// How long the agent keeps its machine for the run without a renewal.
+    pub(super) fn lease(&self) -> Duration {
+        self.lease
     }
 
     /// Why the agent is lost, if it is.
@@ -186,7 +240,8 @@ impl Seat {
     }
 
     fn heard(&self) {
-        self.lock().heard = Instant::now();
+        let mut state = self.lock();
+        (state.heard, state.server_away) = (Instant::now(), None);
     }
 
     fn lose(&self, why: &str) {

@@ -9,8 +9,8 @@ mod stored;
 use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, UdpSocket};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
 use async_nats::rustls::{self, pki_types::CertificateDer, pki_types::pem::PemObject};
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use crate::credentials::{Credentials, KeyFile};
 use crate::permissions::Role;
-pub use stored::{AGENT_LEASE, Replay};
+pub use stored::{AGENT_LEASE, Replay, stream_of};
 
 /// How long the server may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -46,8 +46,13 @@ pub enum LinkError {
     },
     /// Nobody answers there: no such agent, or it is gone.
     NobodyThere(String),
-    /// No answer came in time.
-    Silent(String),
+    /// No response came in time.
+    Silent {
+        /// The subject or store that was asked.
+        subject: String,
+        /// The NATS server.
+        server: String,
+    },
     /// The server refused, in its own words.
     Refused(String),
 }
@@ -69,7 +74,12 @@ impl fmt::Display for LinkError {
                 }
                 None => write!(f, "nobody listens at {subject}"),
             },
-            LinkError::Silent(what) => write!(f, "{what}: no answer from the NATS server in time"),
+            LinkError::Silent { subject, server } => {
+                write!(
+                    f,
+                    "{subject}: no response from the NATS server {server} in time"
+                )
+            }
             LinkError::Refused(why) => write!(f, "the NATS server refused: {why}"),
         }
     }
@@ -93,9 +103,13 @@ pub struct Link {
     // Dropped last: the client's tasks run on it.
     client: Client,
     jetstream: jetstream::Context,
+    /// The server's URL, or several separated by commas.
+    server: String,
     /// Stands before the numbers of what is stored, known to nobody else: who knew it could use a
     /// number first, and the server would pass over what comes under it.
     numbers: String,
+    /// Since when the server has refused the credentials.
+    refused_since: Arc<Mutex<Option<Instant>>>,
     runtime: Arc<Runtime>,
 }
 
@@ -138,7 +152,17 @@ impl Link {
             .enable_all()
             .build()
             .map_err(|error| LinkError::Refused(format!("a thread for NATS: {error}")))?;
-        let options = options(credentials, role)?;
+        let refused_since = Arc::<Mutex<Option<Instant>>>::default();
+        let noted = refused_since.clone();
+        let options = options(credentials, role)?.event_callback(move |event| {
+            let mut since = noted.lock().unwrap_or_else(PoisonError::into_inner);
+            match is_refusal(&event) {
+                Some(true) => drop(since.get_or_insert_with(Instant::now)),
+                Some(false) => *since = None,
+                None => {}
+            }
+            future::ready(())
+        });
         let failed = |why: String, may_pass| LinkError::Connect {
             server: server.clone(),
             why,
@@ -158,7 +182,9 @@ impl Link {
         Ok(Link {
             client,
             jetstream,
+            server,
             numbers: format!("{:032x}", rand::random::<u128>()),
+            refused_since,
             runtime: Arc::new(runtime),
         })
     }
@@ -166,6 +192,33 @@ impl Link {
     /// Whether the connection stands now.
     pub fn is_up(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// The server's URL; several are separated by commas.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Sends the server a request that only the server itself responds to. A coordinator's link alone
+    /// has the permission. It tells a server that is away from an agent that is silent, also where
+    /// the connection still seems to stand.
+    pub fn responds(&self, within: Duration) -> bool {
+        self.is_up() && self.ask("$JS.API.INFO", "", within).is_ok()
+    }
+
+    fn silent(&self, subject: &str) -> LinkError {
+        LinkError::Silent {
+            subject: subject.to_owned(),
+            server: self.server.clone(),
+        }
+    }
+
+    /// How long the server has refused the credentials in every attempt to reconnect; zero while it
+    /// accepts them, or can't be reached.
+    pub fn refused_for(&self) -> Duration {
+        let since = self.refused_since.lock();
+        let since = *since.unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// The address of this machine that the server sees; none where it sees another, as behind a
@@ -188,7 +241,7 @@ impl Link {
         {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(LinkError::Refused(format!("{what}: {}", in_full(&error)))),
-            Err(_) => Err(LinkError::Silent(what.to_owned())),
+            Err(_) => Err(self.silent(what)),
         }
     }
 
@@ -222,7 +275,7 @@ impl Link {
                 async_nats::RequestErrorKind::NoResponders => {
                     LinkError::NobodyThere(subject.to_owned())
                 }
-                async_nats::RequestErrorKind::TimedOut => LinkError::Silent(subject.to_owned()),
+                async_nats::RequestErrorKind::TimedOut => self.silent(subject),
                 _ => LinkError::Refused(format!("{subject}: {}", in_full(&error))),
             }),
         }
@@ -253,7 +306,7 @@ impl Link {
                     let asked = Box::pin(self.answer(&subject, payload, within));
                     match future::select(asked, Box::pin(given_up)).await {
                         future::Either::Left((answer, _)) => answer,
-                        future::Either::Right(_) => Err(LinkError::Silent(subject.clone())),
+                        future::Either::Right(_) => Err(self.silent(&subject)),
                     }
                 });
         self.runtime.block_on(future::join_all(answers))
@@ -318,6 +371,19 @@ impl Subscription {
             reply: message.reply.map(|reply| reply.to_string()),
             payload: message.payload,
         })
+    }
+}
+
+/// Whether an event says that the server refuses the credentials, or that it is not that; none for
+/// events that say neither.
+fn is_refusal(event: &async_nats::Event) -> Option<bool> {
+    match event {
+        async_nats::Event::Connected => Some(false),
+        // The client passes on the reason why it could not reconnect as text only.
+        async_nats::Event::ClientError(error) => {
+            Some(error.to_string().contains("authorization violation"))
+        }
+        _ => None,
     }
 }
 

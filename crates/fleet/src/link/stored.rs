@@ -19,6 +19,39 @@ pub const AGENT_LEASE: Duration = Duration::from_secs(15);
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// Bytes of results that are kept at most; the oldest go first.
 const MOST_RESULTS: i64 = 4 << 30;
+/// The longest message of results, which agents cut to half of that.
+const RESULT_BYTES_MAX: i32 = 1 << 20;
+
+/// What a bucket may hold.
+struct Limits {
+    bucket: &'static str,
+    max_age: Duration,
+    /// All entries together.
+    bytes: i64,
+    /// One entry.
+    entry_bytes: i32,
+    discard: stream::DiscardPolicy,
+}
+
+/// An agent can only write its own key, so that a stolen key's entry keeps nobody else from registering:
+/// there is room for 4,000 agents.
+const AGENTS_LIMITS: Limits = Limits {
+    bucket: AGENTS,
+    max_age: AGENT_LEASE,
+    bytes: 64 << 20,
+    entry_bytes: 16 << 10,
+    discard: stream::DiscardPolicy::New,
+};
+
+/// Of runs the oldest go first.
+const RUNS_LIMITS: Limits = Limits {
+    bucket: RUNS,
+    max_age: KEPT,
+    bytes: 256 << 20,
+    entry_bytes: 1 << 20,
+    discard: stream::DiscardPolicy::Old,
+};
+
 /// Keys that are asked for at once.
 const AT_ONCE: usize = 64;
 /// How long the server remembers a message's number, to pass over what is sent twice.
@@ -32,15 +65,18 @@ impl Link {
     ///
     /// Where the server refuses, as without JetStream.
     pub fn prepare_server(&self) -> Result<(), LinkError> {
-        for (bucket, max_age) in [(AGENTS, AGENT_LEASE), (RUNS, KEPT)] {
+        for limits in [AGENTS_LIMITS, RUNS_LIMITS] {
+            let bucket = limits.bucket;
             // A bucket is a stream with certain settings. The client's own way to make one asks the
             // server for what servers before 2.10 don't tell.
             let config = stream::Config {
-                name: format!("KV_{bucket}"),
+                name: stream_of(bucket),
                 subjects: vec![format!("$KV.{bucket}.>")],
                 max_messages_per_subject: 1,
-                max_age,
-                discard: stream::DiscardPolicy::New,
+                max_age: limits.max_age,
+                max_bytes: limits.bytes,
+                max_message_size: limits.entry_bytes,
+                discard: limits.discard,
                 // With that, whoever may write one key could empty the bucket.
                 allow_rollup: false,
                 deny_delete: true,
@@ -48,18 +84,37 @@ impl Link {
                 num_replicas: 1,
                 ..stream::Config::default()
             };
-            self.wait(bucket, ANSWER, self.jetstream.get_or_create_stream(config))?;
+            self.make(config)?;
         }
         let results = stream::Config {
             name: RESULTS.to_owned(),
             subjects: vec!["prony.result.>".to_owned()],
             max_age: KEPT,
             max_bytes: MOST_RESULTS,
+            max_message_size: RESULT_BYTES_MAX,
             duplicate_window: REMEMBERED,
             ..stream::Config::default()
         };
-        let made = self.jetstream.get_or_create_stream(results);
-        self.wait(RESULTS, ANSWER, made).map(|_| ())
+        self.make(results)
+    }
+
+    /// Makes a stream, or gives one that an earlier version made the limits that it lacks.
+    fn make(&self, config: stream::Config) -> Result<(), LinkError> {
+        let name = config.name.clone();
+        let made = self.jetstream.get_or_create_stream(config.clone());
+        let is = self.wait(&name, ANSWER, made)?.cached_info().config.clone();
+        let limits = |config: &stream::Config| (config.max_bytes, config.max_message_size);
+        if limits(&is) == limits(&config) {
+            return Ok(());
+        }
+        let limited = stream::Config {
+            max_bytes: config.max_bytes,
+            max_message_size: config.max_message_size,
+            discard: config.discard,
+            ..is
+        };
+        let updated = self.jetstream.update_stream(limited);
+        self.wait(&name, ANSWER, updated).map(|_| ())
     }
 
     /// Stores a message in a stream or bucket and waits until the server has it. One that bears the
@@ -107,6 +162,19 @@ impl Link {
         self.wait(subject, ANSWER, stored).map(|_| ())
     }
 
+    /// Removes the messages of a stream at a subject; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// See [`LinkError`].
+    pub fn purge(&self, stream: &str, subject: &str) -> Result<u64, LinkError> {
+        let purged = async {
+            let stream = self.jetstream.get_stream(stream).await.map_err(boxed)?;
+            stream.purge().filter(subject).await.map_err(boxed)
+        };
+        Ok(self.wait(stream, 2 * ANSWER, purged)?.purged)
+    }
+
     /// All keys of a bucket with their values.
     ///
     /// # Errors
@@ -117,16 +185,20 @@ impl Link {
         Ok(entries.map(|entry| (entry.key, entry.value)).collect())
     }
 
-    /// How long ago each key of a bucket was last written, with its value.
+    /// All keys of a bucket, each with the time since it was last written and its value.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
-    pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(Duration, Bytes)>, LinkError> {
+    pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(String, Duration, Bytes)>, LinkError> {
         let aged = self.kept(bucket)?.into_iter().map(|entry| {
             let written = std::time::SystemTime::from(entry.created);
             // The server's calendar may be ahead of this machine's.
-            (written.elapsed().unwrap_or_default(), entry.value)
+            (
+                entry.key,
+                written.elapsed().unwrap_or_default(),
+                entry.value,
+            )
         });
         Ok(aged.collect())
     }
@@ -209,6 +281,11 @@ impl Link {
             runtime: self.runtime.clone(),
         })
     }
+}
+
+/// The stream that holds a bucket.
+pub fn stream_of(bucket: &str) -> String {
+    format!("KV_{bucket}")
 }
 
 /// What was stored, in its order.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::SocketAddr;
 
 use super::folder::{CERTIFICATE, CONFIG, KEY, PID, STORE};
-use crate::permissions::{Permissions, Role, heard_from_agents, told_to_agents};
+use crate::permissions::{ENROLL_SUBJECTS, Permissions, Role, heard_from_agents, told_to_agents};
 
 /// Somebody whom the server knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,11 +34,16 @@ pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
         certificate = quote(CERTIFICATE),
         key = quote(KEY),
     );
+    let registrar = users.iter().find(|user| user.role == Role::Registrar);
     for user in users {
         let name = quote(&user.role.account());
         let _ = match &user.role {
-            Role::Coordinator => write!(text, "  {name}: {}", user.coordinators_account()),
-            Role::Agent(_) => write!(text, "  {name}: {}", user.agents_account()),
+            Role::Coordinator => {
+                write!(text, "  {name}: {}", user.coordinators_account(registrar))
+            }
+            Role::Agent(_) | Role::Token(_) => write!(text, "  {name}: {}", user.agents_account()),
+            // It is one of the coordinator's account.
+            Role::Registrar => Ok(()),
         };
     }
     text.push_str("}\n");
@@ -46,19 +51,24 @@ pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
 }
 
 impl User {
-    /// The account that has JetStream; agents' say comes to it, and its orders go to them.
-    fn coordinators_account(&self) -> String {
+    /// The account that has JetStream; agents' say comes to it, and its orders go to them. Where there
+    /// is a registrar, requests to be enrolled come to it, too.
+    fn coordinators_account(&self, registrar: Option<&User>) -> String {
         let heard = [self.role.permissions().inbox].into_iter();
-        let heard = heard.chain(heard_from_agents()).map(|it| service(&it));
+        let requests = registrar.map(|_| ENROLL_SUBJECTS.to_owned());
+        let heard = heard.chain(heard_from_agents()).chain(requests);
+        let heard = heard.map(|it| service(&it));
         let told = told_to_agents().map(|it| format!("stream: {}", quote(&it)));
+        let users = [Some(self), registrar].into_iter().flatten();
+        let users: Vec<String> = users.map(User::user).collect();
         format!(
-            "{{\n    jetstream: enabled\n    users: [{user}]\n    exports: [\n{exports}    ]\n  }}\n",
-            user = self.user(),
+            "{{\n    jetstream: enabled\n    users: [{users}]\n    exports: [\n{exports}    ]\n  }}\n",
+            users = users.join(", "),
             exports = lines(heard.chain(told)),
         )
     }
 
-    /// An account that nothing leaves but what this agent may say.
+    /// An account that nothing leaves but what this agent may say; or a token's.
     fn agents_account(&self) -> String {
         let Permissions {
             publish, subscribe, ..
@@ -66,7 +76,10 @@ impl User {
         let account = quote(&Role::Coordinator.account());
         let imported =
             |subject: &String| format!("{{ account: {account}, subject: {} }}", quote(subject));
-        let answers = [Role::Coordinator.permissions().inbox];
+        let answers = match &self.role {
+            Role::Token(_) => None,
+            _ => Some(Role::Coordinator.permissions().inbox),
+        };
         let says = answers.iter().chain(&publish);
         let says = says.map(|it| format!("service: {}", imported(it)));
         let hears = subscribe

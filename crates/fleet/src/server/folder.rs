@@ -18,6 +18,8 @@ pub(super) const PID: &str = "store/nats.pid";
 pub(super) const CERTIFICATE: &str = "server.pem";
 /// Its key.
 pub(super) const KEY: &str = "server.key";
+/// Names that no agent may have: their files are somebody else's.
+pub(super) const RESERVED: [&str; 2] = ["coordinator", "registrar"];
 /// What it says.
 pub(super) const LOG: &str = "nats.log";
 /// Where its streams are.
@@ -52,6 +54,19 @@ impl Lock {
             Err(fs::TryLockError::Error(error)) => Err(failed(error)),
         }
     }
+}
+
+/// Waits until no other process writes the folder's configuration; none does as long as the result is
+/// kept.
+pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
+    make(folder)?;
+    let path = folder.join("write.lock");
+    let failed = |error| ServerError::File(path.clone(), error);
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(&path).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(file)
 }
 
 /// How a folder's server was last reached.

@@ -9,8 +9,8 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
 };
 
-use super::ServerError;
 use super::folder::{CERTIFICATE, KEY, write_secret};
+use super::{Certificate, ServerError};
 use crate::credentials::Secret;
 
 /// A new user's key.
@@ -29,7 +29,11 @@ pub(super) fn public(seed: &Secret) -> Result<String, ServerError> {
 
 /// The certificate of the folder's own authority, PEM; made at the first time, and the server's with it
 /// each time, as it may be reached by other names now.
-pub(super) fn authority(folder: &Path, names: &[String]) -> Result<String, ServerError> {
+pub(super) fn authority(
+    folder: &Path,
+    names: &[String],
+    wanted: Certificate,
+) -> Result<String, ServerError> {
     let (certificate, key) = (folder.join("authority.pem"), folder.join("authority.key"));
     let failed = |error: rcgen::Error| ServerError::Keys(error.to_string());
     let read = |path: &Path| {
@@ -41,6 +45,10 @@ pub(super) fn authority(folder: &Path, names: &[String]) -> Result<String, Serve
         write_secret(&key, &pair.serialize_pem())?;
         fs::write(&certificate, made.pem())
             .map_err(|error| ServerError::File(certificate.clone(), error))?;
+    }
+    if wanted == Certificate::Kept && folder.join(CERTIFICATE).exists() && folder.join(KEY).exists()
+    {
+        return read(&certificate);
     }
     let pair = rcgen::KeyPair::from_pem(&read(&key)?).map_err(failed)?;
     let issuer = CertifiedIssuer::self_signed(authority_params(), pair).map_err(failed)?;

@@ -9,14 +9,20 @@ mod config;
 mod folder;
 mod keys;
 mod process;
+mod registrar;
+pub mod tokens;
 
 use std::fmt;
+use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 pub use folder::{Known, Lock};
 pub use process::{Server, free_address};
+pub use registrar::Registrar;
+use tokens::Token;
 
 use crate::credentials::{Credentials, KeyFile};
 use crate::names::AgentName;
@@ -107,6 +113,15 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
+/// Whether the server gets another certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certificate {
+    /// It may be reached by other names now.
+    New,
+    /// The one that is there stays: another one would disturb those who connect at this moment.
+    Kept,
+}
+
 /// A folder with all that a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
@@ -122,13 +137,22 @@ impl Wanted {
     ///
     /// See [`ServerError`]; keys that were there are as they were.
     pub fn prepare(&self) -> Result<Prepared, ServerError> {
+        let _lock = self.lock_for_writing()?;
+        self.prepare_locked(Certificate::New)
+    }
+
+    fn lock_for_writing(&self) -> Result<fs::File, ServerError> {
+        folder::lock_for_writing(&self.folder)
+    }
+
+    /// The same, for who holds the lock.
+    fn prepare_locked(&self, certificate: Certificate) -> Result<Prepared, ServerError> {
         let folder = &self.folder;
-        folder::make(folder)?;
         let mut agents = agents(folder)?;
+        let enrolled = tokens::enrolled(folder)?;
         for name in &self.agents {
-            if credentials(folder, &Role::Agent(name.clone()))
-                == credentials(folder, &Role::Coordinator)
-            {
+            let is_enrolled = enrolled.iter().any(|it| it.name == *name);
+            if is_enrolled || folder::RESERVED.contains(&name.as_str()) {
                 return Err(ServerError::Reserved(name.clone()));
             }
             agents.push(name.clone());
@@ -139,12 +163,28 @@ impl Wanted {
         if !self.listen.ip().is_unspecified() {
             names.push(self.listen.ip().to_string());
         }
-        let authority = keys::authority(folder, &names)?;
+        let authority = keys::authority(folder, &names, certificate)?;
         let roles = agents.iter().cloned().map(Role::Agent);
-        let users = std::iter::once(Role::Coordinator)
+        let now = SystemTime::now();
+        let tokens: Vec<Token> = Token::all(folder)?
+            .into_iter()
+            .filter(|token| token.is_served(now))
+            .collect();
+        // Only where there are tokens somebody enrolls agents.
+        let registrar = (!tokens.is_empty()).then_some(Role::Registrar);
+        let mut users = std::iter::once(Role::Coordinator)
+            .chain(registrar)
             .chain(roles)
             .map(|role| self.user(role, &authority))
             .collect::<Result<Vec<_>, _>>()?;
+        users.extend(enrolled.into_iter().map(|agent| config::User {
+            role: Role::Agent(agent.name),
+            public: agent.public,
+        }));
+        users.extend(tokens.into_iter().map(|token| config::User {
+            public: token.public().to_owned(),
+            role: Role::Token(token.id),
+        }));
         let text = config::text(self.listen, &users);
         folder::write_secret(&folder.join(folder::CONFIG), &text)?;
         Known {
@@ -159,6 +199,22 @@ impl Wanted {
             listen: self.listen,
             agents,
         })
+    }
+
+    /// Whether a key is somebody's already, by its public half.
+    fn knows(&self, public: &str) -> Result<bool, ServerError> {
+        let folder = &self.folder;
+        let agents = agents(folder)?.into_iter().map(Role::Agent);
+        for role in agents.chain([Role::Coordinator, Role::Registrar]) {
+            if let Some(file) = read_key_file(&credentials(folder, &role))?
+                && keys::public(&file.seed)? == public
+            {
+                return Ok(true);
+            }
+        }
+        let is_token = Token::all(folder)?.iter().any(|it| it.public() == public);
+        let enrolled = tokens::enrolled(folder)?;
+        Ok(is_token || enrolled.iter().any(|it| it.public == public))
     }
 
     /// A user of the server, and the file that makes somebody this user.
@@ -238,6 +294,9 @@ fn credentials(folder: &Path, role: &Role) -> PathBuf {
     folder.join(match role {
         Role::Coordinator => "coordinator.creds".to_owned(),
         Role::Agent(name) => format!("{name}.creds"),
+        Role::Registrar => "registrar.creds".to_owned(),
+        // Its file is printed, and not kept.
+        Role::Token(id) => format!("{id}.token"),
     })
 }
 
@@ -250,7 +309,7 @@ fn agents(folder: &Path) -> Result<Vec<AgentName>, ServerError> {
         let name = name.to_string_lossy();
         let agent = name
             .strip_suffix(".creds")
-            .filter(|it| *it != "coordinator");
+            .filter(|it| !folder::RESERVED.contains(it));
         agents.extend(agent.and_then(|it| it.parse::<AgentName>().ok()));
     }
     Ok(agents)

@@ -30,7 +30,7 @@ fn piece(name: &str, bytes: &[u8]) -> Piece {
 /// The text of a reply that it can't be.
 fn no(reply: Reply) -> String {
     match reply {
-        Reply::Wrong { text } | Reply::Environment { text } => text,
+        Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => text,
         Reply::Refused { rule, text } => format!("{rule}: {text}"),
         other => panic!("{other:?}"),
     }
@@ -241,7 +241,7 @@ fn a_moment_that_is_just_past_is_begun_at_late() {
     let order = What::Start { at };
     assert_eq!(hands.order(&agent.name, "r1", order), Reply::Done);
     let (_, ledger, end) = hands.results("r1").whole(&agent.name);
-    assert_eq!((end.because, end.offered), (Because::Done, Some(200)));
+    assert_eq!(end.because, Because::Done);
     let (due, first) = end.began.unwrap();
     assert!(due == at && first > at + 500_000_000, "{due} {first}");
     // What was due meanwhile is made, and the delay is in its times.
@@ -403,7 +403,7 @@ fn one_run_at_a_time_and_a_stop_frees() {
     for what in [What::Prepare(long.clone()), What::Check(long.clone())] {
         let reply = hands.order(name, "r2", what);
         let text = "it is busy with run r1".to_owned();
-        assert_eq!(reply, Reply::Environment { text });
+        assert_eq!(reply, Reply::Busy { text });
     }
     assert_eq!(hands.order(name, "r1", What::Renew), Reply::Done);
     let unknown = no(hands.order(name, "r2", What::Renew));
@@ -423,7 +423,7 @@ fn one_run_at_a_time_and_a_stop_frees() {
     for (run, starts) in [("r2", false), ("r3", true)] {
         let reply = until("it is free", || {
             let reply = hands.order(name, run, What::Prepare(long.clone()));
-            (!matches!(reply, Reply::Wrong { .. })).then_some(reply)
+            (!matches!(reply, Reply::Wrong { .. } | Reply::Busy { .. })).then_some(reply)
         });
         assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
         if starts {

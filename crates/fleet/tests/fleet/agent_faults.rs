@@ -115,7 +115,7 @@ fn an_agent_that_is_ended_takes_its_load_with_it() {
     while results.next().packed == Packed::default() {}
     agent.end(true).unwrap();
     let (messages, _, end) = results.whole(&name);
-    assert_eq!(end.because, Because::Stopped);
+    assert_eq!(end.because, Because::AgentEnded);
     assert!(
         end.findings.iter().any(|it| it.id == "agent-lost"),
         "{:?}",

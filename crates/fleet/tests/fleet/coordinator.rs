@@ -9,19 +9,19 @@ use prony_fleet::coordinator::{
 use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::names::AGENTS;
 use prony_fleet::permissions::Role;
-use prony_record::{Delta, Finding, LoadInfo, Outcome, Record, Severity};
+use prony_record::{Delta, Finding, Outcome, Record, Severity};
 
-use crate::fake::{Fake, Script, ready_for};
+use crate::fake::{Fake, Script};
 use crate::ground::{Ground, agent};
 use crate::hands::Hands;
 
-fn fleet(ground: &Ground) -> Fleet {
+pub(crate) fn fleet(ground: &Ground) -> Fleet {
     let credentials = ground.credentials(&Role::Coordinator);
     Fleet::connect(None, &credentials).unwrap()
 }
 
 /// A server with agents on it.
-fn with_agents(scripts: &[(&str, Script)]) -> (Ground, Fleet, Vec<Fake>) {
+pub(crate) fn with_agents(scripts: &[(&str, Script)]) -> (Ground, Fleet, Vec<Fake>) {
     let names: Vec<&str> = scripts.iter().map(|(name, _)| *name).collect();
     let ground = Ground::new(&names);
     let fleet = fleet(&ground);
@@ -32,7 +32,7 @@ fn with_agents(scripts: &[(&str, Script)]) -> (Ground, Fleet, Vec<Fake>) {
     (ground, fleet, agents)
 }
 
-fn wanted(words: &[&str]) -> Wanted {
+pub(crate) fn wanted(words: &[&str]) -> Wanted {
     Wanted {
         url: Some("http://127.0.0.1:9/".to_owned()),
         words: words.iter().map(|word| (*word).to_owned()).collect(),
@@ -42,7 +42,7 @@ fn wanted(words: &[&str]) -> Wanted {
     }
 }
 
-fn load(fleet: &Fleet, wanted: &Wanted) -> Result<Finished, FleetError> {
+pub(crate) fn load(fleet: &Fleet, wanted: &Wanted) -> Result<Finished, FleetError> {
     let stop = Stop::new();
     let told = |told: prony_fleet::coordinator::Told<'_>| eprintln!("{told:?}");
     fleet.load(
@@ -68,7 +68,7 @@ fn whole(script: &Script) -> Delta {
 }
 
 /// The findings' names.
-fn found(record: &Record) -> Vec<&str> {
+pub(crate) fn found(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }
 
@@ -105,7 +105,7 @@ fn parts_add_up_to_the_last_bucket() {
     assert_eq!(record.findings[0].text, "b, c: Some failed.");
     assert_eq!(
         (record.seed, record.load.threads, record.load.sources),
-        (7, 6, 3)
+        (7, 6, 0)
     );
     assert_eq!(record.started_at, "2026-01-01T00:00:00Z");
     assert_eq!(
@@ -178,7 +178,7 @@ fn what_an_agent_has_yet_to_send_is_waited_for() {
     assert_eq!(collected.histograms, record.histograms);
 }
 
-fn watching(stop: &Stop) -> Watcher<'_> {
+pub(crate) fn watching(stop: &Stop) -> Watcher<'_> {
     Watcher {
         told: &|_| {},
         stop,
@@ -245,7 +245,7 @@ fn one_refusal_and_nobody_begins() {
     assert!(matches!(error, FleetError::Refused { .. }), "{text}");
     assert_eq!(
         text,
-        "agent b: its policy's load.targets says no: 8.8.8.8 is not allowed"
+        "agent b: rejected by policy rule load.targets: 8.8.8.8 is not allowed"
     );
     assert!(agents[0].seen.was_told(&What::Stop) && !agents[0].seen.is_loading());
     // Nothing came of it, and that is what is said of it later.
@@ -275,39 +275,6 @@ fn one_refusal_and_nobody_begins() {
         error.contains("3 agents were asked for, and 2 are free"),
         "{error}"
     );
-}
-
-#[test]
-fn a_load_is_as_typed_whatever_an_agent_says_that_it_read() {
-    let says = |warmup_s, duration_s, rate_per_s| Script {
-        says: Some(ready_for(LoadInfo {
-            warmup_s,
-            duration_s,
-            rate_per_s,
-            ..LoadInfo::default()
-        })),
-        ..Script::default()
-    };
-    let scripts = [
-        ("a", says(-1.0, None, None)),
-        ("b", says(1e300, None, None)),
-        ("c", says(0.0, Some(1.8e19), Some(-1.0))),
-        ("honest", Script::default()),
-    ];
-    let (_ground, fleet, _agents) = with_agents(&scripts);
-    for name in ["a", "b", "c"] {
-        let wanted = Wanted {
-            choice: format!("{name},honest").parse().unwrap(),
-            ..wanted(&["--duration", "7s", "--connections=9"])
-        };
-        let load = load(&fleet, &wanted).unwrap().record.load;
-        assert_eq!(
-            (load.connections, load.duration_s),
-            (9, Some(7.0)),
-            "{name}"
-        );
-        assert_eq!((load.warmup_s, load.rate_per_s), (0.0, None), "{name}");
-    }
 }
 
 #[test]
@@ -473,7 +440,7 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
 }
 
 /// A load that goes on for a while.
-fn long() -> Script {
+pub(crate) fn long() -> Script {
     Script {
         deltas: (0..60).map(|_| crate::fake::measured(3)).collect(),
         pace: Duration::from_millis(50),
@@ -562,7 +529,10 @@ fn who_asks_twice_waits_for_nobody_and_can_have_the_rest_later() {
     assert_eq!(found(record)[0], "partial", "{:?}", record.findings);
     let text = &record.findings[0].text;
     let line = format!("`prony fleet collect {}`", finished.run);
-    assert!(text.contains("(a") && text.contains(&line), "{text}");
+    assert!(
+        text.contains("a was not waited for") && text.contains(&line),
+        "{text}"
+    );
     assert_eq!(
         record.fleet.as_ref().unwrap().agents[0].ended_because,
         "stopped"
@@ -650,4 +620,25 @@ fn a_check_shows_clocks_and_whether_the_target_answers() {
             .all(|it| matches!(it.clock, ClockCheck::TooCoarse(_)))
     );
     assert_eq!(checked.len(), 2);
+}
+
+#[test]
+fn who_watches_a_run_of_another_coordinator_detaches() {
+    let (ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
+    let other = self::fleet(&ground);
+    let (stop, detach) = (Stop::new(), Stop::new());
+    let whole = std::thread::scope(|scope| {
+        let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
+        agents[0].wait_for_load();
+        let run = other.run(None).unwrap();
+        detach.soon();
+        let error = other.attach(&run, watching(&detach)).unwrap_err();
+        assert_eq!(error, FleetError::Detached(run.run.clone()));
+        loading.join().unwrap().unwrap()
+    });
+    let parts = whole.record.fleet.as_ref().unwrap();
+    assert!(parts.agents.iter().all(|it| it.ended_because == "done"));
+    for agent in &agents {
+        assert!(!agent.seen.was_told(&What::Stop));
+    }
 }

@@ -83,6 +83,7 @@ fn the_policy_that_is_shown_has_every_key() {
     // A key that is added here has to be added there.
     let Policy { load, services } = policy;
     assert!(!load.targets.is_empty() && !load.refuse && !services.commands.is_empty());
+    assert!(services.env.is_some());
     assert!(load.rate.is_some() && load.connections.is_some() && load.seconds.is_some());
     let shown = text("deploy/policy.toml");
     let keys = format!("{:?}", Policy::default());

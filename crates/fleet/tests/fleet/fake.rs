@@ -13,6 +13,7 @@ use prony_fleet::messages::{
     ResultMessage, VERSION, What,
 };
 use prony_fleet::names::{AgentName, RunId};
+use prony_load::LoadOptions;
 use prony_record::{Delta, Finding, Generator, LoadInfo, Nanos, Negotiated, Outcome, Packed};
 
 use crate::ground::{Ground, agent};
@@ -27,6 +28,8 @@ pub(crate) struct Script {
     /// What it says when it is to get ready, in place of what others say.
     pub(crate) says: Option<Reply>,
     pub(crate) findings: Vec<Finding>,
+    /// What it says that its measured part was, where that is not what was ordered.
+    pub(crate) span: Option<(u64, u64)>,
     pub(crate) clock: Clock,
     /// By how much its clock jumps when the load begins, in nanoseconds.
     pub(crate) jump: i64,
@@ -47,6 +50,7 @@ impl Default for Script {
             pace: Duration::from_millis(20),
             says: None,
             findings: Vec::new(),
+            span: None,
             clock: Clock::new(),
             jump: 0,
             late: Duration::ZERO,
@@ -188,6 +192,7 @@ fn register(link: &Link, name: &AgentName, script: &Script, busy_with: Option<Ru
         clock: None,
         policy: "everything".to_owned(),
         busy_with,
+        reserved: None,
         sending: Default::default(),
     };
     let json = serde_json::to_vec(&registration).unwrap();
@@ -321,8 +326,8 @@ impl Job {
         let end = PartEnd {
             because,
             began: Some((self.at, first)),
-            span: (500_000_000, 3_500_000_000),
-            offered: None,
+            span: self.script.span.unwrap_or_else(|| self.span()),
+            response_time_us: None,
             generator: Generator {
                 cpu_user_s: 1.0,
                 busy_share: 0.25,
@@ -336,6 +341,15 @@ impl Job {
         self.send(sequence, &last, Some(Box::new(end)));
         register(&self.link, &self.name, &self.script, None);
         self.seen.is_loading.store(false, Ordering::Relaxed);
+    }
+
+    /// The measured part as the order has it.
+    fn span(&self) -> (u64, u64) {
+        let load = self.seen.loads().pop().unwrap();
+        let options = LoadOptions::parse_words(&load.words).unwrap_or_default();
+        let measured = options.planned().unwrap_or(Duration::from_secs(3));
+        let begin = options.warmup.as_nanos() as u64;
+        (begin, begin + measured.as_nanos() as u64)
     }
 
     /// Until the server has it, as an agent does.

@@ -68,7 +68,8 @@ impl There {
         let (name, clock) = (settings.name.clone(), settings.clock.clone());
         let (says, told) = (said.clone(), stop.clone());
         settings.tell = Arc::new(move |text: &str| says.lock().unwrap().push(text.to_owned()));
-        let thread = std::thread::spawn(move || Agent::connect(settings, &told)?.run(&told));
+        let thread =
+            std::thread::spawn(move || Agent::connect(settings, &told)?.run(&told).map(drop));
         There {
             name,
             clock,
@@ -128,7 +129,7 @@ impl Hands {
     pub(crate) fn registered(&self, name: &AgentName) -> Option<Registration> {
         let entries = self.link.entries(AGENTS).unwrap();
         let found = entries.iter().find(|(key, _)| key == name.as_str())?;
-        Some(serde_json::from_slice(&found.1).unwrap())
+        Registration::of_entry(&found.0, &found.1)
     }
 
     /// Waits until an agent takes orders.
@@ -148,6 +149,7 @@ impl Hands {
         let order = Order {
             version: VERSION.to_owned(),
             run: run.parse().unwrap(),
+            experiment: None,
             what,
         };
         self.say(agent, serde_json::to_vec(&order).unwrap())

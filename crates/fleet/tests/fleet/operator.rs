@@ -111,7 +111,9 @@ impl Operated {
         known.push(main_account(&operator, &main));
         let write = |role: &Role, account: &KeyPair| {
             let path = folder.path().join(file_of(role));
-            std::fs::write(path, creds(account, role)).unwrap();
+            std::fs::write(&path, creds(account, role)).unwrap();
+            let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+            std::fs::set_permissions(&path, private).unwrap();
         };
         write(&Role::Coordinator, &main);
         for name in names {

@@ -187,6 +187,8 @@ fn credentials_are_used_as_whose_they_are() {
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("role = \"agent\"\n", "role = \"coordinator\"\n");
     let forged = path.with_extension("forged");
+    // The copy has the permissions that a private key needs.
+    std::fs::copy(&path, &forged).unwrap();
     std::fs::write(&forged, text.replace("name = \"one\"\n", "")).unwrap();
     let forged = prony_fleet::credentials::Credentials::read(&forged).unwrap();
     let forger = Link::connect(None, &forged, &Role::Coordinator).unwrap();

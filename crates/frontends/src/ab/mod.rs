@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use jiff::tz::TimeZone;
+use prony_load::input_file::{self, DATA_BYTES_MAX};
 use prony_load::{LoadSpec, Loaded};
 
 use crate::output::{complain, note, print};
@@ -86,7 +87,7 @@ impl Run {
     /// Reads and opens all files and looks up all names, so that what is to fail fails now.
     fn prepare(arguments: &Arguments) -> Result<Run, Mistake> {
         let body = match &arguments.body_file {
-            Some(path) => std::fs::read(path).map_err(|error| {
+            Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
                 let path = path.display();
                 Mistake::Value(format!("Could not open POST data file ({path}): {error}"))
             })?,

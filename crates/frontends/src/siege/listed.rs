@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::url::Url;
 use super::variables::{Variables, is_name};
+use prony_load::input_file::{self, DATA_BYTES_MAX};
 
 /// A request's method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -131,7 +132,7 @@ const AS_THEY_ARE: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio
     xll xlm xls xlw xpm xwd xyz zip";
 
 fn read_body(file: &Path) -> Result<Vec<u8>, String> {
-    let bytes = std::fs::read(file)
+    let bytes = input_file::read(file, DATA_BYTES_MAX)
         .map_err(|error| format!("unable to open file: {}: {error}", file.display()))?;
     let kind = file.extension().unwrap_or_default().to_ascii_lowercase();
     let is_binary = std::str::from_utf8(&bytes).is_err() || bytes.contains(&0);
@@ -166,7 +167,7 @@ impl UrlFile {
     ///
     /// See [`UrlFileError`].
     pub(super) fn read(path: &Path, escape: bool) -> Result<UrlFile, UrlFileError> {
-        let bytes = std::fs::read(path).map_err(|error| {
+        let bytes = input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
             UrlFileError::Unreadable(format!("unable to open file: {}: {error}", path.display()))
         })?;
         UrlFile::parse(

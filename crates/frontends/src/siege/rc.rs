@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::listed::Method;
 use super::settings::{Login, Reps, Settings, seconds_of};
 use super::variables::Variables;
+use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
 /// A configuration that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +45,7 @@ impl Rc {
                 remarks: Vec::new(),
             });
         };
-        let text = std::fs::read(&path)
+        let text = input_file::read(&path, TEXT_BYTES_MAX)
             .map_err(|error| format!("could not open {}: {error}", path.display()))?;
         let shown = path.display().to_string();
         let (settings, remarks) = parse(&String::from_utf8_lossy(&text), &shown)?;

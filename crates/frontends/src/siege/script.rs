@@ -22,6 +22,10 @@ use crate::session::told;
 /// What `-p` prints of a body at most; there is one user then.
 const PRINTED_BYTES: usize = 256 << 20;
 
+/// A user waits this long for the name of a host, and looks this often.
+const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
+const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
+
 /// Requests that vary in nothing are written once, up to so many.
 const MOST_WRITTEN: usize = 4096;
 
@@ -78,6 +82,7 @@ impl Director for Siege<'_> {
         let seat = |number| Seat {
             user: User::new(number, self.course, self.seed),
             current: None,
+            looked_up: None,
         };
         Ok(Box::new(Worker {
             siege: self,
@@ -107,6 +112,8 @@ impl Director for Siege<'_> {
 struct Seat {
     user: User,
     current: Option<Current>,
+    /// A request whose host is being looked up, and since when.
+    looked_up: Option<(Ask, Nanos)>,
 }
 
 struct Current {
@@ -133,8 +140,8 @@ impl Worker<'_> {
         &mut self.seats[(user - self.first) as usize]
     }
 
-    /// The request as this user makes it.
-    fn written(&mut self, user: u32, ask: &Ask) -> Result<Arc<Request>, String> {
+    /// The request as this user makes it; none while its host is being looked up.
+    fn written(&mut self, user: u32, ask: &Ask) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
         let user = &mut self.seat(user).user;
         let authorization = user.authorization(&ask.wanted);
@@ -145,10 +152,10 @@ impl Worker<'_> {
         }
         if let Some(place) = ask.listed {
             if let Some(request) = &self.listed[place] {
-                return Ok(request.clone());
+                return Ok(Some(request.clone()));
             }
             let request = siege.write(wanted, None, None)?;
-            self.listed[place] = Some(request.clone());
+            self.listed[place].clone_from(&request);
             return Ok(request);
         }
         if !wanted.body.is_empty() {
@@ -156,13 +163,14 @@ impl Worker<'_> {
         }
         let key = (wanted.method, wanted.url.text());
         if let Some(request) = self.others.get(&key) {
-            return Ok(request.clone());
+            return Ok(Some(request.clone()));
         }
         let request = siege.write(wanted, None, None)?;
         if self.others.len() >= MOST_WRITTEN {
             self.others.clear();
         }
-        self.others.insert(key, request.clone());
+        self.others
+            .extend(request.clone().map(|request| (key, request)));
         Ok(request)
     }
 
@@ -179,11 +187,14 @@ impl Siege<'_> {
         wanted: &Wanted,
         authorization: Option<&str>,
         cookie: Option<&str>,
-    ) -> Result<Arc<Request>, String> {
+    ) -> Result<Option<Arc<Request>>, String> {
+        let url = wanted.url.text();
+        if !self.writer.look_up(&url).map_err(|error| told(&error))? {
+            return Ok(None);
+        }
         let bytes = self.form.write(wanted, authorization, cookie);
-        self.writer
-            .raw_to(&wanted.url.text(), wanted.method.name(), bytes)
-            .map_err(|error| told(&error))
+        let written = self.writer.raw_to(&url, wanted.method.name(), bytes);
+        written.map(Some).map_err(|error| told(&error))
     }
 
     /// How lines name what was requested: GET by its path, others by the whole URL.
@@ -222,13 +233,25 @@ impl Script for Worker<'_> {
         let siege = self.siege;
         loop {
             let failures = siege.failures.load(Ordering::Relaxed);
-            let ask = match self.seat(user).user.turn(siege.course, failures) {
-                Turn::Rest(time) => return Step::Rest(time),
-                Turn::Leave => return Step::Leave,
-                Turn::Ask(ask) => ask,
+            let looked_up = self.seat(user).looked_up.take();
+            let (ask, since) = match looked_up {
+                Some(looked_up) => looked_up,
+                None => match self.seat(user).user.turn(siege.course, failures) {
+                    Turn::Rest(time) => return Step::Rest(time),
+                    Turn::Leave => return Step::Leave,
+                    Turn::Ask(ask) => (ask, now),
+                },
             };
             match self.written(user, &ask) {
-                Ok(request) => {
+                Ok(None) if now.since(since) < LOOKUP_TIMEOUT => {
+                    self.seat(user).looked_up = Some((ask, since));
+                    return Step::Rest(LOOKUP_POLL_INTERVAL);
+                }
+                Ok(None) => {
+                    let url = ask.wanted.url.text();
+                    self.fail(format!("{url}: the name server did not respond in time"));
+                }
+                Ok(Some(request)) => {
                     if siege.shows_requests() {
                         let end: &[u8] = match ask.wanted.method.has_body() {
                             true => b"\n\n",

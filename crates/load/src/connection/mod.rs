@@ -6,6 +6,7 @@ mod reason;
 mod seen;
 
 use prony_protocol::h1::{Eof, Event, Expects, Limits, ResponseParser, Version, Violation};
+use prony_protocol::h2;
 use prony_record::{Nanos, Negotiated, Outcome};
 use rustls::pki_types::ServerName;
 
@@ -13,7 +14,7 @@ use crate::expect::{Body, Expectations};
 use crate::protocols::Protocols;
 use crate::request::Request;
 use crate::script::Sees;
-use crate::tls::{self, Tls};
+use crate::tls::{self, PeerSpeaks, Tls};
 
 use batch::Batch;
 
@@ -196,7 +197,9 @@ impl Connection {
     ) -> Result<(), Reason> {
         self.protocols = protocols;
         self.abandon();
-        self.tls = Some(Tls::new(client, name).map_err(|error| Reason::of_tls(&error))?);
+        self.tls = Some(
+            Tls::new(client, name).map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown))?,
+        );
         Ok(())
     }
 
@@ -304,6 +307,14 @@ impl Connection {
         }
     }
 
+    /// The bytes of a request of `length` bytes that TLS has not taken yet; none in cleartext.
+    pub(crate) fn unencrypted(&self, length: usize) -> usize {
+        match self.tls {
+            Some(_) => length.saturating_sub(self.encrypted),
+            None => 0,
+        }
+    }
+
     /// A byte of the answer has been seen.
     pub(crate) fn answering(&self) -> bool {
         self.stage == Stage::Asked && (self.parser.started() || self.has_whole())
@@ -351,7 +362,12 @@ impl Connection {
         buffers: &mut Buffers,
     ) -> Progress {
         match self.tls.take() {
-            None if self.is_multiplexed => self.read_frames(bytes, now, expected, buffers),
+            None if self.is_multiplexed => match self.read_frames(bytes, now, expected, buffers) {
+                Progress::Broken(outcome, Reason::Http2(h2::Violation::Http1)) => {
+                    Progress::Broken(outcome, Reason::CleartextHttp1)
+                }
+                progress => progress,
+            },
             None => self.read(bytes, expected),
             Some(mut tls) => {
                 let progress = self.decrypt(&mut tls, bytes, now, expected, buffers);
@@ -389,7 +405,10 @@ impl Connection {
                     // The first thing that is wrong counts.
                     _ => {}
                 },
-                Err(error) => return Progress::Broken(Outcome::Tls, Reason::of_tls(&error)),
+                Err(error) => {
+                    let reason = Reason::of_tls(&error, tls.peer_speaks());
+                    return Progress::Broken(Outcome::Tls, reason);
+                }
             }
         }
         match progress {

@@ -46,6 +46,8 @@ pub(crate) struct Multiplexed {
 #[derive(Default)]
 struct Answer {
     stream: Option<StreamId>,
+    /// The last stream, which may have ended.
+    last_stream: Option<StreamId>,
     status: Option<u16>,
     first_byte: Option<Nanos>,
     bytes_in: u64,
@@ -103,6 +105,9 @@ impl Multiplexed {
         self.unclaimed = 0;
         self.has_new_settings = false;
         self.farewell = None;
+        for answer in &mut self.answers {
+            answer.last_stream = None;
+        }
     }
 
     /// Whether another request could start now. A second one waits for the peer's settings, or it
@@ -135,6 +140,7 @@ impl Multiplexed {
         let stream = self.http.start(request, tag)?;
         let answer = &mut self.answers[tag as usize];
         answer.stream = Some(stream);
+        answer.last_stream = Some(stream);
         answer.status = None;
         answer.first_byte = None;
         answer.bytes_in = 0;
@@ -245,6 +251,13 @@ impl Multiplexed {
             bytes: answer.bytes_in,
             body_bytes: answer.body.length(),
         }
+    }
+
+    /// Bytes of the body of the request in the place `tag`, or of the last one there, that were not given
+    /// to be sent.
+    pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
+        let stream = self.answers[tag as usize].last_stream;
+        stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
     }
 
     /// The peer's settings have come, so that it is known to speak HTTP/2.

@@ -5,6 +5,8 @@ use std::fmt;
 use prony_protocol::h2::{ErrorCode, StartError, StreamViolation};
 use prony_protocol::{h1, h2};
 
+use crate::tls::PeerSpeaks;
+
 /// Why a request failed, where its outcome alone doesn't say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
@@ -12,6 +14,8 @@ pub(crate) enum Reason {
     Http1(h1::Violation),
     /// The peer broke HTTP/2 on the whole connection.
     Http2(h2::Violation),
+    /// The peer speaks HTTP/1 where HTTP/2 was spoken to it in cleartext.
+    CleartextHttp1,
     /// The peer broke HTTP/2 on one stream.
     Stream(StreamViolation),
     /// The peer reset the stream.
@@ -34,11 +38,17 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
-    /// What TLS says, with the mend where there is one.
-    pub(crate) fn of_tls(error: &rustls::Error) -> Reason {
-        use rustls::AlertDescription::NoApplicationProtocol;
+    /// The error of TLS, with a hint that fits what the peer sent.
+    pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
+        use rustls::AlertDescription::{
+            BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
+            NoApplicationProtocol, ProtocolVersion, UnknownCA, UnrecognisedName,
+            UnsupportedCertificate,
+        };
         use rustls::CertificateError;
-        use rustls::Error::{AlertReceived, InvalidCertificate, InvalidMessage, PeerMisbehaved};
+        use rustls::Error::{
+            AlertReceived, InvalidCertificate, InvalidMessage, PeerIncompatible, PeerMisbehaved,
+        };
         use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
         let mend = match error {
             // webpki's own error, which has no name here; `openssl req -x509` makes such certificates.
@@ -49,19 +59,57 @@ impl Reason {
                             show as its own; accept it with --insecure, or make one with CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
-            InvalidCertificate(_) => {
-                "; name the authority that signed the certificate with --ca, or accept any with \
-                 --insecure, as for one that signed itself"
+            InvalidCertificate(certificate) => hint_of_certificate(certificate),
+            InvalidMessage(_) if peer == PeerSpeaks::Http => {
+                "; the server responded with cleartext HTTP: use http:// for this port"
             }
-            InvalidMessage(_) => "; does the server speak TLS on this port, or plain http?",
+            InvalidMessage(_) if peer == PeerSpeaks::Other => {
+                "; the server does not speak TLS on this port"
+            }
             AlertReceived(NoApplicationProtocol)
             | PeerMisbehaved(SelectedUnofferedApplicationProtocol) => {
                 "; the server speaks none of the HTTP versions offered; without --http both 2 and \
                  1.1 are"
             }
+            AlertReceived(HandshakeFailure | ProtocolVersion) | PeerIncompatible(_) => {
+                "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
+                 --tls-max, --ciphers)"
+            }
+            AlertReceived(CertificateRequired) => {
+                "; the server requires a client certificate (--cert, --key)"
+            }
+            AlertReceived(
+                BadCertificate | UnknownCA | UnsupportedCertificate | CertificateUnknown,
+            ) => "; the server does not accept the client certificate (--cert, --key)",
+            AlertReceived(UnrecognisedName) => {
+                "; the server knows no such name: use one that it has, or give one with --sni"
+            }
             _ => "",
         };
         Reason::Text(format!("{error}{mend}"))
+    }
+}
+
+/// The hint about a certificate that is not accepted.
+fn hint_of_certificate(error: &rustls::CertificateError) -> &'static str {
+    use rustls::CertificateError::{
+        Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
+        NotValidYetContext, UnknownIssuer,
+    };
+    match error {
+        UnknownIssuer => {
+            "; name the authority that signed the certificate with --ca, or accept any with \
+             --insecure, as for one that signed itself"
+        }
+        NotValidForName | NotValidForNameContext { .. } => {
+            "; use a name that the certificate has, give it with --sni, or accept any certificate \
+             with --insecure"
+        }
+        Expired | ExpiredContext { .. } => "; renew the certificate, or accept any with --insecure",
+        NotValidYet | NotValidYetContext { .. } => {
+            "; check the clocks of both machines, or accept any certificate with --insecure"
+        }
+        _ => "; accept any certificate with --insecure",
     }
 }
 
@@ -77,11 +125,16 @@ impl fmt::Display for Reason {
             }
             Reason::Http2(violation) => {
                 let mend = match violation {
-                    h2::Violation::Http1 => "; leave --http 2 out, or does the port want https?",
+                    h2::Violation::Http1 => "; leave --http 2 out",
                     _ => "",
                 };
                 write!(f, "{violation}{mend}")
             }
+            Reason::CleartextHttp1 => write!(
+                f,
+                "{}; leave --http 2 out, or use https:// if the port expects TLS",
+                h2::Violation::Http1
+            ),
             Reason::Stream(violation) => violation.fmt(f),
             Reason::Reset { code, again: false } => {
                 write!(f, "the server reset the stream ({code})")

@@ -83,7 +83,7 @@ fn hosts_schemes_and_what_no_url_holds() {
             led(base, location)
         );
     }
-    let long = vec![b'a'; LONGEST + 1];
+    let long = vec![b'a'; LOCATION_BYTES_MAX + 1];
     let error = resolve(&url(base), &long).unwrap_err().to_string();
     assert!(error.contains("8 KiB") && error.len() < 200);
 }

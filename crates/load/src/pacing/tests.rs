@@ -247,3 +247,41 @@ fn the_test_rejects_what_is_not_exponential() {
     let cut: Vec<f64> = gaps(&all).iter().map(|gap| gap.min(3.0 / rate)).collect();
     rejected(Mean::Estimated, &cut);
 }
+
+#[test]
+fn arrivals_by_worker_are_those_of_their_schedules() {
+    let ends = [
+        (1000, 0, 600),
+        (u64::MAX, 0, 2_345),
+        (u64::MAX, 500, 1_501),
+        (77, 250, 60_000),
+        (5, 0, 1),
+    ];
+    for (requests, counted_from, at) in ends {
+        let end = End {
+            requests,
+            counted_from: Nanos::from_millis(counted_from),
+            at: Nanos::from_millis(at),
+        };
+        for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
+            for (rate, of) in [(333.3, 1), (1000.0, 3), (9.5, 16)] {
+                let expected: Vec<u64> = (0..of)
+                    .map(|worker| part(arrivals, rate, 7, worker, of, end))
+                    .map(|schedule| schedule.filter(|at| *at >= end.counted_from).count() as u64)
+                    .collect();
+                let found = arrivals_by_worker(arrivals, rate, 7, of as u32, end);
+                assert_eq!(found, Some(expected), "{arrivals:?} {rate} {end:?}");
+            }
+        }
+    }
+    let end = End {
+        requests: 10,
+        counted_from: Nanos::ZERO,
+        at: Nanos::MAX,
+    };
+    let found = arrivals_by_worker(Arrivals::Constant, 2.0, 0, 3, end);
+    assert_eq!(found, Some(vec![4, 3, 3]));
+    // Nobody waits for a week of arrivals to be drawn.
+    let found = arrivals_by_worker(Arrivals::Poisson, 1e6, 0, 3, FOREVER);
+    assert_eq!(found, None);
+}

@@ -11,8 +11,8 @@
 //! 1. A connection lives under a [`Key`] of the worker's choice: a slot that is free, and a
 //!    generation that this slot has not had before.
 //! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
-//!    receiving has begun: it is never asked for. Bytes that were given along are on their way then,
-//!    as if the worker had sent them on seeing `Connected`.
+//!    receiving has begun: it is never asked for. Nothing is sent before the worker asks for it, so
+//!    that the worker's clock reading before a send is never later than the send.
 //! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
 //!    `Failed`; where it is [`Sending::Done`] at once, only by a `Failed`, if at all. One send a
 //!    connection is under way at a time, and none follows one that failed. A send's `Sent` comes
@@ -133,8 +133,8 @@ pub(crate) enum Operation {
 /// What happened to a connection.
 #[derive(Debug)]
 pub(crate) enum Completion {
-    /// It is made, receiving has begun, and so it is with the bytes that were given along.
-    Connected(Key, Sending),
+    /// It is made, and receiving has begun.
+    Connected(Key),
     /// All bytes of the send were taken over; an owned buffer comes back.
     Sent(Key, Option<Vec<u8>>),
     /// Bytes came: see [`Sockets::received`].
@@ -149,7 +149,7 @@ impl Completion {
     /// The connection that it is about.
     pub(crate) fn key(&self) -> Key {
         match self {
-            Completion::Connected(key, _)
+            Completion::Connected(key)
             | Completion::Sent(key, _)
             | Completion::Received(key)
             | Completion::Closed(key)
@@ -177,8 +177,8 @@ pub(crate) trait Sockets<'run> {
     /// answer.
     fn moment(&self) -> Nanos;
 
-    /// Begins a connection, and sends `first` on it as soon as it stands.
-    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>);
+    /// Begins a connection.
+    fn connect(&mut self, key: Key, route: Route<'_>);
 
     /// Begins to send. Owned bytes are always under way until `Sent` gives them back.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
@@ -186,6 +186,10 @@ pub(crate) trait Sockets<'run> {
     /// The address of this end of a connection that stands; none where it has none, as with UNIX
     /// sockets.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
+
+    /// Bytes of the send that is under way on a connection, or that failed last, which were not sent as
+    /// far as that is known: a backend may count up to 128 KiB too much.
+    fn unsent(&self, key: Key) -> u64;
 
     /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
     fn close(&mut self, key: Key, how: Close);

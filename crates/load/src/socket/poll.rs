@@ -15,7 +15,9 @@ use polling::{Event, Events, PollMode, Poller};
 use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local};
+use super::{
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+};
 
 /// Large enough that a body of 100 KiB comes in one read where the kernel has it.
 const RECEIVE_BUFFER: usize = 256 * 1024;
@@ -44,10 +46,10 @@ struct Connection<'run> {
     socket: Socket,
     key: Key,
     stage: Stage,
-    /// What is sent as soon as the connection stands.
-    first: Option<&'run [u8]>,
     /// Bytes under way, and how many of them were taken over.
     sending: Option<(Outgoing<'run>, usize)>,
+    /// Bytes of a send that failed, and were not taken over.
+    unsent: usize,
     /// What the poller was last told to report.
     interest: Interest,
 }
@@ -104,7 +106,7 @@ impl<'run> PollSockets<'run> {
         self.epoch = epoch;
     }
 
-    fn open(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) -> io::Result<()> {
+    fn open(&mut self, key: Key, route: Route<'_>) -> io::Result<()> {
         let (domain, protocol, address) = match route.peer {
             Peer::Tcp(address) => (
                 Domain::for_address(*address),
@@ -128,18 +130,16 @@ impl<'run> PollSockets<'run> {
             Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Stage::Connecting,
             Err(error) => return Err(error),
         };
-        let mut connection = Connection {
+        let connection = Connection {
             socket,
             key,
             stage,
-            first,
             sending: None,
+            unsent: 0,
             interest: Interest::NONE,
         };
         if stage == Stage::Open {
-            let (sending, failed) = connection.send_first();
-            self.ready.push_back(Completion::Connected(key, sending));
-            self.ready.extend(failed);
+            self.ready.push_back(Completion::Connected(key));
         }
         self.connections[key.slot as usize] = Some(connection);
         self.mind(key.slot as usize);
@@ -154,11 +154,7 @@ impl<'run> PollSockets<'run> {
             return None;
         }
         let completion = match connection.stage {
-            Stage::Connecting if event.writable => {
-                let (completion, failed) = connection.connected();
-                self.ready.extend(failed);
-                Some(completion)
-            }
+            Stage::Connecting if event.writable => Some(connection.connected()),
             Stage::Connecting | Stage::Failed => None,
             Stage::Open | Stage::HalfClosed => {
                 let written = match event.writable {
@@ -207,23 +203,13 @@ fn event_key(key: Key) -> usize {
 }
 
 impl<'run> Connection<'run> {
-    /// Gives the failure of the first send, too.
-    fn connected(&mut self) -> (Completion, Option<Completion>) {
+    fn connected(&mut self) -> Completion {
         match self.socket.take_error() {
             Ok(None) => {
                 self.stage = Stage::Open;
-                let (sending, failed) = self.send_first();
-                (Completion::Connected(self.key, sending), failed)
+                Completion::Connected(self.key)
             }
-            Ok(Some(error)) | Err(error) => (self.failed(Operation::Connect, error), None),
-        }
-    }
-
-    /// Sends what was given along with the connect, now that the connection stands.
-    fn send_first(&mut self) -> (Sending, Option<Completion>) {
-        match self.first.take() {
-            Some(first) => self.send(Outgoing::Shared(first)),
-            None => (Sending::Done, None),
+            Ok(Some(error)) | Err(error) => self.failed(Operation::Connect, error),
         }
     }
 
@@ -267,7 +253,7 @@ impl<'run> Connection<'run> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
                 Err(error) => error,
             };
-            self.sending = None;
+            self.lose_sending();
             return Some(Completion::Failed(self.key, Operation::Send, error));
         }
         let (outgoing, _) = self.sending.take()?;
@@ -280,8 +266,21 @@ impl<'run> Connection<'run> {
 
     fn failed(&mut self, operation: Operation, error: io::Error) -> Completion {
         self.stage = Stage::Failed;
-        self.sending = None;
+        self.lose_sending();
         Completion::Failed(self.key, operation, error)
+    }
+
+    /// Notes that the rest of the send in progress will not be sent.
+    fn lose_sending(&mut self) {
+        self.unsent = self.unsent();
+        self.sending = None;
+    }
+
+    fn unsent(&self) -> usize {
+        match &self.sending {
+            Some((outgoing, sent)) => outgoing.bytes().len() - sent,
+            None => self.unsent,
+        }
     }
 
     /// Tells the poller what this connection now waits for, if that has changed.
@@ -337,9 +336,9 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         self.now()
     }
 
-    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
+    fn connect(&mut self, key: Key, route: Route<'_>) {
         self.live[key.slot as usize] = Some(key);
-        if let Err(error) = self.open(key, route, first) {
+        if let Err(error) = self.open(key, route) {
             self.ready
                 .push_back(Completion::Failed(key, Operation::Connect, error));
         }
@@ -362,6 +361,16 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.slot as usize);
+        let connection = connection.and_then(Option::as_ref);
+        connection
+            .filter(|connection| connection.key == key)
+            .map_or(0, |connection| {
+                connection.unsent() as u64 + system::unsent_in_kernel(&connection.socket)
+            })
     }
 
     fn close(&mut self, key: Key, how: Close) {

@@ -135,8 +135,9 @@ struct Link<'run> {
     /// The peer's side is closed, or the connection has failed.
     over: bool,
     send_failed: bool,
-    first: Option<&'run [u8]>,
     sending: Option<Outgoing<'run>>,
+    /// Bytes of a send that failed.
+    unsent: usize,
 }
 
 /// See the module.
@@ -144,6 +145,8 @@ pub(crate) struct SimulatedSockets<'run> {
     clock: Nanos,
     /// What it costs to reap a completion.
     cost: Nanos,
+    /// The worker is stopped at this moment, for so long.
+    stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
     links: Vec<Option<Link<'run>>>,
     used: HashSet<Key>,
@@ -165,6 +168,7 @@ impl<'run> SimulatedSockets<'run> {
         SimulatedSockets {
             clock: Nanos::ZERO,
             cost: Nanos::ZERO,
+            stop: None,
             server,
             links,
             used: HashSet::new(),
@@ -182,6 +186,12 @@ impl<'run> SimulatedSockets<'run> {
     /// Reaping a completion takes the worker so long.
     pub(crate) fn with_cost(mut self, cost: Nanos) -> SimulatedSockets<'run> {
         self.cost = cost;
+        self
+    }
+
+    /// The worker is stopped at the moment `at`, while it waits, and goes on after `length`.
+    pub(crate) fn with_stop(mut self, at: Nanos, length: Nanos) -> SimulatedSockets<'run> {
+        self.stop = Some((at, length));
         self
     }
 
@@ -246,14 +256,10 @@ impl<'run> SimulatedSockets<'run> {
         match due.what {
             What::Connected => {
                 link.connected = true;
-                let (number, first) = (link.number, link.first.take());
+                let number = link.number;
                 let steps = self.server.greet(number);
                 self.plan_steps(key, steps);
-                let sending = match first {
-                    Some(first) => self.send(key, Outgoing::Shared(first)),
-                    None => Sending::Done,
-                };
-                Some(Completion::Connected(key, sending))
+                Some(Completion::Connected(key))
             }
             What::ConnectFailed(errno) => {
                 link.over = true;
@@ -265,7 +271,7 @@ impl<'run> SimulatedSockets<'run> {
             },
             What::SendFailed(errno) => {
                 link.send_failed = true;
-                link.sending = None;
+                link.unsent = link.sending.take().map_or(0, |it| it.bytes().len());
                 Some(Completion::Failed(key, Operation::Send, error(errno)))
             }
             _ if link.over => None,
@@ -295,7 +301,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.clock
     }
 
-    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
+    fn connect(&mut self, key: Key, route: Route<'_>) {
         assert!(self.used.insert(key), "{key:?} was used before");
         let place = &mut self.links[key.slot as usize];
         let over = place.as_ref().is_none_or(|link| link.over);
@@ -311,8 +317,8 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             connected: false,
             over: false,
             send_failed: false,
-            first,
             sending: None,
+            unsent: 0,
         });
         self.connections += 1;
         self.log.borrow_mut().connects.push(self.clock);
@@ -355,6 +361,14 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         (link.key == key).then(|| SocketAddr::from(([127, 0, 0, 1], LOCAL_PORT)))
     }
 
+    fn unsent(&self, key: Key) -> u64 {
+        let link = self.links[key.slot as usize].as_ref();
+        link.filter(|link| link.key == key).map_or(0, |link| {
+            let sending = link.sending.as_ref();
+            sending.map_or(link.unsent, |it| it.bytes().len()) as u64
+        })
+    }
+
     fn close(&mut self, key: Key, how: Close) {
         let place = &mut self.links[key.slot as usize];
         if place.take_if(|link| link.key == key).is_some() {
@@ -366,7 +380,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.waits += 1;
         assert!(self.waits < MOST_WAITS, "the worker waits without end");
         let next = self.due.peek().map_or(Nanos::MAX, |Reverse(due)| due.at);
-        let wake = next.min(until).max(self.clock);
+        let mut wake = next.min(until).max(self.clock);
+        if let Some((at, length)) = self.stop.take_if(|(at, _)| *at <= wake) {
+            wake = wake.max(at + length);
+        }
         if wake == self.clock && next > self.clock {
             self.idle_waits += 1;
             assert!(self.idle_waits < MOST_IDLE_WAITS, "the worker spins");

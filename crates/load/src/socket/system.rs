@@ -8,7 +8,6 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 
 use prony_record::{Nanos, Outcome};
-#[cfg(target_os = "linux")]
 use socket2::Socket;
 
 /// The outcome of a request whose connect failed so.
@@ -28,10 +27,36 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
+/// Returns whether a connect failed because nothing listens at the address, or no socket is at the path.
+pub(crate) fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ECONNREFUSED | libc::ENOENT)
+    )
+}
+
 /// Whether a connect that failed so is worth another try within its timeout: the backlog of a UNIX
 /// socket is full (connect(2)).
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
+}
+
+/// Bytes that the system took over for a TCP connection and has not sent; 0 where it doesn't say.
+pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        /// tcp(7): the part of the send queue that was not sent.
+        const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the call writes one integer, to a place of ours.
+        let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
+        if done == 0 {
+            return u64::try_from(bytes).unwrap_or(0);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+    0
 }
 
 /// Takes a connection down at once: what is unsent or unread is dropped, TCP sends RST, and no
@@ -71,6 +96,25 @@ pub(crate) fn thread_run_delay() -> Nanos {
     {
         return Nanos(delay.parse().unwrap_or(0));
     }
+    Nanos::ZERO
+}
+
+/// How long the machine has been suspended since it was started, or a little less; none where the
+/// system doesn't say (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not, clock_gettime(2)).
+pub(crate) fn suspended_time() -> Nanos {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::time::{ClockId, clock_gettime};
+        let nanos = |clock| {
+            let time = clock_gettime(clock);
+            let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+            Nanos(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0))
+        };
+        // In this order, as the thread may lose its core between the two.
+        let since_boot = nanos(ClockId::Boottime);
+        since_boot.since(nanos(ClockId::Monotonic))
+    }
+    #[cfg(not(target_os = "linux"))]
     Nanos::ZERO
 }
 

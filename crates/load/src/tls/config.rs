@@ -13,6 +13,7 @@ use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use super::sessions::Sessions;
 use super::suites;
 use super::verify::{AcceptAny, Remembering};
+use crate::input_file::{self, TEXT_BYTES_MAX};
 use crate::options::{HttpFlag, LoadOptions, TlsVersion};
 use crate::spec::SpecError;
 
@@ -181,13 +182,10 @@ fn roots_of(file: &Path) -> Result<RootCertStore, SpecError> {
 
 fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, SpecError> {
     let shown = file.display();
-    let wrong = |error: rustls::pki_types::pem::Error| {
-        SpecError::Arguments(format!("{flag} {shown}: {error}"))
-    };
-    let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
-        .map_err(wrong)?
+    let text = read(flag, file)?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
-        .map_err(wrong)?;
+        .map_err(|error| SpecError::Arguments(format!("{flag} {shown}: {error}")))?;
     if certificates.is_empty() {
         return Err(SpecError::Arguments(format!(
             "{flag} {shown}: no certificate in it (PEM)"
@@ -196,7 +194,12 @@ fn certificates(flag: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>,
     Ok(certificates)
 }
 
+fn read(flag: &str, file: &Path) -> Result<Vec<u8>, SpecError> {
+    input_file::read(file, TEXT_BYTES_MAX)
+        .map_err(|error| SpecError::Arguments(format!("{flag} {}: {error}", file.display())))
+}
+
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, SpecError> {
-    PrivateKeyDer::from_pem_file(file)
+    PrivateKeyDer::from_pem_slice(&read("--key", file)?)
         .map_err(|error| SpecError::Arguments(format!("--key {}: {error}", file.display())))
 }

@@ -5,6 +5,7 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError};
 use rustls::{Error, HandshakeKind};
 
+use super::records::{PeerSpeaks, RecordScan};
 use super::traffic::Traffic;
 use super::{Agreed, Buffers, Client, certificate};
 
@@ -27,6 +28,7 @@ pub(crate) struct Handshake {
     early: Vec<u8>,
     done: bool,
     peer_has_closed: bool,
+    records: RecordScan,
     alpn: &'static [&'static [u8]],
     keeps_tickets: bool,
 }
@@ -41,6 +43,7 @@ impl Handshake {
             early: Vec::new(),
             done: false,
             peer_has_closed: false,
+            records: RecordScan::default(),
             alpn: client.alpn,
             keeps_tickets: client.resumption,
         };
@@ -52,8 +55,15 @@ impl Handshake {
         self.peer_has_closed
     }
 
+    /// The protocol that the peer's first bytes belong to.
+    pub(super) fn peer_speaks(&self) -> PeerSpeaks {
+        self.records.peer_speaks()
+    }
+
     /// Takes in all of `bytes`.
     pub(super) fn receive(&mut self, bytes: &[u8], buffers: &mut Buffers) -> Result<(), Error> {
+        // rustls ignores this alert before the version is agreed on.
+        self.peer_has_closed |= self.records.has_close_notify(bytes);
         if self.incoming.capacity() == 0 {
             self.incoming = buffers.take();
         }

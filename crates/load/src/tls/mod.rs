@@ -17,6 +17,7 @@ mod certificate;
 mod cipher;
 mod config;
 mod handshake;
+mod records;
 mod sessions;
 mod suites;
 #[cfg(test)]
@@ -31,6 +32,7 @@ use prony_record::Negotiated;
 
 pub(crate) use config::{Client, HTTP2, Settings};
 use handshake::Handshake;
+pub(crate) use records::PeerSpeaks;
 use traffic::Traffic;
 
 /// Partly received records that a worker keeps memory for, once they are whole.
@@ -136,6 +138,14 @@ impl Tls {
 
     pub(crate) fn is_handshaking(&self) -> bool {
         matches!(self, Tls::Handshaking(_))
+    }
+
+    /// The protocol that the peer's first bytes belong to, while the handshake runs.
+    pub(crate) fn peer_speaks(&self) -> PeerSpeaks {
+        match self {
+            Tls::Handshaking(handshake) => handshake.peer_speaks(),
+            Tls::Open(_) => PeerSpeaks::Tls,
+        }
     }
 
     /// The peer said goodbye: nothing more will come (close_notify, RFC 8446 §6.1).

@@ -9,9 +9,10 @@ use rustls::{
 use super::cipher::{Cipher, Content, HEADER, LONGEST_PLAIN, record_length};
 use super::{Agreed, Buffers, Event};
 
-/// Records in a row without application data: more are a peer that keeps us busy. Servers send a
-/// few tickets.
+/// Records in a row without application data and without a ticket: more are a peer that keeps us busy.
 const MOST_IDLE_RECORDS: u8 = 32;
+/// Tickets that a connection hands on; those after them are ignored.
+const TICKETS_MAX: u8 = 32;
 /// The longest message that is put together from several records.
 const LONGEST_MESSAGE: usize = 0xffff;
 /// A handshake message's type and length (RFC 8446 §4).
@@ -38,6 +39,10 @@ pub(crate) struct Traffic {
     /// What the handshake had left to send.
     outgoing: Vec<u8>,
     idle_records: u8,
+    /// Tickets that came, up to [`TICKETS_MAX`].
+    tickets: u8,
+    /// The last message was a ticket.
+    had_ticket: bool,
     peer_has_closed: bool,
     keeps_tickets: bool,
 }
@@ -66,6 +71,8 @@ impl Traffic {
             message: Vec::new(),
             outgoing,
             idle_records: 0,
+            tickets: 0,
+            had_ticket: false,
             peer_has_closed: false,
             keeps_tickets,
         })
@@ -183,7 +190,11 @@ impl Traffic {
             Content::Handshake => {
                 self.message.extend_from_slice(bytes);
                 let message = std::mem::take(&mut self.message);
+                self.had_ticket = false;
                 let taken = self.messages(&message)?;
+                if self.had_ticket {
+                    self.idle_records -= 1;
+                }
                 if message.len() - taken > LONGEST_MESSAGE {
                     return Err(InvalidMessage::HandshakePayloadTooLarge.into());
                 }
@@ -230,8 +241,13 @@ impl Traffic {
             };
             rest = after;
             match (kind, self.is_tls13()) {
-                (NEW_SESSION_TICKET, true) if !self.keeps_tickets => {}
-                (NEW_SESSION_TICKET, true) => self.schedule.handle_new_session_ticket(payload)?,
+                (NEW_SESSION_TICKET, true) => {
+                    self.had_ticket = true;
+                    if self.keeps_tickets && self.tickets < TICKETS_MAX {
+                        self.tickets += 1;
+                        self.schedule.handle_new_session_ticket(payload)?;
+                    }
+                }
                 (KEY_UPDATE, true) => {
                     // What follows is sealed with the next keys, and so in a record of its own.
                     if !rest.is_empty() {

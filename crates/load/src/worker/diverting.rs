@@ -1,10 +1,11 @@
-//! Requests to another target than their connection's, while others are on that.
+//! Requests to another target than their connection's, while others are on that, or to one whose name
+//! is being looked up.
 //!
 //! A seat stays with its slot, and a slot has one connection at a time. So a request that goes
 //! elsewhere waits until the others on the connection have ended, and nothing else begins there
 //! meanwhile.
 
-use prony_record::Nanos;
+use prony_record::{Nanos, Outcome};
 
 use super::Worker;
 use crate::slot::{Early, State};
@@ -25,6 +26,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Sends those on their way that can go.
     pub(super) fn mind_diverted(&mut self, now: Nanos) {
+        if let Some(following) = &mut self.following {
+            following.looks_up = false;
+        }
         let mut at = 0;
         while let Some(&seat) = self.diverted.get(at) {
             match self.go_elsewhere(seat, now) {
@@ -36,6 +40,24 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// Tells whether the seat's request is no longer diverted.
     fn go_elsewhere(&mut self, seat: u32, now: Nanos) -> bool {
+        match self.poll_lookup(seat, now) {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Some(following) = &mut self.following {
+                    following.looks_up = true;
+                }
+                return false;
+            }
+            Err(reason) => {
+                let index = self.seats[seat as usize].slot;
+                self.record_failure(seat, Outcome::Redirect, Some(reason), now);
+                self.set_free(seat, now);
+                if self.slots[index as usize].diverted == 0 {
+                    self.unpark(index, now);
+                }
+                return true;
+            }
+        }
         let place = &self.seats[seat as usize];
         let index = place.slot;
         let is_diverted = place.pending.as_ref().is_some_and(|it| it.is_diverted);

@@ -43,6 +43,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.drained(index, Close::Abort, now);
         }
         while let Some(index) = self.connect_deadlines.expired(now) {
+            self.rule_out_refusal();
             self.connect_given_up(index, Outcome::ConnectTimeout, None, now);
         }
         while let Some(seat) = self.request_deadlines.expired(now) {
@@ -52,6 +53,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// A request has had no whole answer in time.
     fn timed_out(&mut self, seat: u32, now: Nanos) {
+        self.rule_out_refusal();
         let place = &self.seats[seat as usize];
         let index = place.slot;
         let slot = &self.slots[index as usize];
@@ -113,6 +115,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if self.script.is_some() {
             self.show_whole(seat);
         }
+        self.take_back_unsent(seat);
         let place = &mut self.seats[seat as usize];
         let Some(pending) = place.pending.take() else {
             return false;
@@ -137,18 +140,27 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             Some(following) => following.take(seat),
             None => Hops::default(),
         };
+        let sent = pending.sent.unwrap_or(pending.begun.max(pending.intended));
+        // A request that fails in the turn in which it was sent ends by that turn's clock, which was
+        // read before the send.
+        let (sent, ended) = match outcome {
+            Outcome::Unfinished => (sent.min(now), now),
+            _ => (sent, now.max(sent)),
+        };
         let exchange = Exchange {
             intended: pending.intended,
-            sent: pending.sent.unwrap_or(pending.begun),
+            sent,
             first_byte: pending.first_byte.or(received.first_byte),
-            ended: now,
+            ended,
             status: received.status.filter(|_| is_whole(outcome)),
             bytes_in: before.bytes_in + received.bytes,
             body_bytes_in: before.body_bytes_in + received.body_bytes,
             bytes_out: pending.bytes_out,
         };
+        debug_assert!(exchange.is_in_order(), "{exchange:?}");
         let index = place.slot;
         let own = place.own.take();
+        place.lookup = None;
         let is_measured = self.recorder.ended(&exchange, outcome);
         if is_measured {
             self.count_request(index, outcome);
@@ -182,6 +194,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// The load is over at `ended`: what runs is unfinished, what is due and not begun unstarted.
     pub(super) fn finish(mut self, ended: Nanos) -> Worked {
+        self.recorder.stop_at(ended);
         for seat in 0..self.seats.len() as u32 {
             self.record(seat, Outcome::Unfinished, ended);
         }
@@ -219,6 +232,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             sources: self.sources,
             streams_limit: self.streams_limit,
             prepared: self.prepared,
+            refusals: self.refusals,
+            connects: self.connects,
         }
     }
 }

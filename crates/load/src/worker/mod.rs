@@ -7,6 +7,7 @@
 //!    └──────────────────────────────────────────────────────────────┘
 //! ```
 
+mod connects;
 mod diverting;
 mod ending;
 mod following;
@@ -14,6 +15,7 @@ mod multiplexed;
 mod opening;
 mod preparing;
 mod reacting;
+pub(crate) mod refusals;
 mod scripted;
 mod seating;
 mod starting;
@@ -21,6 +23,7 @@ mod telling;
 #[cfg(test)]
 mod tests;
 mod tunneling;
+mod unsent;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,9 +32,12 @@ use std::sync::Arc;
 
 use prony_record::{Measured, Nanos, Negotiated, Recorder};
 
-use self::following::Following;
+pub(crate) use self::connects::ConnectCounts;
+pub(crate) use self::following::PendingRedirect;
+use self::following::{Following, LOOKUP_POLL_INTERVAL};
 use self::opening::Opening;
 pub(crate) use self::preparing::Prepared;
+pub(crate) use self::refusals::Refusals;
 pub(crate) use self::scripted::Scripted;
 use crate::connection::Buffers;
 use crate::deadlines::Deadlines;
@@ -80,6 +86,10 @@ pub(crate) struct Worked {
     pub(crate) streams_limit: Option<StreamsLimit>,
     /// What became of the connections that were to be opened before it.
     pub(crate) prepared: Prepared,
+    /// Connects that were refused.
+    pub(crate) refusals: Refusals,
+    /// Connects that were made.
+    pub(crate) connects: ConnectCounts,
 }
 
 /// Where the next start time comes from.
@@ -149,6 +159,8 @@ pub(crate) struct Worker<'run, S> {
     buffers: Buffers,
     unasked: u64,
     sources: SourceCounts,
+    refusals: Refusals,
+    connects: ConnectCounts,
     streams_limit: Option<StreamsLimit>,
     /// How long answers usually take on an HTTP/2 connection.
     usual: Nanos,
@@ -203,10 +215,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             buffers: Buffers::default(),
             unasked: 0,
             sources: SourceCounts::new(spec.sources.counted()),
+            refusals: Refusals::default(),
+            connects: ConnectCounts::default(),
             streams_limit: None,
             usual: Nanos::ZERO,
             end,
-            meter: Meter::new(spec.warmup, seats),
+            meter: Meter::new(spec.warmup, end, seats),
         };
         worker.with_eyes()
     }
@@ -229,6 +243,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn run_to_end(&mut self, control: &Control, counter: &Counter) -> io::Result<Nanos> {
         let mut now = self.sockets.now();
         let mut looked = now;
+        self.meter.gap(Nanos::ZERO, now);
         if let Pace::Closed { .. } = self.pace {
             // Who begins late has not kept the connections waiting that are open already.
             self.unstuck = now;
@@ -238,6 +253,9 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             counter.publish(&mut self.recorder, looked, &self.meter);
             if now >= self.end || control.is_stopped() {
                 return Ok(now.min(self.end));
+            }
+            if self.is_refused(control) {
+                return Ok(now);
             }
             // Deadlines are judged by the moment at which the sockets were last looked at: had this
             // thread no core since then, the answer may have come in time.
@@ -252,7 +270,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.mind_diverted(now);
             }
             if self.start_due(now, MOST_STARTS) > 0 {
-                now = self.sockets.now();
+                let before = std::mem::replace(&mut now, self.sockets.now());
+                self.meter.gap(before, now);
             }
             if self.is_done() {
                 return Ok(now);
@@ -260,21 +279,24 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.send_listed();
             #[cfg(test)]
             self.assert_sound();
-            self.wait(now)?;
+            let until = self.wake_at(now);
+            self.wait(until)?;
             let woke = self.sockets.moment();
             looked = woke;
-            self.meter.waited(now, woke);
-            let turn = self.reap();
+            self.meter.waited(now, until, woke);
+            let mut turn = self.reap(woke);
             now = self.sockets.now();
+            turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             self.meter.worked(woke, now, turn);
         }
     }
 
-    /// Works off what has happened.
-    fn reap(&mut self) -> Turn {
+    /// Works off what has happened; the clock was last read at `woke`.
+    fn reap(&mut self, woke: Nanos) -> Turn {
         let ended_before = self.recorder.ended_count();
         let mut turn = Turn {
             cut_short: true,
+            read: woke,
             ..Turn::default()
         };
         let mut last = None;
@@ -289,6 +311,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 continue;
             }
             let now = self.sockets.moment();
+            turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
+            turn.read = now;
             if now >= self.end {
                 break;
             }
@@ -322,8 +346,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         (no_more || self.is_deserted()) && self.in_flight == 0
     }
 
-    fn wait(&mut self, now: Nanos) -> io::Result<()> {
-        let until = self.wake_at(now);
+    fn wait(&mut self, until: Nanos) -> io::Result<()> {
         match self.lot() {
             Some(lot) => self.sockets.wait_for_lot(until, lot),
             None => self.sockets.wait(until),
@@ -345,6 +368,11 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let rest = self.script.as_ref().map_or(Nanos::MAX, |it| it.wake_at());
         let held = self.opening.as_ref();
         let held_until = held.map_or(Nanos::MAX, |opening| opening.wake_at(now));
+        let looks_up = self.following.as_ref().is_some_and(|it| it.looks_up);
+        let longest = match looks_up {
+            true => LOOKUP_POLL_INTERVAL,
+            false => LONGEST_WAIT,
+        };
         due.min(alarm)
             .min(held_until)
             .min(rest)
@@ -352,7 +380,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             .min(self.connect_deadlines.next())
             .min(self.drain_deadlines.next())
             .min(self.end)
-            .min(now + LONGEST_WAIT)
+            .min(now + longest)
     }
 }
 

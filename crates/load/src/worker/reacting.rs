@@ -8,7 +8,7 @@ use prony_record::{Handshake, Nanos, Outcome};
 use super::{Alarm, Worker};
 use crate::connection::{Progress, Reason};
 use crate::slot::{Early, State};
-use crate::socket::{Close, Completion, Key, Operation, Sending, Sockets, system};
+use crate::socket::{Close, Completion, Key, Operation, Sockets, system};
 
 /// The rest after a connect that failed; it doubles with each further one.
 pub(super) const FIRST_BACKOFF: Nanos = Nanos::from_millis(10);
@@ -61,7 +61,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let index = key.slot;
         let slot = &mut self.slots[index as usize];
         match completion {
-            Completion::Connected(_, sending) => self.connected(index, sending, now),
+            Completion::Connected(_) => self.connected(index, now),
             Completion::Sent(_, buffer) => self.sent(key, buffer),
             Completion::Received(_) => {
                 let bytes = self.sockets.received();
@@ -100,7 +100,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
     }
 
-    fn connected(&mut self, index: u32, first: Sending, now: Nanos) {
+    fn connected(&mut self, index: u32, now: Nanos) {
+        self.rule_out_refusal();
         self.tell(index);
         if self.ask_for_tunnel(index) {
             return;
@@ -115,18 +116,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let connect = now.since(slot.connect_began);
             if self.recorder.connection_opened(now, connect, None) {
                 self.count_connection(index);
+                self.count_connect(index, connect);
             }
             let slot = &mut self.slots[index as usize];
             if let Some(scripted) = &mut self.script {
                 scripted.opened(slot.seat, Some(connect), None);
             }
-            if slot.is_along {
-                slot.sending = first == Sending::UnderWay;
-                let seat = slot.seat;
-                self.begin_request(seat, now);
-            } else {
-                self.opened(index, now);
-            }
+            self.opened(index, now);
             return;
         }
         self.secure(index, now);
@@ -165,6 +161,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         }
         if self.recorder.connection_opened(now, connect, Some(tls)) {
             self.count_connection(index);
+            self.count_connect(index, connect);
         }
         self.opened(index, now);
     }
@@ -311,6 +308,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     /// A request that was under way waits for a connection once more.
     pub(super) fn wait_again(&mut self, seat: u32, now: Nanos) {
+        self.take_back_unsent(seat);
         let place = &mut self.seats[seat as usize];
         if let Some(pending) = &mut place.pending {
             pending.retried = true;
@@ -346,6 +344,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     fn connect_failed(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        self.note_connect_error(error, now);
         if system::connect_would_block(error) {
             let waited = now.since(self.slots[index as usize].connect_began);
             let rest = Nanos(waited.0 / 4).clamp(CONNECT_AGAIN.0, CONNECT_AGAIN.1);

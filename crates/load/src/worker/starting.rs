@@ -34,7 +34,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let Some((seat, request)) = self.take_next(now) else {
                 return started;
             };
-            let intended = due.unwrap_or(self.free_since(seat, now));
+            let intended = due.unwrap_or(self.free_since(seat, now).min(now));
             match &mut self.pace {
                 Pace::Open(schedule) => schedule.advance(),
                 // The requests of the warm-up are not among those asked for.
@@ -162,18 +162,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.heard = Nanos::ZERO;
         slot.spare.clear();
         let target = &self.targets[slot.target as usize];
-        // In clear the request goes along with the connect, if it isn't held until all connections
-        // are made; TLS, HTTP/2 and the PROXY protocol have something to say first.
         let is_told = self.spec.sources.proxy().is_some();
-        let is_plain = target.tls.is_none() && !self.spec.protocols.is_two_known() && !is_told;
-        let place = &self.seats[slot.seat as usize];
-        let first = match &place.pending {
-            Some(pending) if is_plain && slot.early == Early::No && place.own.is_none() => {
-                Some(&self.spec.requests[pending.request as usize].bytes[..])
-            }
-            _ => None,
-        };
-        slot.is_along = first.is_some();
         let has_own = self.script.is_some() || self.following.is_some();
         let route = Route {
             peer: &target.peer,
@@ -182,7 +171,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             sends_in_a_row: target.sends_in_a_row || is_told || has_own,
             is_kept: self.spec.keepalive,
         };
-        self.sockets.connect(slot.key(index), route, first);
+        self.sockets.connect(slot.key(index), route);
     }
 
     /// Sends a seat's request on its connection, which has room for it.

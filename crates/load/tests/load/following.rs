@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
+use prony_load::{Control, LoadSpec, Permits, run};
 use prony_record::Outcome;
 
 use crate::harness::*;
@@ -115,4 +116,84 @@ fn what_leads_nowhere_is_told() {
     assert_eq!(outcomes(&record), [(Outcome::Redirect, 3)]);
     let told = "Location: gopher://127.0.0.1/: only http and https can be followed (3×)";
     assert!(errors(&record).contains(told), "{}", errors(&record));
+}
+
+/// Redirects `/redirect` to a host that has to be looked up, and answers everything else.
+fn sends_away(stream: &mut std::net::TcpStream, port: u16) {
+    while let Some(head) = read_head(stream) {
+        let response = match head.starts_with(b"GET /redirect ") {
+            true => format!(
+                "HTTP/1.1 302 X\r\nLocation: http://localhost:{port}/\r\nContent-Length: 0\r\n\r\n"
+            ),
+            false => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_owned(),
+        };
+        if stream.write_all(response.as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_lookup_that_hangs_holds_up_no_other_request() {
+    let there = Raw::answering(vec![b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"]);
+    let port: u16 = there
+        .url()
+        .trim_end_matches('/')
+        .rsplit(':')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let here = Raw::new(move |mut stream| sends_away(&mut stream, port));
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("urls");
+    std::fs::write(&list, format!("/redirect\n{}", "/plain\n".repeat(500))).unwrap();
+    let (release, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let mut options = options(&[
+        "-n",
+        "501",
+        "-c",
+        "2",
+        "--follow",
+        "3",
+        "--urls",
+        text(&list),
+    ]);
+    // Who is asked about the name takes as long as a name server that does not respond.
+    options.permits = Some(Permits::new(move |name, _| {
+        if name == "localhost" {
+            let _ = gate.lock().unwrap().recv();
+        }
+        Ok(())
+    }));
+    let spec = LoadSpec::resolve(Some(&here.url()), &options).unwrap();
+    let control = Control::new(1);
+    let record = std::thread::scope(|scope| {
+        let load = scope.spawn(|| run(&spec, &control));
+        let began = std::time::Instant::now();
+        // All but the one that waits.
+        while control.counts().0 < 500 && began.elapsed() < std::time::Duration::from_secs(60) {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let ended = control.counts().0;
+        drop(release);
+        assert_eq!(ended, 500, "the lookup blocks the worker");
+        load.join().unwrap().unwrap()
+    });
+    assert_eq!(outcomes(&record), [(Outcome::Ok, 501)]);
+    assert_eq!(record.totals.redirected, 1);
+}
+
+#[test]
+fn locations_that_are_too_long_fail_and_are_not_kept() {
+    let location = format!("/{}", "x".repeat(20_000));
+    let (server, _) = redirecting("302", location);
+    let record = load(&server.url(), "-n 30 -c 3 --follow 5");
+    assert_eq!(outcomes(&record), [(Outcome::Redirect, 30)]);
+    assert!(
+        errors(&record).contains("longer than 8 KiB"),
+        "{}",
+        errors(&record)
+    );
 }

@@ -180,7 +180,7 @@ fn a_probe_goes_through_the_tunnel() {
         &["--ca", text(&ca), "--proxy", &typed(&between)],
     );
     let answer = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap();
-    assert_eq!((answer.status, answer.length), (200, 7));
+    assert_eq!((answer.status, answer.body.length), (200, 7));
     let between = proxy(&heads, b"HTTP/1.1 403 No\r\n\r\n");
     let spec = resolve(&served.url("/"), &["--proxy", &typed(&between)]);
     let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();

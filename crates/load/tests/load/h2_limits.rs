@@ -191,6 +191,8 @@ fn request_bodies_go_no_further_than_the_windows() {
         "{}",
         server.seen().body_bytes
     );
+    let (counted, seen) = (record.totals.bytes_out, server.seen().body_bytes as u64);
+    assert!((seen..seen + 10_000).contains(&counted), "{counted} {seen}");
     // Windows that open by a little, by more, by less than nothing, and then for all of it.
     let server = Scripted::clear(|peer| {
         peer.greet(&[(INITIAL_WINDOW_SIZE, 0)])?;

@@ -1,6 +1,7 @@
 //! Loads over real sockets: against the embedded origin, and against servers that are worse.
 
 mod before;
+mod bytes_out;
 mod expectations;
 mod faults;
 mod following;

@@ -190,8 +190,8 @@ fn a_probe_tells_what_came_back_or_why_nothing_did() {
         let answer = probe(&spec, 0, second).unwrap();
         let body = prony_origin::pattern::first(3 << 20);
         let digest: [u8; 32] = Sha256::digest(&body).into();
-        assert_eq!((answer.status, answer.length), (200, 3 << 20));
-        assert_eq!(answer.sha256, digest);
+        assert_eq!((answer.status, answer.body.length), (200, 3 << 20));
+        assert_eq!(answer.body.sha256, digest);
         assert_eq!(answer.negotiated.http.as_deref(), Some(http));
         assert!(answer.request.starts_with("GET http"), "{}", answer.request);
         let missing = probe(&spec, 1, second).unwrap_err();

@@ -471,3 +471,44 @@ fn plain_answers_on_kept_tls_connections_are_not_mixed_up() {
     let record = load(&raw.tls_url(), "-n 2 -c 1 --insecure --timeout 100ms");
     assert_eq!(outcomes(&record), [(Outcome::Timeout, 2)]);
 }
+
+#[test]
+fn a_close_notify_within_the_handshake_ends_it_at_once() {
+    use std::io::{Read, Write};
+    let raw = Raw::new(|mut stream| {
+        let mut hello = [0; 512];
+        let _ = stream.read(&mut hello);
+        // In cleartext, of level warning. The connection stays open.
+        let _ = stream.write_all(&[21, 3, 3, 0, 2, 1, 0]);
+        until_gone(&mut stream);
+    });
+    // Without an end of its own it would take for ever.
+    let record = load(
+        &raw.tls_url(),
+        "-n 2 -c 1 --insecure --timeout 0s --connect-timeout 10m",
+    );
+    assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
+    assert!(errors(&record).contains("within the TLS handshake"));
+}
+
+#[test]
+fn hints_fit_what_a_server_without_tls_sent() {
+    use std::io::{Read, Write};
+    for (sent, hint) in [
+        (
+            &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+            "use http:// for this port",
+        ),
+        (b"SSH-2.0-server\r\n", "does not speak TLS on this port"),
+    ] {
+        let raw = Raw::new(move |mut stream| {
+            let mut hello = [0; 512];
+            let _ = stream.read(&mut hello);
+            let _ = stream.write_all(sent);
+            until_gone(&mut stream);
+        });
+        let record = load(&raw.tls_url(), "-n 2 -c 1 --insecure");
+        assert_eq!(outcomes(&record), [(Outcome::Tls, 2)]);
+        assert!(errors(&record).contains(hint), "{}", errors(&record));
+    }
+}

@@ -2,6 +2,8 @@
 
 #[path = "../load/before.rs"]
 mod before;
+#[path = "../load/bytes_out.rs"]
+mod bytes_out;
 #[path = "../load/expectations.rs"]
 mod expectations;
 #[path = "../load/faults.rs"]

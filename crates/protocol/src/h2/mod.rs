@@ -78,6 +78,6 @@ pub use connection::{Connection, Unfinished};
 pub use error_code::ErrorCode;
 pub use event::{Event, StartError, StreamId};
 pub use frame::FrameType;
-pub use request::{EncodedRequest, Scheme};
+pub use request::{EncodedRequest, Scheme, data_wire_bytes};
 pub use settings::ClientSettings;
 pub use violation::{StreamViolation, Violation};

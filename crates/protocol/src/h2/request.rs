@@ -51,6 +51,13 @@ const CONNECTION_SPECIFIC: [&str; 5] = [
     "upgrade",
 ];
 
+/// Bytes of DATA frames that carry a body of this length.
+#[must_use]
+pub fn data_wire_bytes(body_bytes: u64) -> u64 {
+    let data_frames = body_bytes.div_ceil(MAX_PAYLOAD_BYTES as u64);
+    body_bytes + data_frames * HEADER_BYTES as u64
+}
+
 impl EncodedRequest {
     /// Writes a request.
     ///
@@ -116,8 +123,7 @@ impl EncodedRequest {
     /// and smaller frames of the body.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
-        let data_frames = self.body.len().div_ceil(MAX_PAYLOAD_BYTES);
-        (self.frames.len() + self.body.len() + data_frames * HEADER_BYTES) as u64
+        self.frames.len() as u64 + data_wire_bytes(self.body.len() as u64)
     }
 
     pub(super) fn list_bytes(&self) -> u32 {

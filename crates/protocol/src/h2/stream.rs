@@ -70,6 +70,8 @@ pub(super) struct Stream {
     pub(super) id: u32,
     pub(super) tag: u32,
     pub(super) state: State,
+    /// Bytes of the body that were not sent, also after the stream's end.
+    pub(super) unsent_bytes: u64,
     pub(super) answer: Answer,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
@@ -84,6 +86,7 @@ impl Stream {
         id: 0,
         tag: 0,
         state: State::Closed,
+        unsent_bytes: 0,
         answer: Answer::Head { interims: 0 },
         send_window: SendWindow::new(0),
         receive_window: ReceiveWindow::new(0),

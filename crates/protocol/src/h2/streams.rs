@@ -157,6 +157,7 @@ impl Streams {
             id,
             tag,
             state,
+            unsent_bytes: body_bytes,
             answer: Answer::Head { interims: 0 },
             send_window: windows.0,
             receive_window: windows.1,
@@ -174,12 +175,22 @@ impl Streams {
             return false;
         };
         *unsent -= bytes;
+        stream.unsent_bytes = *unsent;
         let all = *unsent == 0;
         if all {
             stream.state = State::HalfClosedLocal;
             self.sending -= 1;
         }
         all
+    }
+
+    /// Bytes of a stream's body that were not sent, unless a later stream took its place.
+    pub(super) fn unsent_bytes(&self, id: u32) -> u64 {
+        let stream = &self.places[self.place(id)];
+        match stream.id == id {
+            true => stream.unsent_bytes,
+            false => 0,
+        }
     }
 
     /// The receive window of the stream in this place is to be opened with the next output.

@@ -2,12 +2,21 @@
 
 use std::fmt;
 
-use crate::{Distribution, Outcome, Record, Summary};
+use crate::{Distribution, Outcome, Record, Summary, number};
 
 /// What is said of a name that is no measure.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
      times; service., first_byte., connect., tls. or late. before them for others), rate, started, \
-     ok, failed, the outcomes by name, unfinished, unstarted, retried and busy";
+     ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
+     (findings of a load by agents)";
+
+/// Findings that conditions can name: a load of several machines lost a part of itself.
+const FINDINGS: [&str; 2] = ["partial", "agent-lost"];
+
+/// The finding of this name, if conditions can name it.
+pub fn finding(name: &str) -> Option<&'static str> {
+    FINDINGS.into_iter().find(|finding| *finding == name)
+}
 
 /// One number of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +55,8 @@ enum Counted {
     Failed,
     Retried,
     Outcome(Outcome),
+    /// Records that have this finding.
+    Finding(&'static str),
 }
 
 /// How a figure is set against its limit.
@@ -72,6 +83,16 @@ impl Sign {
         ]
         .into_iter()
         .find_map(|(sign, is)| Some((is, text.strip_prefix(sign)?)))
+    }
+
+    /// The sign that holds where this one doesn't.
+    pub fn inverse(self) -> Sign {
+        match self {
+            Sign::Above => Sign::AtMost,
+            Sign::AtLeast => Sign::Below,
+            Sign::Below => Sign::AtLeast,
+            Sign::AtMost => Sign::Above,
+        }
     }
 
     /// Whether `seen` is so to `limit`.
@@ -117,13 +138,13 @@ impl Amount {
     }
 }
 
-/// With its unit and no more digits than it deserves: `61.3 ms`, `0.12%`, `995`.
+/// With its unit, as every report prints it: `61.3 ms`, `0.12%`, `995`.
 impl fmt::Display for Amount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&match *self {
-            Amount::Micros(micros) => micros_text(micros),
-            Amount::Number(number) => number_text(number),
-            Amount::Share(share) => percent_text(share),
+            Amount::Micros(micros) => number::time(micros),
+            Amount::Number(figure) => number::trimmed(&number::rate_figure(figure)),
+            Amount::Share(share) => number::share(share),
         })
     }
 }
@@ -240,6 +261,7 @@ impl Counted {
             "started" => Some(Counted::Started),
             "failed" => Some(Counted::Failed),
             "retried" => Some(Counted::Retried),
+            _ if finding(name).is_some() => finding(name).map(Counted::Finding),
             _ => {
                 let mut outcomes = Outcome::ALL.iter();
                 let outcome = outcomes.find(|outcome| outcome.name() == name)?;
@@ -257,6 +279,10 @@ impl Counted {
             Counted::Started => (totals.started, due),
             Counted::Failed => (totals.failed, ended),
             Counted::Retried => (totals.retried, totals.started),
+            Counted::Finding(id) => {
+                let is_there = record.findings.iter().any(|finding| finding.id == id);
+                (u64::from(is_there), 1)
+            }
             Counted::Outcome(Outcome::Unfinished) => (totals.unfinished, due),
             Counted::Outcome(Outcome::Unstarted) => (totals.unstarted, due),
             Counted::Outcome(outcome) => {
@@ -324,7 +350,9 @@ impl Figure {
             "mean" => Some(Figure::Mean),
             "max" => Some(Figure::Max),
             _ => {
-                let digits = name.strip_prefix('p')?.replace('_', ".");
+                let digits = name.strip_prefix('p')?;
+                let inner = digits.strip_prefix('(').and_then(|it| it.strip_suffix(')'));
+                let digits = inner.unwrap_or(digits).replace('_', ".");
                 let plain = digits.chars().all(|c| c.is_ascii_digit() || c == '.');
                 let percent: f64 = digits.parse().ok().filter(|_| plain)?;
                 // In ten-thousandths of a percent, so that p99.9 is 0.999 to the last bit.
@@ -334,32 +362,5 @@ impl Figure {
                     .then_some(Figure::Quantile(scaled / 1e6))
             }
         }
-    }
-}
-
-/// Four digits that count, and no zeros behind.
-fn number_text(number: f64) -> String {
-    let decimals = match number.abs() {
-        n if n >= 1000.0 => 0,
-        n if n >= 100.0 => 1,
-        n if n >= 10.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{number:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
-}
-
-fn percent_text(share: f64) -> String {
-    format!("{}%", number_text(share * 100.0))
-}
-
-fn micros_text(micros: f64) -> String {
-    match micros {
-        m if m >= 999_950.0 => format!("{} s", number_text(m / 1e6)),
-        m if m >= 999.95 => format!("{} ms", number_text(m / 1e3)),
-        m => format!("{} µs", number_text(m)),
     }
 }

@@ -1,10 +1,11 @@
-//! What a record must not be, as typed after `--fail-if`: `p99>50ms`, `failed>0.1%`, `rate<1000`.
+//! Conditions on a record, as typed after `--fail-if`, which must not hold, or after `--require`,
+//! which must: `p99>50ms`, `failed>0.1%`, `rate<1000`.
 //!
 //! A condition is a metric, a comparison (`>`, `>=`, `<`, `<=`) and a value:
 //!
 //! | metric | value | meaning |
 //! |---|---|---|
-//! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
+//! | `min`, `mean`, `max`, `p50`, `p99.9`, any `pN` or `p(N)` | a time: `250us`, `50ms`, `1.5s`, `2m` | response time |
 //! | `service.pN` and so on | a time | service time |
 //! | `first_byte.`, `connect.`, `tls.`, `late.` before `min`, `mean`, `p50`, `p90`, `p99`, `p99.9`, `max` | a time | times to the first byte, of connects, of TLS handshakes; lateness of starts |
 //! | `rate` | a number: `1000`, `20k` | successes a second |
@@ -12,31 +13,34 @@
 //! | `unfinished`, `unstarted` | a count or a share | requests; the share is of all that were due |
 //! | `retried` | a count or a share | requests sent once more; the share is of those started |
 //! | `busy` | a share | the generator's busiest worker |
+//! | `partial`, `agent-lost` | nothing, or a count | whether a load by agents has this finding |
 //!
 //! A percentile that is only known as a lower bound is compared as it is printed.
 
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Record;
+use crate::{Record, number};
 
 mod measure;
 
-pub use measure::{Amount, Kind, MEASURES, Measure, Sign};
+pub use measure::{Amount, Kind, MEASURES, Measure, Sign, finding};
 
 /// A condition on a record: see the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     typed: String,
     measure: Measure,
+    /// Of what must not be: the inverse of the typed one in a requirement.
     sign: Sign,
     limit: Amount,
+    is_required: bool,
 }
 
 /// What a condition makes of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
-    /// Whether it holds.
+    /// Whether the record fails it: a `--fail-if` holds, a `--require` doesn't.
     pub holds: bool,
     /// What was seen, as a clause: `p99 is 61.3 ms`.
     pub text: String,
@@ -56,6 +60,16 @@ impl Condition {
                  value, such as p99>50ms, failed>0.1% or rate<1000"
             )
         };
+        if finding(&compact).is_some() {
+            let measure = Measure::parse(&compact)?;
+            return Ok(Condition {
+                typed: compact,
+                measure,
+                sign: Sign::Above,
+                limit: Amount::Number(0.0),
+                is_required: false,
+            });
+        }
         let at = compact.find(['<', '>']).ok_or_else(unreadable)?;
         let (name, rest) = compact.split_at(at);
         let (sign, value) = Sign::split(rest).ok_or_else(unreadable)?;
@@ -72,15 +86,42 @@ impl Condition {
             measure,
             sign,
             limit,
+            is_required: false,
         })
     }
 
-    /// Whether the condition holds of a record, and then how: a clause such as `p99 is 61.3 ms`.
+    /// Reads a requirement: the same with the opposite meaning.
     ///
-    /// A percentile of no requests at all holds nothing.
+    /// # Errors
+    ///
+    /// As [`Condition::parse`].
+    pub fn require(typed: &str) -> Result<Condition, String> {
+        let condition = Condition::parse(typed)?;
+        Ok(Condition {
+            sign: condition.sign.inverse(),
+            is_required: true,
+            ..condition
+        })
+    }
+
+    /// The option that it was typed after.
+    pub fn option(&self) -> &'static str {
+        match self.is_required {
+            true => "--require",
+            false => "--fail-if",
+        }
+    }
+
+    /// Whether the record fails the condition, and then why: a clause such as `p99 is 61.3 ms`.
+    ///
+    /// A percentile of no requests at all fails a requirement and nothing else.
     pub fn holds(&self, record: &Record) -> Option<String> {
-        let judged = self.judge(record)?;
-        judged.holds.then_some(judged.text)
+        match self.judge(record) {
+            Some(judged) => judged.holds.then_some(judged.text),
+            None => self
+                .is_required
+                .then(|| format!("{} was not measured", self.name())),
+        }
     }
 
     /// What the condition makes of a record; none where there is nothing to judge, such as a
@@ -90,14 +131,19 @@ impl Condition {
             (Some((_, 0)), Amount::Share(_)) => return None,
             (Some((count, whole)), Amount::Share(_)) => {
                 let share = count as f64 / whole as f64;
-                let said = format!("{} ({count} of {whole})", Amount::Share(share));
+                let said = format!(
+                    "{} ({} of {})",
+                    Amount::Share(share),
+                    number::count(count),
+                    number::count(whole)
+                );
                 (share, said)
             }
-            (Some((count, _)), _) => (count as f64, count.to_string()),
+            (Some((count, _)), _) => (count as f64, number::count(count)),
             (None, _) => {
                 let amount = self.measure.amount(record)?;
                 let said = match amount {
-                    Amount::Number(_) => format!("{amount} a second"),
+                    Amount::Number(per_s) => number::rate(per_s),
                     _ => amount.to_string(),
                 };
                 (amount.value(), said)

@@ -38,6 +38,8 @@ fn conditions_that_hold_say_what_was_seen() {
     for (typed, said) in [
         ("p99>50ms", "p99 is 99"),
         ("p99 >= 50ms", "p99 is 99"),
+        ("p(99)>50ms", "p(99) is 99"),
+        ("service.p(99)>2500us", "service.p(99) is 3.00 ms"),
         ("p50>1ms", "p50 is 50."),
         ("p95>94.9ms", "p95 is 95"),
         ("p99.9>99ms", "p99.9 is 99.9"),
@@ -45,22 +47,22 @@ fn conditions_that_hold_say_what_was_seen() {
         ("p99.99>99ms", "p99.99 is 1"),
         ("response.p99>50ms", "response.p99 is 99"),
         ("max>0.05s", "max is 100 ms"),
-        ("min<2ms", "min is 999"),
+        ("min<2ms", "min is 1.00 ms"),
         ("mean<=51ms", "mean is 50."),
-        ("service.p99>2500us", "service.p99 is 3 ms"),
-        ("failed>0.1%", "failed is 0.5% (50 of 10000)"),
+        ("service.p99>2500us", "service.p99 is 3.00 ms"),
+        ("failed>0.1%", "failed is 0.50% (50 of 10,000)"),
         ("failed>=50", "failed is 50"),
         ("failed>10", "failed is 50"),
         ("timeout>9", "timeout is 10"),
-        ("reset>0.3%", "reset is 0.4% (40 of 10000)"),
-        ("ok<99.9%", "ok is 99.5% (9950 of 10000)"),
+        ("reset>0.3%", "reset is 0.40% (40 of 10,000)"),
+        ("ok<99.9%", "ok is 99.50% (9,950 of 10,000)"),
         ("unstarted>0", "unstarted is 498"),
-        ("unstarted>4%", "unstarted is 4.743% (498 of 10500)"),
+        ("unstarted>4%", "unstarted is 4.7% (498 of 10,500)"),
         ("unfinished<=2", "unfinished is 2"),
         ("retried>4", "retried is 5"),
-        ("started>10000", "started is 10002"),
-        ("rate<1000", "rate is 995 a second"),
-        ("rate<1k", "rate is 995 a second"),
+        ("started>10000", "started is 10,002"),
+        ("rate<1000", "rate is 995 req/s"),
+        ("rate<1k", "rate is 995 req/s"),
         ("busy>40%", "busy is 42%"),
     ] {
         let condition = Condition::parse(typed).unwrap();
@@ -144,4 +146,43 @@ fn what_can_not_be_read_is_told_with_what_can() {
         assert!(error.contains(told), "{typed}: {error}");
         assert!(error.contains(&format!("\"{typed}\"")), "{error}");
     }
+}
+
+#[test]
+fn a_requirement_fails_where_it_does_not_hold() {
+    let failed = |typed: &str, record: &Record| Condition::require(typed).unwrap().holds(record);
+    assert!(
+        failed("p99<50ms", &record())
+            .unwrap()
+            .starts_with("p99 is 99")
+    );
+    assert_eq!(failed("p99<=100ms", &record()), None);
+    assert_eq!(failed("rate>=995", &record()), None);
+    assert_eq!(failed("rate>995", &record()).unwrap(), "rate is 995 req/s");
+    assert_eq!(
+        failed("p(99)<50ms", &Record::default()).unwrap(),
+        "p(99) was not measured"
+    );
+    let required = Condition::require("p99 < 50ms").unwrap();
+    assert_eq!(
+        (required.option(), required.to_string().as_str()),
+        ("--require", "p99<50ms")
+    );
+}
+
+#[test]
+fn a_finding_is_a_condition_by_its_name() {
+    let mut record = Record::default();
+    for name in ["partial", "agent-lost"] {
+        let named: Condition = name.parse().unwrap();
+        assert_eq!(named.to_string(), name);
+        assert_eq!(named.holds(&record), None);
+        let finding = crate::Finding::new(name, crate::Severity::Error, "Half of it.");
+        record.findings.push(finding);
+        assert_eq!(named.holds(&record), Some(format!("{name} is 1")));
+        let counted: Condition = format!("{name} > 0").parse().unwrap();
+        assert!(counted.holds(&record).is_some());
+    }
+    // Not every finding is one.
+    assert!("errors".parse::<Condition>().is_err());
 }

@@ -208,6 +208,11 @@ impl Packed {
         }
     }
 
+    /// The end of the stretch, since the load's start, in nanoseconds; 0 where it has none.
+    pub fn latest_ns(&self) -> u64 {
+        self.span.map_or(0, |(begin, end)| begin.max(end))
+    }
+
     fn is_plausible(&self) -> bool {
         let few = |count: &u64| *count < MOST;
         let few_of_each = |times: &[Bucket]| times.iter().all(|(_, count)| few(count));

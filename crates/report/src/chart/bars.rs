@@ -1,4 +1,4 @@
-//! CPU of the services by variant: user, system and softirq, end to end.
+//! CPU of the services by variant: user and system, end to end.
 
 use super::canvas::{Axis, Canvas, Side, Text};
 use super::palette::{self, Color};
@@ -14,7 +14,9 @@ pub(crate) struct Bar {
     pub(crate) color: Color,
     /// The parts from the left, each with its name.
     pub(crate) parts: Vec<(&'static str, f64)>,
-    /// What stands beside the bar.
+    /// How long the bar is; its parts are drawn in proportion.
+    pub(crate) total: f64,
+    /// The text next to the bar.
     pub(crate) note: String,
 }
 
@@ -56,16 +58,11 @@ impl Measure {
 }
 
 /// How strongly the parts are coloured, from the left.
-const OPACITIES: [f64; 3] = [1.0, 0.5, 0.2];
+const OPACITIES: [f64; 2] = [1.0, 0.5];
 
 /// Draws a bar for each variant: user mode in its full colour, the others paler.
 pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: Measure) -> Chart {
     chart(label, |canvas, room| draw(canvas, room, bars, measure))
-}
-
-/// The sum of a bar's parts.
-fn sum(bar: &Bar) -> f64 {
-    bar.parts.iter().map(|(_, value)| value).sum()
 }
 
 fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 {
@@ -77,8 +74,10 @@ fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 
         let left = longest.fold(80.0_f64, f64::max).min(180.0) + 14.0;
         (left, room.width() - 190.0, 34.0)
     };
-    let sums = bars.iter().map(sum).filter(|sum| sum.is_finite());
-    let highest = sums.fold(0.0_f64, f64::max);
+    let totals = bars.iter().map(|bar| bar.total);
+    let highest = totals
+        .filter(|total| total.is_finite())
+        .fold(0.0_f64, f64::max);
     let (step, unit) = measure.axis(highest);
     let least = if measure == Measure::OfOneCore {
         1.0
@@ -119,15 +118,18 @@ fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 
     }
     canvas.text(
         ((left + right) / 2.0, bottom + 31.0),
-        &format!("{}, median over the blocks", measure.words()),
+        &format!("{}, mean over the blocks", measure.words()),
         Text::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
 fn draw_bar(canvas: &mut Canvas, bar: &Bar, (axis, step): (&Axis, f64), top: f64, height: f64) {
+    let sum: f64 = bar.parts.iter().map(|(_, value)| value).sum();
+    let stretch = if sum > 0.0 { bar.total / sum } else { 1.0 };
     let mut start = 0.0;
     for (&(word, length), opacity) in bar.parts.iter().zip(OPACITIES) {
+        let length = length * stretch;
         if !length.is_finite() || length <= 0.0 {
             continue;
         }
@@ -157,6 +159,7 @@ mod tests {
         Bar {
             name: "tcp".to_owned(),
             color: palette::variant(0),
+            total: parts.iter().map(|(_, value)| value).sum(),
             parts: parts.to_vec(),
             note: "90% of a core".to_owned(),
         }
@@ -166,12 +169,11 @@ mod tests {
     fn a_bar_names_its_parts_where_they_fit() {
         let bars = [
             bar(&[("user", 60.0), ("system", 30.0)]),
-            bar(&[("user", 60.0), ("system", 0.4), ("softirq", 20.0)]),
+            bar(&[("user", 60.0), ("system", 0.4)]),
         ];
         let made = cpu_bars(String::new(), &bars, Measure::OfOneCore);
         assert_eq!(made.wide.matches(">user<").count(), 2);
         assert_eq!(made.wide.matches(">system<").count(), 1);
-        assert_eq!(made.wide.matches(">softirq<").count(), 1);
         assert!(made.wide.contains(">90% of a core<"));
         let nothing = [bar(&[("user", f64::NAN), ("system", 0.0)])];
         let made = cpu_bars(String::new(), &nothing, Measure::PerRequest);

@@ -1,4 +1,4 @@
-//! Ratios to the reference with their intervals, against the band in which they count as none.
+//! Changes against the reference with their intervals, against the band in which they count as none.
 
 use super::canvas::{Axis, Canvas, Side, Text};
 use super::palette::{self, Color};
@@ -16,6 +16,10 @@ pub(crate) struct ForestRow {
     pub(crate) ratio: Option<f64>,
     /// Its interval.
     pub(crate) interval: Option<(f64, f64)>,
+    /// The change as text; empty for the reference.
+    pub(crate) change: String,
+    /// Its interval as text.
+    pub(crate) interval_text: String,
     /// The verdict in a word, or what else is to be said.
     pub(crate) verdict: String,
 }
@@ -35,7 +39,7 @@ fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64
     let (left, right, row_height) = if room.is_narrow() {
         (0.0, room.width(), 58.0)
     } else {
-        (names_width(rows), room.width() - 196.0, 38.0)
+        (names_width(rows), room.width() - 214.0, 38.0)
     };
     let top = if room.is_narrow() { 0.0 } else { 24.0 };
     let bottom = top + row_height * rows.len() as f64;
@@ -53,7 +57,9 @@ fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64
         vec![(top, bottom)]
     };
     let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
-    let marks = marks(from, to, if room.is_narrow() { 5 } else { 7 });
+    let marks = marks(from, to, if room.is_narrow() { 5 } else { 6 });
+    // Percentages above 100 read as factors.
+    let as_factors = marks.iter().any(|&ratio| ratio >= 2.0);
     for &(upper, lower) in &strips {
         canvas.rect((x(band.0), upper), (x(band.1), lower), palette::BAND, 1.0);
         for &ratio in &marks {
@@ -63,14 +69,15 @@ fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64
     }
     let centered = Text::AXIS.side(Side::Middle);
     for ratio in marks {
-        canvas.text((x(ratio), bottom + 13.0), &mark_text(ratio), centered);
+        let text = mark_text(ratio, as_factors);
+        canvas.text((x(ratio), bottom + 13.0), &text, centered);
     }
     for (i, row) in rows.iter().enumerate() {
         let y = top + row_height * i as f64;
         draw_row(canvas, room, row, (left, right), y, &x);
     }
     let middle = (left + right) / 2.0;
-    let caption = "percent of the reference, 95% intervals";
+    let caption = "change against the reference, 95% intervals";
     canvas.text((middle, bottom + 31.0), caption, centered);
     let note = format!("band: no difference ({})", number::margin(margin));
     if room.is_narrow() {
@@ -111,8 +118,13 @@ fn draw_row(
     } else {
         let y = top + 19.0;
         canvas.name((0.0, y), &row.name, left - 16.0, name);
-        canvas.text((right + 14.0, y - 7.5), &figure(row, false), Text::LABEL);
-        canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
+        let figure = figure(row, false);
+        if figure.is_empty() {
+            canvas.text((right + 14.0, y), &row.verdict, Text::AXIS);
+        } else {
+            canvas.text((right + 14.0, y - 7.5), &figure, Text::LABEL);
+            canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
+        }
         y
     };
     let inside = |ratio: f64| x(ratio).clamp(left, right);
@@ -139,22 +151,15 @@ fn draw_row(
     );
 }
 
-/// The ratio with its interval; on a phone with the verdict's word instead of the interval, whose
+/// The change with its interval; on a phone with the verdict's word instead of the interval, whose
 /// ends the table has.
 fn figure(row: &ForestRow, with_verdict: bool) -> String {
-    match (row.ratio, row.interval) {
-        (Some(ratio), Some((low, high))) if !with_verdict => format!(
-            "{} ({} to {})",
-            number::ratio(ratio),
-            number::ratio(low).trim_end_matches('%'),
-            number::ratio(high)
-        ),
-        (Some(ratio), _) if with_verdict => {
-            format!("{} · {}", number::ratio(ratio), row.verdict)
-        }
-        (Some(ratio), _) => number::ratio(ratio),
-        (None, _) if with_verdict => format!("100% · {}", row.verdict),
-        (None, _) => "100%".to_owned(),
+    match (row.change.as_str(), row.interval_text.as_str()) {
+        ("", _) if with_verdict => row.verdict.clone(),
+        ("", _) => String::new(),
+        (change, _) if with_verdict => format!("{change} · {}", row.verdict),
+        (change, "") => change.to_owned(),
+        (change, interval) => format!("{change} ({interval})"),
     }
 }
 
@@ -193,9 +198,16 @@ fn marks(from: f64, to: f64, most: usize) -> Vec<f64> {
     decades.filter(|r| (from..=to).contains(r)).collect()
 }
 
-fn mark_text(ratio: f64) -> String {
-    let percent = (ratio * 1000.0).round() / 10.0;
-    format!("{percent}%")
+fn mark_text(ratio: f64, as_factors: bool) -> String {
+    if as_factors {
+        return format!("{} ×", number::trimmed(&number::significant(ratio, 2)));
+    }
+    let percent = ((ratio - 1.0) * 1000.0).round() / 10.0;
+    match percent {
+        0.0 => "0%".to_owned(),
+        percent if percent < 0.0 => format!("−{}%", -percent),
+        percent => format!("+{percent}%"),
+    }
 }
 
 #[cfg(test)]
@@ -208,6 +220,8 @@ mod tests {
             color: palette::variant(0),
             ratio: Some(ratio),
             interval: Some((low, high)),
+            change: "−10.0%".to_owned(),
+            interval_text: "−15.0% to −5.0%".to_owned(),
             verdict: "slower".to_owned(),
         }
     }
@@ -226,6 +240,23 @@ mod tests {
         assert!(from > 0.5 && to < 2.0);
         let made = forest(String::new(), &[row(1.0, 0.0, f64::INFINITY)], 0.02);
         assert!(!made.wide.contains("NaN") && !made.wide.contains("2147483647"));
+    }
+
+    #[test]
+    fn marks_above_twice_the_reference_are_factors() {
+        assert_eq!(mark_text(0.9, false), "−10%");
+        assert_eq!(mark_text(1.0, false), "0%");
+        assert_eq!(mark_text(1.05, false), "+5%");
+        assert_eq!(
+            (mark_text(5.0, true), mark_text(0.2, true)),
+            ("5 ×".into(), "0.2 ×".into())
+        );
+        let made = forest(String::new(), &[row(3.8, 3.6, 4.0)], 0.02);
+        assert!(
+            !made.wide.contains("380%") && made.wide.contains(">2 ×<"),
+            "{}",
+            made.wide
+        );
     }
 
     #[test]

@@ -9,18 +9,22 @@ mod along;
 mod bars;
 mod canvas;
 mod completions;
+mod distribution;
 mod forest;
 pub(crate) mod palette;
 mod panels;
 mod strips;
 mod svg;
+mod timed;
 
 pub(crate) use along::{Line, LinePanel, along};
 pub(crate) use bars::{Bar, Measure, cpu_bars};
 pub(crate) use completions::{MOST_RUNS, Run, completions, ends_in_words};
+pub(crate) use distribution::distribution;
 pub(crate) use forest::{ForestRow, forest};
 pub(crate) use panels::{Panel, over_time};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
+pub(crate) use timed::{TimedLine, timed};
 
 use canvas::Canvas;
 pub(crate) use canvas::{Shape, Side};

@@ -2,7 +2,8 @@
 //!
 //! Variants' colours differ in lightness as well as hue, so that the common kinds of colour
 //! blindness can tell neighbours apart, and stand at least 3:1 against the page in either scheme.
-//! No chart relies on them alone: everything is labelled where it is drawn.
+//! No chart relies on them alone: everything is labelled where it is drawn. Green, amber and red are
+//! left to verdicts and findings (the page's style sheet and the PDF's styles have them).
 
 /// A colour of the light scheme and what it becomes in the dark one, both as `RRGGBB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,13 +32,13 @@ pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);
 /// One colour for each variant, in the order of the variants; from the ninth on they repeat.
 const VARIANTS: [Color; 8] = [
     color(0x0B66A8, 0x5DB2F2),
-    color(0xC8501A, 0xF28F5E),
-    color(0x0F8568, 0x45C9A2),
-    color(0x9C3F7C, 0xE48FC4),
-    color(0x8F6B00, 0xDDB74E),
-    color(0x5A5E8C, 0xA9AEE0),
+    color(0xC2369B, 0xF7B3E6),
+    color(0x0E7C8A, 0x52CBDD),
     color(0x6E3FC4, 0xB79BF5),
-    color(0x4D7A1C, 0x9CCB66),
+    color(0x5F6B7D, 0xC3CBD8),
+    color(0x1D3F72, 0x8FA9E0),
+    color(0x9C3F7C, 0xE48FC4),
+    color(0x7A4F6D, 0xC9A3BF),
 ];
 
 /// The colour of the variant at `place`.
@@ -112,6 +113,57 @@ mod tests {
         }
         assert!(contrast(REFERENCE.light, PAPER.light) >= 3.0);
         assert!(contrast(REFERENCE.dark, PAPER.dark) >= 3.0);
+    }
+
+    /// CIE L*a*b* under D65.
+    fn lab(rgb: u32) -> [f64; 3] {
+        let channel = |shift: u32| {
+            let value = f64::from(rgb >> shift & 0xFF) / 255.0;
+            match value <= 0.04045 {
+                true => value / 12.92,
+                false => ((value + 0.055) / 1.055).powf(2.4),
+            }
+        };
+        let (r, g, b) = (channel(16), channel(8), channel(0));
+        let part = |t: f64| match t > 0.008856 {
+            true => t.cbrt(),
+            false => 7.787 * t + 16.0 / 116.0,
+        };
+        let x = part((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
+        let y = part(0.2126 * r + 0.7152 * g + 0.0722 * b);
+        let z = part((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn no_series_has_the_colour_of_a_verdict() {
+        const DISTANCE_MIN: f64 = 25.0;
+        let verdicts = [
+            color(0x0F7A55, 0x5FD0A5),
+            color(0x8A5A00, 0xE5B95C),
+            color(0xB3261E, 0xFF8F85),
+        ];
+        let style = include_str!("../html/style.css");
+        let distance = |a: u32, b: u32| {
+            let squares = lab(a).into_iter().zip(lab(b)).map(|(a, b)| (a - b).powi(2));
+            squares.sum::<f64>().sqrt()
+        };
+        for tone in verdicts {
+            for rgb in [tone.light, tone.dark] {
+                assert!(
+                    style.contains(&format!("#{rgb:06X}")),
+                    "{rgb:06X} is not the page's"
+                );
+            }
+            for series in VARIANTS {
+                let light = distance(series.light, tone.light);
+                let dark = distance(series.dark, tone.dark);
+                assert!(
+                    light.min(dark) > DISTANCE_MIN,
+                    "{series:?} {tone:?}: {light} {dark}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -32,10 +32,12 @@ fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::R
         .with_attributes(borrowed(&counts))
         .write_inner_content(|writer| {
             // Some readers want no suite without a case.
+            // What is known of the run stands once, in the first suite.
+            let mut properties = Some(judged);
             for kind in ["comparison", "against", "condition"] {
                 let own: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
                 if !own.is_empty() {
-                    suite(writer, judged, kind, &own)?;
+                    suite(writer, judged, kind, (&own, properties.take()))?;
                 }
             }
             Ok(())
@@ -68,7 +70,7 @@ fn suite(
     writer: &mut Xml,
     judged: &Judged<'_>,
     kind: &str,
-    cases: &[&Case],
+    (cases, described): (&[&Case], Option<&Judged<'_>>),
 ) -> std::io::Result<()> {
     let name = plain(&judged.name());
     let about = judged.new.about("");
@@ -83,7 +85,9 @@ fn suite(
         .create_element("testsuite")
         .with_attributes(borrowed(&attributes))
         .write_inner_content(|writer| {
-            properties(writer, judged)?;
+            if let Some(judged) = described {
+                properties(writer, judged)?;
+            }
             for case in cases {
                 testcase(writer, &format!("prony.{}.{kind}", class(&name)), case)?;
             }

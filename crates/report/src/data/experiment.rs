@@ -121,7 +121,7 @@ fn metrics(verdict: &VerdictDocument) -> DataTable {
     let factors = factors(verdict);
     let mut table = DataTable::new("metrics", &["variant"]);
     table.columns.extend(factor_columns(&factors));
-    let rest = ["metric", "trials", "median", "low", "high", "best"];
+    let rest = ["metric", "trials", "median", "low", "high", "best", "mean"];
     table.columns.extend(rest.map(str::to_owned));
     for variant in &verdict.variants {
         for (metric, summary) in &variant.metrics {
@@ -134,6 +134,7 @@ fn metrics(verdict: &VerdictDocument) -> DataTable {
                 summary.low.into(),
                 summary.high.into(),
                 summary.best.into(),
+                summary.level(*metric).into(),
             ]);
             table.push(row);
         }

@@ -1,6 +1,6 @@
 //! One load as tables.
 
-use prony_record::Record;
+use prony_record::{Record, Summary};
 
 use super::{Cell, DataTable};
 use crate::text::severity_name;
@@ -33,10 +33,11 @@ pub fn load(record: &Record) -> Vec<DataTable> {
     vec![all, series, outcomes, statuses, findings, times(record)]
 }
 
-/// Every kind of time, a row each.
+/// Every kind of time that was measured, a row each.
 fn times(record: &Record) -> DataTable {
     let columns = [
-        "time", "min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us", "at_least",
+        "time", "min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us",
+        "at_least", "p75_us", "p95_us", "stdev_us",
     ];
     let mut times = DataTable::new("times", &columns);
     for (name, summary) in [
@@ -47,6 +48,10 @@ fn times(record: &Record) -> DataTable {
         ("tls", &record.tls_time_us),
         ("late", &record.generator.late_us),
     ] {
+        if *summary == Summary::default() {
+            continue;
+        }
+        let cell = |figure: Option<f64>| figure.map_or(Cell::Empty, Cell::from);
         times.push(vec![
             name.into(),
             summary.min.into(),
@@ -57,6 +62,9 @@ fn times(record: &Record) -> DataTable {
             summary.p99_9.into(),
             summary.max.into(),
             Cell::Text(summary.at_least.join(" ")),
+            cell(summary.p75),
+            cell(summary.p95),
+            cell(summary.stdev),
         ]);
     }
     times

@@ -4,24 +4,25 @@ use prony_stats::{Metric, VerdictDocument};
 
 use crate::chart::{self, Bar, Chart, Measure, palette};
 use crate::number;
+use crate::verdict_view::level;
 
 /// The CPU of the services: for each request, or of one core where an older experiment stored no
 /// more.
 pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Chart> {
+    // What a bar's label counts, and nothing else: softirq is the whole machine's, and the table has
+    // it.
     let per_request = [
         ("user", Metric::ServerCpuUserUsPerRequest),
         ("system", Metric::ServerCpuSystemUsPerRequest),
-        ("softirq", Metric::HostSoftirqUsPerRequest),
     ];
     let of_a_core = [
         ("user", Metric::ServerCpuUserPercent),
         ("system", Metric::ServerCpuSystemPercent),
     ];
     let shares = of_a_core.map(|(_, metric)| metric);
-    // Softirq is the whole machine's and no part of what the services used.
     let note = |place: usize, us_first: bool| {
-        let us = median(verdict, place, Metric::ServerCpuUsPerRequest).map(number::time);
-        let [user, system] = shares.map(|metric| median(verdict, place, metric));
+        let us = level(verdict, place, Metric::ServerCpuUsPerRequest).map(number::time);
+        let [user, system] = shares.map(|metric| level(verdict, place, metric));
         let percent = user.zip(system).map(|(user, system)| user + system);
         let percent = percent.map(|percent| format!("{}%", number::significant(percent, 2)));
         match (us, percent, us_first) {
@@ -38,27 +39,24 @@ pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Chart> {
     (!of_cores.is_empty()).then(|| drawn(of_cores, Measure::OfOneCore))
 }
 
-fn median(verdict: &VerdictDocument, place: usize, metric: Metric) -> Option<f64> {
-    let summary = verdict.variants[place].metrics.get(&metric)?;
-    Some(summary.median)
-}
-
-/// A bar for each variant of which the first two parts were measured; the others may lack.
+/// A bar for each variant of which all parts were measured. Means of parts don't add up to the mean
+/// of their sum, so that a bar is as long as the sum's mean, where that was measured.
 fn bars(
     verdict: &VerdictDocument,
     parts: &[(&'static str, Metric)],
     note: impl Fn(usize) -> String,
 ) -> Vec<Bar> {
     let bar = |place: usize| {
-        let value = |&(name, metric): &(&'static str, Metric)| {
-            Some((name, median(verdict, place, metric)?))
-        };
-        let required: Option<Vec<_>> = parts.iter().take(2).map(value).collect();
-        let mut values = required?;
-        values.extend(parts.iter().skip(2).filter_map(value));
+        let value =
+            |&(name, metric): &(&'static str, Metric)| Some((name, level(verdict, place, metric)?));
+        let values: Vec<_> = parts.iter().map(value).collect::<Option<_>>()?;
+        let whole = level(verdict, place, Metric::ServerCpuUsPerRequest);
+        let is_per_request = parts[0].1 == Metric::ServerCpuUserUsPerRequest;
+        let sum = values.iter().map(|(_, value)| value).sum();
         Some(Bar {
             name: verdict.variants[place].name.clone(),
             color: palette::variant(place),
+            total: whole.filter(|_| is_per_request).unwrap_or(sum),
             parts: values,
             note: note(place),
         })
@@ -72,7 +70,9 @@ fn drawn(bars: Vec<Bar>, measure: Measure) -> Chart {
         .map(|bar| {
             let parts = bar.parts.iter();
             let parts = parts.map(|(part, value)| format!("{part} {}", measure.figure(*value)));
-            format!("{} {}", bar.name, parts.collect::<Vec<_>>().join(", "))
+            let total = measure.figure(bar.total);
+            let parts = parts.collect::<Vec<_>>().join(", ");
+            format!("{} {total} ({parts})", bar.name)
         })
         .collect();
     let label = format!(

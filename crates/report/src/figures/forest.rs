@@ -1,4 +1,4 @@
-//! Ratios to the reference.
+//! Changes against the reference.
 
 use prony_stats::{Effect, Metric, VerdictDocument};
 
@@ -13,7 +13,11 @@ pub(crate) fn forest(
     standings: &[Standing],
 ) -> Option<Chart> {
     let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
-    // One reference is a landmark; many would only repeat that they are 100%.
+    let shown = |standing: &Standing| match standing.is_reference {
+        true => "the reference".to_owned(),
+        false => standing.verdict.to_owned(),
+    };
+    // One reference is a landmark; many would only repeat that they don't change.
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()
@@ -26,11 +30,9 @@ pub(crate) fn forest(
                 color: palette::variant(standing.variant),
                 ratio,
                 interval,
-                verdict: if standing.is_reference {
-                    "the reference".to_owned()
-                } else {
-                    standing.verdict.to_owned()
-                },
+                change: standing.change.clone(),
+                interval_text: standing.interval.clone(),
+                verdict: shown(standing),
             }
         })
         .collect();
@@ -39,13 +41,13 @@ pub(crate) fn forest(
             .iter()
             .map(|s| {
                 let name = &verdict.variants[s.variant].name;
-                format!("{name} {} {}", s.relative, s.interval)
+                format!("{name} {} {}", s.change, s.interval)
                     .trim_end()
                     .to_owned()
             })
             .collect();
         let label = format!(
-            "Ratios to the reference, {}, with 95% intervals: {}.",
+            "Changes against the reference, {}, with 95% intervals: {}.",
             metric.noun(),
             spoken.join("; ")
         );

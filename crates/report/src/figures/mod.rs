@@ -4,6 +4,7 @@
 mod completions;
 mod cpu;
 mod forest;
+mod load;
 mod runs;
 mod scaling;
 mod times;
@@ -17,9 +18,10 @@ use crate::{Experiment, report_view, runs_view, verdict_view};
 pub(crate) use completions::until_done;
 pub(crate) use cpu::cpu;
 pub(crate) use forest::forest;
+pub(crate) use load::load_figures;
 pub(crate) use runs::of_runs;
 pub(crate) use scaling::scaling;
-pub(crate) use times::{latency, latency_groups, of_load, over_time};
+pub(crate) use times::{latency, latency_groups, over_time};
 
 /// A chart among all of its report.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,8 +73,11 @@ pub(crate) fn all(experiment: &Experiment) -> Vec<Figure> {
 /// Every chart of a load's report.
 pub(crate) fn all_of_load(record: &Record) -> Vec<Figure> {
     let mut figures = Figures::default();
-    let title = format!("{}: completions over time", record.load.url);
-    figures.put("completions over time", &title, of_load(record));
+    for figure in load_figures(record) {
+        let name = figure.title.to_lowercase();
+        let title = format!("{}: {name}", record.load.url);
+        figures.put(&name, &title, Some(figure.chart));
+    }
     figures.0
 }
 
@@ -140,8 +145,8 @@ mod tests {
         );
         assert_eq!(file_name("漢字"), "chart");
         let record = Record::default();
-        let chart = of_load(&record);
-        assert_eq!(chart, None, "a record without a series has no chart");
+        let none = all_of_load(&record);
+        assert!(none.is_empty(), "a record without a series has no chart");
         let drawn = crate::chart::over_time(String::new(), &[]);
         let mut figures = Figures::default();
         for _ in 0..3 {

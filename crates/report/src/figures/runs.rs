@@ -1,7 +1,7 @@
 //! One run against another.
 
-use prony_stats::Metric;
-use prony_stats::runs::RunsDocument;
+use prony_stats::runs::{Between, RunsDocument};
+use prony_stats::{Change, Metric};
 
 use crate::chart::{self, Chart, ForestRow, palette};
 use crate::report_view::capitalised;
@@ -26,16 +26,24 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Chart> 
                 .effect
                 .ratio
                 .and(between.effect.low.zip(between.effect.high)),
+            change: change_of(between).map_or(String::new(), |change| change.signed()),
+            interval_text: change_of(between)
+                .and_then(|change| change.signed_range())
+                .unwrap_or_default(),
             verdict: between.verdict.map_or("", word).to_owned(),
         })
         .collect();
     rows.iter().any(|row| row.ratio.is_some()).then(|| {
         let label = format!(
-            "{} in {} as percent of {}, with 95% intervals.",
+            "{} in {} against {}, with 95% intervals.",
             capitalised(metric.noun()),
             document.new.label,
             document.old.label
         );
         chart::forest(label, &rows, document.margin)
     })
+}
+
+fn change_of(between: &Between) -> Option<Change> {
+    Change::of(between.metric, &between.effect)
 }

@@ -1,6 +1,6 @@
 //! The pictures of metrics along factors whose levels are numbers.
 
-use prony_stats::{Metric, Scaling};
+use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
 use crate::chart::{self, Chart, Line, LinePanel, palette};
 use crate::verdict_view::scaling;
@@ -18,7 +18,10 @@ pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Chart
 fn panels(lines: &[&Scaling]) -> Vec<LinePanel> {
     let mut panels: Vec<(Vec<String>, LinePanel)> = Vec::new();
     for line in lines {
-        let mut levels: Vec<String> = line.levels.values().cloned().collect();
+        let levels = line.levels.iter().map(|(factor, level)| {
+            level_name(factor, level, is_named_with_factor([level.as_str()]))
+        });
+        let mut levels: Vec<String> = levels.collect();
         let name = if levels.len() > 1 { levels.pop() } else { None };
         let place = match panels.iter().position(|(known, _)| *known == levels) {
             Some(place) => place,

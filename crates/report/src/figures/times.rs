@@ -133,8 +133,7 @@ mod tests {
             ok,
             failed: 0,
             bytes_in: 0,
-            p50_us: 0.0,
-            p99_us: 0.0,
+            ..Slice::default()
         };
         let points = rates(&[slice(0.5, 100), slice(1.0, 110), slice(1.01, 1)]);
         assert_eq!(points, [(0.25, 200.0), (0.75, 220.0)]);

@@ -14,6 +14,9 @@ use crate::{Experiment, figures, load_view, number, report_view};
 /// more of them come below the charts.
 const FEW: usize = 4;
 
+/// Variants next to one another in the table of all metrics; a wide screen shows so many.
+const METRICS_COLUMNS_MAX: usize = 6;
+
 /// A whole experiment as a page.
 pub fn report(experiment: &Experiment) -> String {
     let verdict = &experiment.verdict;
@@ -22,6 +25,7 @@ pub fn report(experiment: &Experiment) -> String {
     let mut findings = verdict.findings.clone();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let family = view::family(verdict);
+    let verdicts = verdicts(verdict);
     let groups = figures::latency_groups(experiment);
     let any_bound = groups
         .iter()
@@ -33,8 +37,10 @@ pub fn report(experiment: &Experiment) -> String {
         version => first.map_or(env!("CARGO_PKG_VERSION"), |record| record.version.as_str()),
         name => verdict.name,
         question => verdict.question,
-        verdicts => verdicts(verdict),
-        many => verdict.comparisons.len() > FEW,
+        many => verdicts.len() > FEW,
+        verdicts,
+        noise => view::noise(verdict),
+        variants_table => view::variants_table(verdict),
         trust => context! { kind, text, link => findings_link(verdict) },
         basis => view::basis(verdict),
         variants => variants(verdict),
@@ -51,7 +57,7 @@ pub fn report(experiment: &Experiment) -> String {
         why_caveat => view::CAVEAT,
         cpu => figures::cpu(verdict),
         cpu_table => view::cpu_table(verdict),
-        metrics => view::metrics_table(verdict),
+        metrics => view::metrics_tables(verdict, METRICS_COLUMNS_MAX),
         outcomes => view::outcomes_table(experiment),
         method => report_view::method(verdict),
         facts => report_view::facts(experiment),
@@ -59,7 +65,7 @@ pub fn report(experiment: &Experiment) -> String {
         described => verdict.described.iter().map(|d| &d.text).collect::<Vec<_>>(),
         plan => experiment.plan,
         environment => report_view::flattened(&experiment.environment),
-        said => said(),
+        said => said(verdict.softirq_included),
         lead,
         lead_detail,
         any_bound,
@@ -69,10 +75,11 @@ pub fn report(experiment: &Experiment) -> String {
 }
 
 /// What stands below headings, which the document says, too.
-fn said() -> minijinja::Value {
+fn said(softirq_included: Option<bool>) -> minijinja::Value {
     context! {
+        result => report_view::RESULT,
         cpu => report_view::CPU,
-        softirq => report_view::SOFTIRQ,
+        softirq => report_view::softirq(softirq_included),
         scaling => report_view::SCALING,
         until_done => report_view::UNTIL_DONE,
         over_time => report_view::OVER_TIME,
@@ -94,31 +101,26 @@ fn findings_link(verdict: &VerdictDocument) -> String {
     }
 }
 
-/// One comparison's sentence beside its word.
+/// A line of verdicts next to its word, and the property that holds the variant's colour.
 #[derive(Serialize)]
 struct VerdictLine {
-    word: &'static str,
-    color: String,
-    text: String,
+    #[serde(flatten)]
+    line: view::Line,
+    color: Option<String>,
 }
 
-/// Every comparison's sentence; none where the lead has said the only one.
+/// Every comparison in words; none where the lead states the only one.
 fn verdicts(verdict: &VerdictDocument) -> Vec<VerdictLine> {
     if verdict.comparisons.len() < 2 {
         return Vec::new();
     }
-    let lines = verdict.comparisons.iter().map(|comparison| {
-        let place = verdict
-            .variants
-            .iter()
-            .position(|v| v.levels == comparison.levels);
-        VerdictLine {
-            word: view::word(comparison.verdict),
-            color: palette::property(place.unwrap_or(0)),
-            text: comparison.text.clone(),
-        }
-    });
-    lines.collect()
+    let lines = view::lines(verdict).into_iter();
+    lines
+        .map(|line| VerdictLine {
+            color: line.variant.map(palette::property),
+            line,
+        })
+        .collect()
 }
 
 /// A variant's name and the page's property that holds its colour.

@@ -1,7 +1,7 @@
 //! The page of two runs against one another.
 
 use minijinja::context;
-use prony_stats::gate::{GateResult, Ruling};
+use prony_stats::gate::GateResult;
 use prony_stats::runs::RunsDocument;
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use crate::figures;
 use crate::report_view::capitalised;
 use crate::runs_view as view;
-use crate::verdict_view::word;
+use crate::verdict_view::{Tone, word};
 
 /// Two runs as a page.
 pub fn runs(document: &RunsDocument) -> String {
@@ -22,6 +22,7 @@ pub fn runs(document: &RunsDocument) -> String {
             chart: figures::of_runs(document, metric),
         })
         .collect();
+    let (described, folded) = view::described(document);
     let context = context! {
         style => super::style(),
         version => env!("CARGO_PKG_VERSION"),
@@ -33,7 +34,8 @@ pub fn runs(document: &RunsDocument) -> String {
         unmatched => view::unmatched(document),
         results,
         relative => document.relative.iter().map(|one| &one.text).collect::<Vec<_>>(),
-        described => view::described_table(document),
+        described,
+        folded,
         gates => document.gates.iter().map(GateLine::of).collect::<Vec<_>>(),
         findings => view::findings(document),
         caveat => view::CAVEAT,
@@ -41,10 +43,11 @@ pub fn runs(document: &RunsDocument) -> String {
     super::render("runs.html", context)
 }
 
-/// A comparison's sentence beside its word.
+/// A comparison's sentence next to its word.
 #[derive(Serialize)]
 struct Line<'a> {
     word: &'static str,
+    tone: Tone,
     text: &'a str,
 }
 
@@ -52,6 +55,7 @@ impl Line<'_> {
     fn of(between: &prony_stats::runs::Between) -> Line<'_> {
         Line {
             word: between.verdict.map_or("", word),
+            tone: between.verdict.map_or(Tone::Muted, Tone::from),
             text: &between.text,
         }
     }
@@ -60,8 +64,7 @@ impl Line<'_> {
 /// A condition beside what became of it.
 #[derive(Serialize)]
 struct GateLine<'a> {
-    /// Whose colour it has.
-    class: &'static str,
+    tone: Tone,
     word: &'static str,
     gate: &'a str,
     text: &'a str,
@@ -70,11 +73,7 @@ struct GateLine<'a> {
 impl GateLine<'_> {
     fn of(gate: &GateResult) -> GateLine<'_> {
         GateLine {
-            class: match gate.ruling {
-                Ruling::Failed => "withheld",
-                Ruling::Unclear => "undecided",
-                Ruling::Passed => "equivalent",
-            },
+            tone: gate.ruling.into(),
             word: view::ruling_word(gate.ruling),
             gate: &gate.gate,
             text: &gate.text,

@@ -18,7 +18,7 @@ pub(super) struct WhyView {
 
 /// Every difference, in the order of the comparisons.
 pub(super) fn whys(verdict: &VerdictDocument) -> Vec<WhyView> {
-    let each = verdict.why.iter().map(|why| WhyView {
+    let each = view::whys(verdict).into_iter().map(|why| WhyView {
         heading: view::heading(why),
         text: why.text.clone(),
         limits: why.limits.iter().map(|limit| limit.text.clone()).collect(),

@@ -139,6 +139,25 @@ impl Story {
         self.blocks.push(block);
     }
 
+    /// Adds the blocks of another story.
+    pub(super) fn append(&mut self, other: Story) {
+        let offset = self.elements.len();
+        let moved = |id: ElementId| id + offset;
+        self.elements
+            .extend(other.elements.into_iter().map(|element| Element {
+                parent: element.parent.map(moved),
+                ..element
+            }));
+        for mut block in other.blocks {
+            for op in &mut block.ops {
+                if let Op::Begin(id) = op {
+                    *id = moved(*id);
+                }
+            }
+            self.push(block);
+        }
+    }
+
     /// Requires the last block and what comes next to stand on the same page.
     pub(super) fn keep_last(&mut self) {
         if let Some(last) = self.blocks.last_mut() {

@@ -187,6 +187,8 @@ mod tests {
             color: palette::variant(i),
             ratio: Some(0.9 + i as f64 / 1000.0),
             interval: Some((0.85, 1.1)),
+            change: "−10.0%".to_owned(),
+            interval_text: String::new(),
             verdict: "slower".to_owned(),
         };
         let rows: Vec<ForestRow> = (0..200).map(row).collect();

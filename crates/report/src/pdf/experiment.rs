@@ -4,7 +4,7 @@ use prony_stats::{Metric, VerdictDocument, Why};
 
 use super::block::Story;
 use super::paragraph::Paragraph;
-use super::style::{self, Style, WIDTH};
+use super::style::{self, BOTTOM, Style, TOP, WIDTH};
 use super::table::{Cell, Grid};
 use super::{About, flow, write};
 use crate::chart::palette;
@@ -43,17 +43,22 @@ pub(super) fn story(experiment: &Experiment) -> Story {
     for metric in view::family(verdict) {
         result(&mut story, verdict, metric);
     }
-    if verdict.comparisons.len() > FEW {
+    story.section("Rate, response times and failures");
+    story.sub("Means over the blocks.");
+    story.grid(&Grid::plain(&view::variants_table(verdict)), 6.0);
+    if view::lines(verdict).len() > FEW {
         story.section("In words");
         words(&mut story, verdict);
     }
     story.findings(&verdict.findings);
-    why(&mut story, &verdict.why);
+    why(&mut story, &view::whys(verdict));
     cpu(&mut story, verdict);
     scaling(&mut story, verdict);
     times(&mut story, experiment);
     story.section("All metrics");
-    story.grid(&Grid::plain(&view::metrics_table(verdict)), 6.0);
+    for table in view::metrics_tables(verdict, usize::MAX) {
+        story.grid(&Grid::plain(&table), 6.0);
+    }
     if let Some(outcomes) = view::outcomes_table(experiment) {
         story.section("How requests ended");
         story.sub("Counted in all trials together.");
@@ -77,12 +82,15 @@ fn first_page(story: &mut Story, verdict: &VerdictDocument) {
     };
     let basis = view::basis(verdict);
     let lines = [
-        ("Can it be trusted?", Style::BODY.bold()),
+        ("Can you trust the result?", Style::BODY.bold()),
         (text.as_str(), Style::BODY),
         (basis.as_str(), Style::NOTE),
     ];
     story.card(&lines, bar, ground);
-    if verdict.comparisons.len() <= FEW {
+    if let Some(noise) = view::noise(verdict) {
+        story.paragraph(&Paragraph::new(&noise, Style::BODY).before(12.0));
+    }
+    if view::lines(verdict).len() <= FEW {
         words(story, verdict);
     }
 }
@@ -92,17 +100,16 @@ fn first_page(story: &mut Story, verdict: &VerdictDocument) {
 fn words(story: &mut Story, verdict: &VerdictDocument) {
     const INDENT: f64 = 78.0;
     if verdict.comparisons.len() > 1 {
-        for (place, comparison) in verdict.comparisons.iter().enumerate() {
-            let color = style::of_verdict(comparison.verdict);
-            let mut variants = verdict.variants.iter();
-            let variant = variants.position(|v| v.levels == comparison.levels);
+        for (place, line) in view::lines(verdict).iter().enumerate() {
             let first = story.blocks.len();
-            let word = format!("    {}", view::word(comparison.verdict));
-            let label = Style::BODY.bold().color(color);
-            let sentence = Paragraph::new(&comparison.text, Style::BODY);
+            let word = format!("    {}", line.word);
+            let label = Style::BODY.bold().color(style::of_tone(line.tone));
+            let sentence = Paragraph::new(&line.text, Style::BODY);
             let sentence = sentence.before(if place == 0 { 14.0 } else { 5.0 });
             story.paragraph(&sentence.indent(INDENT).label(&word, label));
-            story.dot(first, 3.0, palette::variant(variant.unwrap_or(0)).light);
+            if let Some(variant) = line.variant {
+                story.dot(first, 3.0, palette::variant(variant).light);
+            }
         }
     }
     let effects = view::effects(verdict);
@@ -120,7 +127,7 @@ fn words(story: &mut Story, verdict: &VerdictDocument) {
 fn result(story: &mut Story, verdict: &VerdictDocument, metric: Metric) {
     let standings = view::standings(verdict, metric);
     story.section(&report_view::capitalised(metric.noun()));
-    story.sub("Median of the trials, and percent of the reference with its 95% interval.");
+    story.sub(report_view::RESULT);
     story.grid(&standings_grid(verdict, &standings), 6.0);
     if let Some(chart) = figures::forest(verdict, metric, &standings) {
         story.chart(&chart, 16.0, true);
@@ -138,7 +145,7 @@ fn standings_grid(verdict: &VerdictDocument, standings: &[Standing]) -> Grid {
         let cell = |place: &Option<usize>| match place.and_then(|place| standings.get(place)) {
             None => Cell::new("–", Style::CELL),
             Some(standing) => Cell::new(&standing.figure, Style::BODY.bold().size(10.5))
-                .line(&standing.relative, Style::CELL.bold())
+                .line(&standing.change, Style::CELL.bold())
                 .line(
                     match standing.is_reference {
                         true => "the reference",
@@ -156,7 +163,7 @@ fn standings_grid(verdict: &VerdictDocument, standings: &[Standing]) -> Grid {
         };
         let columns = cross.columns.len();
         return Grid {
-            head: std::iter::once(Cell::default())
+            head: std::iter::once(head(&cross.corner))
                 .chain(cross.columns.iter().map(|column| head(column)))
                 .collect(),
             align: std::iter::once(Align::Left)
@@ -174,12 +181,12 @@ fn standings_grid(verdict: &VerdictDocument, standings: &[Standing]) -> Grid {
         vec![
             Cell::new(name, Style::CELL.bold()).swatch(swatch(standing)),
             Cell::new(&standing.figure, Style::CELL.bold()),
-            Cell::new(&standing.relative, Style::CELL.bold()),
+            Cell::new(&standing.change, Style::CELL.bold()),
             Cell::new(&standing.interval, Style::CELL.color(style::MUTED)),
             Cell::new(word, Style::CELL),
         ]
     };
-    let headings = ["", "median", "of the reference", "95% interval", "verdict"];
+    let headings = ["", "mean", "change", "95% interval", "verdict"];
     let mut align = [Align::Right; 5];
     (align[0], align[4]) = (Align::Left, Align::Left);
     Grid {
@@ -190,7 +197,7 @@ fn standings_grid(verdict: &VerdictDocument, standings: &[Standing]) -> Grid {
 }
 
 /// What moved with each difference.
-fn why(story: &mut Story, whys: &[Why]) {
+fn why(story: &mut Story, whys: &[&Why]) {
     if whys.is_empty() {
         return;
     }
@@ -222,7 +229,7 @@ fn cpu(story: &mut Story, verdict: &VerdictDocument) {
     story.section("CPU of the services");
     story.sub(report_view::CPU);
     if table.is_some() {
-        story.sub(report_view::SOFTIRQ);
+        story.sub(report_view::softirq(verdict.softirq_included));
     }
     story.chart(&chart, 10.0, table.is_some());
     if let Some(table) = table {
@@ -309,22 +316,61 @@ fn appendices(story: &mut Story, experiment: &Experiment) {
         story.section("The plan, as run");
         story.code(&experiment.plan);
     }
-    let environment = report_view::flattened(&experiment.environment);
-    if !environment.is_empty() {
-        story.section("The environment");
-        let cell = |text: &str, color| Cell::new(text, Style::CELL.size(8.0).color(color));
-        let row = |(path, text): &(String, String)| {
-            let mut value = Cell::default();
-            for line in text.lines() {
-                value = value.line(line, Style::CELL.size(8.0));
+    environment(story, experiment);
+}
+
+/// The environment, on one page.
+fn environment(story: &mut Story, experiment: &Experiment) {
+    /// A value of more lines or letters is cut.
+    const LINES_MAX: usize = 2;
+    const LETTERS_MAX: usize = 140;
+    const SIZE: f64 = 7.2;
+    let mut facts = report_view::flattened(&experiment.environment);
+    if facts.is_empty() {
+        return;
+    }
+    // The machine, then what ran; lists of processes and libraries are the longest and matter least.
+    facts.sort_by_key(|(path, _)| report_view::environment_rank(path));
+    let cell = |text: &str, color| Cell::new(text, Style::CELL.size(SIZE).color(color));
+    let row = |(path, text): &(String, String)| {
+        let mut value = Cell::default();
+        for line in text.lines().take(LINES_MAX) {
+            let mut short: String = line.chars().take(LETTERS_MAX).collect();
+            if short.len() < line.len() {
+                short.push('…');
             }
-            vec![cell(path, style::MUTED), value]
-        };
+            value = value.line(&short, Style::CELL.size(SIZE));
+        }
+        vec![cell(path, style::MUTED), value]
+    };
+    let made = |shown: usize| {
+        let mut part = Story::default();
+        part.section("The environment");
+        let rest = facts.len() - shown;
+        if rest > 0 {
+            part.sub(&format!("{rest} further entries are in environment.json."));
+        }
         let grid = Grid {
             head: Vec::new(),
             align: vec![Align::Left, Align::Left],
-            rows: environment.iter().map(row).collect(),
+            rows: facts[..shown].iter().map(row).collect(),
         };
-        story.columns(&grid, &[WIDTH * 0.42, WIDTH * 0.58 - 12.0], 4.0);
+        part.columns(&grid, &[WIDTH * 0.42, WIDTH * 0.58 - 12.0], 4.0);
+        part
+    };
+    let height = |part: &Story| {
+        let blocks = part.blocks.iter();
+        blocks.map(|block| block.before + block.height).sum::<f64>()
+    };
+    let mut shown = facts.len();
+    while shown > 1 && height(&made(shown)) > BOTTOM - TOP {
+        shown = shown * 9 / 10;
+    }
+    // Kept together, it starts a page of its own where the rest of one is too short.
+    let first = story.blocks.len();
+    story.append(made(shown));
+    let count = story.blocks.len();
+    for block in &mut story.blocks[first..count - 1] {
+        block.keep = true;
     }
 }

@@ -131,13 +131,13 @@ fn two_runs() -> prony_stats::runs::RunsDocument {
 }
 
 #[test]
-fn two_runs_stay_on_paper_and_say_first_what_differs() {
+fn two_runs_stay_on_paper_and_lead_with_the_verdicts() {
     let document = two_runs();
     let (pages, bookmarks) = set(&super::runs::story(&document));
     let sections: Vec<&str> = bookmarks.iter().map(|mark| mark.text.as_str()).collect();
     assert_eq!(
         sections[..3],
-        ["What else differs", "Results", "Request rate"]
+        ["Results", "Request rate", "What else differs"]
     );
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     assert!(all.contains(&document.comparisons[0].name.as_str()));
@@ -239,4 +239,31 @@ fn what_lacks_everything_is_a_document_too() {
     experiment.verdict.variants.clear();
     set(&experiment::story(&experiment));
     assert!(!load(&Record::default()).is_empty());
+}
+
+#[test]
+fn the_environment_is_one_page_however_long() {
+    let mut long = stored("demo");
+    let facts = (0..2_000).map(|n| {
+        (
+            format!("key-{n}"),
+            "a value of some words ".repeat(20).into(),
+        )
+    });
+    let facts: serde_json::Map<String, serde_json::Value> = facts.collect();
+    long.environment = serde_json::json!({"machine": {"cpu": "Example"}, "services": facts});
+    let (pages, bookmarks) = set(&experiment::story(&long));
+    let mut marks = bookmarks.iter();
+    let mark = marks.find(|mark| mark.text == "The environment").unwrap();
+    assert_eq!(mark.page + 1, pages.len());
+    let last = texts(&pages[mark.page]).into_iter().map(|(text, _)| text);
+    let last = last.collect::<Vec<_>>().join(" ");
+    assert!(
+        last.contains("further entries are in environment.json"),
+        "{last}"
+    );
+    assert!(
+        last.contains("machine › cpu"),
+        "the machine comes first: {last}"
+    );
 }

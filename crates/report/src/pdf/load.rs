@@ -7,6 +7,8 @@ use super::paragraph::Paragraph;
 use super::style::{self, Style, WIDTH};
 use super::table::Grid;
 use super::{About, flow, write};
+use crate::load_times::{self, PERCENTILES};
+use crate::load_view::Tone;
 use crate::table::plain;
 use crate::{figures, load_view};
 
@@ -21,24 +23,26 @@ pub fn load(record: &Record) -> Vec<u8> {
         story.card(&[line], style::CARE, style::CARE_TINT);
     }
     let (requests, failed) = load_view::requests(record);
-    let (bar, ground) = match failed {
-        Some(_) => (style::BAD, style::BAD_TINT),
-        None => (style::GOOD, style::GOOD_TINT),
+    let (bar, ground) = match load_view::tone(record) {
+        Tone::Bad => (style::BAD, style::BAD_TINT),
+        Tone::Care => (style::CARE, style::CARE_TINT),
+        Tone::Good => (style::GOOD, style::GOOD_TINT),
     };
-    let counted = match failed {
-        Some(failed) => format!("{requests}, {failed}"),
-        None => requests,
-    };
-    story.card(&[(&counted, Style::BODY)], bar, ground);
+    let counted = [Some(requests), failed, load_view::in_flight(record)];
+    let counted: Vec<String> = counted.into_iter().flatten().collect();
+    let counted = counted.join(", ");
+    let gravest = load_view::gravest(record).unwrap_or_default();
+    let mut lines = vec![(counted.as_str(), Style::BODY)];
+    if !gravest.is_empty() {
+        lines.push((&gravest, Style::NOTE));
+    }
+    story.card(&lines, bar, ground);
 
     story.section("Times");
     if !record.response_time_us.at_least.is_empty() {
-        story.sub(
-            "≥ marks values that are at least so long: requests that timed out or were cut off \
-             lie there.",
-        );
+        story.sub(load_view::BOUNDS);
     }
-    story.grid(&Grid::plain(&load_view::latency(record)), 6.0);
+    story.grid(&Grid::plain(&load_times::table(record, &PERCENTILES)), 6.0);
     if let Some(caveat) = load_view::closed_loop_caveat(record) {
         story.paragraph(&Paragraph::new(caveat, Style::NOTE).before(8.0));
     }
@@ -47,14 +51,20 @@ pub fn load(record: &Record) -> Vec<u8> {
         story.section("How requests ended");
         story.grid(&Grid::plain(&outcomes), 6.0);
     }
-    if let Some(chart) = figures::of_load(record) {
-        story.section("Completions over time");
-        story.sub("By half seconds.");
-        story.chart(&chart, 8.0, false);
+    let agents = load_view::agents_table(record);
+    if !agents.rows.is_empty() {
+        story.section("Agents");
+        story.grid(&Grid::plain(&agents), 6.0);
+    }
+    for figure in figures::load_figures(record) {
+        story.section(figure.title);
+        story.sub(figure.note);
+        story.chart(&figure.chart, 8.0, false);
     }
     story.findings(&record.findings);
     story.section("How it was measured");
-    for (name, text) in load_view::facts(record) {
+    let facts = load_view::facts(record).into_iter();
+    for (name, text) in load_view::provenance(record).into_iter().chain(facts) {
         story.fact(name, &text);
     }
     let about = About {

@@ -30,12 +30,6 @@ pub(super) fn story(document: &RunsDocument) -> Story {
     let mut story = Story::default();
     let eyebrow = ("Two runs", "against one another, with prony");
     story.title(eyebrow, "", &view::title(document), None);
-    story.ready(&view::sides(document));
-    story.section("What else differs");
-    match view::differences(document) {
-        Some(differences) => story.ready(&differences),
-        None => story.paragraph(&Paragraph::new(view::SAME, Style::BODY)),
-    }
     story.section("Results");
     if document.comparisons.is_empty() {
         let none = "The two have no variant in common: nothing can be compared.";
@@ -44,7 +38,7 @@ pub(super) fn story(document: &RunsDocument) -> Story {
     for between in &document.comparisons {
         let verdict = between.verdict;
         let word = verdict.map_or("", word);
-        let color = verdict.map_or(style::MUTED, style::of_verdict);
+        let color = verdict.map_or(style::MUTED, |verdict| style::of_tone(verdict.into()));
         let label = Style::BODY.bold().color(color);
         let sentence = Paragraph::new(&between.text, Style::BODY).before(5.0);
         story.paragraph(&sentence.indent(70.0).label(word, label));
@@ -60,6 +54,12 @@ pub(super) fn story(document: &RunsDocument) -> Story {
             let caption = "The band holds what counts as no difference.";
             story.paragraph(&Paragraph::new(caption, Style::NOTE));
         }
+    }
+    story.ready(&view::sides(document));
+    story.section("What else differs");
+    match view::differences(document) {
+        Some(differences) => story.ready(&differences),
+        None => story.paragraph(&Paragraph::new(view::SAME, Style::BODY)),
     }
     rest(&mut story, document);
     story
@@ -77,12 +77,18 @@ fn rest(story: &mut Story, document: &RunsDocument) {
         story.section("Conditions");
         story.ready(&gates);
     }
-    if let Some(described) = view::described_table(document) {
+    let (described, folded) = view::described(document);
+    if described.is_some() || folded.is_some() {
         story.section("Other metrics");
         story.sub(
             "Without a verdict: each interval stands alone, so one in twenty misses by chance.",
         );
+    }
+    if let Some(described) = described {
         story.ready(&described);
+    }
+    if let Some(folded) = folded {
+        story.paragraph(&Paragraph::new(&folded, Style::BODY).before(8.0));
     }
     story.section("Findings");
     let findings = view::findings(document);

@@ -1,6 +1,6 @@
 //! Sizes and colours, in points of 1/72 inch and as `RRGGBB`.
 
-use prony_stats::Verdict;
+use crate::verdict_view::Tone;
 
 use super::face::Face;
 use crate::chart::palette;
@@ -28,13 +28,13 @@ pub(super) const GOOD_TINT: u32 = 0xE8F5EF;
 pub(super) const CARE_TINT: u32 = 0xFBF3E0;
 pub(super) const BAD_TINT: u32 = 0xFCEBE9;
 
-/// The colour of a verdict's word.
-pub(super) fn of_verdict(verdict: Verdict) -> u32 {
-    match verdict {
-        Verdict::Faster | Verdict::Equivalent => GOOD,
-        Verdict::Slower => CARE,
-        Verdict::Undecided => MUTED,
-        Verdict::Withheld => BAD,
+/// The colour of a verdict or a ruling.
+pub(super) fn of_tone(tone: Tone) -> u32 {
+    match tone {
+        Tone::Good => GOOD,
+        Tone::Care => CARE,
+        Tone::Muted => MUTED,
+        Tone::Bad => BAD,
     }
 }
 

@@ -9,6 +9,23 @@ pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     out
 }
 
+/// Where a fact stands in a list that may be cut: the machine, versions and settings first; digests,
+/// libraries and processes last.
+pub(crate) fn environment_rank(path: &str) -> u8 {
+    let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
+    if has(&["sha256", "digest", "librar", "built with", "configure"]) {
+        return 3;
+    }
+    if has(&["version", "command", "path"]) {
+        return 1;
+    }
+    match path.starts_with("machine") {
+        true if has(&["sysctl", "limits", "mitigation", "vulnerab"]) => 2,
+        true => 0,
+        false => 2,
+    }
+}
+
 fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     let below = |key: &str| {
         if path.is_empty() {

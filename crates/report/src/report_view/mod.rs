@@ -8,16 +8,32 @@ use prony_stats::{Metric, Verdict, VerdictDocument};
 use crate::verdict_view as view;
 use crate::{Experiment, load_view, number};
 
-pub(crate) use environment::flattened;
+pub(crate) use environment::{environment_rank, flattened};
 
 /// What a chart of ratios shows.
 pub(crate) const FOREST_CAPTION: &str = "The band holds what the plan counts as no difference. An \
-    interval wholly inside it is equivalent; one that leaves out 100% may be faster or slower.";
+    interval inside it is equivalent; one that leaves out zero may be faster or slower.";
 /// What the section on CPU shows.
-pub(crate) const CPU: &str = "User mode and kernel, of all processes together.";
-/// What its softirq is.
-pub(crate) const SOFTIRQ: &str = "Softirq is the network's work in the kernel that is charged to \
-    no process: that of the whole machine, the load's share included.";
+pub(crate) const CPU: &str = "User mode and kernel, of all processes together: means over the \
+    blocks, and the share of each mode.";
+/// Explains the softirq column, by the way this kernel accounts for interrupts.
+pub(crate) fn softirq(included: Option<bool>) -> &'static str {
+    match included {
+        Some(true) => {
+            "Softirq is the kernel's network processing on the whole machine, the load's share \
+             included. On this kernel it is part of the other columns as well: don't add it to them."
+        }
+        Some(false) => {
+            "Softirq is the kernel's network processing on the whole machine, the load's share \
+             included. On this kernel it is charged to no process, so it comes on top of the other \
+             columns."
+        }
+        None => {
+            "Softirq is the kernel's network processing on the whole machine, the load's share \
+             included. It may be part of the other columns as well: don't add it to them."
+        }
+    }
+}
 /// How to read a metric along a factor.
 pub(crate) const SCALING: &str =
     "Each panel has its own scale; the grey line is growth in proportion.";
@@ -30,6 +46,10 @@ pub(crate) const OVER_TIME: &str = "One line for each trial, by half seconds. Li
 /// What comparisons without verdicts are worth.
 pub(crate) const DESCRIBED: &str = "Each interval stands alone: no error rate is shared among \
     these, so one in twenty misses by chance.";
+
+/// What the figures of a result are.
+pub(crate) const RESULT: &str = "Mean over the blocks (geometric, but arithmetic for shares), and \
+    the change against the reference with its 95% interval.";
 
 /// A report's first sentence and what belongs below it in smaller type.
 pub(crate) fn lead(verdict: &VerdictDocument) -> (String, Option<String>) {

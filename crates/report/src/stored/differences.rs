@@ -185,7 +185,12 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     let mut by_variant = BTreeMap::new();
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
-            Content::Experiment(experiment) => experiment.verdict.variants[variant].name.clone(),
+            // Names are made of levels, and differently by earlier versions.
+            Content::Experiment(experiment) => {
+                let levels = experiment.verdict.variants[variant].levels.iter();
+                let levels = levels.map(|(factor, level)| format!("{factor} = {level}"));
+                levels.collect::<Vec<_>>().join(", ")
+            }
             Content::Loads(_) => String::new(),
         };
         by_variant.entry(name).or_insert_with(|| {

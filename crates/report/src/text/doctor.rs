@@ -9,21 +9,69 @@ use crate::number;
 const WIDTH: usize = 9;
 
 /// Everything that isn't as it should be, and how many other things are fine; with `all`, those too.
+///
+/// Equal paragraphs appear once: servers of which the same was seen share a heading, lines that differ
+/// only in what was seen share an explanation, and an explanation that was printed for an earlier server
+/// is referred to.
 #[must_use]
 pub fn doctor(doctor: &Doctor, all: bool, look: Look) -> String {
     let paint = Paint::new(look);
-    let parts: Vec<String> = doctor
-        .subjects
+    let mut groups: Vec<Vec<&Subject>> = Vec::new();
+    for subject in &doctor.subjects {
+        let is_same = |group: &&mut Vec<&Subject>| {
+            (&group[0].lines, &group[0].unknown) == (&subject.lines, &subject.unknown)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push(subject),
+            None => groups.push(vec![subject]),
+        }
+    }
+    let mut explained: Vec<(&Line, &str)> = Vec::new();
+    let parts: Vec<String> = groups
         .iter()
-        .map(|subject| one(subject, all, paint))
+        .map(|group| one(group, all, &mut explained, paint))
         .collect();
     parts.join("\n")
 }
 
-fn one(subject: &Subject, all: bool, paint: Paint) -> String {
-    let mut out = format!("{}\n", paint.bold(&crate::table::plain(&subject.name)));
+fn one<'d>(
+    group: &[&'d Subject],
+    all: bool,
+    explained: &mut Vec<(&'d Line, &'d str)>,
+    paint: Paint,
+) -> String {
+    let subject = group[0];
+    let names = group
+        .iter()
+        .map(|subject| crate::table::plain(&subject.name));
+    let names: Vec<String> = names.collect();
+    let mut out = format!("{}\n", paint.bold(&names.join("; ")));
+    let mut alike: Vec<Vec<&Line>> = Vec::new();
     for shown in subject.shown(all) {
-        out += &line(shown, paint);
+        match alike
+            .iter_mut()
+            .find(|lines| is_explained_alike(lines[0], shown))
+        {
+            Some(lines) => lines.push(shown),
+            None => alike.push(vec![shown]),
+        }
+    }
+    for lines in alike {
+        out += &seen(&lines, paint);
+        let known = explained
+            .iter()
+            .find(|(known, _)| is_explained_alike(known, lines[0]));
+        match known {
+            _ if lines[0].level == Level::Ok => {}
+            Some((_, name)) => {
+                let first = " ".repeat(WIDTH);
+                out += &paint.paragraph(&first, WIDTH, &format!("as explained for {name}"));
+            }
+            None => {
+                explained.push((lines[0], &subject.name));
+                out += &explanation(lines[0], paint);
+            }
+        }
     }
     for unknown in &subject.unknown {
         let word = format!("{:<WIDTH$}", "unknown");
@@ -41,35 +89,55 @@ fn one(subject: &Subject, all: bool, paint: Paint) -> String {
     out
 }
 
-fn line(line: &Line, paint: Paint) -> String {
-    let word = match line.level {
+/// Whether two lines differ in what was seen and in nothing else.
+fn is_explained_alike(a: &Line, b: &Line) -> bool {
+    let parts = |line: &Line| {
+        let texts = [
+            &line.id,
+            &line.expected,
+            &line.why,
+            &line.change,
+            &line.source,
+        ];
+        (line.level, texts.map(Clone::clone))
+    };
+    parts(a) == parts(b)
+}
+
+/// What was seen, a line each.
+fn seen(lines: &[&Line], paint: Paint) -> String {
+    let level = lines[0].level;
+    let word = match level {
         Level::Ok => "ok",
         Level::Note => "note",
         Level::Warning => "warning",
         Level::Error => "error",
     };
     let padded = format!("{word:<WIDTH$}");
-    let painted = match line.level {
+    let painted = match level {
         Level::Ok => paint.green(&padded),
         Level::Note => paint.dim(&padded),
         Level::Warning => paint.yellow(&padded),
         Level::Error => paint.red(&padded),
     };
-    let mut out = paint.paragraph(&painted, WIDTH, &format!("{}: {}", line.id, line.seen));
-    if line.level == Level::Ok {
-        return out;
-    }
+    let first = std::iter::once(painted).chain(std::iter::repeat(" ".repeat(WIDTH)));
+    let each = lines.iter().zip(first);
+    each.map(|(line, first)| paint.paragraph(&first, WIDTH, &format!("{}: {}", line.id, line.seen)))
+        .collect()
+}
+
+fn explanation(line: &Line, paint: Paint) -> String {
     let parts = [
         ("expected", &line.expected),
         ("why", &line.why),
         ("change", &line.change),
         ("source", &line.source),
     ];
-    for (name, text) in parts {
+    let each = parts.into_iter().map(|(name, text)| {
         let first = format!("{}{}", " ".repeat(WIDTH), paint.dim(&format!("{name:<10}")));
-        out += &paint.paragraph(&first, WIDTH + 10, text);
-    }
-    out
+        paint.paragraph(&first, WIDTH + 10, text)
+    });
+    each.collect()
 }
 
 #[cfg(test)]
@@ -110,5 +178,47 @@ unknown  clock: hidden
         let all = doctor(&report, true, Look::PLAIN);
         assert!(all.contains("ok       open-files: 5 of 9\n"), "{all}");
         assert!(!all.contains("--all"), "{all}");
+    }
+
+    #[test]
+    fn equal_paragraphs_appear_once() {
+        let line = |seen: &str| {
+            format!(
+                r#"{{"id": "listen-backlog", "level": "note", "seen": "{seen}", "expected": "1,024",
+                "why": "w", "change": "c", "source": "s"}}"#
+            )
+        };
+        let subject = |name: &str, lines: &[String]| {
+            format!(
+                r#"{{"kind": "server", "name": "{name}", "pid": 7, "crypto": null, "lines": [{}],
+                "unknown": []}}"#,
+                lines.join(", ")
+            )
+        };
+        let twice = [line(":80: 511"), line(":81: 511")];
+        let subjects = [
+            subject("nginx, process 7", &twice),
+            subject("nginx, process 8", &twice),
+            subject("haproxy, process 9", &twice[..1]),
+        ];
+        let report = format!(
+            r#"{{"schema": "prony.doctor/1", "version": "0.1.0", "subjects": [{}]}}"#,
+            subjects.join(", ")
+        );
+        let text = doctor(&Doctor::read(&report).unwrap(), false, Look::PLAIN);
+        let expected = "\
+nginx, process 7; nginx, process 8
+note     listen-backlog: :80: 511
+         listen-backlog: :81: 511
+         expected  1,024
+         why       w
+         change    c
+         source    s
+
+haproxy, process 9
+note     listen-backlog: :80: 511
+         as explained for nginx, process 7
+";
+        assert_eq!(text, expected);
     }
 }

@@ -7,7 +7,7 @@ mod runs;
 mod verdict;
 
 pub use doctor::doctor;
-pub use load::load_summary;
+pub use load::{conditions, load_summary};
 pub use runs::{gates, runs};
 pub use verdict::verdict;
 
@@ -21,6 +21,8 @@ pub struct Look {
     pub color: bool,
     /// The longest line of a paragraph, in characters; tables are as wide as they are.
     pub width: usize,
+    /// With a histogram of a load's response times, as a terminal shows it.
+    pub histogram: bool,
 }
 
 impl Look {
@@ -28,6 +30,7 @@ impl Look {
     pub const PLAIN: Look = Look {
         color: false,
         width: 96,
+        histogram: false,
     };
 
     /// The same, coloured.
@@ -45,11 +48,7 @@ fn findings(findings: &[Finding], paint: Paint) -> String {
         .iter()
         .map(|finding| {
             let word = format!("{:<8}", severity_name(finding.severity));
-            let painted = match finding.severity {
-                Severity::Error => paint.red(&word),
-                Severity::Warning => paint.yellow(&word),
-                Severity::Note => paint.dim(&word),
-            };
+            let painted = paint.toned(finding.severity.into(), &word);
             let text = format!("{}: {}", finding.id, finding.text);
             paint.paragraph(&painted, word.len(), &text)
         })

@@ -1,7 +1,8 @@
 //! Colour for terminals that want it, and lines that fit.
 
 use super::Look;
-use crate::table::plain;
+use crate::table::{Table, plain};
+use crate::verdict_view::Tone;
 
 /// Paints, or leaves texts as they are.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +44,21 @@ impl Paint {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
             text.to_owned()
+        }
+    }
+
+    /// A table whose lines fit.
+    pub(super) fn table(self, indent: &str, table: &Table) -> String {
+        table.to_text_within(indent, self.look.width)
+    }
+
+    /// A text in the colour of its tone.
+    pub(super) fn toned(self, tone: Tone, text: &str) -> String {
+        match tone {
+            Tone::Good => self.green(text),
+            Tone::Care => self.yellow(text),
+            Tone::Bad => self.red(text),
+            Tone::Muted => self.dim(text),
         }
     }
 

@@ -1,7 +1,6 @@
 //! Two runs against one another, and gates, on a terminal.
 
-use prony_stats::Verdict;
-use prony_stats::gate::{GateResult, Ruling};
+use prony_stats::gate::GateResult;
 use prony_stats::runs::RunsDocument;
 
 use super::Look;
@@ -10,33 +9,17 @@ use crate::runs_view as view;
 use crate::table::{Table, plain};
 
 /// Differences with longer texts are cut here; every file has them whole.
-const LONGEST: usize = 60;
+const LONGEST: usize = 200;
 
-/// Two runs: which they are, what else differs, the verdicts and the tables.
+/// Two runs: the verdicts and their tables, then which runs they are and what else differs.
 pub fn runs(document: &RunsDocument, look: Look) -> String {
     let paint = Paint::new(look);
     let mut out = format!("{}\n\n", paint.bold(&plain(&view::title(document))));
-    out += &view::sides(document).to_text("");
-    out.push('\n');
-    match view::differences(document) {
-        Some(table) => {
-            out += &format!("{}\n", paint.yellow(&table.title));
-            out += &shortened(table).to_text("  ");
-        }
-        None => out += &paint.paragraph("", 0, view::SAME),
-    }
-    out.push('\n');
     for between in &document.comparisons {
         let Some(verdict) = between.verdict else {
             continue;
         };
-        let mark = view::verdict_mark(verdict);
-        let mark = match verdict {
-            Verdict::Faster | Verdict::Equivalent => paint.green(mark),
-            Verdict::Slower => paint.yellow(mark),
-            Verdict::Undecided => paint.dim(mark),
-            Verdict::Withheld => paint.red(mark),
-        };
+        let mark = paint.toned(verdict.into(), view::verdict_mark(verdict));
         out += &paint.paragraph(&format!("{mark} "), 2, &between.text);
     }
     if document.comparisons.is_empty() {
@@ -48,7 +31,7 @@ pub fn runs(document: &RunsDocument, look: Look) -> String {
     for metric in view::family(document) {
         let table = view::result_table(document, metric);
         out += &format!("\n{}\n", paint.dim(&table.title));
-        out += &table.to_text("  ");
+        out += &paint.table("  ", &table);
     }
     if !document.relative.is_empty() {
         out += &format!(
@@ -59,9 +42,23 @@ pub fn runs(document: &RunsDocument, look: Look) -> String {
             out += &paint.paragraph("  ", 2, &relative.text);
         }
     }
-    if let Some(table) = view::described_table(document) {
+    let (described, folded) = view::described(document);
+    if let Some(table) = described {
         out += &format!("\n{}\n", paint.dim(&table.title));
-        out += &table.to_text("  ");
+        out += &paint.table("  ", &table);
+    }
+    if let Some(folded) = folded {
+        out.push('\n');
+        out += &paint.paragraph("", 0, &folded);
+    }
+    out += &format!("\n{}", paint.table("", &view::sides(document)));
+    out.push('\n');
+    match view::differences(document) {
+        Some(table) => {
+            out += &format!("{}\n", paint.yellow(&table.title));
+            out += &paint.table("  ", &shortened(table));
+        }
+        None => out += &paint.paragraph("", 0, view::SAME),
     }
     out.push('\n');
     for run in [&document.old, &document.new] {
@@ -97,11 +94,7 @@ pub fn gates(gates: &[GateResult], look: Look) -> String {
     }
     for gate in gates {
         let word = format!("{:<11}", view::ruling_word(gate.ruling));
-        let word = match gate.ruling {
-            Ruling::Failed => paint.red(&word),
-            Ruling::Unclear => paint.yellow(&word),
-            Ruling::Passed => paint.green(&word),
-        };
+        let word = paint.toned(gate.ruling.into(), &word);
         out += &paint.paragraph(&word, 11, &format!("{}: {}", gate.gate, gate.text));
     }
     out

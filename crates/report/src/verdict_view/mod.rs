@@ -3,19 +3,25 @@
 //! Sentences about single comparisons come ready in the verdict document. What is composed here is
 //! only how several of them stand together, and how cells read.
 
+mod folding;
 pub(crate) mod scaling;
 mod standing;
 mod tables;
+mod tone;
 mod why;
 
 use prony_record::Severity;
-use prony_stats::{Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
+use prony_stats::{Change, Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
 
 use crate::number;
 
-pub(crate) use standing::{Standing, effect_of, standings, value};
-pub(crate) use tables::{cross, metrics_table, outcomes_table, result_table};
-pub(crate) use why::{CAVEAT, cpu_table, heading, moved_table, rest};
+pub(crate) use folding::{Line, lines, noise};
+pub(crate) use standing::{Standing, effect_of, level, standings, value};
+pub(crate) use tables::{
+    cross, metrics_tables, outcomes_table, result_list, result_table, variants_table,
+};
+pub(crate) use tone::Tone;
+pub(crate) use why::{CAVEAT, cpu_table, heading, moved_table, rest, whys};
 
 /// The verdict's word.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
@@ -69,10 +75,12 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     if with(Verdict::Withheld) == n {
         return Some(NO_VERDICT.to_owned());
     }
-    if one_reference && with(Verdict::Undecided) == n {
-        return Some(format!(
-            "No variant can be told apart from {reference} yet."
-        ));
+    if with(Verdict::Undecided) == n {
+        let noun = metric.noun();
+        return Some(match one_reference {
+            true => format!("No variant can be told apart from {reference} yet."),
+            false => format!("None of {n} comparisons of the {noun} is decided yet."),
+        });
     }
     if equivalent == n {
         return Some(format!(
@@ -95,8 +103,11 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
         let ahead = all.iter().filter(|c| c.verdict == Verdict::Faster);
         let furthest = ahead.max_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));
         return furthest.map(|c| {
-            let by = match (metric, change(&c.effect)) {
-                (Metric::RatePerS, Some(percent)) => format!(" by {}", number::percent(percent)),
+            let by = match (metric, Change::of(metric, &c.effect)) {
+                (Metric::RatePerS, Some(change)) if change.is_factor() => {
+                    format!(" ({} as fast)", change.amount())
+                }
+                (Metric::RatePerS, Some(change)) => format!(" by {}", change.amount()),
                 _ => String::new(),
             };
             match faster {
@@ -123,18 +134,12 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     Some(tally(&all))
 }
 
-/// A ratio's distance from 1 in percent.
-fn change(effect: &Effect) -> Option<f64> {
-    effect.ratio.map(|ratio| (ratio - 1.0).abs() * 100.0)
-}
-
-/// The least and the greatest change among comparisons.
+/// The least and the greatest change among comparisons, as their sentences print them.
 fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
-    let changes = all.iter().map(|c| change(&c.effect));
-    let mut changes = changes.collect::<Option<Vec<f64>>>()?;
-    changes.sort_by(f64::total_cmp);
-    let (least, most) = (changes.first()?, changes.last()?);
-    Some((number::percent(*least), number::percent(*most)))
+    let mut sorted: Vec<&Comparison> = all.to_vec();
+    sorted.sort_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));
+    let amount = |one: &Comparison| Some(Change::of(one.metric, &one.effect)?.amount());
+    Some((amount(sorted.first()?)?, amount(sorted.last()?)?))
 }
 
 /// How far an effect is from none, whichever its direction.
@@ -193,6 +198,9 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
         .iter()
         .filter(|c| c.verdict == Verdict::Withheld);
     let withheld = withheld.count();
+    if verdict.comparisons.is_empty() {
+        return (Trust::Bad, "No: there is no complete block.".to_owned());
+    }
     if withheld > 0 || !errors.is_empty() {
         let what = if withheld == verdict.comparisons.len() {
             "No: the verdict is withheld"
@@ -204,10 +212,12 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
         let why = if errors.is_empty() { warnings } else { errors };
         return (Trust::Bad, sentence(what, &why));
     }
-    if !warnings.is_empty() {
-        let what = match warnings.len() {
-            1 => "With care: there is a warning".to_owned(),
-            n => format!("With care: there are {n} warnings"),
+    let is_noisy = noise(verdict).is_some();
+    if !warnings.is_empty() || is_noisy {
+        let what = match (is_noisy, warnings.len()) {
+            (true, _) => "With care: the machine is too noisy for some verdicts".to_owned(),
+            (false, 1) => "With care: there is a warning".to_owned(),
+            (false, n) => format!("With care: there are {n} warnings"),
         };
         return (Trust::Care, sentence(&what, &warnings));
     }
@@ -260,6 +270,7 @@ mod tests {
             comparison.metric = Metric::RatePerS;
             comparison.verdict = verdict;
             comparison.effect.ratio = Some(ratio);
+            (comparison.effect.low, comparison.effect.high) = (None, None);
         }
         document.findings.clear();
         document
@@ -272,6 +283,10 @@ mod tests {
             (
                 ((Slower, 0.95), (Slower, 0.881)),
                 "aes-128 is the fastest of 3 variants; the others are 5.0% to 11.9% slower.",
+            ),
+            (
+                ((Faster, 3.8), (Slower, 0.9)),
+                "aes-256 is ahead of aes-128 (3.8 × as fast); no other variant is.",
             ),
             (
                 ((Faster, 1.2), (Slower, 0.9)),
@@ -306,6 +321,29 @@ mod tests {
             assert_eq!(lead(&verdict(&[first, second])).unwrap(), lead_text);
         }
         assert_eq!(lead(&verdict(&[(Slower, 0.9)])), None);
+    }
+
+    #[test]
+    fn a_noisy_machine_is_named_once_with_its_reach_and_is_no_reason_for_trust() {
+        let mut document = verdict(&[(Verdict::Undecided, 0.98), (Verdict::Undecided, 1.1)]);
+        for one in &mut document.comparisons {
+            (one.effect.low, one.effect.high, one.more_blocks) = (Some(0.7), Some(1.24), None);
+        }
+        let text = noise(&document).unwrap();
+        assert!(text.contains("for 2 of 2 verdicts"), "{text}");
+        assert!(text.contains("reach ±27% (request rate)"), "{text}");
+        assert!(text.contains("--duration"), "{text}");
+        assert_eq!(trust(&document).0, Trust::Care);
+        let all = lines(&document);
+        assert_eq!((all.len(), all[0].folded.len()), (1, 2), "{all:?}");
+        // More blocks are all that is needed here.
+        for one in &mut document.comparisons {
+            one.more_blocks = Some(4);
+        }
+        assert_eq!(noise(&document), None);
+        assert_eq!(trust(&document).0, Trust::Good);
+        let text = &lines(&document)[0].text;
+        assert!(text.contains("about 4 more blocks would decide"), "{text}");
     }
 
     #[test]

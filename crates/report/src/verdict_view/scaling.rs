@@ -1,6 +1,6 @@
 //! Metrics along factors whose levels are numbers, as tables and words.
 
-use prony_stats::{Metric, Scaling, VerdictDocument};
+use prony_stats::{Metric, Scaling, VerdictDocument, is_named_with_factor, level_name};
 
 use super::standing::value;
 use crate::number;
@@ -24,7 +24,7 @@ pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scali
 /// What the table's last columns mean.
 pub(crate) const EXPLAINED: &str = "In step: the last figure's share of what the first one's would be, grown in \
      proportion. Each further: what one more adds, by the straight line through the points. Straight: the share of \
-     the points' differences that this line explains. Medians of the trials, without intervals.";
+     the points' differences that this line explains. Means over the blocks, without intervals.";
 
 /// Such as `request rate along cores`.
 pub(crate) fn title(factor: &str, metric: Metric) -> String {
@@ -41,7 +41,7 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     numbers.sort_unstable();
     numbers.dedup();
     let mut headings = vec![String::new()];
-    headings.extend(numbers.iter().map(|number| format!("{factor} {number}")));
+    headings.extend(numbers.iter().map(|number| format!("{factor} = {number}")));
     headings.extend(["in step", "each further", "straight"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
     let mut table = Table::new(&title(factor, metric), &headings);
@@ -49,7 +49,7 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
         let mut row = vec![name(line)];
         row.extend(numbers.iter().map(|number| {
             let point = line.points.iter().find(|point| point.at == *number);
-            point.map_or("–".to_owned(), |point| value(metric, point.median))
+            point.map_or("–".to_owned(), |point| value(metric, point.level()))
         }));
         row.extend([in_step(line), each_further(line), straight(line)]);
         table.push(row);
@@ -68,16 +68,19 @@ pub(crate) fn words(line: &Scaling) -> String {
     };
     format!(
         "{name}from {} at {} to {} at {}",
-        value(line.metric, first.median),
+        value(line.metric, first.level()),
         first.at,
-        value(line.metric, last.median),
+        value(line.metric, last.level()),
         last.at
     )
 }
 
 fn name(line: &Scaling) -> String {
-    let levels: Vec<&str> = line.levels.values().map(String::as_str).collect();
-    levels.join(", ")
+    let levels = line.levels.iter().map(|(factor, level)| {
+        let with_factor = is_named_with_factor([level.as_str()]);
+        level_name(factor, level, with_factor)
+    });
+    levels.collect::<Vec<_>>().join(", ")
 }
 
 fn in_step(line: &Scaling) -> String {
@@ -86,7 +89,7 @@ fn in_step(line: &Scaling) -> String {
 }
 
 fn each_further(line: &Scaling) -> String {
-    let sign = if line.slope < 0.0 { "-" } else { "+" };
+    let sign = if line.slope < 0.0 { "−" } else { "+" };
     format!("{sign}{}", value(line.metric, line.slope.abs()))
 }
 
@@ -129,12 +132,18 @@ mod tests {
         let table = table("cores", Metric::RatePerS, &[&long, &short]);
         let text = table.to_text("");
         for part in [
-            "cores 1", "cores 2", "cores 4", "50.0%", "75.3%", "-40", "–",
+            "cores = 1",
+            "cores = 2",
+            "cores = 4",
+            "50.0%",
+            "75.3%",
+            "−40",
+            "–",
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(
-            words(&short).starts_with("10K: from 100"),
+            words(&short).starts_with("body = 10K: from 100"),
             "{}",
             words(&short)
         );

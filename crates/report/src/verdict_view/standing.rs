@@ -1,33 +1,36 @@
-//! How each variant stands on a metric: its figure, and what that is of its baseline's.
+//! How each variant stands on a metric: its figure, and its change against its baseline.
 
-use prony_stats::{Comparison, Effect, Metric, Unit, VerdictDocument};
+use prony_stats::{Change, Comparison, Effect, Metric, VerdictDocument};
 
 use super::word;
-use crate::number;
 
 /// A value of a metric with its unit.
 pub(crate) fn value(metric: Metric, value: f64) -> String {
-    match metric.unit() {
-        Unit::PerS => number::rate(value),
-        Unit::Micros => number::time(value),
-        Unit::Share => number::share(value),
-        Unit::Percent => format!("{}%", number::significant(value, 3)),
-        Unit::Bytes => number::bytes(value),
-        Unit::BitsPerS => number::bits_per_s(value),
-        Unit::Count => number::significant(value, 3),
-    }
+    metric.unit().shown(value)
 }
 
-/// One variant on one metric: its median and how it stands to its baseline.
+/// The figure of a variant on a metric: the mean over its blocks, as every output prints it. `–`
+/// where it was not measured.
+pub(crate) fn figure(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
+    level(verdict, variant, metric).map_or("–".to_owned(), |level| value(metric, level))
+}
+
+/// The mean of a variant's blocks on a metric.
+pub(crate) fn level(verdict: &VerdictDocument, variant: usize, metric: Metric) -> Option<f64> {
+    let summary = verdict.variants.get(variant)?.metrics.get(&metric)?;
+    Some(summary.level(metric))
+}
+
+/// One variant on one metric: its figure and how it compares with its baseline.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct Standing {
     /// The variant's place.
     pub(crate) variant: usize,
-    /// The median of its trials, with unit; `–` where it was not measured.
+    /// The mean over its blocks, with unit; `–` where it was not measured.
     pub(crate) figure: String,
-    /// Percent of the baseline, or the difference in percentage points; empty for none.
-    pub(crate) relative: String,
-    /// The interval of `relative`; empty for a baseline.
+    /// The change against the baseline; empty for none.
+    pub(crate) change: String,
+    /// The interval of `change`; empty for a baseline.
     pub(crate) interval: String,
     /// The verdict's word; empty where no verdict was sought.
     pub(crate) verdict: &'static str,
@@ -36,12 +39,13 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// `769 req/s (96.9%, 95.9% to 97.8%)`.
+    /// `769 req/s (−3.1%, −4.1% to −2.2%)`.
     pub(crate) fn in_one_cell(&self) -> String {
-        match (self.relative.as_str(), self.interval.as_str()) {
+        match (self.change.as_str(), self.interval.as_str()) {
+            _ if self.is_reference => format!("{} (reference)", self.figure),
             ("", _) => self.figure.clone(),
-            (relative, "") => format!("{} ({relative})", self.figure),
-            (relative, interval) => format!("{} ({relative}, {interval})", self.figure),
+            (change, "") => format!("{} ({change})", self.figure),
+            (change, interval) => format!("{} ({change}, {interval})", self.figure),
         }
     }
 }
@@ -78,34 +82,17 @@ pub(crate) fn effect_of(
 
 /// How each variant stands on a metric, in the order of the variants.
 pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standing> {
-    let each = verdict.variants.iter().enumerate();
-    each.map(|(place, variant)| {
-        let figure = variant
-            .metrics
-            .get(&metric)
-            .map_or("–".to_owned(), |summary| value(metric, summary.median));
-        let is_reference = is_reference(verdict, place);
-        let compared = effect_of(verdict, place, metric);
-        let (mut relative, interval) = compared
-            .map(|(effect, _)| relative(effect))
-            .unwrap_or_default();
-        if metric == Metric::RatePerS
-            && let Some(percent) = variant.relative_percent
-        {
-            relative = number::percent(percent);
-        }
-        if is_reference {
-            relative = "100%".to_owned();
-        }
+    let each = 0..verdict.variants.len();
+    each.map(|variant| {
+        let is_reference = is_reference(verdict, variant);
+        let compared = effect_of(verdict, variant, metric).filter(|_| !is_reference);
+        let change = compared.and_then(|(effect, _)| Change::of(metric, effect));
+        let interval = change.as_ref().and_then(Change::signed_range);
         Standing {
-            variant: place,
-            figure,
-            relative,
-            interval: if is_reference {
-                String::new()
-            } else {
-                interval
-            },
+            variant,
+            figure: figure(verdict, variant, metric),
+            change: change.map_or(String::new(), |change| change.signed()),
+            interval: interval.unwrap_or_default(),
             verdict: match compared {
                 Some((_, Some(comparison))) => word(comparison.verdict),
                 _ => "",
@@ -114,28 +101,4 @@ pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standi
         }
     })
     .collect()
-}
-
-/// An effect and its interval: `96.9%`, `95.9% to 97.8%`; for shares `+0.3 points`.
-fn relative(effect: &Effect) -> (String, String) {
-    let points = |value: f64| {
-        let text = format!("{:+.2}", value * 100.0);
-        text.replace('-', "−")
-    };
-    let ends = effect.low.zip(effect.high);
-    match (effect.ratio, effect.difference) {
-        (Some(ratio), _) => (
-            number::ratio(ratio),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", number::ratio(low), number::ratio(high))
-            }),
-        ),
-        (None, Some(difference)) => (
-            format!("{} points", points(difference)),
-            ends.map_or(String::new(), |(low, high)| {
-                format!("{} to {}", points(low), points(high))
-            }),
-        ),
-        (None, None) => Default::default(),
-    }
 }

@@ -1,9 +1,9 @@
 //! The tables that articles print.
 
 use prony_record::Outcome;
-use prony_stats::{Metric, VerdictDocument};
+use prony_stats::{Metric, VerdictDocument, is_named_with_factor, level_name};
 
-use super::standing::{standings, value};
+use super::standing::{figure, level, standings};
 use crate::table::{Align, Table};
 use crate::{Experiment, number};
 
@@ -28,9 +28,11 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
 /// a variant's place if the plan lists it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Cross {
-    /// The levels of the second factor.
+    /// The names of both factors: `place / socket`.
+    pub(crate) corner: String,
+    /// The levels of the second factor, as sentences name them.
     pub(crate) columns: Vec<String>,
-    /// A level of the first factor and its cells.
+    /// A level of the first factor, as sentences name it, and its cells.
     pub(crate) rows: Vec<(String, Vec<Option<usize>>)>,
 }
 
@@ -46,79 +48,170 @@ pub(crate) fn cross(verdict: &VerdictDocument) -> Option<Cross> {
             .iter()
             .position(|v| v.levels.get(first) == Some(row) && v.levels.get(second) == Some(column))
     };
+    let named = |factor: &str, levels: &[String]| -> Vec<String> {
+        let with_factor = is_named_with_factor(levels.iter().map(String::as_str));
+        let names = levels.iter();
+        names
+            .map(|level| level_name(factor, level, with_factor))
+            .collect()
+    };
+    let cells = rows.iter().map(|row| {
+        let places = columns.iter().map(|column| place(row, column));
+        places.collect::<Vec<_>>()
+    });
     Some(Cross {
-        columns: columns.clone(),
-        rows: rows
-            .iter()
-            .map(|row| {
-                (
-                    row.clone(),
-                    columns.iter().map(|column| place(row, column)).collect(),
-                )
-            })
-            .collect(),
+        corner: format!("{first} / {second}"),
+        columns: named(second, columns),
+        rows: named(first, rows).into_iter().zip(cells).collect(),
     })
+}
+
+/// A column for each varying factor, headed by its name; one without a heading where no factor
+/// varies.
+struct NameColumns {
+    factors: Vec<String>,
+}
+
+impl NameColumns {
+    fn of(verdict: &VerdictDocument) -> NameColumns {
+        let factors = varying(verdict).into_iter();
+        NameColumns {
+            factors: factors.map(|(name, _)| name).collect(),
+        }
+    }
+
+    fn headings(&self) -> Vec<&str> {
+        match self.factors.is_empty() {
+            true => vec![""],
+            false => self.factors.iter().map(String::as_str).collect(),
+        }
+    }
+
+    fn cells(&self, verdict: &VerdictDocument, variant: usize) -> Vec<String> {
+        let variant = &verdict.variants[variant];
+        if self.factors.is_empty() {
+            return vec![variant.name.clone()];
+        }
+        let level = |factor: &String| variant.levels.get(factor).cloned().unwrap_or_default();
+        self.factors.iter().map(level).collect()
+    }
+
+    fn align(&self, table: &mut Table) {
+        for (_, align) in table.columns.iter_mut().take(self.factors.len()) {
+            *align = Align::Left;
+        }
+    }
 }
 
 /// The table that articles print, on one metric: crossed for two factors, a list for others.
 pub(crate) fn result_table(verdict: &VerdictDocument, metric: Metric) -> Table {
+    let Some(cross) = cross(verdict) else {
+        return result_list(verdict, metric);
+    };
     let standings = standings(verdict, metric);
-    let title = format!("{}, median and percent of the reference", metric.noun());
-    if let Some(cross) = cross(verdict) {
-        let mut headings = vec![""];
-        headings.extend(cross.columns.iter().map(String::as_str));
-        let mut table = Table::new(&title, &headings);
-        for (level, cells) in &cross.rows {
-            let cell = |place: &Option<usize>| match place {
-                Some(place) => standings[*place].in_one_cell(),
-                None => "–".to_owned(),
-            };
-            let row = std::iter::once(level.clone()).chain(cells.iter().map(cell));
-            table.push(row.collect());
-        }
-        return table;
-    }
-    let headings = ["", "median", "of the reference", "95% interval", "verdict"];
-    let mut table = Table::new(&title, &headings);
-    table.columns[4].1 = Align::Left;
-    for standing in standings {
-        let verdict_word = if standing.is_reference {
-            "reference"
-        } else {
-            standing.verdict
+    let mut headings = vec![cross.corner.as_str()];
+    headings.extend(cross.columns.iter().map(String::as_str));
+    let mut table = Table::new(&result_title(metric), &headings);
+    for (level, cells) in &cross.rows {
+        let cell = |place: &Option<usize>| match place {
+            Some(place) => standings[*place].in_one_cell(),
+            None => "–".to_owned(),
         };
-        table.push(vec![
-            verdict.variants[standing.variant].name.clone(),
-            standing.figure,
-            standing.relative,
-            standing.interval,
-            verdict_word.to_owned(),
-        ]);
+        let row = std::iter::once(level.clone()).chain(cells.iter().map(cell));
+        table.push(row.collect());
     }
     table
 }
 
-/// Every metric that was measured, as rows; the variants as columns. Medians of the trials.
-pub(crate) fn metrics_table(verdict: &VerdictDocument) -> Table {
-    let names: Vec<&str> = verdict.variants.iter().map(|v| v.name.as_str()).collect();
-    let mut headings = vec!["median of the trials"];
-    headings.extend(names);
-    let mut table = Table::new("All metrics", &headings);
-    let is_measured = |metric: &Metric| {
-        verdict
-            .variants
-            .iter()
-            .any(|v| v.metrics.contains_key(metric))
-    };
-    for &metric in Metric::ALL.iter().filter(|metric| is_measured(metric)) {
-        let cells = verdict.variants.iter().map(|variant| {
-            let summary = variant.metrics.get(&metric);
-            summary.map_or("–".to_owned(), |s| value(metric, s.median))
-        });
-        let row = std::iter::once(metric.noun().to_owned()).chain(cells);
-        table.push(row.collect());
+fn result_title(metric: Metric) -> String {
+    format!("{}, mean and change against the reference", metric.noun())
+}
+
+/// One metric as a list: a row for each variant with its change and verdict.
+pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
+    let names = NameColumns::of(verdict);
+    let mut headings = names.headings();
+    headings.extend(["mean", "change", "95% interval", "verdict"]);
+    let mut table = Table::new(&result_title(metric), &headings);
+    names.align(&mut table);
+    if let Some(last) = table.columns.last_mut() {
+        last.1 = Align::Left;
+    }
+    for standing in standings(verdict, metric) {
+        let word = match standing.is_reference {
+            true => "reference",
+            false => standing.verdict,
+        };
+        let mut row = names.cells(verdict, standing.variant);
+        row.extend([
+            standing.figure,
+            standing.change,
+            standing.interval,
+            word.to_owned(),
+        ]);
+        table.push(row);
     }
     table
+}
+
+/// Rate, response times and failures of each variant, as far as they were measured, in one compact
+/// table.
+pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
+    const SHOWN: [(&str, Metric); 5] = [
+        ("rate", Metric::RatePerS),
+        ("time for all", Metric::TotalTimeUs),
+        ("p50", Metric::P50Us),
+        ("p99", Metric::P99Us),
+        ("failed", Metric::FailedShare),
+    ];
+    let names = NameColumns::of(verdict);
+    let variants = 0..verdict.variants.len();
+    let measured = |metric| {
+        let mut levels = variants.clone().map(|place| level(verdict, place, metric));
+        levels.any(|level| level.is_some())
+    };
+    let shown: Vec<_> = SHOWN
+        .into_iter()
+        .filter(|&(_, metric)| measured(metric))
+        .collect();
+    let mut headings = names.headings();
+    headings.extend(shown.iter().map(|(heading, _)| *heading));
+    let mut table = Table::new("rate, response times and failures, means", &headings);
+    names.align(&mut table);
+    for variant in variants {
+        let mut row = names.cells(verdict, variant);
+        let cells = shown.iter();
+        row.extend(cells.map(|&(_, metric)| figure(verdict, variant, metric)));
+        table.push(row);
+    }
+    table
+}
+
+/// Every metric that was measured, as rows; the variants as columns, at most `columns_max` of them
+/// in one table. Means over the blocks.
+pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
+    let is_measured = |metric: &Metric| {
+        let mut variants = verdict.variants.iter();
+        variants.any(|variant| variant.metrics.contains_key(metric))
+    };
+    let metrics: Vec<Metric> = Metric::ALL.iter().copied().filter(is_measured).collect();
+    let places: Vec<usize> = (0..verdict.variants.len()).collect();
+    let tables = places.chunks(columns_max.max(1)).map(|places| {
+        let mut headings = vec!["mean over the blocks"];
+        headings.extend(
+            places
+                .iter()
+                .map(|&place| verdict.variants[place].name.as_str()),
+        );
+        let mut table = Table::new("All metrics", &headings);
+        for &metric in &metrics {
+            let cells = places.iter().map(|&place| figure(verdict, place, metric));
+            let row = std::iter::once(metric.noun().to_owned()).chain(cells);
+            table.push(row.collect());
+        }
+        table
+    });
+    tables.collect()
 }
 
 /// How the requests of each variant ended, all its trials together; none without trials. Timeouts

@@ -1,15 +1,37 @@
 //! What moved with each difference, and the CPU by variant, as lines and tables.
 
-use prony_stats::{Effect, Metric, Moved, Part, Unit, VerdictDocument, Why};
+use prony_stats::{Change, Metric, Moved, Part, Verdict, VerdictDocument, Why};
 
-use super::standing::value;
-use crate::number;
+use super::standing::{figure, level, value};
 use crate::table::{Align, Table};
 
 /// What stands wherever movements are shown.
-pub(crate) const CAVEAT: &str = "What moved along with a difference need not have caused it. In \
-    order: what could make the slower one slower, then the rest, each by the least change that its \
-    interval admits.";
+pub(crate) const CAVEAT: &str = "What changed along with a difference need not have caused it. \
+    Metrics that could make the slower variant slower come first, the largest certain change at the \
+    top.";
+
+/// The CPU metrics of which a certain change is worth a word even where the rates don't differ.
+const CPU: [Metric; 3] = [
+    Metric::ServerCpuUsPerRequest,
+    Metric::ServerCpuUserUsPerRequest,
+    Metric::ServerCpuSystemUsPerRequest,
+];
+
+/// The entries that explain something: those of established differences, and those in which the CPU
+/// of a request changed beyond doubt.
+pub(crate) fn whys(verdict: &VerdictDocument) -> Vec<&Why> {
+    let is_established = |why: &Why| {
+        verdict.comparisons.iter().any(|comparison| {
+            (&comparison.levels, &comparison.against) == (&why.levels, &why.against)
+                && why.metrics.contains(&comparison.metric)
+                && matches!(comparison.verdict, Verdict::Faster | Verdict::Slower)
+        })
+    };
+    let cpu_changed = |why: &Why| why.moved.iter().any(|moved| CPU.contains(&moved.metric));
+    let all = verdict.why.iter();
+    all.filter(|why| is_established(why) || cpu_changed(why))
+        .collect()
+}
 
 /// Whom an entry is about: `tcp against unix (request rate)`.
 pub(crate) fn heading(why: &Why) -> String {
@@ -18,57 +40,32 @@ pub(crate) fn heading(why: &Why) -> String {
     format!("{} against {} ({metrics})", why.name, why.against_name)
 }
 
-/// What moved, the best candidates first, `most` of them; none where nothing did.
+/// The changes, the best candidates first, at most `most` of them; none where there are none.
 pub(crate) fn moved_table(why: &Why, most: usize) -> Option<Table> {
-    let title = format!("What moved: {}", heading(why));
-    let variant = why.name.as_str();
+    let title = format!("What changed: {}", heading(why));
     let headings = [
-        "what moved",
-        variant,
-        &why.against_name,
-        "against",
-        "95%",
+        "what changed",
+        "variant",
+        "baseline",
+        "change",
+        "95% interval",
         "",
     ];
     let mut table = Table::new(&title, &headings);
     table.columns[5].1 = Align::Left;
     for moved in why.moved.iter().take(most) {
-        let (effect, interval) = effect(moved.metric, &moved.effect);
+        let change = Change::of(moved.metric, &moved.effect);
+        let interval = change.as_ref().and_then(Change::signed_range);
         table.push(vec![
             moved.metric.noun().to_owned(),
             value(moved.metric, moved.value),
             value(moved.metric, moved.against_value),
-            effect,
-            interval,
+            change.map_or("–".to_owned(), |change| change.signed()),
+            interval.unwrap_or_default(),
             part(why, moved).to_owned(),
         ]);
     }
     (!table.rows.is_empty()).then_some(table)
-}
-
-/// An effect and its interval: `1.31 ×` and `1.27 to 1.36`; `+0.998` and `0.997 to 0.999`.
-fn effect(metric: Metric, effect: &Effect) -> (String, String) {
-    let scale = match metric.unit() {
-        Unit::Share => 100.0,
-        _ => 1.0,
-    };
-    let figure = |of: f64| number::significant(of * scale, 3);
-    let text = match (effect.ratio, effect.difference) {
-        (Some(ratio), _) => format!("{} ×", number::significant(ratio, 3)),
-        (None, Some(by)) => {
-            let sign = if by > 0.0 { "+" } else { "" };
-            let points = if scale > 1.0 { " points" } else { "" };
-            format!("{sign}{}{points}", figure(by))
-        }
-        (None, None) => "–".to_owned(),
-    };
-    let scale = if effect.ratio.is_some() { 1.0 } else { scale };
-    let figure = |of: f64| number::significant(of * scale, 3);
-    let ends = effect.low.zip(effect.high);
-    let interval = ends.map_or(String::new(), |(low, high)| {
-        format!("{} to {}", figure(low), figure(high))
-    });
-    (text, interval)
 }
 
 /// How a movement goes with the difference; nothing where it neither does nor doesn't.
@@ -77,7 +74,7 @@ fn part(why: &Why, moved: &Moved) -> &'static str {
     match moved.part {
         Part::With => "goes with it",
         Part::Against => "speaks against it",
-        Part::Aside if judged => "moved, too",
+        Part::Aside if judged => "changed, too",
         Part::Aside => "",
     }
 }
@@ -89,41 +86,42 @@ pub(crate) fn rest(why: &Why) -> Vec<String> {
         (!nouns.is_empty()).then(|| format!("{what}: {}.", nouns.join(", ")))
     };
     let same = named("The same within the margin", &why.same);
-    let unclear = named("Too noisy to say", &why.unclear);
+    let unclear = named("Too noisy to judge", &why.unclear);
     [same, unclear].into_iter().flatten().collect()
 }
 
-/// The CPU time of a request by variant and mode, medians of the trials; none where it was not
-/// measured.
+/// The CPU time of a request by variant, and the share of each mode in it; none where it was not
+/// measured. Shares, since means of parts don't add up to the mean of their sum.
 pub(crate) fn cpu_table(verdict: &VerdictDocument) -> Option<Table> {
-    let parts = [
-        ("user", Metric::ServerCpuUserUsPerRequest),
-        ("system", Metric::ServerCpuSystemUsPerRequest),
-        ("user + system", Metric::ServerCpuUsPerRequest),
-        ("softirq of the machine", Metric::HostSoftirqUsPerRequest),
+    let modes = [
+        Metric::ServerCpuUserUsPerRequest,
+        Metric::ServerCpuSystemUsPerRequest,
     ];
     let measured = |metric: Metric| {
         let mut variants = verdict.variants.iter();
         variants.any(|variant| variant.metrics.contains_key(&metric))
     };
-    if !measured(Metric::ServerCpuUserUsPerRequest) {
+    if !measured(modes[0]) {
         return None;
     }
-    let shown: Vec<_> = parts
-        .into_iter()
-        .filter(|(_, metric)| measured(*metric))
-        .collect();
-    let headings: Vec<&str> = std::iter::once("")
-        .chain(shown.iter().map(|(name, _)| *name))
-        .collect();
-    let mut table = Table::new("CPU of the services for each request", &headings);
-    for variant in &verdict.variants {
-        let cell = |metric: Metric| {
-            let summary = variant.metrics.get(&metric);
-            summary.map_or("–".to_owned(), |summary| value(metric, summary.median))
+    let has_softirq = measured(Metric::HostSoftirqUsPerRequest);
+    let mut headings = vec!["", "server CPU", "user", "system"];
+    headings.extend(has_softirq.then_some("softirq of the machine"));
+    let mut table = Table::new("CPU of the services for each request, means", &headings);
+    for (place, variant) in verdict.variants.iter().enumerate() {
+        let of_modes = modes.map(|mode| level(verdict, place, mode).unwrap_or(0.0));
+        let whole: f64 = of_modes.iter().sum();
+        let share = |part: f64| match whole > 0.0 {
+            true => format!("{:.0}%", 100.0 * part / whole),
+            false => "–".to_owned(),
         };
-        let cells = shown.iter().map(|(_, metric)| cell(*metric));
-        table.push(std::iter::once(variant.name.clone()).chain(cells).collect());
+        let mut row = vec![
+            variant.name.clone(),
+            figure(verdict, place, Metric::ServerCpuUsPerRequest),
+        ];
+        row.extend(of_modes.map(share));
+        row.extend(has_softirq.then(|| figure(verdict, place, Metric::HostSoftirqUsPerRequest)));
+        table.push(row);
     }
     Some(table)
 }

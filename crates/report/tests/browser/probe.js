@@ -39,7 +39,7 @@
   };
   // The note below the bars, or the last text of a load's page, is in the scheme's quieter ink.
   const labels = [...document.querySelectorAll("svg text")].filter(shown);
-  const notes = labels.filter((one) => one.textContent.includes("median over the blocks"));
+  const notes = labels.filter((one) => one.textContent.includes("mean over the blocks"));
   const label = (notes.length ? notes : labels).pop();
   return {
     problems,

@@ -50,6 +50,7 @@ pub(super) fn trial(invented: &Invented, server: &Server, noise: &mut Noise) -> 
     let scale = |us: f64| (us * 10.0).round() / 10.0;
     record.response_time_us = times(scale(server.p50_us), scale(server.p99_us));
     record.service_time_us = record.response_time_us.clone();
+    (record.command, record.machine) = (None, None);
     record
 }
 fn times(p50: f64, p99: f64) -> Summary {
@@ -58,10 +59,13 @@ fn times(p50: f64, p99: f64) -> Summary {
         min: round(p50 * 0.4),
         mean: round(p50 * 1.06),
         p50: round(p50),
+        p75: Some(round(p50 + (p99 - p50) * 0.2)),
         p90: round(p50 + (p99 - p50) * 0.4),
+        p95: Some(round(p50 + (p99 - p50) * 0.6)),
         p99: round(p99),
         p99_9: round(p99 * 1.7),
         max: round(p99 * 2.9),
+        stdev: Some(round(p50 * 0.3)),
         at_least: Vec::new(),
     }
 }
@@ -104,6 +108,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
                 failed: (ok as f64 * failed_share / (1.0 - failed_share)).round() as u64,
                 bytes_in: ok * 1_213,
                 p50_us: p50.round(),
+                p90_us: (p50 + (p99 - p50) * 0.4).round(),
                 p99_us: p99.round(),
             }
         })
@@ -137,8 +142,6 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
         },
         response_time_us: times(p50, p99),
         service_time_us: times(p50, p99),
-        connect_time_us: Summary::default(),
-        tls_time_us: Summary::default(),
         first_byte_us: times(p50 * 0.98, p99 * 0.98),
         series,
         generator: Generator {
@@ -152,8 +155,8 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             max_rss_bytes: 12 << 20,
             ..Generator::default()
         },
-        sources: None,
-        fleet: None,
+        command: Some("prony load http://127.0.0.1:8080/ --duration 5s".to_owned()),
+        machine: Some("Linux 6.1.0, 4 cores of a processor, 8.00 GiB".to_owned()),
         negotiated: Negotiated {
             http: Some("1.1".to_owned()),
             tls: load.tls.as_ref().map(|_| "TLSv1.3".to_owned()),
@@ -164,8 +167,7 @@ fn load_of(load: LoadInfo, rate: f64, failed_share: f64, noise: &mut Noise) -> R
             ..Negotiated::default()
         },
         load,
-        findings: Vec::new(),
-        histograms: BTreeMap::new(),
+        ..Record::default()
     }
 }
 

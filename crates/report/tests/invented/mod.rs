@@ -117,10 +117,14 @@ fn write(dir: &Path, invented: &Invented) -> std::io::Result<()> {
             server.system *= noise.around(0.01);
             let record = loads::trial(invented, &server, &mut noise);
             trials.add(block, place, values(&record, &server));
-            let name: String = design
-                .name_of(place)
-                .replace(", ", "-")
-                .replace(['/', ':'], "_");
+            let varying = design
+                .factors
+                .iter()
+                .filter(|factor| factor.levels.len() > 1);
+            let names: Vec<&str> = varying
+                .map(|factor| levels[&factor.name].as_str())
+                .collect();
+            let name = names.join("-").replace(", ", "-").replace(['/', ':'], "_");
             let folder: PathBuf = dir.join(format!("trials/{block:02}-{name}"));
             fs::create_dir_all(&folder)?;
             fs::write(folder.join("record.json"), record.to_json())?;
@@ -193,8 +197,8 @@ fn why(evaluation: &Evaluation, comparison: &Comparison) -> Why {
         rest.map(|m| m.metric).collect()
     };
     let text = match moved.first() {
-        Some(first) => format!("What moved most with it: {}.", first.text),
-        None => "What else was measured is too noisy to say what moved with it.".to_owned(),
+        Some(first) => format!("The largest change that goes with it: {}.", first.text),
+        None => "The other measurements are too noisy to tell what changed with it.".to_owned(),
     };
     let limit = |name: &str, kind, text: &str| Limit {
         name: name.to_owned(),

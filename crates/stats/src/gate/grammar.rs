@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_record::condition::Sign;
+use prony_record::condition::{self, Sign};
 
 use super::quantity::{self, Quantity};
 use super::{Gate, Limit, Reference, Rule};
@@ -31,6 +31,30 @@ impl Known {
             ..Run::default()
         };
         run.counterpart(variant)
+    }
+
+    /// Every variant by its name, and by its levels alone (`1` for `cores = 1`), as earlier versions
+    /// named it.
+    fn all_names(&self) -> Vec<(usize, String)> {
+        let varies = |factor: &str| {
+            let mut levels = self
+                .variants
+                .iter()
+                .map(|variant| variant.levels.get(factor));
+            let first = levels.next().flatten();
+            levels.any(|level| level != first)
+        };
+        let names = self
+            .variants
+            .iter()
+            .enumerate()
+            .flat_map(|(place, variant)| {
+                let levels = variant.levels.iter();
+                let varying = levels.filter(|(factor, _)| varies(factor));
+                let varying: Vec<&str> = varying.map(|(_, level)| level.as_str()).collect();
+                [(place, variant.name.clone()), (place, varying.join(", "))]
+            });
+        names.filter(|(_, name)| !name.is_empty()).collect()
     }
 
     /// The names, for whoever typed another one.
@@ -101,7 +125,7 @@ pub(super) fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
     };
     reader.space();
     let start = reader.at;
-    let word = reader.word();
+    let word = reader.metric_name();
     if word.is_empty() {
         return Err(reader.wrong(
             start..reader.typed.len(),
@@ -109,11 +133,11 @@ pub(super) fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
              'failed > 0.1%' or 'verdict is slower'",
         ));
     }
-    let (subjects, rule) = match word {
+    let (subjects, rule) = match word.as_str() {
         "verdict" => reader.verdict()?,
         name => {
-            let quantity = Quantity::parse(name)
-                .map_err(|error| reader.wrong(start..start + name.len(), &error))?;
+            let quantity =
+                Quantity::parse(name).map_err(|error| reader.wrong(start..reader.at, &error))?;
             reader.figure(quantity)?
         }
     };
@@ -158,6 +182,29 @@ impl<'a> Reader<'a> {
         &rest[..end]
     }
 
+    /// A metric's name; `p(99)` is another way to write `p99`. Names of findings may have hyphens.
+    fn metric_name(&mut self) -> String {
+        let rest = self.rest();
+        let is_name = |c: char| c.is_ascii_alphabetic() || c == '-';
+        let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+        if let Some(finding) = condition::finding(&rest[..end]) {
+            self.at += end;
+            return finding.to_owned();
+        }
+        let word = self.word();
+        let inner = self
+            .rest()
+            .strip_prefix('(')
+            .and_then(|rest| rest.split_once(')'));
+        match inner {
+            Some((digits, _)) if word == "p" || word.ends_with(".p") => {
+                self.at += digits.len() + 2;
+                format!("{word}{}", digits.trim())
+            }
+            _ => word.to_owned(),
+        }
+    }
+
     /// Takes this word if it is the next one.
     fn takes(&mut self, wanted: &str) -> bool {
         self.space();
@@ -191,8 +238,8 @@ impl<'a> Reader<'a> {
         let mut metric = None;
         if self.takes("on") {
             let start = self.at;
-            let name = self.word();
-            metric = quantity::metric(name);
+            let name = self.metric_name();
+            metric = quantity::metric(&name);
             if metric.is_none() {
                 let names: Vec<&str> = Metric::ALL.iter().map(|metric| metric.name()).collect();
                 let what = format!(
@@ -200,7 +247,7 @@ impl<'a> Reader<'a> {
                      metrics: {}",
                     names.join(", ")
                 );
-                return Err(self.wrong(start..self.at.max(start + name.len()), &what));
+                return Err(self.wrong(start..self.at, &what));
             }
         }
         let subject = self.of()?;
@@ -241,6 +288,15 @@ impl<'a> Reader<'a> {
     fn figure(&mut self, quantity: Quantity) -> Result<(Vec<usize>, Rule), GateError> {
         let subject = self.of()?;
         self.space();
+        if self.rest().is_empty() && condition::finding(&quantity.name).is_some() {
+            let (value, is_share) = (0.0, false);
+            let rule = Rule::Figure {
+                quantity,
+                sign: Sign::Above,
+                limit: Limit::Fixed { value, is_share },
+            };
+            return Ok((subject.variants, rule));
+        }
         let Some((sign, rest)) = Sign::split(self.rest()) else {
             let what = "a sign is needed here: >, >=, < or <=";
             return Err(self.wrong(self.here(), what));
@@ -287,9 +343,10 @@ impl<'a> Reader<'a> {
         match word {
             "any" => return Ok(all.collect()),
             "new" if self.known.stored.is_some() => return Ok(all.collect()),
-            "baseline" if !self.known.baseline.is_empty() => {
-                let own = |&variant: &usize| self.known.counterpart(variant) == Some(variant);
-                return Ok(all.filter(own).collect());
+            "new" | "baseline" if !self.known.baseline.is_empty() => {
+                let own = |variant: &usize| self.known.counterpart(*variant) == Some(*variant);
+                let wanted = word == "baseline";
+                return Ok(all.filter(|variant| own(variant) == wanted).collect());
             }
             _ => {}
         }
@@ -307,17 +364,17 @@ impl<'a> Reader<'a> {
     fn name(&mut self) -> Result<Option<Vec<usize>>, GateError> {
         let rest = self.rest();
         let start = self.at;
-        let variants = self.known.variants.iter();
+        let names = || self.known.all_names().into_iter();
         if let Some(inner) = rest.strip_prefix('"') {
             let Some(end) = inner.find('"') else {
                 return Err(self.wrong(start..self.typed.len(), "the closing quote is missing"));
             };
             let name = &inner[..end];
-            let places: Vec<usize> = variants
-                .enumerate()
-                .filter(|(_, variant)| variant.name == name)
+            let mut places: Vec<usize> = names()
+                .filter(|(_, known)| known == name)
                 .map(|(place, _)| place)
                 .collect();
+            places.dedup();
             self.at += end + 2;
             if places.is_empty() {
                 let what = format!("there is no variant \"{name}\"; {}", self.known.names());
@@ -325,12 +382,11 @@ impl<'a> Reader<'a> {
             }
             return Ok(Some(places));
         }
-        let longest = variants
-            .enumerate()
-            .filter(|(_, variant)| stands(rest, &variant.name))
-            .max_by_key(|(_, variant)| variant.name.len());
-        Ok(longest.map(|(place, variant)| {
-            self.at += variant.name.len();
+        let longest = names()
+            .filter(|(_, name)| stands(rest, name))
+            .max_by_key(|(_, name)| name.len());
+        Ok(longest.map(|(place, name)| {
+            self.at += name.len();
             vec![place]
         }))
     }
@@ -465,7 +521,10 @@ impl<'a> Reader<'a> {
         match word {
             "baseline" if !self.known.baseline.is_empty() => return Ok(Some(Reference::Baseline)),
             // Loads have no baseline of their own: it is what they are held against.
-            "baseline" | "stored" if stored.is_some() => return Ok(Some(Reference::Stored)),
+            // "A" is what `prony report` called the first of two runs in earlier versions.
+            "baseline" | "stored" | "A" if stored.is_some() => {
+                return Ok(Some(Reference::Stored));
+            }
             "baseline" => {
                 let what = "a load alone has no baseline (name another with --against)";
                 return Err(self.wrong(start..self.at, what));

@@ -1,7 +1,8 @@
-//! Conditions that a result must not fulfil, and whether it does: what `--fail-if` takes.
+//! Conditions on a result, and whether it fails them: `--fail-if` takes what must not be, `--require`
+//! the same grammar for what must be.
 //!
 //! ```text
-//! gate      = measure [ "of" subject ] sign limit
+//! gate      = metric [ "of" subject ] sign limit
 //!           | "verdict" [ "on" metric ] [ "of" subject ] "is" [ "not" ] word { "or" word }
 //! sign      = ">" | ">=" | "<" | "<="
 //! limit     = value | [ factor ] reference [ ( "+" | "-" ) value ]
@@ -150,6 +151,37 @@ impl Gate {
     /// What can't be read, where, and what is known there.
     pub fn parse(typed: &str, known: &Known) -> Result<Gate, GateError> {
         grammar::parse(typed, known)
+    }
+
+    /// Reads a requirement, which fails where [`Gate::parse`]'s gate would pass. Results call it
+    /// `require …`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::parse`].
+    pub fn require(typed: &str, known: &Known) -> Result<Gate, GateError> {
+        let gate = Gate::parse(typed, known)?;
+        let rule = match gate.rule {
+            Rule::Figure {
+                quantity,
+                sign,
+                limit,
+            } => Rule::Figure {
+                quantity,
+                sign: sign.inverse(),
+                limit,
+            },
+            Rule::Verdict { metric, wanted, is } => Rule::Verdict {
+                metric,
+                wanted,
+                is: !is,
+            },
+        };
+        Ok(Gate {
+            typed: format!("require {}", gate.typed),
+            rule,
+            ..gate
+        })
     }
 
     /// As it was typed.

@@ -93,7 +93,7 @@ impl Quantity {
         }
     }
 
-    /// A value of its with its unit, for people.
+    /// A value with its unit, for people.
     pub(super) fn shown(&self, value: f64) -> String {
         let unit = match self.what {
             What::Metric(metric) => metric.unit(),
@@ -104,18 +104,8 @@ impl Quantity {
                 Kind::Count => Unit::Count,
             },
         };
-        let sign = if value < 0.0 { "-" } else { "" };
-        let value = value.abs();
-        let text = match unit {
-            Unit::Micros => Amount::Micros(value).to_string(),
-            Unit::Share => Amount::Share(value).to_string(),
-            Unit::PerS => format!("{} a second", Amount::Number(value)),
-            Unit::Percent => format!("{}%", Amount::Number(value)),
-            Unit::Bytes => format!("{} MiB", Amount::Number(value / 1_048_576.0)),
-            Unit::BitsPerS => format!("{} Mbit/s", Amount::Number(value / 1e6)),
-            Unit::Count => Amount::Number(value).to_string(),
-        };
-        format!("{sign}{text}")
+        let sign = if value < 0.0 { "−" } else { "" };
+        format!("{sign}{}", unit.shown(value.abs()))
     }
 }
 

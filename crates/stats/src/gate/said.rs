@@ -1,11 +1,13 @@
 //! What a gate saw, as a sentence.
 
+use prony_record::{condition::Amount, number};
+
 use super::GateScale;
 use super::judge::Numbers;
 use super::quantity::Quantity;
+use crate::change::Change;
 use crate::comparison::Effect;
 use crate::metric::Metric;
-use crate::sentence::Change;
 
 /// The numbers, and out of how much they come.
 pub(super) struct Basis {
@@ -15,10 +17,9 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    /// `95% interval 58 ms to 64.8 ms, 8 blocks`.
+    /// `95% interval 58.0 ms to 64.8 ms, 8 blocks`.
     fn text(&self, shown: impl Fn(f64) -> String) -> String {
-        let plural = if self.trials == 1 { "" } else { "s" };
-        let counted = format!("{} {}{plural}", self.trials, self.unit);
+        let counted = plural(self.trials, self.unit);
         match self.numbers.interval {
             Some(interval) => format!(
                 "95% interval {} to {}, {counted}",
@@ -30,39 +31,48 @@ impl Basis {
     }
 }
 
-/// `failed of new is 0.4% (40 of 10000 requests); the limit is 0.1%`.
+/// `failed of new is 0.4% (40 of 10,000 requests); the limit is 0.1%`.
 pub(super) fn counted(
     subject: &str,
     (count, whole): (u64, u64),
     is_share: bool,
     limit: f64,
 ) -> String {
-    use prony_record::condition::Amount;
     match is_share {
         true => format!(
-            "{subject} is {} ({count} of {whole} requests); the limit is {}",
+            "{subject} is {} ({} of {} requests); the limit is {}",
             Amount::Share(count as f64 / whole as f64),
-            Amount::Share(limit)
+            number::count(count),
+            number::count(whole),
+            number::trimmed(&Amount::Share(limit).to_string())
         ),
         false => format!(
-            "{subject} is {count}; the limit is {}",
+            "{subject} is {}; the limit is {}",
+            number::count(count),
             Amount::Number(limit)
         ),
     }
 }
 
-/// `p99 of new is 61.3 ms (95% interval 58 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
+/// `p99 of new is 61.3 ms (95% interval 58.0 ms to 64.8 ms, 8 blocks); the limit is 50 ms`.
 pub(super) fn fixed(subject: &str, quantity: &Quantity, basis: &Basis) -> String {
     let shown = |value| quantity.shown(value);
-    let figure = shown(basis.numbers.value);
-    let limit = shown(basis.numbers.limit);
+    let Numbers { value, limit, .. } = basis.numbers;
+    let (figure, limit_text) = (shown(value), shown(limit));
+    // Two that print alike and differ would contradict the ruling.
+    let apart = match figure == limit_text {
+        true if value > limit => ", just above the limit",
+        true if value < limit => ", just below the limit",
+        _ => "",
+    };
     format!(
-        "{subject} is {figure} ({}); the limit is {limit}",
-        basis.text(shown)
+        "{subject} is {figure}{apart} ({}); the limit is {}",
+        basis.text(shown),
+        number::trimmed(&limit_text)
     )
 }
 
-/// `p99 of new is +8.1% against old (95% interval +6.2% to +10.1%, 8 blocks); the limit is +5.0%`.
+/// `p99 of new is +8.1% against old (95% interval +6.2% to +10.1%, 8 blocks); the limit is +5%`.
 pub(super) fn relative(
     subject: &str,
     against: &str,
@@ -71,13 +81,19 @@ pub(super) fn relative(
     basis: &Basis,
 ) -> String {
     let numbers = &basis.numbers;
-    if numbers.scale == GateScale::Ratio {
-        let shown = |value: f64| percent(value, numbers);
-        let figure = shown(numbers.value);
-        let limit = shown(numbers.limit);
+    if numbers.scale == GateScale::Ratio
+        && let Some(change) = change(numbers.value, numbers.interval.map(|it| (it.low, it.high)))
+    {
+        let unit = plural(basis.trials, basis.unit);
+        let basis = match change.signed_range() {
+            Some(range) => format!("95% interval {range}, {unit}"),
+            None => format!("{unit}, no interval"),
+        };
+        let limit = self::change(numbers.limit, None).map_or(String::new(), |it| it.signed());
         return format!(
-            "{subject} is {figure} against {against} ({}); the limit is {limit}",
-            basis.text(shown)
+            "{subject} is {} against {against} ({basis}); the limit is {}",
+            change.signed(),
+            number::trimmed(&limit)
         );
     }
     let signed = |value: f64| {
@@ -96,15 +112,20 @@ pub(super) fn relative(
     )
 }
 
-/// A ratio as a change in percent, with as many decimals as the interval deserves.
-fn percent(ratio: f64, numbers: &Numbers) -> String {
-    let effect = |ratio: f64| Effect {
+/// A ratio as every output prints it.
+fn change(ratio: f64, ends: Option<(f64, f64)>) -> Option<Change> {
+    let effect = Effect {
         ratio: Some(ratio),
         difference: None,
-        low: numbers.interval.map(|interval| interval.low),
-        high: numbers.interval.map(|interval| interval.high),
+        low: ends.map(|ends| ends.0),
+        high: ends.map(|ends| ends.1),
     };
     // A ratio reads alike on every metric that has one.
-    let change = Change::of(Metric::RatePerS, &effect(ratio));
-    change.map_or_else(String::new, |change| change.signed())
+    Change::of(Metric::RatePerS, &effect)
+}
+
+/// "8 blocks".
+fn plural(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
 }

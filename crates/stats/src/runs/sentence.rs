@@ -1,10 +1,11 @@
 //! Two runs against one another, as sentences.
 
 use super::{Between, Relative, RunsAbout};
-use crate::comparison::Verdict;
+use crate::change::Change;
+use crate::comparison::{Effect, Verdict};
 use crate::design::LEAST_BLOCKS;
 use crate::metric::{Metric, Scale};
-use crate::sentence::{Change, counted, statement};
+use crate::sentence::{counted, statement};
 
 /// A variant as it is in one of the runs: `tcp in B`.
 fn within(name: &str, label: &str) -> String {
@@ -56,6 +57,8 @@ pub(super) fn verdict(
         Verdict::Faster | Verdict::Slower => {
             let word = match (between.metric, verdict) {
                 (Metric::RatePerS, _) => "",
+                (Metric::P50Us | Metric::P99Us, Verdict::Faster) => "faster; ",
+                (Metric::P50Us | Metric::P99Us, _) => "slower; ",
                 (_, Verdict::Faster) => "better; ",
                 _ => "worse; ",
             };
@@ -69,7 +72,7 @@ pub(super) fn verdict(
             let margin = (margin * 1e6).round() / 1e4;
             let unit = match between.metric.scale() {
                 Scale::Ratio => "%",
-                Scale::Difference => " percentage points",
+                Scale::Difference => " points",
             };
             format!(
                 "{new} and {old} are equivalent within ±{margin}{unit} ({noun} {}, {})",
@@ -128,18 +131,29 @@ pub(super) fn description(between: &Between, about: &RunsAbout) -> String {
     )
 }
 
-/// `tcp against unix: request rate 96.9% of it in A, 95.1% in B; changed by -1.9% (95% interval …)`.
+/// `tcp against unix: request rate −3.1% in A, −4.9% in B; the ratio changed by −1.9% (95% interval
+/// …)`.
 pub(super) fn relative(relative: &Relative, about: &RunsAbout) -> String {
     let Some(change) = Change::of(relative.metric, &relative.effect) else {
         return String::new();
     };
-    let shown = |value: f64| match relative.metric.scale() {
-        Scale::Ratio => format!("{:.1}%", 100.0 * value),
-        Scale::Difference => format!("{:+.2} points", 100.0 * value),
+    let shown = |value: f64| {
+        let is_ratio = relative.metric.scale() == Scale::Ratio;
+        let effect = Effect {
+            ratio: is_ratio.then_some(value),
+            difference: (!is_ratio).then_some(value),
+            low: None,
+            high: None,
+        };
+        Change::of(relative.metric, &effect).map_or(String::new(), |change| change.signed())
+    };
+    let what = match relative.metric.scale() {
+        Scale::Ratio => "the ratio",
+        Scale::Difference => "the difference",
     };
     let range = change.signed_range();
     format!(
-        "{} against {}: {} {} in {}, {} in {}; that is {}{}",
+        "{} against {}: {} {} in {}, {} in {}; {what} changed by {}{}",
         relative.name,
         relative.against_name,
         relative.metric.noun(),

@@ -75,6 +75,7 @@ pub fn process(line: &str) -> Option<Process> {
         threads,
         resident_bytes: resident_kibibytes * 1024,
         context_switches: Some((voluntary, involuntary)),
+        core: None,
     })
 }
 

@@ -116,6 +116,8 @@ impl Reader {
         let mut host = parse::machine(&output("sysctl", &parse::MACHINE_SYSCTLS));
         host.interfaces = parse::interfaces(&interfaces);
         host.tcp = tcp;
+        // Interrupts run in threads of their own.
+        host.softirq_included = Some(false);
         let own = table.get(std::process::id().cast_signed());
         // With `-S`, the time of this process includes that of its children that ended.
         let own_s = own.map_or(0.0, |own| own.user_s + own.system_s);

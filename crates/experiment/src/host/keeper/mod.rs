@@ -9,7 +9,9 @@
 //! service (Linux: `PR_SET_CHILD_SUBREAPER`, or by being pid 1 of a process namespace; FreeBSD:
 //! `PROC_REAP_ACQUIRE`, the service alone being jailed), so a daemon that forks twice and begins a session of its own still hangs below it. Hence the whole service
 //! is, at any time, exactly what descends from the keeper: that is what telemetry counts and what a
-//! stop kills. A keeper whose prony died, by whatever means, kills its service and ends.
+//! stop kills. A keeper whose prony died, by whatever means, kills its service and ends. A keeper
+//! that its service stopped is continued when the service has to end; what a killed keeper kept is
+//! adopted by prony, and is killed from there or, if prony died as well, by the next start's sweep.
 //!
 //! Everything here runs between `fork` and `exec` in a process that had threads, so it must not
 //! allocate, lock or panic.
@@ -80,8 +82,10 @@ pub(super) fn split(orders: &Orders) -> io::Result<()> {
 /// The last steps before `exec`, in the service's own process.
 fn become_service(orders: &Orders) -> io::Result<()> {
     checked(orders.channel, Step::Session, begin_session())?;
-    if let Some(place) = orders.place {
-        system::enter_as_service(place, orders.channel)?;
+    match orders.place {
+        Some(place) => system::enter_as_service(place, orders.channel)?,
+        // Inside a place, process ids are others.
+        None => channel::tell(orders.channel, News::MainStarted(own_pid())),
     }
     if let Some(cores) = &orders.cores {
         checked(orders.channel, Step::Cores, system::run_on(cores))?;
@@ -130,6 +134,17 @@ fn checked(channel: RawFd, step: Step, result: i32) -> io::Result<i32> {
 fn begin_session() -> i32 {
     // SAFETY: no arguments; it only changes this process.
     unsafe { libc::setsid() }
+}
+
+fn own_pid() -> i32 {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// Makes this process the parent of what descends from it and has lost its parent: the processes of
+/// a service whose keeper was killed. False where the system can't.
+pub(super) fn adopt_orphans() -> bool {
+    system::adopt_orphans() >= 0
 }
 
 pub(crate) fn fork() -> i32 {

@@ -3,7 +3,9 @@
 mod facts;
 mod figures;
 mod follow;
+mod foreign;
 pub(crate) mod hardware;
+pub(crate) mod kernel_log;
 mod reader;
 
 use std::collections::HashSet;
@@ -84,6 +86,7 @@ impl From<Stat> for Process {
             reaped_system_s: signed(stat.cstime),
             threads: stat.num_threads.max(0).unsigned_abs(),
             resident_bytes: stat.rss * procfs::page_size(),
+            core: stat.processor.and_then(|core| usize::try_from(core).ok()),
             name: stat.comm,
             context_switches: None,
         }

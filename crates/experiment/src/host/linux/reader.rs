@@ -1,5 +1,6 @@
 //! Reads one sample. What must be remembered from one sample to the next is kept here.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,10 +8,11 @@ use std::time::Instant;
 
 use super::figures::Remembered;
 use super::follow::Followed;
+use super::foreign::ForeignTracker;
 use crate::host::proc_files::{self, NetTexts};
 use crate::host::process::{Process, Table};
 use crate::service::Follow;
-use crate::telemetry::{ForeignProcess, HostSample, Interface, Sample, ServiceSample, TcpCounters};
+use crate::telemetry::{HostSample, Interface, IoCounters, Sample, ServiceSample, TcpCounters};
 
 /// A running service, as the reader needs to know it.
 #[derive(Debug, Clone)]
@@ -42,7 +44,9 @@ impl Watched {
 pub(crate) struct Reader {
     born: Instant,
     first_foreign_s: Option<f64>,
-    foreign: HashMap<(i32, u64), f64>,
+    foreign: ForeignTracker,
+    /// What the kernel's configuration says of interrupts; read once, and only if needed.
+    config_softirq: OnceCell<Option<bool>>,
     services: BTreeMap<(String, Option<i32>), Remembered>,
 }
 
@@ -65,7 +69,8 @@ impl Reader {
         Self {
             born: Instant::now(),
             first_foreign_s: None,
-            foreign: HashMap::new(),
+            foreign: ForeignTracker::default(),
+            config_softirq: OnceCell::new(),
             services: BTreeMap::new(),
         }
     }
@@ -96,7 +101,9 @@ impl Reader {
             services.insert(service.service.clone(), sample);
         }
         let mut host = host_sample(&nets.own);
-        host.top_foreign = self.top_foreign(table, &known);
+        host.foreign = self.foreign.busiest(table, &known);
+        let by_config = || *self.config_softirq.get_or_init(softirq_by_config);
+        host.softirq_included = host.softirq_included.or_else(by_config);
         // What ended and was waited for by this process are services of earlier trials, mostly.
         let (ended_user_s, ended_system_s) = usage(libc::RUSAGE_CHILDREN);
         let ours_s = services_cpu_s
@@ -104,8 +111,7 @@ impl Reader {
             + ended_system_s
             + host.generator_user_s
             + host.generator_system_s;
-        let all_s = host.cpu_user_s + host.cpu_system_s + host.cpu_softirq_s + host.cpu_irq_s;
-        let foreign_s = all_s - ours_s;
+        let foreign_s = charged_s(&host) - ours_s;
         host.foreign_cpu_s = foreign_s - *self.first_foreign_s.get_or_insert(foreign_s);
         Sample {
             t_s: began.duration_since(self.born).as_secs_f64(),
@@ -154,7 +160,9 @@ impl Reader {
             .into_iter()
             .chain(tree.iter().copied())
             .chain(followed.outside(tree));
-        memory.cpu(counted, followed, &mut sample);
+        let counted: Vec<&Process> = counted.collect();
+        sample.io = io_counters(&counted);
+        memory.cpu(counted.into_iter(), followed, &mut sample);
         (sample.voluntary_switches, sample.involuntary_switches) = memory.switches();
         sample.processes = members.len() as u64;
         sample.threads = members.iter().map(|process| process.threads).sum();
@@ -167,28 +175,23 @@ impl Reader {
         nets.place(somebody, &mut sample);
         sample
     }
+}
 
-    /// The foreign process with most CPU since the last sample.
-    fn top_foreign(&mut self, table: &Table, known: &[i32]) -> Option<ForeignProcess> {
-        let known: std::collections::HashSet<i32> = known.iter().copied().collect();
-        let mut before = std::mem::take(&mut self.foreign);
-        let mut top: Option<ForeignProcess> = None;
-        for process in table.all().filter(|process| !known.contains(&process.pid)) {
-            let total =
-                process.user_s + process.system_s + process.reaped_user_s + process.reaped_system_s;
-            let key = (process.pid, process.start);
-            let cpu_s = before.remove(&key).map_or(0.0, |earlier| total - earlier);
-            self.foreign.insert(key, total);
-            if cpu_s > top.as_ref().map_or(0.0, |top| top.cpu_s) {
-                top = Some(ForeignProcess {
-                    pid: process.pid,
-                    name: process.name.clone(),
-                    cpu_s,
-                });
-            }
-        }
-        top
+/// CPU seconds that processes were charged for. A kernel that accounts for interrupts separately
+/// charges nobody for them; they are the network's work for everybody and no stranger's.
+fn charged_s(host: &HostSample) -> f64 {
+    let of_processes_s = host.cpu_user_s + host.cpu_system_s;
+    match host.softirq_included {
+        Some(false) => of_processes_s,
+        Some(true) | None => of_processes_s + host.cpu_softirq_s + host.cpu_irq_s,
     }
+}
+
+/// Reads the configuration that the running kernel was built with, where the distribution keeps it.
+fn softirq_by_config() -> Option<bool> {
+    let release = super::read("/proc/sys/kernel/osrelease")?;
+    let config = super::read(format!("/boot/config-{release}"))?;
+    proc_files::softirq_included_by_config(&config)
 }
 
 impl Nets {
@@ -256,6 +259,24 @@ fn open_files(pid: i32) -> u64 {
     }
 }
 
+/// Input and output of these processes and of their children that ended. None if any of them can't be
+/// read, as another user's; one that has just ended is with its parent.
+fn io_counters(processes: &[&Process]) -> Option<IoCounters> {
+    let mut sum = IoCounters::default();
+    for process in processes {
+        let folder = proc_of(process.pid);
+        let text = match std::fs::read_to_string(folder.join("io")) {
+            Ok(text) => text,
+            Err(_) if !folder.exists() => continue,
+            Err(_) => return None,
+        };
+        let io = proc_files::io_counters(&text)?;
+        sum.calls += io.calls;
+        sum.disk_written_bytes += io.disk_written_bytes;
+    }
+    Some(sum)
+}
+
 /// CPU seconds of this process (`RUSAGE_SELF`) or of its children that ended (`RUSAGE_CHILDREN`).
 fn usage(who: libc::c_int) -> (f64, f64) {
     // SAFETY: all-zero is a valid `rusage`, and the call fills it.
@@ -286,6 +307,20 @@ fn host_sample(net: &Net) -> HostSample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_process_reads_and_writes() {
+        let own = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let own = proc_files::process(&own).unwrap();
+        let before = io_counters(&[&own]).unwrap();
+        std::fs::read("/proc/self/stat").unwrap();
+        assert!(io_counters(&[&own]).unwrap().calls > before.calls);
+        let gone = Process {
+            pid: i32::MAX,
+            ..Process::default()
+        };
+        assert_eq!(io_counters(&[&gone]), Some(IoCounters::default()));
+    }
 
     #[test]
     fn this_process_has_files() {

@@ -83,11 +83,34 @@ fn a_machines_times() {
     near(host.cpu_irq_s, 0.06);
     near(host.cpu_softirq_s, 0.7);
     near(host.cpu_steal_s, 0.08);
+    let cores: Vec<usize> = host.core_times.keys().copied().collect();
+    assert_eq!(cores, [0, 1]);
+    near(host.core_times[&1].user_s, 0.02);
+    near(host.core_times[&1].idle_s, 0.01);
     assert_eq!(boot_time_s(stat), Some(1_700_000_000));
     let memory = "MemTotal:  1000 kB\nMemFree: 10 kB\nMemAvailable:   600 kB\n";
     assert_eq!(memory_used_bytes(memory), 400 * 1024);
     assert_eq!(open_files("1344\t0\t9223372036854775807\n"), 1344);
     near(load_average("0.50 0.4 0.3 1/200 999\n"), 0.5);
+}
+
+#[test]
+fn interrupts_are_in_the_processes_time_where_the_kernel_counts_ticks() {
+    let with = |irq_ticks: u64, interrupts: u64| {
+        let stat = format!("cpu  9 0 9 90 0 {irq_ticks} 5 0 0 0\nintr {interrupts} 5 6\n");
+        machine(&stat).softirq_included
+    };
+    assert_eq!(with(0, 2_000_000), Some(true), "no time in any of them");
+    assert_eq!(with(31, 2_000_000), Some(false));
+    assert_eq!(with(1, 10), Some(false));
+    assert_eq!(with(0, 10), None, "too few to know");
+    assert_eq!(
+        softirq_included_by_config("CONFIG_X=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n"),
+        Some(false)
+    );
+    let ticks = "CONFIG_TICK_CPU_ACCOUNTING=y\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\n";
+    assert_eq!(softirq_included_by_config(ticks), Some(true));
+    assert_eq!(softirq_included_by_config(""), None);
 }
 
 #[test]
@@ -151,4 +174,13 @@ fn the_running_kernel_has_the_files() {
     let own = process(&read("self/stat")).unwrap();
     assert_eq!(own.pid, std::process::id().cast_signed());
     assert!(run_ns(&read("thread-self/schedstat")).is_some());
+}
+
+#[test]
+fn input_and_output_of_a_process() {
+    let text = "rchar: 9\nwchar: 8\nsyscr: 70\nsyscw: 6\nread_bytes: 5\nwrite_bytes: 4096\n\
+                cancelled_write_bytes: 3\n";
+    let io = io_counters(text).unwrap();
+    assert_eq!((io.calls, io.disk_written_bytes), (76, 4096));
+    assert_eq!(io_counters(""), None);
 }

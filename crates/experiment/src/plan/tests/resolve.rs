@@ -245,6 +245,33 @@ fn a_partial_baseline_compares_within_cells() {
 }
 
 #[test]
+fn of_several_baselines_the_first_that_fixes_a_varying_factor_counts() {
+    let study = Study::new();
+    let of = |stacks: &str| {
+        let factors = format!("connections = [1, 64]\nstack = [{stacks}]");
+        let text = small(
+            &factors,
+            "",
+            "path = \"/{{ stack.path }}\"\nconnections = \"{{ connections }}\"",
+        );
+        let list = "[{ stack = \"kernel\" }, { connections = \"1\" }]";
+        let plan = study.read(&format!("baseline = {list}\n{text}")).unwrap();
+        (0..plan.variants.len())
+            .map(|variant| plan.baseline_of(variant))
+            .collect::<Vec<_>>()
+    };
+    let kernel = "{ name = \"kernel\", path = \"a\" }";
+    let own = "{ name = \"own\", path = \"b\" }";
+    // With one stack, 64 connections against 1; with two, the own stack against the kernel's.
+    assert_eq!(of(kernel), [0, 0]);
+    assert_eq!(of(&format!("{kernel}, {own}")), [0, 0, 2, 2]);
+    let text = small("a = [1, 2]", "", "path = \"/{{ a }}\"");
+    let errors = study.read(&format!("baseline = []\n{text}")).unwrap_err();
+    let said = errors.to_string();
+    assert!(said.contains("the baseline fixes no factor"), "{said}");
+}
+
+#[test]
 fn sources_are_a_list_and_are_checked_with_the_plan() {
     let study = Study::new();
     let with = |source: &str| {

@@ -9,8 +9,13 @@ use crate::telemetry::{Counters, Watch};
 
 /// What the first variant of a plan asks its host to watch.
 fn watch(plan: &Plan) -> Watch {
-    let allocated = allocate(&plan.allocations(0).unwrap());
-    plan.telemetry.watch(&plan.resolve(0, &allocated).unwrap())
+    watch_of(plan, 0)
+}
+
+fn watch_of(plan: &Plan, variant: usize) -> Watch {
+    let allocated = allocate(&plan.allocations(variant).unwrap());
+    let resolved = plan.resolve(variant, &allocated).unwrap();
+    resolved.telemetry.watch(&resolved)
 }
 
 /// A plan of two servers that run already.
@@ -47,6 +52,18 @@ fn services_elsewhere_are_read_where_telemetry_says() {
     let far = &machine.services["far"];
     assert_eq!(far.port, Some(8080));
     assert_eq!(far.follow.cgroup.as_deref(), Some("web.slice"));
+}
+
+#[test]
+fn each_variants_server_can_be_read_on_a_machine_of_its_own() {
+    let text = remote(
+        "",
+        "[telemetry]\nremote = \"{% if port == 8080 %}me@near{% endif %}\"\nssh = [\"-v\"]\n",
+    );
+    let plan = Study::new().read(&text).unwrap();
+    let near = watch_of(&plan, 0).remote.unwrap();
+    assert_eq!(near.destination, "me@near");
+    assert_eq!(watch_of(&plan, 1).remote, None);
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (About, usize)> {
 
 /// Whether a service may be started.
 ///
-/// A program that is allowed is the one of this machine: variables that would put another one in its
-/// place, or other code into it, are allowed to those alone who may start anything.
+/// An allowed program is the one of this machine. Environment variables can make it run other code
+/// (LD_PRELOAD, PYTHONPATH with a file that was sent), so each has to be allowed, too.
 ///
 /// # Errors
 ///
@@ -35,18 +35,11 @@ pub(super) fn allowed(spec: &ServiceSpec, policy: &Policy) -> Result<(), (About,
             .allows_command(program)
             .map_err(|refusal| (about, refusal))?;
     }
-    let anything = policy.services.commands.iter().any(|it| it == "*");
-    let changes = |name: &&String| *name == "PATH" || name.starts_with("LD_");
-    let variable = spec.env.keys().find(changes).map(String::as_str);
-    let changing = variable.or(spec.library_path.as_ref().map(|_| "library_path"));
-    match changing.filter(|_| !anything) {
-        None => Ok(()),
-        Some(what) => {
-            let text = format!("{what} may make another program of it, and only \"*\" allows that");
-            let rule = "services.commands";
-            Err((About::Command, Refusal { rule, text }))
-        }
-    }
+    // The plan's `library_path` is set by this variable.
+    let library_path = spec.library_path.as_ref().map(|_| "LD_LIBRARY_PATH");
+    let mut variables = spec.env.keys().map(String::as_str).chain(library_path);
+    let refused = variables.find_map(|name| policy.allows_variable(name).err());
+    refused.map_or(Ok(()), |refusal| Err((About::Env, refusal)))
 }
 
 /// The service with the agent's own program in place of its name, and programs by their whole paths
@@ -82,7 +75,13 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<Objection> 
         });
     };
     if let Err((about, refusal)) = allowed(spec, policy) {
-        object(about, Fault::Machine, refusal.to_string(), None);
+        let hint = "add it to the agent's policy file, if you trust the plans that it runs";
+        object(
+            about,
+            Fault::Machine,
+            refusal.to_string(),
+            Some(hint.to_owned()),
+        );
     }
     let path = spec.env.get("PATH").map(String::as_str);
     for (about, word) in programs(spec) {

@@ -14,12 +14,9 @@ use prony_experiment::service::{Allocated, Allocation, Endpoint, PlaceKind, Serv
 
 use super::service;
 use crate::agent::files::{Files, pieces};
-use crate::host::calls::{Answer, Call, HostOrder, file_name};
+use crate::host::calls::{Answer, Call, HostOrder, LOG_READ_MAX, file_name};
 use crate::messages::{LONGEST_PIECE, Reply};
 use crate::policy::Policy;
-
-/// The longest part of a log that is sent, in bytes; of a longer one it is the end.
-const LONGEST_LOG: u64 = 16 << 20;
 
 /// How long each service may take to end when nobody waits for it any more.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -132,7 +129,7 @@ impl Session {
                 environment: Box::new(self.host.environment()),
             },
             // The desk has those.
-            Call::Look { .. } | Call::Open { .. } | Call::Renew | Call::Close => Answer::Done,
+            Call::Look { .. } | Call::Open(_) | Call::Renew | Call::Close => Answer::Done,
         })
     }
 
@@ -267,12 +264,12 @@ fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
         file => file?,
     };
     let length = file.metadata()?.len();
-    let left_out = length.saturating_sub(LONGEST_LOG);
+    let left_out = length.saturating_sub(LOG_READ_MAX);
     let mut bytes = Vec::new();
     if left_out > 0 {
         bytes = format!("… {left_out} bytes before this are left out\n").into_bytes();
     }
     file.seek(SeekFrom::Start(left_out))?;
-    file.take(LONGEST_LOG).read_to_end(&mut bytes)?;
+    file.take(LOG_READ_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

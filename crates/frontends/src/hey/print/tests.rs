@@ -148,8 +148,7 @@ fn the_timeline_begins_at_nothing() {
         ok,
         failed,
         bytes_in: 0,
-        p50_us: 0.0,
-        p99_us: 0.0,
+        ..Slice::default()
     };
     let pairs = timeline(&[slice(0.5, 51, 0), slice(0.765, 100, 2)]);
     assert_eq!(pairs, "[\n[0.0000, 0],\n[0.5000, 51],\n[0.7650, 102]\n]\n");

@@ -71,3 +71,8 @@ package.preload["table.clear"] = function()
       for key in pairs(cleared) do cleared[key] = nil end
    end
 end
+
+-- Modules in C can't be loaded.
+function package.loadlib() error("C modules can't be loaded", 2) end
+package.cpath = ""
+package.loaders[4], package.loaders[3] = nil, nil

@@ -7,6 +7,7 @@ mod bits;
 mod carry;
 mod fault;
 mod figures;
+mod shell;
 mod state;
 mod thread;
 

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mlua::debug::Debug;
-use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, Table, VmState};
+use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, LuaString, Table, VmState};
+use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
 use super::super::url::Url;
-use super::{Address, Fault, bits};
+use super::{Address, Fault, bits, shell};
 use crate::session::Stop;
 
 /// What each state of a run begins with.
@@ -61,15 +62,15 @@ pub(in crate::wrk) struct State {
 impl State {
     /// Makes one.
     pub(super) fn new(seed: &Seed<'_>) -> Result<State, Fault> {
-        // SAFETY: the libraries that this adds, debug and the loading of C modules, can do what a
-        // program can do. So can the script anyhow, which its user asks to be run.
+        // SAFETY: this adds the library `debug`, which a script may crash its own state with, and the
+        // loading of C modules, which the dialect closes before the script runs.
         let lua = unsafe { Lua::unsafe_new() };
         let state = State {
             lua,
             script: seed.script.display().to_string(),
         };
         state.checked(state.prepare(seed))?;
-        let text = std::fs::read(seed.script)
+        let text = input_file::read(seed.script, TEXT_BYTES_MAX)
             .map_err(|error| Fault(format!("{}: cannot be read: {error}", state.script)))?;
         let text = without_first_comment(&text);
         let chunk = state.lua.load(text).set_name(format!("@{}", state.script));
@@ -109,6 +110,12 @@ impl State {
         lua.register_module("wrk", &wrk)?;
         lua.register_module("bit", bits::library(lua)?)?;
         lua.globals().set("bit", bits::library(lua)?)?;
+        let os: Table = lua.globals().get("os")?;
+        let execute = lua.create_function(|_, command: Option<LuaString>| {
+            let command = command.map(|text| text.as_bytes().to_vec());
+            Ok(shell::execute(command.as_deref()))
+        })?;
+        os.set("execute", execute)?;
         lua.load(DIALECT).set_name("=wrk").exec()?;
         lua.load(PRELUDE).set_name("=wrk").exec()
     }

@@ -99,7 +99,7 @@ pub(super) enum Seen {
 
 pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Seen> {
     Some(match sockets.next()? {
-        Completion::Connected(key, _) => Seen::Connected(key),
+        Completion::Connected(key) => Seen::Connected(key),
         Completion::Sent(key, buffer) => Seen::Sent(key, buffer),
         Completion::Received(key) => Seen::Received(key, sockets.received().to_vec()),
         Completion::Closed(key) => Seen::Closed(key),
@@ -157,7 +157,7 @@ pub(super) fn connected<S: Sockets<'static>>(
     listener: &Listener,
     key: Key,
 ) -> Socket {
-    sockets.connect(key, to(&listener.peer), None);
+    sockets.connect(key, to(&listener.peer));
     assert_eq!(reap(sockets), Seen::Connected(key));
     listener.accept()
 }

@@ -13,8 +13,8 @@ use crate::socket::{Key, Outgoing, Sending};
 
 /// So much fits into a socket's buffer in any case, and is taken over with the operation.
 const QUIET_BYTES: usize = 4096;
-/// The kernel takes somewhat less than 2 GiB at a time; more goes in parts.
-pub(super) const LONGEST_SEND: usize = 1 << 30;
+/// More is sent in parts: how much of one operation was sent is known only when all of it was.
+pub(super) const LONGEST_SEND: usize = 128 << 10;
 
 pub(super) struct Connection<'run> {
     pub(super) socket: Socket,
@@ -25,6 +25,8 @@ pub(super) struct Connection<'run> {
     pub(super) receiving: bool,
     /// Bytes under way, and how many of them were taken over.
     pub(super) sending: Option<(Outgoing<'run>, usize)>,
+    /// Bytes of a send that failed, and were not taken over.
+    pub(super) unsent: usize,
 }
 
 /// What operations name the socket by.

@@ -20,7 +20,7 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use io_uring::squeue::{Entry, Flags};
+use io_uring::squeue::Entry;
 use io_uring::types::{Fd, Fixed};
 use io_uring::{cqueue, opcode};
 use prony_record::Nanos;
@@ -123,17 +123,16 @@ impl<'run> UringSockets<'run> {
         is_of(user_data, key).then_some(key)
     }
 
-    /// Writes operations into the queue, together; tells whether they are in.
-    fn push(&mut self, entries: &[Entry]) -> bool {
+    /// Writes an operation into the queue; returns false if it has no room.
+    fn push(&mut self, entry: &Entry) -> bool {
         // SAFETY: requests outlive the run; owned buffers are kept in their connection and then
         // among the orphans until their completion; addresses stay.
-        unsafe { self.ring.push(entries) }
+        unsafe { self.ring.push(entry) }
     }
 
-    /// The same for operations on a connection, the first of which is this one: where they are not
-    /// in, that has failed.
-    fn push_or_fail(&mut self, key: Key, operation: Operation, entries: &[Entry]) {
-        if !self.push(entries) {
+    /// The same for an operation on a connection, which fails if the queue has no room.
+    fn push_or_fail(&mut self, key: Key, operation: Operation, entry: &Entry) {
+        if !self.push(entry) {
             self.refuse(key, operation);
         }
     }
@@ -166,7 +165,7 @@ impl<'run> UringSockets<'run> {
         })
     }
 
-    fn open(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) -> io::Result<()> {
+    fn open(&mut self, key: Key, route: Route<'_>) -> io::Result<()> {
         match route.peer {
             Peer::Tcp(address) => {
                 let domain = Domain::for_address(*address);
@@ -180,7 +179,7 @@ impl<'run> UringSockets<'run> {
                 if let Some(source) = route.source {
                     local::leave_from(&socket, source)?;
                 }
-                self.connect_tcp(key, socket, *address, first, route.is_kept);
+                self.connect_tcp(key, socket, *address, route.is_kept);
             }
             Peer::Unix(path) => {
                 let socket = self.socket(Domain::UNIX, None)?;
@@ -188,24 +187,13 @@ impl<'run> UringSockets<'run> {
                 self.install(key, socket, Stage::Open, route.is_kept);
                 self.fix(key);
                 self.receive(key);
-                let sending = match first {
-                    Some(first) => self.send(key, Outgoing::Shared(first)),
-                    None => Sending::Done,
-                };
-                self.ready.push_back(Completion::Connected(key, sending));
+                self.ready.push_back(Completion::Connected(key));
             }
         }
         Ok(())
     }
 
-    fn connect_tcp(
-        &mut self,
-        key: Key,
-        socket: Socket,
-        address: SocketAddr,
-        first: Option<&'run [u8]>,
-        is_kept: bool,
-    ) {
+    fn connect_tcp(&mut self, key: Key, socket: Socket, address: SocketAddr, is_kept: bool) {
         let descriptor = Fd(socket.as_raw_fd());
         self.install(key, socket, Stage::Connecting, is_kept);
         let raw = self
@@ -215,15 +203,7 @@ impl<'run> UringSockets<'run> {
         let connect = opcode::Connect::new(descriptor, raw.as_ptr().cast(), raw.len())
             .build()
             .user_data(user_data(Kind::Connect, key));
-        let Some(first) = first else {
-            self.push_or_fail(key, Operation::Connect, &[connect]);
-            return;
-        };
-        if let Some(connection) = self.connection(key) {
-            let (send, _) = connection.begin_send(Outgoing::Shared(first));
-            let linked = [connect.flags(Flags::IO_LINK), send];
-            self.push_or_fail(key, Operation::Connect, &linked);
-        }
+        self.push_or_fail(key, Operation::Connect, &connect);
     }
 
     fn install(&mut self, key: Key, socket: Socket, stage: Stage, is_kept: bool) {
@@ -237,6 +217,7 @@ impl<'run> UringSockets<'run> {
             },
             receiving: false,
             sending: None,
+            unsent: 0,
         });
     }
 
@@ -272,7 +253,7 @@ impl<'run> UringSockets<'run> {
         };
         connection.receiving = true;
         let entry = connection.receive_entry();
-        self.push_or_fail(key, Operation::Receive, &[entry]);
+        self.push_or_fail(key, Operation::Receive, &entry);
     }
 
     fn on_entry(&mut self, entry: &cqueue::Entry) -> Option<Completion> {
@@ -298,7 +279,7 @@ impl<'run> UringSockets<'run> {
                 let more = cqueue::more(flags);
                 self.arrived(key, result, more, taken.map(|(range, _)| range))
             }
-            Kind::QuietSend => self.send_failed(key, result),
+            Kind::QuietSend => Some(send_failed(key, result)),
             Kind::Alarm | Kind::Other => None,
         }
     }
@@ -306,21 +287,16 @@ impl<'run> UringSockets<'run> {
     fn connected(&mut self, key: Key, result: i32) -> Completion {
         match error_of(result) {
             None => {
-                let mut sending = Sending::Done;
                 if let Some(connection) = self.connection(key) {
                     connection.stage = Stage::Open;
-                    if connection.sending.is_some() {
-                        sending = Sending::UnderWay;
-                    }
                 }
                 self.fix(key);
                 self.receive(key);
-                Completion::Connected(key, sending)
+                Completion::Connected(key)
             }
             Some(error) => {
                 if let Some(connection) = self.connection(key) {
                     connection.stage = Stage::Failed;
-                    connection.sending = None;
                 }
                 Completion::Failed(key, Operation::Connect, error)
             }
@@ -329,13 +305,15 @@ impl<'run> UringSockets<'run> {
 
     fn sent(&mut self, key: Key, result: i32) -> Option<Completion> {
         let connection = self.connection(key)?;
-        // Without bytes under way it was linked to a connect that has failed.
         let (outgoing, sent) = connection.sending.take()?;
+        let left = outgoing.bytes().len() - sent;
         if let Some(error) = error_of(result) {
+            connection.unsent = left;
             return Some(Completion::Failed(key, Operation::Send, error));
         }
         let asked = (outgoing.bytes().len() - sent).min(LONGEST_SEND);
         if (result as usize) < asked {
+            connection.unsent = left - result as usize;
             // All of it was to be waited for: an error cut it short, and is not told again.
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
@@ -345,23 +323,13 @@ impl<'run> UringSockets<'run> {
             let entry = connection.send_entry(&outgoing.bytes()[sent..]);
             connection.sending = Some((outgoing, sent));
             let entry = entry.user_data(user_data(Kind::Send, key));
-            self.push_or_fail(key, Operation::Send, &[entry]);
+            self.push_or_fail(key, Operation::Send, &entry);
             return None;
         }
         match outgoing {
             Outgoing::Owned(buffer) => Some(Completion::Sent(key, Some(buffer))),
             Outgoing::Shared(_) => Some(Completion::Sent(key, None)),
         }
-    }
-
-    /// A send that was not to be told of has something to tell.
-    fn send_failed(&mut self, key: Key, result: i32) -> Option<Completion> {
-        if result == -libc::ECANCELED {
-            // It was linked to a connect that has failed.
-            return None;
-        }
-        let error = error_of(result).unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
-        Some(Completion::Failed(key, Operation::Send, error))
     }
 
     fn arrived(
@@ -438,10 +406,8 @@ impl<'run> UringSockets<'run> {
         let (socket, key) = (&connection.socket, connection.key);
         let sending = connection.sending.is_some();
         if connection.stage == Stage::Connecting {
-            for kind in [Kind::Connect, Kind::Send] {
-                let operation = opcode::AsyncCancel::new(user_data(kind, key)).build();
-                self.push(&[quiet(operation)]);
-            }
+            let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, key)).build();
+            self.push(&quiet(cancel));
             if how == Close::Abort {
                 // Should it be made before it is cancelled, its end is an abort all the same.
                 let _ = socket.set_linger(Some(Duration::ZERO));
@@ -449,7 +415,7 @@ impl<'run> UringSockets<'run> {
             if socket.peer_addr().is_err() {
                 return;
             }
-            // It is made already, and its first bytes are perhaps on their way.
+            // It is made already.
         }
         match how {
             Close::Abort => system::abort(socket),
@@ -462,6 +428,12 @@ impl<'run> UringSockets<'run> {
             Close::Orderly => {}
         }
     }
+}
+
+/// The completion of a send that reports only its failure.
+fn send_failed(key: Key, result: i32) -> Completion {
+    let error = error_of(result).unwrap_or_else(|| io::ErrorKind::BrokenPipe.into());
+    Completion::Failed(key, Operation::Send, error)
 }
 
 /// A UNIX socket's connect is done at once or not at all, so it needs no ring; within one a full
@@ -482,8 +454,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         self.ring.moment()
     }
 
-    fn connect(&mut self, key: Key, route: Route<'_>, first: Option<&'run [u8]>) {
-        if let Err(error) = self.open(key, route, first) {
+    fn connect(&mut self, key: Key, route: Route<'_>) {
+        if let Err(error) = self.open(key, route) {
             self.ready
                 .push_back(Completion::Failed(key, Operation::Connect, error));
         }
@@ -494,7 +466,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             return Sending::Done;
         };
         let (entry, sending) = connection.begin_send(bytes);
-        self.push_or_fail(key, Operation::Send, &[entry]);
+        self.push_or_fail(key, Operation::Send, &entry);
         sending
     }
 
@@ -503,6 +475,20 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
+    }
+
+    fn unsent(&self, key: Key) -> u64 {
+        let connection = self.connections.get(key.slot as usize);
+        let connection = connection.and_then(Option::as_ref);
+        connection
+            .filter(|connection| connection.key == key)
+            .map_or(0, |connection| {
+                let left = match &connection.sending {
+                    Some((outgoing, sent)) => outgoing.bytes().len() - sent,
+                    None => connection.unsent,
+                };
+                left as u64 + system::unsent_in_kernel(&connection.socket)
+            })
     }
 
     fn close(&mut self, key: Key, how: Close) {
@@ -516,10 +502,10 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             self.orphans.insert(user_data(Kind::Send, key), outgoing);
         }
         if connection.handle == Handle::Fixed {
-            self.push(&[quiet(opcode::Close::new(Fixed(key.slot)).build())]);
+            self.push(&quiet(opcode::Close::new(Fixed(key.slot)).build()));
         }
         let descriptor = Fd(connection.socket.as_raw_fd());
-        if self.push(&[quiet(opcode::Close::new(descriptor).build())]) {
+        if self.push(&quiet(opcode::Close::new(descriptor).build())) {
             // The kernel closes it from now on.
             let _ = connection.socket.into_raw_fd();
         }

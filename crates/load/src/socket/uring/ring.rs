@@ -100,25 +100,20 @@ impl Ring {
         self.reaped = 0;
     }
 
-    /// Writes operations into the queue, together: those that are linked must not be handed over
-    /// apart. Tells whether they are in.
+    /// Writes an operation into the queue; returns false if it has no room.
     ///
     /// # Safety
     ///
-    /// What the entries point to must live until their completion, or until the ring's drop.
+    /// What the entry points to must live until its completion, or until the ring's drop.
     #[must_use]
-    pub(super) unsafe fn push(&mut self, entries: &[Entry]) -> bool {
-        let queue = self.io.submission();
-        let (length, room) = (queue.len(), queue.capacity() - queue.len());
-        drop(queue);
-        if length >= BATCH || room < entries.len() {
+    pub(super) unsafe fn push(&mut self, entry: &Entry) -> bool {
+        if self.io.submission().len() >= BATCH {
             self.submit();
         }
         // SAFETY: the caller's promise.
-        let is_in = unsafe { self.io.submission().push_multiple(entries) }.is_ok();
-        if is_in {
-            let told = |entry: &&Entry| kind_of(entry.get_user_data()).is_always_told();
-            self.under_way += entries.iter().filter(told).count() as u32;
+        let is_in = unsafe { self.io.submission().push(entry) }.is_ok();
+        if is_in && kind_of(entry.get_user_data()).is_always_told() {
+            self.under_way += 1;
         }
         is_in
     }
@@ -212,7 +207,7 @@ impl Ring {
             .build()
             .user_data(ALARM);
         // SAFETY: the box lives as long as the ring, and is not written to while armed.
-        if unsafe { self.push(&[timeout]) } {
+        if unsafe { self.push(&timeout) } {
             self.alarm = Some(until);
         }
     }
@@ -247,7 +242,7 @@ impl Ring {
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
             // SAFETY: it points to nothing. If there is no room, the alarm rings in its time.
-            let _ = unsafe { self.push(&[quiet(opcode::TimeoutRemove::new(ALARM).build())]) };
+            let _ = unsafe { self.push(&quiet(opcode::TimeoutRemove::new(ALARM).build())) };
         }
         // The last closes have no completions to be waited for.
         self.submit();

@@ -268,6 +268,20 @@ fn a_peer_that_says_nothing_at_length_is_left() {
 }
 
 #[test]
+fn any_number_of_tickets_is_taken() {
+    // Lifetime, age_add, nonce, ticket and no extensions (RFC 8446 §4.6.1).
+    let ticket = [0, 0, 0, 60, 0, 0, 0, 0, 1, 9, 0, 2, 8, 8, 0, 0];
+    let message = [&[4, 0, 0, ticket.len() as u8][..], &ticket].concat();
+    for words in ["--tls-min 1.3", "--tls-min 1.3 --no-resumption"] {
+        let mut forger = Forger::new(words);
+        for _ in 0..500 {
+            forger.say(Content::Handshake, &message).unwrap();
+        }
+        assert_eq!(forger.say(Content::ApplicationData, b"x").unwrap(), b"x");
+    }
+}
+
+#[test]
 fn whatever_is_sealed_is_read_or_refused() {
     use rand::{Rng, RngExt, SeedableRng};
     for seed in 0..300 {

@@ -13,8 +13,17 @@ fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server
     })
 }
 
+/// A server that refuses every connect but the first, which finds no way: nothing but refusals would
+/// end the load.
 fn refusing() -> Box<dyn Server> {
-    connecting(|_| Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED))
+    let mut first = true;
+    connecting(move |_| {
+        let errno = match std::mem::take(&mut first) {
+            true => libc::EHOSTUNREACH,
+            false => libc::ECONNREFUSED,
+        };
+        Connect::Fail(Nanos::ZERO, errno)
+    })
 }
 
 #[test]
@@ -27,7 +36,7 @@ fn refused_connects_rest_longer_each_time_and_never_spin() {
     // Seven until 630 ms, then one each half second.
     assert_eq!(log.connects.len(), 7 + 18);
     let refused = outcomes.count(Outcome::ConnectRefused);
-    assert_eq!(refused, log.connects.len() as u64);
+    assert_eq!(refused, log.connects.len() as u64 - 1);
     // The next request's clock begins when the slot is free again, after its rest.
     assert_eq!(outcomes.record.response_time_us.max, 0.0);
 }
@@ -372,4 +381,48 @@ fn an_answer_cut_at_any_byte_is_no_success() {
         assert_eq!(outcomes.all(), [(Outcome::Timeout, 2)], "{length}");
         assert_eq!(outcomes.record.totals.elapsed_s, 0.2);
     }
+}
+
+#[test]
+fn connects_that_take_as_long_as_a_lost_syn_are_found() {
+    let mut connects = 0;
+    let server = connecting(move |_| {
+        connects += 1;
+        Connect::Accept(match connects {
+            3 => ms(1_003),
+            7 => ms(3_040),
+            _ => ms(2),
+        })
+    });
+    let outcomes = load("-n 20 -c 4 --no-keepalive", server);
+    assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
+    let text = outcomes.finding("syn-retransmitted").unwrap();
+    assert!(
+        text.starts_with("2 of 20 connects took about 1 s, 3 s"),
+        "{text}"
+    );
+    // A slow server is no lost SYN.
+    let outcomes = load(
+        "-n 20 -c 4 --no-keepalive",
+        connecting(|_| Connect::Accept(ms(700))),
+    );
+    assert_eq!(outcomes.finding("syn-retransmitted"), None);
+}
+
+#[test]
+fn requests_that_were_not_sent_count_no_bytes() {
+    let server = answering(|_| Reply {
+        taken: Taken::Never,
+        ..Reply::default()
+    });
+    let outcomes = load("-n 4 -c 2 -X POST --body text --timeout 100ms", server);
+    assert_eq!(outcomes.all(), [(Outcome::Timeout, 4)]);
+    assert_eq!(outcomes.record.totals.bytes_out, 0);
+    let server = answering(|_| Reply {
+        taken: Taken::Fail(ms(1), libc::EPIPE),
+        steps: vec![(ms(2), Step::Close)],
+    });
+    let outcomes = load("-n 4 -c 2 -X POST --body text", server);
+    assert_eq!(outcomes.all(), [(Outcome::Reset, 4)]);
+    assert_eq!(outcomes.record.totals.bytes_out, 0);
 }

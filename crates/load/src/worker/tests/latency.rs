@@ -128,7 +128,10 @@ fn percentiles_behind_a_server_that_freezes_are_those_of_its_schedule() {
     assert!(record.response_time_us.p99 > 900_000.0);
     // What was cut off may have lasted longer: the high percentiles are lower bounds, the median
     // can't be.
-    assert_eq!(record.response_time_us.at_least, ["p90", "p99", "p99_9"]);
+    assert_eq!(
+        record.response_time_us.at_least,
+        ["p90", "p95", "p99", "p99_9"]
+    );
     assert_eq!(record.rate.offered_per_s, Some(1000.0));
     // The service time knows nothing of all those that waited: this is what others report.
     assert!(record.service_time_us.p99 < record.response_time_us.p90);
@@ -205,4 +208,53 @@ fn a_closed_loop_measures_from_the_free_slot_to_the_last_byte() {
     assert_eq!(record.totals.connections_opened, 50);
     // 25 requests one after the other on each connection.
     assert_eq!(record.totals.elapsed_s, 0.15);
+}
+
+#[test]
+fn the_moments_of_a_request_are_in_order_however_slow_the_generator() {
+    // 1 ms from a send to the first byte and 3 ms to the last, exactly; each completion takes the
+    // generator some time.
+    let answer = |close: bool| {
+        answering(move |_: &Asked| {
+            let text = if close { OK_CLOSE } else { OK };
+            let mut steps = vec![
+                (ms(1), Step::Send(text[..20].to_vec())),
+                (ms(3), Step::Send(text[20..].to_vec())),
+            ];
+            if close {
+                steps.push((ms(3), Step::Close));
+            }
+            Reply {
+                steps,
+                ..Reply::default()
+            }
+        })
+    };
+    for words in [
+        "-n 400 -c 1",
+        "-n 400 -c 7",
+        "-n 400 -c 7 --no-keepalive",
+        "-r 300 -c 40 -d 1s",
+        "-r 300 -c 40 -d 1s --no-keepalive",
+    ] {
+        for cost in [0, 3_000, 40_000, 110_000] {
+            let spec = spec(words);
+            let servers = vec![answer(!spec.keepalive)];
+            let record = simulate_costly(&spec, servers, Nanos(cost), &Control::new(1)).record;
+            let (response, service) = (&record.response_time_us, &record.service_time_us);
+            let with = format!("{words}, {cost} ns: {response:?} {service:?}");
+            assert!(record.first_byte_us.min >= 999.0, "{with}");
+            assert!(service.min >= 2_998.0, "{with}");
+            // In every place of the distribution, as each response time holds its service time.
+            let pairs = figures(response).into_iter().zip(figures(service));
+            for ((.., response), (.., service)) in pairs {
+                assert!(response >= service * 0.999, "{with}");
+            }
+            assert!(response.min >= service.min * 0.999, "{with}");
+            if words == "-n 400 -c 1" {
+                // On a kept connection a closed loop asks as soon as the response is there.
+                assert!(response.p50 <= service.p50 * 1.001, "{with}");
+            }
+        }
+    }
 }

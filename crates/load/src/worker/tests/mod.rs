@@ -9,8 +9,10 @@ mod latency;
 mod opening;
 mod pacing;
 mod preparing;
+mod refusals;
 mod scripts;
 mod sound;
+mod stalls;
 mod streams;
 
 use std::cell::RefCell;

@@ -224,14 +224,14 @@ fn what_is_refused_before_is_connected_to_when_a_request_is_due() {
 #[test]
 fn a_server_that_is_not_there_fails_requests_as_ever() {
     let outcomes = prepared(
-        "-n 40 -c 4",
+        "-n 28 -c 4",
         taking(|_| Connect::Fail(Nanos::ZERO, libc::ECONNREFUSED)),
         A_SECOND,
     );
-    assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 40)]);
+    assert_eq!(outcomes.all(), [(Outcome::ConnectRefused, 28)]);
     assert_eq!(connects_before(&outcomes).len(), 4);
     assert_eq!(
-        outcomes.finding("errors").unwrap().matches("(40×)").count(),
+        outcomes.finding("errors").unwrap().matches("(28×)").count(),
         1
     );
 }

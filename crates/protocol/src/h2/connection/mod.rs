@@ -166,6 +166,13 @@ impl Connection {
         Ok(StreamId(id))
     }
 
+    /// Bytes of a request's body that were not given to be sent; also after the stream's end, until
+    /// another request starts.
+    #[must_use]
+    pub fn unsent_body_bytes(&self, stream: StreamId) -> u64 {
+        self.streams.unsent_bytes(stream.0)
+    }
+
     /// Could a request be started now?
     ///
     /// # Errors

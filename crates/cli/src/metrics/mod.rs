@@ -1,18 +1,20 @@
 //! A running load's numbers over HTTP, for Prometheus: `--metrics ADDR`.
 //!
-//! A thread of its own answers; it looks at what the workers lay down each half second, or agents tell
-//! each second, and asks nothing of them.
+//! A thread of its own serves them. It reads what the workers publish each half second, or agents report
+//! each second, and never interrupts a worker.
+
+pub(crate) mod agent;
+mod server;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use prony_experiment::plan::Plan;
 use prony_experiment::runner::{Event, Settings, design};
 use prony_record::Record;
 use prony_report::openmetrics::{self, Labels};
-use tiny_http::{Header, Method, Request, Response, Server};
 
+use self::server::{Page, PageServer};
 use crate::ending::Failure;
 use crate::terminal;
 use crate::under_way::UnderWay;
@@ -32,11 +34,10 @@ struct Numbers {
     running: Option<(Labels, UnderWay)>,
 }
 
-/// A server that answers until it is dropped.
+/// The metrics of a load or experiment, served until this is dropped.
 pub(crate) struct Metrics {
-    server: Arc<Server>,
+    _server: PageServer,
     numbers: Arc<Mutex<Numbers>>,
-    thread: Option<JoinHandle<()>>,
     /// Labels by the ids of variants.
     variants: Vec<(String, Labels)>,
     /// Those of the trial that runs.
@@ -47,26 +48,15 @@ impl Metrics {
     /// Serves at `typed`, a port or an address with one, and says where.
     pub(crate) fn serve(typed: &str) -> Result<Metrics, Failure> {
         let address = address(typed)?;
-        let server = Server::http(address)
-            .map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
-        let server = Arc::new(server);
-        if let Some(at) = server.server_addr().to_ip() {
-            terminal::say(&format!("prony: metrics at http://{at}/metrics"));
-        }
         let numbers = Arc::new(Mutex::new(Numbers::default()));
-        let (answering, of) = (server.clone(), numbers.clone());
-        let thread = std::thread::Builder::new()
-            .name("metrics".to_owned())
-            .spawn(move || {
-                while let Ok(request) = answering.recv() {
-                    answer(request, &of);
-                }
-            })
-            .map_err(|error| Failure::refused(format!("--metrics: starting a thread: {error}")))?;
+        let of_server = numbers.clone();
+        let server = PageServer::start(address, move |path| page(path, &of_server))
+            .map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
+        let at = server.address();
+        terminal::say(&format!("prony: metrics at http://{at}/metrics"));
         Ok(Metrics {
-            server,
+            _server: server,
             numbers,
-            thread: Some(thread),
             variants: Vec::new(),
             labels: Mutex::default(),
         })
@@ -128,16 +118,6 @@ impl Metrics {
     }
 }
 
-impl Drop for Metrics {
-    fn drop(&mut self) {
-        self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            // It only answers; how it ended changes no result.
-            let _ = thread.join();
-        }
-    }
-}
-
 /// A port alone, or one with nothing before its colon, is on the loopback.
 fn address(typed: &str) -> Result<SocketAddr, Failure> {
     let full = match typed.rsplit_once(':') {
@@ -156,25 +136,17 @@ fn address(typed: &str) -> Result<SocketAddr, Failure> {
         .ok_or_else(|| Failure::wrong(format!("--metrics {typed}: no such address")))
 }
 
-fn answer(request: Request, numbers: &Mutex<Numbers>) {
-    let is_read = matches!(request.method(), Method::Get | Method::Head);
-    let path = request.url().split('?').next().unwrap_or_default();
-    let (status, kind, text) = match (is_read, path) {
-        (false, _) => (
-            405,
-            "text/plain",
-            "only GET and HEAD are answered\n".to_owned(),
-        ),
-        (true, "/metrics") => (200, openmetrics::CONTENT_TYPE, lock(numbers).text()),
-        (true, "/") => (200, "text/plain", INDEX.to_owned()),
-        (true, _) => (404, "text/plain", INDEX.to_owned()),
-    };
-    let mut response = Response::from_string(text).with_status_code(status);
-    if let Ok(header) = Header::from_bytes("Content-Type", kind) {
-        response = response.with_header(header);
+/// The page at a path.
+fn page(path: &str, numbers: &Mutex<Numbers>) -> Page {
+    match path {
+        "/metrics" => Page {
+            status: 200,
+            content_type: openmetrics::CONTENT_TYPE,
+            text: lock(numbers).text(),
+        },
+        "/" => Page::plain(200, INDEX),
+        _ => Page::plain(404, INDEX),
     }
-    // A reader that has left is no failure of the load's.
-    let _ = request.respond(response);
 }
 
 impl Numbers {

@@ -1,4 +1,4 @@
-//! Figures for people: a unit to each, and no more digits than it deserves.
+//! Figures for people: the one rule for units, digits and signs, which every output shares.
 
 /// A whole number with commas between its thousands: `1,234,567`.
 pub fn count(n: u64) -> String {
@@ -26,8 +26,16 @@ pub fn significant(value: f64, digits: i32) -> String {
     let rounded = round(value, digits - 1 - magnitude(value));
     // 999.6 to three digits is 1,000, which has one digit more before the point.
     let decimals = (digits - 1 - magnitude(rounded)).max(0) as usize;
-    let sign = if rounded < 0.0 { "−" } else { "" };
-    let text = format!("{:.decimals$}", rounded.abs());
+    fixed(rounded, decimals)
+}
+
+/// `value` with so many decimals, commas between thousands.
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    let text = format!("{:.decimals$}", value.abs());
+    let sign = if value < 0.0 { "−" } else { "" };
     match text.split_once('.') {
         Some((whole, fraction)) => format!("{sign}{}.{fraction}", group(whole)),
         None => format!("{sign}{}", group(&text)),
@@ -70,14 +78,7 @@ pub fn span(seconds: f64) -> String {
     }
     if seconds < 60.0 {
         // A span is mostly a round number that someone chose: `10 s`, not `10.0 s`.
-        let text = time(seconds * 1e6);
-        return match text.split_once(' ') {
-            Some((figure, unit)) if figure.contains('.') => {
-                let figure = figure.trim_end_matches('0').trim_end_matches('.');
-                format!("{figure} {unit}")
-            }
-            _ => text,
-        };
+        return trimmed(&time(seconds * 1e6));
     }
     let whole = seconds.round() as u64;
     let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
@@ -113,39 +114,40 @@ pub fn bits_per_s(n: f64) -> String {
     format!("{} {}", significant(value, 3), UNITS[unit])
 }
 
-/// A share of 0 to 1 as a percentage of two digits, a small one never as 0%: `97%`, `0.012%`.
+/// A share of 0 to 1 as a percentage with two digits of the smaller of the share and its rest:
+/// `50%`, `3.3%` and `96.7%`, `0.68%` and `99.32%`. So shares of one whole add up, and a few
+/// failures never round to none.
 pub fn share(share: f64) -> String {
+    const DECIMALS_MAX: f64 = 8.0;
     let percent = share * 100.0;
-    if percent == 0.0 {
-        "0%".to_owned()
-    } else if (99.5..100.0).contains(&percent) {
-        // A handful of failures may not round to none.
-        format!("{}%", significant((percent * 1000.0).floor() / 1000.0, 5))
-    } else if percent >= 99.5 {
-        format!("{percent:.0}%")
-    } else {
-        format!("{}%", significant(percent, 2))
+    let smaller = percent.min(100.0 - percent);
+    if !percent.is_finite() {
+        return "–".to_owned();
     }
+    if smaller <= 0.0 {
+        return format!("{percent:.0}%").replace("-0%", "0%");
+    }
+    // 0.001 may have become 0.000999….
+    let magnitude = (smaller.log10() + 1e-9).floor();
+    let decimals = (1.0 - magnitude).clamp(0.0, DECIMALS_MAX) as usize;
+    format!("{percent:.decimals$}%")
 }
 
-/// A percentage to one decimal: `96.9%`.
-pub fn percent(value: f64) -> String {
-    if value.is_finite() {
-        format!("{value:.1}%").replace('-', "−")
-    } else {
-        "–".to_owned()
+/// A figure without the zeros at its end, for numbers that someone chose: `50 ms`, not `50.0 ms`.
+pub fn trimmed(figure: &str) -> String {
+    let unit = figure.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '−' | '+')));
+    let (number, unit) = figure.split_at(unit.unwrap_or(figure.len()));
+    if !number.contains('.') {
+        return figure.to_owned();
     }
+    let number = number.trim_end_matches('0').trim_end_matches('.');
+    format!("{number}{unit}")
 }
 
 /// A margin given as a share, without zeros at its end: `±2%`, `±0.5%`.
 pub fn margin(share: f64) -> String {
     // Rounded, so that 0.07 does not print as 7.000000000000001%.
     format!("±{}%", (share * 1e6).round() / 1e4)
-}
-
-/// A ratio as what it is of the reference, to one decimal: 0.969 is `96.9%`.
-pub fn ratio(ratio: f64) -> String {
-    percent(ratio * 100.0)
 }
 
 /// One or several of a thing: `1 block`, `5 blocks`.
@@ -218,11 +220,33 @@ mod tests {
     }
 
     #[test]
-    fn a_few_failures_never_round_to_none() {
-        assert_eq!(share(0.0), "0%");
-        assert_eq!(share(0.00012), "0.012%");
-        assert_eq!(share(0.99999), "99.999%");
-        assert_eq!(share(1.0), "100%");
-        assert_eq!(share(0.5), "50%");
+    fn shares_of_a_whole_add_up_and_a_few_failures_never_round_to_none() {
+        for (part, text, rest) in [
+            (0.0, "0%", "100%"),
+            (0.00012, "0.012%", "99.988%"),
+            (0.00001, "0.0010%", "99.9990%"),
+            (0.0068, "0.68%", "99.32%"),
+            (0.033, "3.3%", "96.7%"),
+            (0.5, "50%", "50%"),
+            (0.3, "30%", "70%"),
+        ] {
+            assert_eq!(
+                (share(part).as_str(), share(1.0 - part).as_str()),
+                (text, rest)
+            );
+        }
+        assert_eq!(share(f64::NAN), "–");
+    }
+
+    #[test]
+    fn chosen_numbers_have_no_zeros_at_their_end() {
+        for (figure, text) in [
+            ("50.0 ms", "50 ms"),
+            ("1.50 s", "1.5 s"),
+            ("100 req/s", "100 req/s"),
+            ("−5.0%", "−5%"),
+        ] {
+            assert_eq!(trimmed(figure), text);
+        }
     }
 }

@@ -1,0 +1,117 @@
+//! The command that made a load, and the machine that it ran on, as a record keeps them.
+
+use prony_experiment::environment::Machine;
+use prony_record::redact;
+use prony_report::number;
+
+use crate::arguments::TypedOption;
+
+/// Headers whose values are no secrets; those of all others are left out.
+const OPEN_HEADERS: [&str; 7] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "connection",
+    "content-type",
+    "user-agent",
+];
+/// Stands for what is left out.
+const LEFT_OUT: &str = "…";
+
+/// The command of a load as a shell takes it, without the values of headers, bodies and passwords.
+pub(crate) fn of_load(url: Option<&str>, typed: &[TypedOption]) -> String {
+    let mut words = vec!["prony".to_owned(), "load".to_owned()];
+    words.extend(url.map(redact::url));
+    for option in typed {
+        let name = &option.name;
+        match option.values.as_slice() {
+            [] => words.push(format!("--{name}")),
+            values => {
+                let value = |value: &String| format!("--{name}={}", public_value(name, value));
+                words.extend(values.iter().map(value));
+            }
+        }
+    }
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    quoted.join(" ")
+}
+
+/// The value of an option, or what may be known of it.
+fn public_value(option: &str, value: &str) -> String {
+    let is_open = |name: &str| OPEN_HEADERS.contains(&name.trim().to_ascii_lowercase().as_str());
+    match (option, value.split_once(':')) {
+        ("header", Some((name, _))) if !is_open(name) => format!("{name}: {LEFT_OUT}"),
+        ("header", _) => value.to_owned(),
+        ("body" | "user", _) => LEFT_OUT.to_owned(),
+        ("proxy", _) => match value.rsplit_once('@') {
+            Some((_, address)) => address.to_owned(),
+            None => value.to_owned(),
+        },
+        _ => redact::url(value),
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%…".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+/// A machine in one line: system, processor, cores and memory.
+pub(crate) fn machine(machine: &Machine) -> String {
+    let system = format!("{} {}", machine.system, machine.kernel);
+    let cpu = match machine.cpu.as_str() {
+        "" => machine.architecture.as_str(),
+        cpu => cpu,
+    };
+    let cores = number::plural(machine.cores as u64, "core", "cores");
+    let virtualised = if machine.virtualised { ", virtual" } else { "" };
+    let distribution = match machine.distribution.as_str() {
+        "" => String::new(),
+        name => format!(" ({name})"),
+    };
+    format!(
+        "{system}{distribution}, {cores} of {cpu}{virtualised}, {}",
+        number::bytes(machine.memory_bytes as f64)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_command_is_kept_without_its_secrets() {
+        let option = |name: &str, values: &[&str]| TypedOption {
+            name: name.to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+            repeatable: values.len() > 1,
+        };
+        let typed = [
+            option(
+                "header",
+                &["Authorization: Bearer secret", "Accept: text/html"],
+            ),
+            option("body", &["secret"]),
+            option("insecure", &[]),
+            option("proxy", &["ann:secret@127.0.0.1:3128"]),
+            option("duration", &["3s"]),
+        ];
+        let kept = of_load(Some("http://ann:secret@127.0.0.1:8080/a?b=c@d"), &typed);
+        assert_eq!(
+            kept,
+            "prony load 'http://127.0.0.1:8080/a?b=c@d' '--header=Authorization: …' \
+             '--header=Accept: text/html' --body=… --insecure --proxy=127.0.0.1:3128 --duration=3s"
+        );
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

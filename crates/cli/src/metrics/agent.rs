@@ -1,0 +1,130 @@
+//! An agent's own metrics: `prony agent --metrics ADDR`.
+
+use std::fmt::Write;
+
+use prony_fleet::agent::status::{Snapshot, Status};
+use prony_fleet::messages::VERSION;
+use prony_fleet::names::AgentName;
+use prony_report::openmetrics::{self, Labels};
+
+use super::server::{Page, PageServer};
+use super::{INDEX, address};
+use crate::ending::Failure;
+use crate::terminal;
+
+/// The metrics of an agent, served until this is dropped.
+pub(crate) struct AgentMetrics {
+    _server: PageServer,
+}
+
+impl AgentMetrics {
+    /// Serves an agent's status at `typed`, a port or an address with one, and prints where.
+    pub(crate) fn serve(typed: &str, name: &AgentName, status: Status) -> Result<Self, Failure> {
+        let address = address(typed)?;
+        let name = name.clone();
+        let server = PageServer::start(address, move |path| match path {
+            "/metrics" => Page {
+                status: 200,
+                content_type: openmetrics::CONTENT_TYPE,
+                text: text(&name, &status.snapshot()),
+            },
+            "/" => Page::plain(200, INDEX),
+            _ => Page::plain(404, INDEX),
+        });
+        let server =
+            server.map_err(|error| Failure::refused(format!("--metrics {typed}: {error}")))?;
+        terminal::say(&format!(
+            "prony: metrics at http://{}/metrics",
+            server.address()
+        ));
+        Ok(AgentMetrics { _server: server })
+    }
+}
+
+/// The agent's own figures, then those of the load that it makes, or made last.
+fn text(name: &AgentName, now: &Snapshot) -> String {
+    let mut out = String::new();
+    let label = format!("agent=\"{name}\"");
+    let _ = writeln!(
+        out,
+        "# TYPE prony_agent info\n# HELP prony_agent The agent and its version.\n\
+         prony_agent_info{{{label},version=\"{VERSION}\"}} 1"
+    );
+    let is_loading = now.load.as_ref().is_some_and(|load| !load.is_over);
+    let gauges: [(&str, &str, u64); 5] = [
+        (
+            "connected",
+            "Whether the NATS server is connected.",
+            now.connected.into(),
+        ),
+        (
+            "busy",
+            "Whether the agent is part of a run.",
+            now.busy_with.is_some().into(),
+        ),
+        (
+            "reserved",
+            "Whether an experiment has reserved the agent.",
+            now.reserved.is_some().into(),
+        ),
+        (
+            "loading",
+            "Whether the agent makes a load.",
+            is_loading.into(),
+        ),
+        (
+            "unsent_messages",
+            "Messages with results that the server has not stored yet.",
+            now.unsent as u64,
+        ),
+    ];
+    for (metric, help, value) in gauges {
+        let _ = writeln!(
+            out,
+            "# TYPE prony_agent_{metric} gauge\n# HELP prony_agent_{metric} {help}\n\
+             prony_agent_{metric}{{{label}}} {value}"
+        );
+    }
+    let _ = writeln!(
+        out,
+        "# TYPE prony_agent_loads counter\n# HELP prony_agent_loads Parts of loads since the agent \
+         was started.\nprony_agent_loads_total{{{label}}} {}",
+        now.loads
+    );
+    let record = now
+        .load
+        .as_ref()
+        .map(|load| load.control.record_so_far(&load.info));
+    let labels: Labels = [("agent".to_owned(), name.to_string())]
+        .into_iter()
+        .collect();
+    let samples: Vec<_> = record
+        .iter()
+        .map(|record| (labels.clone(), record))
+        .collect();
+    out + &openmetrics::text(&samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_agent_has_its_own_figures_alone() {
+        let now = Snapshot {
+            connected: true,
+            unsent: 3,
+            ..Snapshot::default()
+        };
+        let text = text(&"web-1".parse().unwrap(), &now);
+        for line in [
+            "prony_agent_connected{agent=\"web-1\"} 1",
+            "prony_agent_busy{agent=\"web-1\"} 0",
+            "prony_agent_unsent_messages{agent=\"web-1\"} 3",
+            "prony_agent_loads_total{agent=\"web-1\"} 0",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line}: {text}");
+        }
+        assert!(text.ends_with("# EOF\n") && text.matches("# EOF").count() == 1);
+    }
+}

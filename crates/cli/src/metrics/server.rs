@@ -1,0 +1,169 @@
+//! A small HTTP server for a few pages, with limits on everything that a client can use up.
+//!
+//! It runs on one thread. Each connection carries one request, whose head has to arrive within
+//! [`HEAD_TIMEOUT`] and fit in [`HEAD_BYTES_MAX`]; the response has to be read within
+//! [`CONNECTION_TIMEOUT`]. Of more than [`CONNECTIONS_MAX`] connections, the oldest are closed.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::future::ready;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+/// Connections that are open at the same time.
+const CONNECTIONS_MAX: usize = 32;
+/// Bytes of a request's head; no smaller limit is possible with hyper.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Header fields of a request.
+const HEADERS_MAX: usize = 64;
+/// The time that a client has to send the head of its request.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that a connection may last.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause after an accept that failed, as it does where no file descriptor is left.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// A response to GET or HEAD.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) text: String,
+}
+
+impl Page {
+    /// A page of plain text.
+    pub(crate) fn plain(status: u16, text: impl Into<String>) -> Page {
+        Page {
+            status,
+            content_type: "text/plain",
+            text: text.into(),
+        }
+    }
+}
+
+/// The pages of a server, by path.
+type Pages = dyn Fn(&str) -> Page + Send + Sync;
+
+/// A server that runs until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PageServer {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl PageServer {
+    /// Starts a server at `address`.
+    ///
+    /// # Errors
+    ///
+    /// The address is taken, or the system refuses a thread.
+    pub(crate) fn start(
+        address: SocketAddr,
+        pages: impl Fn(&str) -> Page + Send + Sync + 'static,
+    ) -> io::Result<PageServer> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let pages: Arc<Pages> = Arc::new(pages);
+        let thread = std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = accept(listener, pages) => {}
+                        // The other end is dropped.
+                        _ = stopped => {}
+                    }
+                });
+            })?;
+        Ok(PageServer {
+            address,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// The address that it listens on.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for PageServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the server changes no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Accepts connections for ever.
+async fn accept(listener: TcpListener, pages: Arc<Pages>) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else {
+        return;
+    };
+    let mut open: VecDeque<AbortHandle> = VecDeque::with_capacity(CONNECTIONS_MAX);
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
+            continue;
+        };
+        open.retain(|connection| !connection.is_finished());
+        if open.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
+        open.push_back(tokio::spawn(serve(stream, pages.clone())).abort_handle());
+    }
+}
+
+/// Serves one connection.
+async fn serve(stream: TcpStream, pages: Arc<Pages>) {
+    let service = service_fn(|request| ready(Ok::<_, Infallible>(respond(&request, &pages))));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX)
+        .keep_alive(false)
+        .title_case_headers(true)
+        .serve_connection(TokioIo::new(stream), service);
+    // A client that breaks HTTP, is too slow or has left is no failure of the load's.
+    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
+}
+
+fn respond(request: &Request<Incoming>, pages: &Arc<Pages>) -> Response<Full<Bytes>> {
+    let page = match *request.method() {
+        Method::GET | Method::HEAD => pages(request.uri().path()),
+        _ => Page::plain(405, "only GET and HEAD are supported\n"),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(page.text)));
+    *response.status_mut() = StatusCode::from_u16(page.status).unwrap_or_default();
+    let content_type = HeaderValue::from_static(page.content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

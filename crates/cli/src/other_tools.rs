@@ -1,0 +1,63 @@
+//! Options of other load tools that mean something else here, or that prony has under another form:
+//! refused with a hint. Those that mean the same are aliases, in `prony_load::LoadOptions`.
+
+/// Options, and what to use instead.
+const HINTS: &[(&[&str], &str)] = &[
+    (
+        &["-q", "--query-per-second"],
+        "-r N sets requests per second in total (hey's -q is per connection); --progress none is quiet",
+    ),
+    (
+        &["-m"],
+        "-X METHOD sets the method, --streams N the requests in flight on an HTTP/2 connection",
+    ),
+    (
+        &["-L", "--location"],
+        "--follow N follows up to N redirects; percentiles are printed without a flag",
+    ),
+    (&["--latency"], "percentiles are printed without a flag"),
+    (
+        &["--data", "--data-raw", "--data-binary", "--data-ascii"],
+        "--body TEXT sends a body, --body @FILE a file; add -X POST",
+    ),
+    (&["--http2"], "write --http 2"),
+    (&["--http1.1"], "write --http 1.1"),
+    (&["--http1.0"], "write --http 1.0"),
+    (&["--http3"], "HTTP/3 is not supported"),
+    (
+        &["--basic"],
+        "-u USER:PASSWORD sends basic authentication, without another flag",
+    ),
+    (
+        &["-b", "--cookie"],
+        "-H 'Cookie: NAME=VALUE' sends a cookie",
+    ),
+    (&["-T"], "-H 'Content-Type: TYPE' sets the body's type"),
+    (&["-x"], "--proxy HOST:PORT sends requests through a proxy"),
+    (
+        &["-s", "--script"],
+        "prony wrk runs wrk's Lua scripts: prony wrk -s FILE URL",
+    ),
+    (&["--concurrency", "--users"], "-c N sets the connections"),
+    (
+        &["--max-time"],
+        "--timeout TIME limits a request, -d TIME the load",
+    ),
+    (&["--no-tui"], "--progress lines or none shows no live view"),
+    (&["--url"], "give the URL by itself"),
+    (
+        &["--pdf"],
+        "prony report renders a record: --json FILE here, then prony report FILE --pdf FILE",
+    ),
+];
+
+/// The commands that take the options of a load.
+const COMMANDS: [&str; 2] = ["load", "compare"];
+
+/// What to tell a user who typed an option of another tool.
+pub(crate) fn hint(command: &str, option: &str) -> Option<String> {
+    let name = option.split('=').next().unwrap_or(option);
+    let mut hints = HINTS.iter().filter(|_| COMMANDS.contains(&command));
+    let (_, hint) = hints.find(|(names, _)| names.contains(&name))?;
+    Some(format!("{command} has no option {name}: {hint}"))
+}

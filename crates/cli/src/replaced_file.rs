@@ -1,0 +1,193 @@
+//! Files that are replaced whole: the new content is written next to the old file and renamed over
+//! it, so that a killed run or a full disk leaves the old content as it was.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+/// Symbolic links that are followed to the file behind them, as the kernel's own limit.
+const LINKS_MAX: usize = 40;
+
+/// Permissions of a new file, before the process's umask.
+const NEW_FILE_MODE: u32 = 0o666;
+
+/// A file that can be written once, later.
+#[derive(Debug)]
+pub(crate) enum ReplacedFile {
+    /// A regular file, or a file yet to be created: this path, symbolic links resolved.
+    Renamed(PathBuf),
+    /// A pipe, a device, a stream of this process, or a file in a folder that takes no new files:
+    /// written in place.
+    InPlace(File),
+}
+
+impl ReplacedFile {
+    /// Checks that `path` can be written, and changes nothing yet.
+    pub(crate) fn prepare(path: &Path) -> io::Result<ReplacedFile> {
+        let path = behind_links(path)?;
+        if is_of_process(&path) {
+            let file = OpenOptions::new().append(true).open(&path)?;
+            return Ok(ReplacedFile::InPlace(file));
+        }
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => {
+                // Renaming needs no right to write the old file; the user still expects a refusal.
+                let file = OpenOptions::new().write(true).open(&path)?;
+                match draft(&path) {
+                    Ok(_) => Ok(ReplacedFile::Renamed(path)),
+                    Err(_) => Ok(ReplacedFile::InPlace(file)),
+                }
+            }
+            Ok(_) => OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .map(ReplacedFile::InPlace),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+                {
+                    return Err(io::ErrorKind::IsADirectory.into());
+                }
+                draft(&path).map(|_| ReplacedFile::Renamed(path))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the whole content.
+    pub(crate) fn write(self, content: &[u8]) -> io::Result<()> {
+        match self {
+            ReplacedFile::Renamed(path) => replace(&path, content),
+            ReplacedFile::InPlace(mut file) => {
+                if file.metadata()?.is_file() && !is_appended(&file) {
+                    file.set_len(0)?;
+                }
+                file.write_all(content)
+            }
+        }
+    }
+}
+
+/// Writes a file next to `path` and renames it over that.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let path = &behind_links(path)?;
+    let mut draft = draft(path)?;
+    draft.as_file_mut().write_all(content)?;
+    if let Ok(old) = fs::metadata(path) {
+        let mode = fs::Permissions::from_mode(old.mode() & 0o7777);
+        // The owner stays where this process may say so; the content counts more.
+        let _ = std::os::unix::fs::chown(draft.path(), Some(old.uid()), Some(old.gid()));
+        draft.as_file().set_permissions(mode)?;
+    }
+    draft.as_file().sync_all()?;
+    draft.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// An empty file in the folder of `path`, removed again unless it is renamed.
+fn draft(path: &Path) -> io::Result<NamedTempFile> {
+    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix: String = name.chars().take(64).collect();
+    tempfile::Builder::new()
+        .prefix(&format!(".{prefix}."))
+        .suffix(".new")
+        .permissions(fs::Permissions::from_mode(NEW_FILE_MODE))
+        .tempfile_in(parent.unwrap_or(Path::new(".")))
+}
+
+/// The path with symbolic links in its last part resolved, as far as a stream of this process.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let is_link = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_symlink());
+        if !is_link || is_of_process(&path) {
+            return Ok(path);
+        }
+        let target = fs::read_link(&path)?;
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Whether a path names a stream or a device: `/dev/stdout`, `/dev/fd/3`, `/proc/self/fd/1`.
+fn is_of_process(path: &Path) -> bool {
+    let is_shared_memory = path.starts_with("/dev/shm");
+    (path.starts_with("/dev") && !is_shared_memory) || path.starts_with("/proc")
+}
+
+fn is_appended(file: &File) -> bool {
+    rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::APPEND))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn a_file_keeps_its_content_until_the_new_one_is_whole() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("r.json");
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let file = ReplacedFile::prepare(&path).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        // Nothing lies about that a killed process would leave behind.
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+        file.write(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(mode(&path), 0o640);
+        assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_still_leads_to_its_file() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (file, link) = (scratch.path().join("file"), scratch.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        ReplacedFile::prepare(&link).unwrap().write(b"new").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new");
+    }
+
+    #[test]
+    fn pipes_and_devices_are_written_in_place() {
+        let null = Path::new("/dev/null");
+        let file = ReplacedFile::prepare(null).unwrap();
+        assert!(matches!(file, ReplacedFile::InPlace(_)));
+        file.write(b"x").unwrap();
+        let scratch = tempfile::tempdir().unwrap();
+        let pipe = scratch.path().join("pipe");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from(0o600),
+            0,
+        )
+        .unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read_to_string(pipe).unwrap()
+        });
+        ReplacedFile::prepare(&pipe).unwrap().write(b"x").unwrap();
+        assert_eq!(reader.join().unwrap(), "x");
+        assert!(!fs::metadata(&pipe).unwrap().is_file());
+    }
+
+    #[test]
+    fn what_can_not_be_written_is_refused_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["missing/x", "", "missing/"] {
+            let refused = ReplacedFile::prepare(&scratch.path().join(name));
+            assert!(refused.is_err(), "{name:?}");
+        }
+    }
+}

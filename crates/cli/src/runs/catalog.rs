@@ -1,0 +1,385 @@
+//! Which runs are stored, what they are, and which names they have. A name is a symbolic link next to
+//! the runs.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use prony_stats::{VERDICT_SCHEMA, Verdict, VerdictDocument};
+use serde_json::{Value, json};
+
+use crate::ending::{Ending, Failure};
+use crate::experiment::RUNS_DIR;
+use crate::terminal;
+
+/// The `schema` of the list as JSON.
+const LIST_SCHEMA: &str = "prony.stored-runs/1";
+
+/// The file that a run holds a lock on while it writes to its folder.
+const LOCK_FILE: &str = ".lock";
+
+/// Folders within folders that sizes include.
+const DEPTH_MAX: usize = 16;
+
+/// One run's folder.
+#[derive(Debug)]
+pub(crate) struct StoredRun {
+    pub(crate) path: PathBuf,
+    /// Names given with `prony runs name`.
+    pub(crate) labels: Vec<String>,
+    pub(crate) name: String,
+    pub(crate) question: String,
+    pub(crate) started_at: SystemTime,
+    pub(crate) state: RunState,
+    pub(crate) bytes: u64,
+}
+
+/// How far a run came.
+#[derive(Debug)]
+pub(crate) enum RunState {
+    /// It has a verdict.
+    Judged(Box<VerdictDocument>),
+    /// It is in progress.
+    Running,
+    /// It was interrupted before a block was complete.
+    Unjudged,
+    /// A file of it can't be read; the reason.
+    Damaged(String),
+}
+
+/// Verdicts and their words, in the order in which a result lists them.
+const VERDICTS: [(Verdict, &str); 5] = [
+    (Verdict::Faster, "faster"),
+    (Verdict::Slower, "slower"),
+    (Verdict::Equivalent, "equivalent"),
+    (Verdict::Undecided, "undecided"),
+    (Verdict::Withheld, "withheld"),
+];
+
+impl StoredRun {
+    /// Its verdicts in a few words: `2 faster, 1 undecided`.
+    pub(crate) fn result(&self) -> String {
+        match &self.state {
+            RunState::Damaged(reason) => format!("damaged: {reason}"),
+            RunState::Running => "running".to_owned(),
+            RunState::Unjudged => "no block complete".to_owned(),
+            RunState::Judged(document) => {
+                let only = document.comparisons.len() == 1;
+                let counts = counts(document).into_iter().filter(|(_, count)| *count > 0);
+                let words = counts.map(|(word, count)| match only {
+                    true => word.to_owned(),
+                    false => format!("{count} {word}"),
+                });
+                let words: Vec<String> = words.collect();
+                match words.is_empty() {
+                    true => "no verdict".to_owned(),
+                    false => words.join(", "),
+                }
+            }
+        }
+    }
+
+    /// When it started, in UTC, to the minute.
+    pub(crate) fn started_text(&self) -> String {
+        let text = rfc3339(self.started_at);
+        match text.get(..16) {
+            Some(minute) => minute.replace('T', " "),
+            None => text,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let (state, problem) = match &self.state {
+            RunState::Judged(_) => ("judged", Value::Null),
+            RunState::Running => ("running", Value::Null),
+            RunState::Unjudged => ("unjudged", Value::Null),
+            RunState::Damaged(reason) => ("damaged", Value::from(reason.clone())),
+        };
+        let document = match &self.state {
+            RunState::Judged(document) => Some(document),
+            _ => None,
+        };
+        let verdicts = document.map(|document| {
+            let counts = counts(document).into_iter();
+            let counts = counts.map(|(word, count)| (word.to_owned(), count.into()));
+            Value::Object(counts.collect())
+        });
+        json!({
+            "path": self.path.display().to_string(),
+            "labels": self.labels,
+            "name": self.name,
+            "question": self.question,
+            "started_at": rfc3339(self.started_at),
+            "state": state,
+            "problem": problem,
+            "blocks": document.map(|document| document.blocks),
+            "verdicts": verdicts,
+            "bytes": self.bytes,
+        })
+    }
+}
+
+fn counts(document: &VerdictDocument) -> [(&'static str, usize); 5] {
+    VERDICTS.map(|(verdict, word)| {
+        let of_kind = document.comparisons.iter();
+        let of_kind = of_kind.filter(|comparison| comparison.verdict == verdict);
+        (word, of_kind.count())
+    })
+}
+
+/// The list for scripts: schema `prony.stored-runs/1`.
+pub(super) fn document(dir: &Path, runs: &[StoredRun]) -> Value {
+    let runs: Vec<Value> = runs.iter().map(StoredRun::to_json).collect();
+    json!({ "schema": LIST_SCHEMA, "folder": dir.display().to_string(), "runs": runs })
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    // Files may be dated before 1970 or after 9999, which this format can't write.
+    let seconds = time
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let latest = 253_402_300_799;
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(latest));
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// The runs in a folder, the newest first; none where there is no such folder and it is the default.
+pub(crate) fn list(dir: &Path) -> Result<Vec<StoredRun>, Failure> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && dir == Path::new(RUNS_DIR) => {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(Failure::file(dir.display(), &error)),
+    };
+    let (mut runs, mut links) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let path = entry
+            .map_err(|error| Failure::file(dir.display(), &error))?
+            .path();
+        if path.is_symlink() {
+            links.push(path);
+        } else if is_run_folder(&path) {
+            runs.push(read(path));
+        }
+    }
+    for link in links {
+        let Ok(target) = fs::canonicalize(&link) else {
+            continue;
+        };
+        let named = runs
+            .iter_mut()
+            .find(|run| fs::canonicalize(&run.path).is_ok_and(|path| path == target));
+        if let (Some(run), Some(label)) = (named, link.file_name()) {
+            run.labels.push(label.to_string_lossy().into_owned());
+        }
+    }
+    for run in &mut runs {
+        run.labels.sort();
+    }
+    runs.sort_by(|a, b| (b.started_at, &b.path).cmp(&(a.started_at, &a.path)));
+    Ok(runs)
+}
+
+/// Whether a folder, which is no symbolic link, is one that an experiment wrote.
+pub(super) fn is_run_folder(path: &Path) -> bool {
+    let is_dir = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
+    let has = |name: &str| path.join(name).is_file();
+    is_dir && has("plan.toml") && (has("state.json") || has("verdict.json"))
+}
+
+/// Whether an experiment is writing to a run's folder now.
+pub(super) fn is_running(path: &Path) -> bool {
+    let Ok(lock) = fs::File::open(path.join(LOCK_FILE)) else {
+        return false;
+    };
+    let attempt = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockShared);
+    attempt == Err(rustix::io::Errno::WOULDBLOCK)
+}
+
+fn read(path: PathBuf) -> StoredRun {
+    let state = match is_running(&path) {
+        true => RunState::Running,
+        false => state(&path),
+    };
+    let (mut name, mut question) = (String::new(), String::new());
+    match &state {
+        RunState::Judged(document) => {
+            (name, question) = (document.name.clone(), document.question.clone());
+        }
+        _ => {
+            let plan = fs::read_to_string(path.join("plan.toml")).unwrap_or_default();
+            if let Ok(plan) = plan.parse::<toml::Table>() {
+                let text = |key: &str| plan.get(key).and_then(toml::Value::as_str);
+                name = text("name").unwrap_or_default().to_owned();
+                question = text("question").unwrap_or_default().to_owned();
+            }
+        }
+    }
+    StoredRun {
+        labels: Vec::new(),
+        name,
+        question,
+        started_at: started_at(&path),
+        bytes: size(&path, 0),
+        state,
+        path,
+    }
+}
+
+fn state(dir: &Path) -> RunState {
+    let damaged =
+        |name: &str, reason: &dyn std::fmt::Display| RunState::Damaged(format!("{name}: {reason}"));
+    if dir.join("state.json").exists() {
+        let text = fs::read_to_string(dir.join("state.json"));
+        let parsed = text.map(|text| serde_json::from_str::<Value>(&text));
+        match parsed {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => return damaged("state.json", &error),
+            Err(error) => return damaged("state.json", &error),
+        }
+    }
+    match fs::read_to_string(dir.join("verdict.json")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => RunState::Unjudged,
+        Err(error) => damaged("verdict.json", &error),
+        Ok(text) => match serde_json::from_str::<VerdictDocument>(&text) {
+            Err(error) => damaged("verdict.json", &error),
+            Ok(document) if document.schema != VERDICT_SCHEMA => {
+                let reason = format!("schema \"{}\" is not known", document.schema);
+                damaged("verdict.json", &reason)
+            }
+            Ok(document) if document.blocks == 0 => RunState::Unjudged,
+            Ok(document) => RunState::Judged(Box::new(document)),
+        },
+    }
+}
+
+/// From the folder's name as prony chooses it, or else the age of the plan's copy.
+fn started_at(dir: &Path) -> SystemTime {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy();
+    let from_name = name.get(..17).and_then(|stamp| {
+        let (date, time) = (stamp.get(..10)?, stamp.get(11..)?);
+        let (h, m, s) = (time.get(..2)?, time.get(2..4)?, time.get(4..)?);
+        humantime::parse_rfc3339(&format!("{date}T{h}:{m}:{s}Z")).ok()
+    });
+    let modified = || fs::metadata(dir.join("plan.toml")).and_then(|plan| plan.modified());
+    from_name
+        .or_else(|| modified().ok())
+        .unwrap_or(SystemTime::UNIX_EPOCH)
+}
+
+/// Bytes of all files below a folder; symbolic links are not followed.
+fn size(dir: &Path, depth: usize) -> u64 {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    let sizes = entries.flatten().map(|entry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() && depth < DEPTH_MAX => size(&entry.path(), depth + 1),
+        Ok(metadata) if metadata.is_file() => metadata.len(),
+        _ => 0,
+    });
+    sizes.sum()
+}
+
+/// The newest run in `prony-runs` that has a verdict.
+pub(crate) fn newest() -> Result<PathBuf, Failure> {
+    let runs = list(Path::new(RUNS_DIR))?.into_iter();
+    let mut judged = runs.filter(|run| matches!(run.state, RunState::Judged(_)));
+    judged.next().map(|run| run.path).ok_or_else(|| {
+        Failure::wrong(format!(
+            "{RUNS_DIR} has no run with a verdict (prony compare stores one; or name a folder or a \
+             record)"
+        ))
+    })
+}
+
+/// A run as typed: a path that exists, or else a name in `prony-runs`.
+pub(crate) fn resolve(typed: &Path) -> PathBuf {
+    let mut parts = typed.components();
+    let is_name = matches!(
+        (parts.next(), parts.next()),
+        (Some(Component::Normal(_)), None)
+    );
+    let stored = Path::new(RUNS_DIR).join(typed);
+    match is_name && !typed.exists() && stored.exists() {
+        true => stored,
+        false => typed.to_owned(),
+    }
+}
+
+/// The names of a run.
+pub(super) fn links_to(run: &Path) -> Vec<PathBuf> {
+    let Ok(target) = fs::canonicalize(run) else {
+        return Vec::new();
+    };
+    let folders = [Path::new(RUNS_DIR), run.parent().unwrap_or(Path::new(""))];
+    let mut links: Vec<PathBuf> = Vec::new();
+    for folder in folders {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let paths = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.is_symlink());
+        links.extend(paths.filter(|path| fs::canonicalize(path).is_ok_and(|to| to == target)));
+    }
+    links.sort();
+    links.dedup();
+    links
+}
+
+/// Names a run: a link in `prony-runs`, which replaces one of the same name.
+pub(super) fn name(run: &Path, name: &str) -> Result<Ending, Failure> {
+    let run = resolve(run);
+    let dir = fs::canonicalize(&run).map_err(|error| Failure::file(run.display(), &error))?;
+    if !is_run_folder(&dir) {
+        return Err(not_a_run(&run));
+    }
+    let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
+    if name.is_empty() || name.starts_with(['.', '-']) || !name.chars().all(is_plain) {
+        return Err(Failure::wrong(format!(
+            "\"{name}\": a name has letters, digits, -, _, + and . only, and begins with a letter or \
+             a digit"
+        )));
+    }
+    fs::create_dir_all(RUNS_DIR).map_err(|error| Failure::file(RUNS_DIR, &error))?;
+    let link = Path::new(RUNS_DIR).join(name);
+    if link.exists() && !link.is_symlink() {
+        return Err(Failure::wrong(format!(
+            "{}: this is a run's own folder; choose another name",
+            link.display()
+        )));
+    }
+    let home = fs::canonicalize(RUNS_DIR).map_err(|error| Failure::file(RUNS_DIR, &error))?;
+    // A relative link survives a move of the folder that holds the runs.
+    let target = match dir.strip_prefix(&home) {
+        Ok(inside) => inside.to_owned(),
+        Err(_) => dir.clone(),
+    };
+    let draft = Path::new(RUNS_DIR).join(format!(".{name}.{}.new", std::process::id()));
+    std::os::unix::fs::symlink(&target, &draft)
+        .and_then(|()| fs::rename(&draft, &link))
+        .map_err(|error| Failure::file(link.display(), &error))?;
+    terminal::say(&format!("prony: {name} is now {}", run.display()));
+    Ok(Ending::Done)
+}
+
+/// Deletes a name; the run stays.
+pub(super) fn delete_name(name: &Path) -> Result<Ending, Failure> {
+    let link = Path::new(RUNS_DIR).join(name.file_name().unwrap_or_default());
+    if !link.is_symlink() {
+        return Err(Failure::wrong(format!(
+            "{}: no such name in {RUNS_DIR}; `prony runs` lists them",
+            name.display()
+        )));
+    }
+    fs::remove_file(&link).map_err(|error| Failure::file(link.display(), &error))?;
+    Ok(Ending::Done)
+}
+
+/// The refusal of a folder that no experiment wrote.
+pub(super) fn not_a_run(path: &Path) -> Failure {
+    Failure::wrong(format!(
+        "{}: this is not a run (a run's folder has plan.toml, and state.json or verdict.json)",
+        path.display()
+    ))
+}

@@ -1,0 +1,220 @@
+//! `prony runs`: the stored runs, listed, opened, named and removed.
+
+mod catalog;
+mod removal;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use prony_load::quantity;
+use prony_report::number;
+use prony_report::table::{Align, Table};
+
+use crate::ending::{Ending, Failure};
+use crate::experiment::RUNS_DIR;
+use crate::output::Output;
+use crate::terminal;
+
+use catalog::{StoredRun, list};
+pub(crate) use catalog::{newest, resolve};
+
+/// Longer questions are cut in the table, which stands on a terminal.
+const QUESTION_CHARS_MAX: usize = 40;
+
+/// `prony runs`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+A RUN is a folder, or the name of one in prony-runs: its own, or one given with
+`prony runs name`.
+
+Examples:
+  prony runs                                list the runs in prony-runs
+  prony runs --json - | jq '.runs[].path'   the same for a script
+  prony runs open                           show the newest report in a browser
+  prony runs name prony-runs/X main         name a run, such as a baseline...
+  prony compare plan.toml --against main    ...and compare with it
+  prony runs prune --keep 20                keep the newest 20 and named ones"
+)]
+pub(crate) struct RunsArgs {
+    /// The folder that holds the runs
+    #[arg(value_name = "DIR", default_value = RUNS_DIR)]
+    dir: PathBuf,
+    /// Write the list as JSON; - for standard output, in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<RunsCommand>,
+}
+
+/// What to do with stored runs.
+#[derive(Debug, Subcommand)]
+enum RunsCommand {
+    /// Open a run's report in a browser
+    Open {
+        /// The run [default: the newest]
+        run: Option<PathBuf>,
+    },
+    /// Give a run a name, such as main, for --against and prony report
+    Name {
+        /// The run; with --delete, the name
+        run: PathBuf,
+        /// The name, which moves here if another run has it
+        #[arg(required_unless_present = "delete")]
+        name: Option<String>,
+        /// Delete a name; the run stays
+        #[arg(long, conflicts_with = "name")]
+        delete: bool,
+    },
+    /// Remove runs
+    Rm {
+        /// The runs
+        #[arg(value_name = "RUN", required = true)]
+        runs: Vec<PathBuf>,
+        /// Don't ask
+        #[arg(short = 'y', long)]
+        yes: bool,
+    },
+    /// Remove old runs that have no name
+    Prune {
+        /// The folder that holds the runs
+        #[arg(value_name = "DIR", default_value = RUNS_DIR)]
+        dir: PathBuf,
+        /// Keep the newest N runs
+        #[arg(long, value_name = "N")]
+        keep: Option<usize>,
+        /// Keep runs younger than this, such as 12h or 30d
+        #[arg(long, value_name = "TIME", value_parser = age)]
+        older_than: Option<Duration>,
+        /// List what would be removed, and remove nothing
+        #[arg(long)]
+        dry_run: bool,
+        /// Don't ask
+        #[arg(short = 'y', long)]
+        yes: bool,
+    },
+}
+
+/// A time that may be given in days.
+fn age(typed: &str) -> Result<Duration, String> {
+    let days = typed.strip_suffix('d').map(str::parse::<u32>);
+    match days {
+        Some(Ok(days)) => Ok(Duration::from_secs(u64::from(days) * 24 * 60 * 60)),
+        _ => quantity::time(typed)
+            .map_err(|_| format!("\"{typed}\" is not a time, such as 90m, 12h or 30d")),
+    }
+}
+
+/// Lists, opens, names or removes runs.
+pub(crate) fn run(typed: &RunsArgs) -> Result<Ending, Failure> {
+    match &typed.command {
+        None => show(&typed.dir, typed.json.as_deref()),
+        Some(RunsCommand::Open { run }) => open(run.as_deref()),
+        Some(RunsCommand::Name { run, name, .. }) => match name {
+            Some(name) => catalog::name(run, name),
+            None => catalog::delete_name(run),
+        },
+        Some(RunsCommand::Rm { runs, yes }) => removal::remove(runs, *yes),
+        Some(RunsCommand::Prune {
+            dir,
+            keep,
+            older_than,
+            dry_run,
+            yes,
+        }) => {
+            let kept = removal::Kept {
+                newest: *keep,
+                younger_than: *older_than,
+            };
+            removal::prune(dir, kept, *dry_run, *yes)
+        }
+    }
+}
+
+fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
+    let output = Output::open("--json", json)?;
+    let runs = list(dir)?;
+    if !output.as_ref().is_some_and(Output::is_standard) {
+        match runs.is_empty() {
+            true => terminal::say(&format!("prony: no runs in {}", dir.display())),
+            false => terminal::print(&table(dir, &runs).to_text("")),
+        }
+    }
+    if let Some(output) = output {
+        let document = catalog::document(dir, &runs);
+        let json = serde_json::to_string_pretty(&document).map_err(Failure::refused)?;
+        output.write(&format!("{json}\n"))?;
+    }
+    Ok(Ending::Done)
+}
+
+/// The runs, the newest first, as the user can name them.
+fn table(dir: &Path, runs: &[StoredRun]) -> Table {
+    let mut table = Table::new(
+        "Runs",
+        &["run", "name", "started", "result", "size", "question"],
+    );
+    for column in [1, 2, 3, 5] {
+        table.columns[column].1 = Align::Left;
+    }
+    let is_default = dir == Path::new(RUNS_DIR);
+    for run in runs {
+        let name = run.path.file_name().filter(|_| is_default);
+        let path = name.map_or(run.path.clone(), PathBuf::from);
+        let question = match run.question.chars().count() > QUESTION_CHARS_MAX {
+            true => run
+                .question
+                .chars()
+                .take(QUESTION_CHARS_MAX - 1)
+                .chain(['…'])
+                .collect(),
+            false => run.question.clone(),
+        };
+        table.push(vec![
+            path.display().to_string(),
+            run.labels.join(", "),
+            run.started_text(),
+            run.result(),
+            number::bytes(run.bytes as f64),
+            question,
+        ]);
+    }
+    table
+}
+
+/// Starts a browser, and doesn't wait for it to end.
+fn open(run: Option<&Path>) -> Result<Ending, Failure> {
+    let dir = match run {
+        Some(run) => resolve(run),
+        None => newest()?,
+    };
+    let page = dir.join("report.html");
+    if !page.is_file() {
+        return Err(Failure::wrong(format!(
+            "{}: no such file (prony report {} --html FILE writes it)",
+            page.display(),
+            dir.display()
+        )));
+    }
+    terminal::print(&format!("{}\n", page.display()));
+    let own = std::env::var("BROWSER").unwrap_or_default();
+    let own = own.split(':').find(|command| !command.is_empty());
+    let browsers = own.into_iter().chain(["xdg-open"]);
+    for browser in browsers {
+        let started = Command::new(browser)
+            .arg(&page)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        if started.is_ok() {
+            return Ok(Ending::Done);
+        }
+    }
+    Err(Failure::refused(
+        "no browser was found (set BROWSER, or open the file named above)",
+    ))
+}

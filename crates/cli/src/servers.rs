@@ -1,0 +1,441 @@
+//! Servers that run already, made into a plan: what is stored is then an experiment like any other,
+//! which can be resumed and rendered again.
+
+use std::path::Path;
+
+use prony_experiment::plan::{MOST_VARIANTS, Machine, Plan};
+use prony_load::{LoadOptions, split_url};
+use prony_stats::Metric;
+use toml::{Table, Value};
+
+use crate::arguments::TypedOption;
+use crate::ending::Failure;
+use crate::load;
+
+/// Options whose values `[trials]` has.
+const LENGTHS: [&str; 2] = ["duration", "warmup"];
+
+/// The longest URL that results call a server by, in characters.
+const NAME_CHARS_MAX: usize = 60;
+
+/// One of the servers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Server {
+    name: String,
+    /// `host:port` or `unix:/path`.
+    remote: String,
+    scheme: String,
+    path: String,
+    /// `USER:PASSWORD` of its URL.
+    credentials: Option<String>,
+}
+
+/// What `prony compare URL URL…` was given, apart from the options of the load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Servers<'a> {
+    /// Their URLs, the baseline's first.
+    pub(crate) urls: &'a [&'a str],
+    /// `--names`: what results call them, separated by commas.
+    pub(crate) names: Option<&'a str>,
+    /// `--judge`: the metrics that decide.
+    pub(crate) judge: &'a [Metric],
+}
+
+/// The plan that compares each server with the first one.
+pub(crate) fn plan(
+    given: Servers<'_>,
+    options: &LoadOptions,
+    typed: &[TypedOption],
+) -> Result<Plan, Failure> {
+    if given.urls.len() > MOST_VARIANTS {
+        return Err(Failure::wrong(format!(
+            "{} URLs were given; at most {MOST_VARIANTS} can be compared",
+            given.urls.len()
+        )));
+    }
+    if typed.iter().any(|option| option.name == "unix") {
+        return Err(Failure::wrong(
+            "--unix would apply to every server; name each by its own address, such as \
+             unix:/run/app.sock:/path",
+        ));
+    }
+    let servers = given.urls.iter().map(|url| server(url, options));
+    let mut servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
+    match given.names {
+        Some(names) => rename(&mut servers, names)?,
+        None => tell_apart(&mut servers),
+    }
+    let text = text(&servers, given.judge, typed);
+    let origin = Path::new("servers.toml");
+    let plan = Plan::from_str(&text, origin, Machine::this());
+    let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
+    // The text is prony's own, so its line numbers mean nothing to the user.
+    checked.map_err(|errors| {
+        let lines: Vec<String> = errors
+            .iter()
+            .map(|error| match &error.mend {
+                Some(mend) => format!("{} ({mend})", error.what),
+                None => error.what.clone(),
+            })
+            .collect();
+        Failure::wrong(lines.join("\nprony: "))
+    })
+}
+
+/// Takes an address apart; the engine's own resolver says whether it can be loaded at all.
+fn server(typed: &str, options: &LoadOptions) -> Result<Server, Failure> {
+    let mut options = options.clone();
+    let (remote, url) = match typed.strip_prefix("unix:") {
+        Some(rest) => {
+            let (socket, path) = rest.split_once(":/").unwrap_or((rest, ""));
+            if !socket.starts_with('/') {
+                return Err(Failure::wrong(format!(
+                    "\"{typed}\": write a UNIX socket's whole path, such as unix:/run/app.sock:/page"
+                )));
+            }
+            options.unix = Some(socket.into());
+            (
+                Some(format!("unix:{socket}")),
+                format!("http://localhost/{path}"),
+            )
+        }
+        None => (None, typed.to_owned()),
+    };
+    let (url, credentials) = split_url(&url).map_err(Failure::wrong)?;
+    let name = match remote {
+        Some(_) => name(typed),
+        None => name(&url),
+    };
+    // Credentials that were typed for every server take precedence over those of a URL.
+    let has_own = |line: &String| line.to_ascii_lowercase().starts_with("authorization:");
+    let is_typed = options.user.is_some() || options.header.iter().any(has_own);
+    let credentials = credentials.filter(|_| !is_typed);
+    let credentials = credentials.map(|credentials| credentials.as_str().to_owned());
+    let alone = LoadOptions {
+        urls: None,
+        ..options.clone()
+    };
+    let spec = load::resolve(Some(&url), &alone)?;
+    if options.urls.is_some() {
+        load::resolve(Some(&url), &options)?;
+    }
+    // A request's name is its method and its whole URL, of which a default port is left out.
+    let request = spec.request_name(0);
+    let url = request.split_once(' ').map_or(request, |(_, url)| url);
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let slash = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(slash);
+    let has_port = authority
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.ends_with(']'));
+    let address = match (has_port, scheme) {
+        (true, _) => authority.to_owned(),
+        (false, "https") => format!("{authority}:443"),
+        (false, _) => format!("{authority}:80"),
+    };
+    Ok(Server {
+        name,
+        remote: remote.unwrap_or(address),
+        scheme: scheme.to_owned(),
+        path: path.to_owned(),
+        credentials,
+    })
+}
+
+/// What results call a server: its URL, unless that is long. Braces would make it a template.
+fn name(url: &str) -> String {
+    let plain = url.replace('{', "(").replace('}', ")");
+    match plain.chars().count() <= NAME_CHARS_MAX {
+        true => plain,
+        false => plain
+            .chars()
+            .take(NAME_CHARS_MAX - 1)
+            .chain(['…'])
+            .collect(),
+    }
+}
+
+/// Gives servers of the same name different ones: an A/A experiment is a fair question.
+fn tell_apart(servers: &mut [Server]) {
+    let names: Vec<String> = servers.iter().map(|server| server.name.clone()).collect();
+    let is_shared = |name: &String| names.iter().filter(|other| *other == name).count() > 1;
+    for (server, letter) in servers.iter_mut().zip('A'..) {
+        if is_shared(&server.name) {
+            server.name += &format!(" ({letter})");
+        }
+    }
+}
+
+/// Gives them the names that were typed.
+fn rename(servers: &mut [Server], typed: &str) -> Result<(), Failure> {
+    let names: Vec<&str> = typed.split(',').map(str::trim).collect();
+    let is_plain = |name: &&str| {
+        !name.is_empty()
+            && name
+                .chars()
+                .all(|c| !c.is_control() && !"{}\"<>".contains(c))
+    };
+    if names.len() != servers.len() {
+        return Err(Failure::wrong(format!(
+            "--names {typed}: {} URLs need as many names, separated by commas, the baseline's \
+             first, such as old,new",
+            servers.len()
+        )));
+    }
+    let is_repeated = |index: usize| names[..index].contains(&names[index]);
+    if (0..names.len()).any(is_repeated) || !names.iter().all(is_plain) {
+        return Err(Failure::wrong(format!(
+            "--names {typed}: each name must differ from the others and have no braces or quotes"
+        )));
+    }
+    for (server, name) in servers.iter_mut().zip(names) {
+        name.clone_into(&mut server.name);
+    }
+    Ok(())
+}
+
+fn text(servers: &[Server], judge: &[Metric], typed: &[TypedOption]) -> String {
+    let has_credentials = servers.iter().any(|server| server.credentials.is_some());
+    let level = |server: &Server| {
+        let mut level = table([
+            ("name", Value::from(server.name.clone())),
+            ("remote", Value::from(verbatim(&server.remote))),
+            ("scheme", Value::from(server.scheme.clone())),
+            ("path", Value::from(verbatim(&server.path))),
+        ]);
+        if has_credentials {
+            let user = server.credentials.as_deref().unwrap_or_default();
+            level.insert("user".to_owned(), Value::from(verbatim(user)));
+        }
+        Value::Table(level)
+    };
+    let mut load = table([
+        ("target", Value::from("target")),
+        ("scheme", Value::from("{{ server.scheme }}")),
+    ]);
+    if has_credentials {
+        load.insert("user".to_owned(), Value::from("{{ server.user }}"));
+    }
+    let mut trials = Table::new();
+    for option in typed {
+        let (key, value) = (option.name.replace('-', "_"), value_of(option));
+        match LENGTHS.contains(&option.name.as_str()) {
+            true => trials.insert(key, value),
+            false => load.insert(key, value),
+        };
+    }
+    if !load.contains_key("urls") {
+        load.insert("path".to_owned(), Value::from("{{ server.path }}"));
+    }
+    let service = table([("remote", Value::from("{{ server.remote }}"))]);
+    let baseline = servers[0].name.clone();
+    let levels = Value::Array(servers.iter().map(level).collect());
+    let mut plan = table([
+        ("name", Value::from(plan_name(servers))),
+        ("question", Value::from(question(servers))),
+        (
+            "baseline",
+            Value::Table(table([("server", Value::from(baseline))])),
+        ),
+        ("trials", Value::Table(trials)),
+        ("factors", Value::Table(table([("server", levels)]))),
+        (
+            "service",
+            Value::Table(table([("target", Value::Table(service))])),
+        ),
+        ("load", Value::Table(load)),
+    ]);
+    if !judge.is_empty() {
+        let names = judge.iter().map(|metric| Value::from(metric.name()));
+        plan.insert("metrics".to_owned(), Value::Array(names.collect()));
+    }
+    plan.to_string()
+}
+
+fn plan_name(servers: &[Server]) -> &'static str {
+    match servers.len() {
+        2 => "two-servers",
+        _ => "servers",
+    }
+}
+
+/// How does the second do against the first, or how do all others?
+fn question(servers: &[Server]) -> String {
+    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
+    match names.as_slice() {
+        [baseline, new] => format!("How does {new} do against {baseline}?"),
+        [baseline, others @ .., last] => {
+            format!(
+                "How do {} and {last} do against {baseline}?",
+                others.join(", ")
+            )
+        }
+        _ => String::new(),
+    }
+}
+
+fn table<const N: usize>(entries: [(&str, Value); N]) -> Table {
+    entries
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+}
+
+fn value_of(option: &TypedOption) -> Value {
+    let mut values = option
+        .values
+        .iter()
+        .map(|value| Value::String(verbatim(value)));
+    match (option.repeatable, values.len()) {
+        (_, 0) => Value::Boolean(true),
+        (false, 1) => values.next().unwrap_or(Value::Boolean(true)),
+        _ => Value::Array(values.collect()),
+    }
+}
+
+/// What was typed, so that a plan's templates leave it as it is.
+fn verbatim(text: &str) -> String {
+    if ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark)) {
+        format!("{{{{ {} }}}}", serde_json::Value::from(text))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::TypedOption;
+    use clap::FromArgMatches;
+    use std::collections::BTreeMap;
+
+    fn options() -> LoadOptions {
+        let command = <LoadOptions as clap::Args>::augment_args(clap::Command::new("load"));
+        let matches = command.try_get_matches_from(["load"]).unwrap();
+        LoadOptions::from_arg_matches(&matches).unwrap()
+    }
+
+    fn typed(name: &str, values: &[&str], repeatable: bool) -> TypedOption {
+        let values = values.iter().map(|value| (*value).to_owned()).collect();
+        TypedOption {
+            name: name.to_owned(),
+            values,
+            repeatable,
+        }
+    }
+
+    fn compared(
+        urls: &[&str],
+        names: Option<&str>,
+        typed: &[TypedOption],
+    ) -> Result<Plan, Failure> {
+        let given = Servers {
+            urls,
+            names,
+            judge: &[],
+        };
+        plan(given, &options(), typed)
+    }
+
+    #[test]
+    fn urls_become_a_plan_with_the_first_as_baseline() {
+        let typed = [
+            typed("connections", &["7"], false),
+            typed("duration", &["1s"], false),
+            typed("header", &["A: {{ b }}"], true),
+            typed("no-keepalive", &[], false),
+        ];
+        let urls = ["http://127.0.0.1:8001/a", "127.0.0.1"];
+        let plan = compared(&urls, None, &typed).unwrap();
+        assert_eq!(plan.baseline.get("server"), Some(urls[0]));
+        assert_eq!(
+            plan.question,
+            "How does 127.0.0.1 do against http://127.0.0.1:8001/a?"
+        );
+        assert_eq!(plan.trials.duration.as_secs(), 1);
+        let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
+        assert_eq!(resolved.load.url, "http://127.0.0.1:8001/a");
+        assert_eq!(resolved.load.flags.connections, 7);
+        assert_eq!(resolved.load.flags.header, ["A: {{ b }}"]);
+        assert!(resolved.load.flags.no_keepalive);
+        assert_eq!(
+            plan.resolve(1, &BTreeMap::new()).unwrap().load.url,
+            "http://127.0.0.1:80/"
+        );
+    }
+
+    #[test]
+    fn equal_urls_and_sockets_are_allowed() {
+        let same = compared(&["http://127.0.0.1/", "http://127.0.0.1/"], None, &[]).unwrap();
+        assert_eq!(same.variants.len(), 2);
+        let urls = ["unix:/tmp/a.sock:/x", "unix:/tmp/b.sock"];
+        let socket = compared(&urls, None, &[]).unwrap();
+        let resolved = socket.resolve(0, &BTreeMap::new()).unwrap();
+        assert_eq!(resolved.load.url, "http://localhost/x");
+        assert_eq!(
+            resolved.load.flags.unix.as_deref(),
+            Some(Path::new("/tmp/a.sock"))
+        );
+    }
+
+    #[test]
+    fn names_that_are_typed_take_the_place_of_urls() {
+        let urls = ["http://127.0.0.1:1/", "http://127.0.0.1:2/"];
+        let named = |names| compared(&urls, Some(names), &[]);
+        let plan = named("old, new").unwrap();
+        let variants = plan.variants.iter();
+        let names: Vec<_> = variants.map(|v| v.levels.get("server")).collect();
+        assert_eq!(names, [Some("old"), Some("new")]);
+        assert_eq!(plan.baseline.get("server"), Some("old"));
+        for wrong in ["new", "a,b,c", "a,a", ",b", "{{x}},b"] {
+            let error = named(wrong).unwrap_err().to_string();
+            assert!(error.contains("--names"), "{error}");
+        }
+    }
+
+    #[test]
+    fn braces_in_a_url_stay_what_they_are() {
+        let urls = ["http://127.0.0.1/a?{{b}}", "http://127.0.0.1/a?{{c}}"];
+        let plan = compared(&urls, None, &[]).unwrap();
+        let url = plan.resolve(0, &BTreeMap::new()).unwrap().load.url;
+        assert_eq!(url, "http://127.0.0.1:80/a?{{b}}");
+    }
+
+    #[test]
+    fn strangers_and_relative_sockets_are_refused() {
+        let refused = |urls: &[&str]| compared(urls, None, &[]).unwrap_err().to_string();
+        assert!(refused(&["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
+        assert!(refused(&["unix:app.sock", "http://127.0.0.1/"]).contains("whole path"));
+        let many = vec!["http://127.0.0.1/"; MOST_VARIANTS + 1];
+        assert!(refused(&many).contains("at most"));
+    }
+
+    #[test]
+    fn several_servers_are_compared_with_the_first_by_the_metrics_that_were_named() {
+        let urls = ["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:2"];
+        let given = Servers {
+            urls: &urls,
+            names: None,
+            judge: &[Metric::P99Us, Metric::RatePerS],
+        };
+        let plan = plan(given, &options(), &[]).unwrap();
+        assert_eq!(plan.metrics, [Metric::P99Us, Metric::RatePerS]);
+        let variants = plan.variants.iter();
+        let names: Vec<_> = variants.map(|v| v.levels.get("server").unwrap()).collect();
+        assert_eq!(names, ["127.0.0.1:1", "127.0.0.1:2 (B)", "127.0.0.1:2 (C)"]);
+        assert_eq!(plan.baseline.get("server"), Some("127.0.0.1:1"));
+        assert!(plan.question.starts_with("How do 127.0.0.1:2 (B) and"));
+        assert_eq!(plan.baseline_of(2), 0);
+    }
+
+    #[test]
+    fn each_url_keeps_its_own_credentials_and_no_name_shows_them() {
+        let urls = ["http://me:a%40b@127.0.0.1:1/", "http://127.0.0.1:2/"];
+        let plan = compared(&urls, None, &[]).unwrap();
+        assert_eq!(plan.baseline.get("server"), Some("http://127.0.0.1:1/"));
+        let loads = [0, 1].map(|variant| plan.resolve(variant, &BTreeMap::new()).unwrap().load);
+        let user = loads[0].flags.user.as_ref().unwrap();
+        assert_eq!(user.as_str(), "me:a@b");
+        assert_eq!(loads[1].flags.user, None);
+    }
+}

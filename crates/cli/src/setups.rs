@@ -1,0 +1,310 @@
+//! The set-ups of a plan's variants, for a dry run: what all variants have in common is printed once,
+//! then what belongs to a factor's level, then what is a single variant's own.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_experiment::plan::Plan;
+
+/// Lines of a file that differs which are printed.
+const FILE_LINES_MAX: usize = 8;
+/// Characters of such a line.
+const LINE_CHARS_MAX: usize = 100;
+/// A file of more bytes is named alone.
+const FILE_BYTES_MAX: usize = 256 << 10;
+
+/// One setting of a variant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// What is set: a service, `load`, a place or a link.
+    pub(crate) subject: String,
+    /// Which part of it, unique within the subject.
+    pub(crate) part: String,
+    pub(crate) value: SettingValue,
+}
+
+/// How a setting is printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SettingValue {
+    /// Words that stand on one line with the others of the same subject.
+    Words(String),
+    /// A line of its own.
+    Line(String),
+    /// A rendered file, of which only the lines that differ are printed.
+    File(Vec<u8>),
+}
+
+impl Setting {
+    pub(crate) fn new(subject: &str, part: &str, value: SettingValue) -> Setting {
+        Setting {
+            subject: subject.to_owned(),
+            part: part.to_owned(),
+            value,
+        }
+    }
+
+    fn key(&self) -> (&str, &str) {
+        (&self.subject, &self.part)
+    }
+}
+
+/// The settings of all variants, by their place in the plan, as indented lines.
+pub(crate) fn folded(plan: &Plan, variants: &[Vec<Setting>]) -> String {
+    let mut keys: Vec<(&str, &str)> = Vec::new();
+    for setting in variants.iter().flatten() {
+        if !keys.contains(&setting.key()) {
+            keys.push(setting.key());
+        }
+    }
+    let mut common: Vec<Setting> = Vec::new();
+    let mut of_levels: BTreeMap<(usize, usize), Vec<Setting>> = BTreeMap::new();
+    let mut of_variants: BTreeMap<usize, Vec<Setting>> = BTreeMap::new();
+    let mut folded_factors = BTreeSet::new();
+    for key in keys {
+        let values: Vec<Option<Setting>> = shown(key, variants);
+        if values.windows(2).all(|pair| pair[0] == pair[1]) {
+            common.extend(values.into_iter().next().flatten());
+            continue;
+        }
+        match factor_of(plan, &values) {
+            Some(factor) => {
+                folded_factors.insert(factor);
+                for (level, value) in by_level(plan, factor, values) {
+                    of_levels.entry((factor, level)).or_default().extend(value);
+                }
+            }
+            None => {
+                for (variant, value) in values.into_iter().enumerate() {
+                    of_variants.entry(variant).or_default().extend(value);
+                }
+            }
+        }
+    }
+    let mut text = String::new();
+    if !common.is_empty() {
+        text += &section("every variant", &common);
+    }
+    for factor in folded_factors {
+        let of = &plan.factors[factor];
+        for (level, named) in of.levels.iter().enumerate() {
+            let settings = of_levels.remove(&(factor, level)).unwrap_or_default();
+            text += &section(&format!("{} = {}", of.name, named.name), &settings);
+        }
+    }
+    for (variant, settings) in of_variants {
+        text += &section(&plan.variant_name(variant), &settings);
+    }
+    text
+}
+
+/// One setting of every variant; of a file that differs the lines that do.
+fn shown((subject, part): (&str, &str), variants: &[Vec<Setting>]) -> Vec<Option<Setting>> {
+    let find = |settings: &Vec<Setting>| {
+        let mut settings = settings.iter();
+        settings.find(|it| it.key() == (subject, part)).cloned()
+    };
+    let mut values: Vec<Option<Setting>> = variants.iter().map(find).collect();
+    let files: Vec<&[u8]> = values
+        .iter()
+        .flatten()
+        .filter_map(|setting| match &setting.value {
+            SettingValue::File(bytes) => Some(&bytes[..]),
+            _ => None,
+        })
+        .collect();
+    if files.is_empty() {
+        return values;
+    }
+    let is_same = files.len() == values.len() && files.windows(2).all(|pair| pair[0] == pair[1]);
+    let lines_of = |bytes: &[u8]| -> BTreeSet<String> {
+        let text = String::from_utf8_lossy(bytes);
+        text.lines().map(|line| line.trim().to_owned()).collect()
+    };
+    let everywhere = match is_same {
+        true => BTreeSet::new(),
+        false => {
+            let mut sets = files.iter().map(|bytes| lines_of(bytes));
+            let first = sets.next().unwrap_or_default();
+            sets.fold(first, |common, set| {
+                common.intersection(&set).cloned().collect()
+            })
+        }
+    };
+    for setting in &mut values {
+        let Some(own) = setting else { continue };
+        let SettingValue::File(bytes) = &own.value else {
+            continue;
+        };
+        *setting = match is_same {
+            true => None,
+            false => Some(Setting::new(
+                subject,
+                part,
+                SettingValue::Line(file_lines(part, bytes, &everywhere)),
+            )),
+        };
+    }
+    values
+}
+
+fn file_lines(name: &str, bytes: &[u8], everywhere: &BTreeSet<String>) -> String {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) if bytes.len() <= FILE_BYTES_MAX => text,
+        _ => return format!("{name} ({} bytes)", bytes.len()),
+    };
+    let own: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !everywhere.contains(*line))
+        .collect();
+    let mut lines = vec![format!("{name}:")];
+    for line in own.iter().take(FILE_LINES_MAX) {
+        let cut: String = line.chars().take(LINE_CHARS_MAX).collect();
+        let dots = if cut.len() < line.len() { "…" } else { "" };
+        lines.push(format!("  {cut}{dots}"));
+    }
+    match own.len().saturating_sub(FILE_LINES_MAX) {
+        0 if own.is_empty() => lines.push("  (nothing of its own)".to_owned()),
+        0 => {}
+        more => lines.push(format!("  … and {more} more lines")),
+    }
+    lines.join("\n")
+}
+
+/// The factor whose level alone decides a setting.
+fn factor_of(plan: &Plan, values: &[Option<Setting>]) -> Option<usize> {
+    plan.factors.iter().position(|factor| {
+        let mut seen: BTreeMap<&str, &Option<Setting>> = BTreeMap::new();
+        plan.variants.iter().zip(values).all(|(variant, value)| {
+            let level = variant.levels.get(&factor.name).unwrap_or_default();
+            *seen.entry(level).or_insert(value) == value
+        })
+    })
+}
+
+fn by_level(
+    plan: &Plan,
+    factor: usize,
+    values: Vec<Option<Setting>>,
+) -> BTreeMap<usize, Option<Setting>> {
+    let factor = &plan.factors[factor];
+    let mut levels = BTreeMap::new();
+    for (variant, value) in plan.variants.iter().zip(values) {
+        let name = variant.levels.get(&factor.name).unwrap_or_default();
+        let level = factor.levels.iter().position(|level| level.name == name);
+        levels.entry(level.unwrap_or_default()).or_insert(value);
+    }
+    levels
+}
+
+/// A heading and its settings, those of words on one line for each subject.
+fn section(heading: &str, settings: &[Setting]) -> String {
+    if settings.is_empty() {
+        return format!("  {heading}: nothing more\n");
+    }
+    let mut lines: Vec<(String, bool, String)> = Vec::new();
+    for setting in settings {
+        let subject = &setting.subject;
+        match &setting.value {
+            SettingValue::Words(words) => {
+                let of_subject = |line: &&mut (String, bool, String)| line.1 && line.0 == *subject;
+                match lines.iter_mut().find(of_subject) {
+                    Some((_, _, line)) => *line += &format!(" {words}"),
+                    None => lines.push((subject.clone(), true, words.clone())),
+                }
+            }
+            SettingValue::Line(line) => lines.push((subject.clone(), false, line.clone())),
+            SettingValue::File(_) => {}
+        }
+    }
+    let mut text = format!("  {heading}:\n");
+    for (subject, _, line) in lines {
+        let line = line.replace('\n', "\n    ");
+        text += &format!("    {subject}: {line}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use prony_experiment::plan::Machine;
+
+    use super::*;
+
+    /// Two factors, each with two levels.
+    fn plan() -> Plan {
+        let text = r#"
+baseline = { site = "plain", cores = 1 }
+[factors]
+site = ["plain", "tuned"]
+cores = [1, 2]
+[service.web]
+remote = "127.0.0.1:80"
+[load]
+target = "web"
+path = "/{{ site }}/{{ cores }}"
+"#;
+        Plan::from_str(text, Path::new("plan.toml"), Machine::this())
+            .unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    fn words(part: &str, words: &str) -> Setting {
+        Setting::new("load", part, SettingValue::Words(words.to_owned()))
+    }
+
+    fn settings(of: impl Fn(&str, &str) -> Vec<Setting>) -> String {
+        let plan = plan();
+        let variants = plan.variants.iter().map(|variant| {
+            let level = |factor| variant.levels.get(factor).unwrap_or_default();
+            of(level("site"), level("cores"))
+        });
+        let variants: Vec<Vec<Setting>> = variants.collect();
+        folded(&plan, &variants)
+    }
+
+    #[test]
+    fn settings_are_printed_once_for_all_variants_or_for_the_level_that_decides_them() {
+        let text = settings(|site, cores| {
+            let mut all = vec![words("", "prony load"), words("c", "--connections=4")];
+            all.extend((site == "tuned").then(|| words("k", "--no-keepalive")));
+            let env = SettingValue::Line(format!("env THREADS={cores}"));
+            all.push(Setting::new("web", "THREADS", env));
+            all
+        });
+        let expected = "  every variant:\n    load: prony load --connections=4\n  \
+                        site = plain: nothing more\n  site = tuned:\n    load: --no-keepalive\n  \
+                        cores = 1:\n    web: env THREADS=1\n  cores = 2:\n    web: env THREADS=2\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn settings_that_hang_on_two_factors_are_each_variants_own() {
+        let text = settings(|site, cores| vec![words("", &format!("{site}{cores}"))]);
+        assert!(
+            text.contains("  site = tuned, cores = 2:\n    load: tuned2\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn files_are_reduced_to_the_lines_that_differ() {
+        let text = settings(|site, _| {
+            let file = format!("worker 1\n  tcp_nopush {site};\n\nend");
+            let file = SettingValue::File(file.into_bytes());
+            let same = SettingValue::File(b"equal".to_vec());
+            vec![
+                Setting::new("web", "nginx.conf", file),
+                Setting::new("web", "page.html", same),
+            ]
+        });
+        assert!(
+            text.contains("  site = tuned:\n    web: nginx.conf:\n      tcp_nopush tuned;\n"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("page.html") && !text.contains("worker 1"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! A request's body from a file or from standard input: `--body @FILE`, `--body @-`, `--body -`.
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use prony_load::LoadOptions;
+use tempfile::NamedTempFile;
+
+use crate::arguments::TypedOption;
+
+/// The largest body that is read from standard input, in bytes.
+const STDIN_BYTES_MAX: u64 = 64 << 20;
+
+/// Turns such a body into a `--body-file`. The copy of what standard input held is removed when the
+/// result is dropped.
+///
+/// # Errors
+///
+/// Standard input can't be read or copied; the text names the option.
+pub(crate) fn resolve(
+    load: &mut LoadOptions,
+    typed: &mut Vec<TypedOption>,
+) -> Result<Option<NamedTempFile>, String> {
+    let file = match (load.body.as_deref(), load.body_file.as_deref()) {
+        (Some("-" | "@-"), _) => None,
+        (Some(text), _) => match text.strip_prefix('@') {
+            Some(file) => Some(PathBuf::from(file)),
+            None => return Ok(None),
+        },
+        (None, Some(file)) if file == Path::new("-") => None,
+        (None, _) => return Ok(None),
+    };
+    let copy = match file {
+        Some(_) => None,
+        None => Some(
+            copied(&mut io::stdin().lock())
+                .map_err(|error| format!("--body -: standard input: {error}"))?,
+        ),
+    };
+    let file = file.or_else(|| copy.as_ref().map(|copy| copy.path().to_owned()));
+    typed.retain(|option| option.name != "body" && option.name != "body-file");
+    typed.extend(file.as_ref().map(|file| TypedOption {
+        name: "body-file".to_owned(),
+        values: vec![file.to_string_lossy().into_owned()],
+        repeatable: false,
+    }));
+    (load.body, load.body_file) = (None, file);
+    Ok(copy)
+}
+
+fn copied(from: &mut dyn Read) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("prony-body-").tempfile()?;
+    let copied = io::copy(&mut from.take(STDIN_BYTES_MAX + 1), &mut file)?;
+    if copied > STDIN_BYTES_MAX {
+        let limit = STDIN_BYTES_MAX >> 20;
+        return Err(io::Error::other(format!("a body of more than {limit} MiB")));
+    }
+    file.flush()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(body: &str) -> (LoadOptions, Vec<TypedOption>) {
+        let mut load = LoadOptions {
+            body: Some(body.to_owned()),
+            ..LoadOptions::default()
+        };
+        let mut typed = vec![TypedOption {
+            name: "body".to_owned(),
+            values: vec![body.to_owned()],
+            repeatable: false,
+        }];
+        assert!(resolve(&mut load, &mut typed).unwrap().is_none());
+        (load, typed)
+    }
+
+    #[test]
+    fn a_body_with_an_at_sign_is_a_file() {
+        let (load, typed) = resolved("@in.json");
+        assert_eq!(load.body, None);
+        assert_eq!(load.body_file.as_deref(), Some(Path::new("in.json")));
+        assert_eq!((typed[0].name.as_str(), typed.len()), ("body-file", 1));
+        let (load, typed) = resolved("a@b");
+        assert_eq!(load.body.as_deref(), Some("a@b"));
+        assert_eq!(typed[0].name, "body");
+    }
+
+    #[test]
+    fn standard_input_is_copied_up_to_a_limit() {
+        let copy = copied(&mut &b"{\"a\":1}"[..]).unwrap();
+        assert_eq!(std::fs::read(copy.path()).unwrap(), b"{\"a\":1}");
+        let error = copied(&mut io::repeat(0)).unwrap_err();
+        assert!(error.to_string().contains("64 MiB"), "{error}");
+    }
+}

@@ -1,0 +1,143 @@
+//! New agents get credentials with one token, and loads wait for them.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+
+use rustix::process::Signal;
+
+use crate::running::{Origin, Room, Running};
+
+const COORDINATOR: [&str; 2] = ["--creds", "up/coordinator.creds"];
+const TOKEN: [&str; 4] = ["fleet", "token", "--dir", "up"];
+
+/// A server that runs.
+fn up(room: &Room) -> Running {
+    let words = [
+        "fleet", "up", "--dir", "up", "--listen", "0", "--agents", "1",
+    ];
+    let mut up = Running::start(room.command(&words));
+    up.wait_for("nats-server listens on");
+    up
+}
+
+/// An agent that has a token alone, if it has nothing yet.
+fn agent(room: &Room, name: &str) -> Running {
+    Running::start(room.command(&[
+        "agent",
+        "--creds",
+        "fleet.token",
+        "--name",
+        name,
+        "--state",
+        "state",
+        "--label",
+        "site=west",
+        "--metrics",
+        "0",
+    ]))
+}
+
+/// A page of a server that closes the connection after it.
+fn fetch(address: &str, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn end(room: &Room, up: Running, agents: Vec<Running>) {
+    for agent in agents {
+        agent.signal(Signal::INT);
+        agent.end().expect(130);
+    }
+    up.signal(Signal::INT);
+    up.end().expect(0);
+    room.wait_until_quiet();
+}
+
+#[test]
+fn one_token_enrolls_the_agents_that_a_load_waits_for() {
+    let room = Room::new();
+    let up = up(&room);
+    let words = [&TOKEN[..], &["--uses", "2", "--valid", "10m"]].concat();
+    let token = room.run(&words).expect(0);
+    let said = "enrolls up to 2 new agents until";
+    assert!(token.err.contains(said), "{}", token.err);
+    room.write("fleet.token", &token.out);
+    let closed = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(room.path("fleet.token"), closed).unwrap();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+
+    let mut first = agent(&room, "web-1");
+    let line = first.wait_for("metrics at http://");
+    first.wait_for("registered as web-1");
+    let served = line.split("http://").nth(1).unwrap();
+    let metrics = served
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .trim_end_matches("/metrics");
+    let text = fetch(metrics, "/metrics");
+    assert!(
+        text.contains("prony_agent_loads_total{agent=\"web-1\"} 0"),
+        "{text}"
+    );
+    let load = [
+        "load",
+        "--agents",
+        "2@site=west",
+        "--wait",
+        "2m",
+        "-n",
+        "100",
+        "-c",
+        "4",
+        "--progress",
+        "lines",
+        "--json",
+        "one.json",
+        &url,
+    ];
+    let mut waiting = Running::start(room.command(&[&load[..], &COORDINATOR].concat()));
+    waiting.wait_for("waiting for up to");
+    let mut second = agent(&room, "web-2");
+    second.wait_for("registered as web-2");
+    let said = waiting.end().expect(0);
+    assert!(said.out.contains("100 requests: 100 ok"), "{}", said.out);
+    // Each agent's part is in the summary.
+    assert!(said.out.contains("start skew"), "{}", said.out);
+    let record = room.json("one.json");
+    let agents = record["fleet"]["agents"].as_array().unwrap();
+    let p99 = |agent: &serde_json::Value| agent["p99_us"].as_f64().unwrap();
+    assert!(agents.iter().all(|agent| p99(agent) > 0.0), "{agents:?}");
+
+    let said = agent(&room, "web-3").end().expect(3);
+    assert!(said.err.contains("used up"), "{}", said.err);
+    assert_eq!(origin.stop(), Some(0));
+    end(&room, up, vec![first, second]);
+}
+
+#[test]
+fn tokens_are_listed_and_revoked_where_a_server_runs() {
+    let room = Room::new();
+    let said = room.run(&TOKEN).expect(3);
+    let none = "no `prony fleet up` runs on";
+    assert!(said.err.contains(none), "{}", said.err);
+    let up = up(&room);
+    let made = room.run(&TOKEN).expect(0);
+    let id = made.err.split_whitespace().nth(2).unwrap().to_owned();
+    let list = room.run(&[&TOKEN[..], &["--list"]].concat()).expect(0);
+    assert!(list.out.contains(&id), "{}", list.out);
+    let revoke = [&TOKEN[..], &["--revoke", &id]].concat();
+    let said = room.run(&revoke).expect(0);
+    assert!(said.err.contains("was revoked"), "{}", said.err);
+    let said = room.run(&revoke).expect(2);
+    assert!(said.err.contains("there is no token"), "{}", said.err);
+    for wrong in [["--uses", "0"], ["--valid", "31d"], ["--valid", "0"]] {
+        room.run(&[&TOKEN[..], &wrong].concat()).expect(2);
+    }
+    end(&room, up, Vec::new());
+}

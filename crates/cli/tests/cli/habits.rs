@@ -1,0 +1,280 @@
+//! Options as users of other tools type them, credentials, bodies from files and conditions that must
+//! hold.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+
+use crate::running::{Origin, Room, names};
+
+/// A server that answers every request and passes its head on.
+struct Listening {
+    url: String,
+    heads: Receiver<String>,
+}
+
+fn listening() -> Listening {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sender, heads) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, sender) = (stream.unwrap(), sender.clone());
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut head = String::new();
+                while reader.read_line(&mut head).is_ok_and(|read| read > 0) {
+                    if head.ends_with("\r\n\r\n") {
+                        // The test may have ended.
+                        let _ = sender.send(std::mem::take(&mut head).to_lowercase());
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                    }
+                }
+            });
+        }
+    });
+    Listening {
+        url: format!("{address}/"),
+        heads,
+    }
+}
+
+#[test]
+fn flags_of_other_tools_that_mean_the_same_are_taken() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    let args = [
+        "load",
+        "--vus",
+        "2",
+        "-n",
+        "4",
+        "-z",
+        "5s",
+        "--disable-keepalive",
+        "-k",
+        "--json",
+        "-",
+        &url,
+    ];
+    let record: Value = serde_json::from_str(&room.run(&args).expect(0).out).unwrap();
+    assert_eq!(record["load"]["connections"], 2);
+    assert_eq!(record["load"]["keepalive"], false);
+    assert_eq!(record["load"]["duration_s"], 5.0);
+    for rate in ["-R", "--rps"] {
+        let args = [
+            "load", rate, "50", "-n", "2", "-c", "1", "--json", "-", &url,
+        ];
+        let record: Value = serde_json::from_str(&room.run(&args).expect(0).out).unwrap();
+        assert_eq!(record["load"]["rate_per_s"], 50.0);
+    }
+}
+
+#[test]
+fn flags_of_other_tools_that_mean_something_else_get_a_hint() {
+    let room = Room::new();
+    for (typed, hint) in [
+        (&["-q", "10"][..], "-r N sets requests per second"),
+        (&["-m", "POST"], "-X METHOD"),
+        (&["-L"], "--follow N"),
+        (&["--data=x"], "--body TEXT"),
+        (&["--http2"], "--http 2"),
+        (&["--basic"], "-u USER:PASSWORD"),
+    ] {
+        for command in ["load", "compare"] {
+            let args = [&[command][..], typed, &["http://127.0.0.1:1/"]].concat();
+            let said = room.run(&args).expect(2);
+            let start = format!(
+                "prony: {command} has no option {}: ",
+                typed[0].trim_end_matches("=x")
+            );
+            assert!(said.err.starts_with(&start), "{typed:?}: {}", said.err);
+            assert!(said.err.contains(hint), "{typed:?}: {}", said.err);
+            assert!(!said.err.contains("--public"), "{typed:?}: {}", said.err);
+        }
+    }
+}
+
+#[test]
+fn user_and_password_are_sent_and_stored_nowhere() {
+    let room = Room::new();
+    let server = listening();
+    let with_user = format!("http://me:s%65cret@{}", server.url);
+    let plain = format!("http://{}", server.url);
+    let loads: [&[&str]; 2] = [&[&with_user], &["-u", "me:secret", &plain]];
+    for load in loads {
+        let args = [
+            &["load", "-n", "1", "-c", "1", "--json", "r.json"][..],
+            load,
+        ]
+        .concat();
+        let said = room.run(&args).expect(0);
+        let head = server.heads.recv().unwrap();
+        assert!(
+            head.contains("\r\nauthorization: basic bwu6c2vjcmv0\r\n"),
+            "{head}"
+        );
+        let record = room.read("r.json");
+        assert_eq!(
+            room.json("r.json")["load"]["url"],
+            Value::from(plain.as_str())
+        );
+        for text in [&record, &said.out, &said.err] {
+            assert!(!text.contains("cret"), "{text}");
+        }
+    }
+    // A header that was typed counts more than the URL; two options for it contradict each other.
+    let typed = [
+        "load",
+        "-n",
+        "1",
+        "-c",
+        "1",
+        "-H",
+        "Authorization: Bearer x",
+    ];
+    room.run(&[&typed[..], &[&with_user]].concat()).expect(0);
+    let head = server.heads.recv().unwrap();
+    assert!(head.contains("\r\nauthorization: bearer x\r\n"), "{head}");
+    assert!(!head.contains("basic"), "{head}");
+    let said = room
+        .run(&[&typed[..], &["-u", "a:b", &plain]].concat())
+        .expect(2);
+    assert!(said.err.contains("--user and --header"), "{}", said.err);
+    let said = room.run(&["load", "-u", "me", &plain]).expect(2);
+    assert!(said.err.contains("USER:PASSWORD"), "{}", said.err);
+    let said = room.run(&["load", "http://me:secret@h:0/"]).expect(2);
+    assert!(!said.err.contains("secret"), "{}", said.err);
+}
+
+#[test]
+fn an_experiment_stores_credentials_only_until_it_is_complete() {
+    let room = Room::new();
+    let server = listening();
+    let with_user = format!("http://me:s3cret@{}", server.url);
+    let plain = format!("http://{}", server.url);
+    let lengths = [
+        "-c",
+        "1",
+        "-r",
+        "20",
+        "-d",
+        "200ms",
+        "--warmup",
+        "0s",
+        "-H",
+        "Cookie: id=t0ken",
+    ];
+    let urls = ["compare", &plain, &with_user, "--out", "r"];
+    // The listening server isn't quick; what matters here is what it was sent and what is stored.
+    let said = room.run(&[&urls[..], &lengths, &["--blocks", "3", "--dry-run"]].concat());
+    let said = said.expect(0);
+    assert!(
+        !said.out.contains("t0ken") && !said.out.contains("s3cret"),
+        "{}",
+        said.out
+    );
+    assert!(said.out.contains("[redacted]"), "{}", said.out);
+    room.run(&[&urls[..], &lengths, &["--blocks", "3"]].concat());
+    assert!(room.path("r/verdict.json").is_file());
+    let mut basic = 0;
+    for head in server.heads.try_iter() {
+        assert!(head.contains("cookie: id=t0ken"), "{head}");
+        basic += usize::from(head.contains("authorization: basic"));
+    }
+    assert!(basic > 0);
+    for name in names(&room.path("r")) {
+        let path = room.path("r").join(&name);
+        let text = match path.is_file() {
+            true => String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
+            false => String::new(),
+        };
+        assert!(
+            !text.contains("s3cret") && !text.contains("t0ken"),
+            "{name}"
+        );
+    }
+    let said = room
+        .run(&["compare", "--resume", "r", "--blocks", "4"])
+        .expect(2);
+    assert!(said.err.contains("credentials"), "{}", said.err);
+}
+
+#[test]
+fn a_body_comes_from_a_file_or_from_standard_input() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    room.write("in.json", "{\"a\":1}");
+    let url = origin.url("/echo");
+    for body in ["@in.json", "-", "@-"] {
+        let args = [
+            "load", "-n", "2", "-c", "1", "-X", "POST", "--json", "-", "--body", body, &url,
+        ];
+        let mut command = room.command(&args);
+        command.stdin(std::fs::File::open(room.path("in.json")).unwrap());
+        let output = command.output().unwrap();
+        let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(record["totals"]["body_bytes_in"], 14, "{body}");
+    }
+    let args = ["load", "-n", "1", "--body", "@missing", &url];
+    assert!(room.run(&args).expect(2).err.contains("missing"));
+}
+
+#[test]
+fn a_requirement_that_does_not_hold_is_1() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let load = |condition: &str| {
+        room.run(&[
+            "load",
+            "-n",
+            "5",
+            "-c",
+            "1",
+            "--require",
+            condition,
+            &origin.url("/"),
+        ])
+    };
+    load("p(99)<1m").expect(0);
+    let said = load("p99<1us").expect(1);
+    assert!(
+        said.err.contains("prony: --require p99<1us: p99 is "),
+        "{}",
+        said.err
+    );
+    let said = load("p99").expect(2);
+    assert!(said.err.starts_with("prony: --require: "), "{}", said.err);
+}
+
+#[test]
+fn the_environment_names_credentials_and_progress() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let mut command = room.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
+    command
+        .env("PRONY_CREDS", "coordinator.creds")
+        .env("PRONY_NATS", "tls://127.0.0.1:1");
+    assert!(
+        command.output().unwrap().status.success(),
+        "they are of no concern here"
+    );
+    let mut command = room.command(&["fleet", "list"]);
+    let output = command
+        .env("PRONY_CREDS", "nowhere.creds")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("nowhere.creds"), "{said}");
+    let mut command = room.command(&["load", "-n", "1", "-c", "1", &origin.url("/")]);
+    let output = command.env("PRONY_PROGRESS", "loud").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("auto, lines, none"), "{said}");
+    let said = room
+        .run(&["load", "--creds", "x", &origin.url("/")])
+        .expect(2);
+    assert!(said.err.contains("--creds needs --agents"), "{}", said.err);
+}

@@ -1,0 +1,81 @@
+//! Files without an end, and limits of the process.
+
+use std::os::unix::process::CommandExt;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::running::{Origin, Room, Said};
+
+/// Runs a command under a limit.
+fn run_within(room: &Room, args: &[&str], resource: Resource, limit: u64) -> Said {
+    let mut command = room.command(args);
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe {
+        command.pre_exec(move || {
+            let limit = Rlimit {
+                current: Some(limit),
+                maximum: Some(limit),
+            };
+            Ok(setrlimit(resource, limit)?)
+        });
+    }
+    let output = command.output().unwrap();
+    Said {
+        status: output.status.code().unwrap_or(-1),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+#[test]
+fn files_without_an_end_are_refused() {
+    let room = Room::new();
+    let url = "https://localhost:1/";
+    for args in [
+        &["--ca", "/dev/zero"][..],
+        &["--cert", "/dev/zero", "--key", "/dev/zero"],
+        &["--urls", "/dev/zero"],
+        &["--body-file", "/dev/zero"],
+    ] {
+        let all = [&["load", "-n", "1", "-c", "1"], args, &[url]].concat();
+        let said = room.run(&all).expect(2);
+        let expected = format!("{} /dev/zero: larger than ", args[0]);
+        assert!(said.err.contains(&expected), "{}", said.err);
+    }
+    let said = room.run(&["wrk", "-s", "/dev/zero", "http://localhost:1/"]);
+    assert!(
+        said.err.contains("/dev/zero: cannot be read: larger than"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_sizes_is_a_write_error() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    let args = ["load", "-n", "20", "-c", "2", "--json", "r.json", &url];
+    let said = run_within(&room, &args, Resource::Fsize, 512).expect(3);
+    assert!(said.err.contains("r.json: File too large"), "{}", said.err);
+}
+
+#[test]
+fn the_connections_that_a_low_limit_of_files_allows_work() {
+    let room = Room::new();
+    let origin = Origin::tcp(&room);
+    let url = origin.url("/");
+    assert!(
+        getrlimit(Resource::Nofile)
+            .current
+            .is_none_or(|limit| limit > 80)
+    );
+    let args = ["load", "-n", "60", "-c", "50", "-t", "2", &url];
+    let said = run_within(&room, &args, Resource::Nofile, 80).expect(3);
+    assert!(said.err.contains("ulimit -n 106"), "{}", said.err);
+    let (_, fits) = said.err.split_once("use --connections ").unwrap();
+    let fits = fits.split(' ').next().unwrap();
+    let args = ["load", "-n", "60", "-c", fits, "-t", "2", &url];
+    let said = run_within(&room, &args, Resource::Nofile, 80).expect(0);
+    assert!(said.out.contains("60 requests: 60 ok"), "{}", said.out);
+}

@@ -1,0 +1,92 @@
+//! What the scripts of `prony wrk` can't do: load C modules, or keep the process from ending.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::beside::{Origin, command, ours};
+
+/// Long enough for a busy machine.
+const SOON: Duration = Duration::from_secs(60);
+
+#[test]
+fn modules_in_c_can_not_be_loaded() {
+    let origin = Origin::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    let script = "
+        print(pcall(package.loadlib, 'libc.so.6', '*'))
+        package.cpath = './?.so'
+        print(pcall(require, 'module'))
+        print('loaders', #package.loaders, 'status', os.execute('exit 3'), os.execute())
+    ";
+    std::fs::write(folder.path().join("script.lua"), script).unwrap();
+    // Any library would do: it is not looked at.
+    std::fs::write(folder.path().join("module.so"), b"").unwrap();
+    let url = origin.url("/");
+    let said = ours(
+        "wrk",
+        &["-t1", "-c1", "-d1", "-s", "script.lua", &url],
+        folder.path(),
+    );
+    let said = said.expect(0);
+    assert!(
+        said.out.contains("false\tC modules can't be loaded"),
+        "{said:?}"
+    );
+    assert!(said.out.contains("module 'module' not found"), "{said:?}");
+    assert!(!said.out.contains("module.so"), "{said:?}");
+    assert!(said.out.contains("loaders\t2\tstatus\t768\t1"), "{said:?}");
+}
+
+fn wait_for_end(child: &mut Child) -> Option<i32> {
+    let began = Instant::now();
+    while began.elapsed() < SOON {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    child.kill().unwrap();
+    panic!("the process does not end");
+}
+
+#[test]
+fn a_second_interrupt_ends_the_process_whatever_the_script_does() {
+    let origin = Origin::start(&[]);
+    let folder = tempfile::tempdir().unwrap();
+    for forever in [
+        // Each interrupt is caught.
+        "while true do pcall(function() while true do end end) end",
+        // Neither is interrupted by a hook.
+        "local p = newproxy(true)
+         getmetatable(p).__gc = function() while true do end end
+         p = nil
+         collectgarbage()",
+        "string.find(string.rep('a', 300), string.rep('a*', 60) .. 'b')",
+        "while true do os.execute('sleep 1') end",
+    ] {
+        let script = format!(
+            "function request()\n print('forever') io.stdout:flush()\n {forever}\n return '' end"
+        );
+        std::fs::write(folder.path().join("script.lua"), script).unwrap();
+        let url = origin.url("/");
+        let arguments = ["wrk", "-t1", "-c1", "-d600", "-s", "script.lua", &url];
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_prony"));
+        let mut child = command(program, &arguments, folder.path()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("forever") {
+            assert!(stdout.read_line(&mut line).unwrap() > 0, "{line}");
+        }
+        for _ in 0..2 {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+            // Two signals that come at once are one.
+            thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(wait_for_end(&mut child), Some(130), "{forever}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Logs of services: their disk space is bounded while they are written, and they are cut to their
+//! head and tail when their service has ended.
+//!
+//! A service writes to its log directly. A pipe through this process would bound it exactly, but
+//! would wake this process for every line, which a measurement must not do.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes kept of a log's head, and of its tail.
+const KEPT_BYTES: u64 = 512 * 1024;
+/// A log that is longer than its two parts by this much is worth freeing space of.
+const TRIM_BYTES_MIN: u64 = 4 * 1024 * 1024;
+/// Time between two looks at the size of the logs.
+const TRIM_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A thread that frees the disk space in the middle of logs that grow without bound.
+#[derive(Debug, Default)]
+pub(super) struct LogTrimmer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    logs: Vec<TrimmedLog>,
+    ended: bool,
+}
+
+#[derive(Debug)]
+struct TrimmedLog {
+    path: PathBuf,
+    freed_to: u64,
+}
+
+impl LogTrimmer {
+    /// Watches a log from now on, until it is forgotten.
+    pub(super) fn watch(&mut self, log: &Path) {
+        self.shared.lock().logs.push(TrimmedLog {
+            path: log.to_owned(),
+            freed_to: KEPT_BYTES,
+        });
+        if self.thread.is_none() {
+            let shared = self.shared.clone();
+            let builder = std::thread::Builder::new().name("log trimmer".to_owned());
+            self.thread = builder.spawn(move || shared.trim_until_ended()).ok();
+        }
+    }
+
+    /// Leaves a log alone whose service has ended.
+    pub(super) fn forget(&self, log: &Path) {
+        self.shared
+            .lock()
+            .logs
+            .retain(|trimmed| trimmed.path != log);
+    }
+
+    /// Ends the thread, and forgets all logs.
+    pub(super) fn end(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been printed; the logs are cut without it.
+            let _ = thread.join();
+        }
+        self.shared = Arc::default();
+    }
+}
+
+impl Drop for LogTrimmer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trim_until_ended(&self) {
+        let mut state = self.lock();
+        while !state.ended {
+            for log in &mut state.logs {
+                log.trim();
+            }
+            let waited = self.changed.wait_timeout(state, TRIM_INTERVAL);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl TrimmedLog {
+    /// Makes a hole of what is neither head nor tail. Writers append, so that nothing moves.
+    fn trim(&mut self) {
+        let size = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+        let tail = size.saturating_sub(KEPT_BYTES);
+        if tail < self.freed_to + TRIM_BYTES_MIN {
+            return;
+        }
+        // Opened for a moment only: a process that is being started has copies of what is open.
+        #[cfg(target_os = "linux")]
+        if let Ok(file) = File::options().write(true).open(&self.path) {
+            use rustix::fs::{FallocateFlags, fallocate};
+            let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            // A file system that can't make holes keeps it all until the service has ended.
+            let _ = fallocate(&file, hole, self.freed_to, tail - self.freed_to);
+        }
+        self.freed_to = tail;
+    }
+}
+
+/// Cuts a log whose service has ended to its head and tail, at line ends, with a line between them
+/// that says how many bytes are missing. Yields that number, 0 for a log that is short enough.
+///
+/// # Errors
+/// The log can't be read or replaced.
+pub(super) fn cut(log: &Path) -> io::Result<u64> {
+    let mut file = File::open(log)?;
+    let size = file.metadata()?.len();
+    if size <= 2 * KEPT_BYTES {
+        return Ok(0);
+    }
+    let mut head = Vec::new();
+    (&file).take(KEPT_BYTES).read_to_end(&mut head)?;
+    let mut tail = Vec::new();
+    file.seek(SeekFrom::Start(size - KEPT_BYTES))?;
+    file.take(KEPT_BYTES).read_to_end(&mut tail)?;
+    // A line longer than a whole part is cut in its middle.
+    if let Some(end) = head.iter().rposition(|byte| *byte == b'\n') {
+        head.truncate(end + 1);
+    }
+    if let Some(end) = tail.iter().position(|byte| *byte == b'\n') {
+        tail.drain(..=end);
+    }
+    let cut = size - head.len() as u64 - tail.len() as u64;
+    let short = log.with_extension("log.short");
+    let mut out = File::create(&short)?;
+    out.write_all(&head)?;
+    write!(
+        out,
+        "\n[prony cut {cut} bytes here: it keeps the first and the last {KEPT_BYTES} bytes of a log]\n\n"
+    )?;
+    out.write_all(&tail)?;
+    fs::rename(&short, log)?;
+    Ok(cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_log_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("web.log");
+        let text = "line\n".repeat(1000);
+        fs::write(&log, &text).unwrap();
+        assert_eq!(cut(&log).unwrap(), 0);
+        assert_eq!(fs::read_to_string(&log).unwrap(), text);
+    }
+
+    #[test]
+    fn a_long_log_keeps_whole_lines_of_both_ends_and_counts_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("web.log");
+        let text: String = (0..1_000_000).map(|n| format!("line {n}\n")).collect();
+        fs::write(&log, &text).unwrap();
+        let cut = cut(&log).unwrap();
+        let short = fs::read_to_string(&log).unwrap();
+        assert!(short.len() as u64 <= 2 * KEPT_BYTES + 200);
+        assert!(short.starts_with("line 0\nline 1\n"));
+        assert!(short.ends_with("line 999998\nline 999999\n"));
+        let (head, rest) = short.split_once("\n\n[prony cut ").unwrap();
+        let (number, tail) = rest.split_once(" bytes here: ").unwrap();
+        assert_eq!(number.parse::<u64>().unwrap(), cut);
+        let tail = tail.split_once("]\n\n").unwrap().1;
+        assert_eq!(
+            (head.len() + 1 + tail.len()) as u64 + cut,
+            text.len() as u64
+        );
+        assert!(text.starts_with(head) && text.ends_with(tail));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_middle_of_a_growing_log_takes_no_space() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web.log");
+        let mut file = File::options()
+            .append(true)
+            .create(true)
+            .open(&path)
+            .unwrap();
+        let mut log = TrimmedLog {
+            path: path.clone(),
+            freed_to: KEPT_BYTES,
+        };
+        let line = [b'x'; 1023]
+            .iter()
+            .chain(b"\n")
+            .copied()
+            .collect::<Vec<_>>();
+        for _ in 0..32 * 1024 {
+            file.write_all(&line).unwrap();
+            log.trim();
+        }
+        file.sync_all().unwrap();
+        let metadata = path.metadata().unwrap();
+        assert_eq!(metadata.len(), 32 * 1024 * 1024);
+        let on_disk = metadata.blocks() * 512;
+        assert!(on_disk <= 2 * KEPT_BYTES + 2 * TRIM_BYTES_MIN, "{on_disk}");
+        drop(file);
+        let cut = cut(&path).unwrap();
+        let text = fs::read(&path).unwrap();
+        assert!(cut > 30 * 1024 * 1024);
+        assert!(!text.contains(&0), "no hole is in what is kept");
+    }
+}

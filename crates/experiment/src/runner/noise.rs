@@ -1,0 +1,237 @@
+//! CPU that neighbours took from an experiment, and the verdicts that this can have distorted.
+//!
+//! A noisy machine widens intervals, which is honest: the order of trials is random, so noise falls
+//! on all variants alike. Three things no interval shows, and they are judged here: noise that came
+//! to differ between the two variants compared, too few blocks for the interval to hold on a crowded
+//! machine, and that a crowded machine may favour one variant. docs/measurement.md has the
+//! thresholds and their reasons; all of it is pure.
+
+use std::collections::BTreeMap;
+
+use prony_record::Severity;
+use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
+
+use super::findings::{FEW_BLOCKS, Found, median};
+use super::trial::TrialResult;
+
+/// The name of the finding.
+pub(super) const FINDING_ID: &str = "noisy-machine";
+/// CPU that a trial may lose to others: percent of one core.
+const NOISE_PERCENT: f64 = 5.0;
+/// Neighbours that had this share of the cores in a variant's median trial may have changed what is
+/// compared.
+const CROWDED_SHARE: f64 = 0.1;
+/// A smaller difference between the shares that two variants lost is of no interest.
+const DIFFERENCE_MIN: f64 = 0.01;
+
+/// The effect of noise on one comparison.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum NoiseEffect {
+    /// None that matters.
+    Negligible,
+    /// The verdict stands for a machine with these neighbours; this share of the cores was theirs.
+    Doubtful(f64),
+    /// What the neighbours took differs between the variants by so much that the verdict would not
+    /// be reached without that: the mean change of the rate that the difference explains.
+    Explains(f64),
+    /// The machine was crowded, and there are too few blocks for an interval to contain that.
+    TooFewBlocks,
+}
+
+impl NoiseEffect {
+    fn withholds(self) -> bool {
+        matches!(self, Self::Explains(_) | Self::TooFewBlocks)
+    }
+}
+
+/// Judges each comparison of an evaluation, in their order.
+pub(crate) fn judge(
+    evaluation: &Evaluation,
+    design: &Design,
+    results: &[TrialResult],
+) -> Vec<NoiseEffect> {
+    let lost: Vec<BTreeMap<u32, f64>> = (0..design.variants.len())
+        .map(|variant| {
+            let trials = results.iter().filter(|result| result.variant == variant);
+            trials.map(|it| (it.block, lost_share(it))).collect()
+        })
+        .collect();
+    let place = |levels: &Levels| design.variants.iter().position(|of| of == levels);
+    let of_one = |comparison: &Comparison| {
+        let sides = (place(&comparison.levels), place(&comparison.against));
+        match sides {
+            (Some(this), Some(other)) => {
+                judge_one(comparison, design.margin, &lost[this], &lost[other])
+            }
+            _ => NoiseEffect::Negligible,
+        }
+    };
+    evaluation.comparisons.iter().map(of_one).collect()
+}
+
+fn judge_one(
+    comparison: &Comparison,
+    margin: f64,
+    this: &BTreeMap<u32, f64>,
+    other: &BTreeMap<u32, f64>,
+) -> NoiseEffect {
+    let is_claim = !matches!(comparison.verdict, Verdict::Undecided | Verdict::Withheld);
+    let Some(direction) = direction(comparison.metric).filter(|_| is_claim) else {
+        return NoiseEffect::Negligible;
+    };
+    // What is left of the cores sets the rate, so far as it depends on them at all.
+    let explained = this.iter().filter_map(|(block, lost)| {
+        let other = other.get(block)?;
+        Some(((1.0 - lost) / (1.0 - other)).ln())
+    });
+    let explained: Vec<f64> = explained.collect();
+    let explained = explained.iter().sum::<f64>() / explained.len().max(1) as f64;
+    if explained.abs() >= DIFFERENCE_MIN && !survives(comparison, margin, direction * explained) {
+        return NoiseEffect::Explains(explained.exp() - 1.0);
+    }
+    let usual = |lost: &BTreeMap<u32, f64>| median(lost.values().copied().collect());
+    let crowded = usual(this).unwrap_or(0.0).max(usual(other).unwrap_or(0.0));
+    match crowded >= CROWDED_SHARE {
+        true if comparison.blocks < FEW_BLOCKS => NoiseEffect::TooFewBlocks,
+        true => NoiseEffect::Doubtful(crowded),
+        false => NoiseEffect::Negligible,
+    }
+}
+
+/// The sign with which a metric follows the CPU that is left to a variant; `None` for metrics that
+/// don't follow it.
+fn direction(metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::RatePerS => Some(1.0),
+        Metric::P50Us | Metric::P99Us | Metric::TotalTimeUs => Some(-1.0),
+        _ => None,
+    }
+}
+
+/// Whether a verdict would be the same without a part of the effect (the log of a ratio) that noise
+/// explains.
+fn survives(comparison: &Comparison, margin: f64, explained: f64) -> bool {
+    let effect = &comparison.effect;
+    let (Some(ratio), Some(low), Some(high)) = (effect.ratio, effect.low, effect.high) else {
+        return true;
+    };
+    let left = |of: f64| of.ln() - explained;
+    let (low, high) = (left(low), left(high));
+    match comparison.verdict {
+        Verdict::Equivalent => low >= (1.0 - margin).ln() && high <= (1.0 + margin).ln(),
+        _ if ratio > 1.0 => low > 0.0,
+        _ => high < 0.0,
+    }
+}
+
+/// The share of the cores that neighbours had in a trial, where it was greatest: of the cores of a
+/// group of services, of the load's, or of the whole machine where any service may use all of it.
+/// Kernel threads are not counted, as they work for the experiment, too.
+fn lost_share(trial: &TrialResult) -> f64 {
+    let capacity = &trial.capacity;
+    let groups = capacity.tied.iter().filter_map(|it| it.parties.as_ref());
+    let mut groups = groups.chain(&capacity.load_cores).peekable();
+    let share = match (groups.peek(), &capacity.machine) {
+        (Some(_), _) => groups.map(|it| it.taken_share()).fold(0.0, f64::max),
+        (None, Some(machine)) => machine.taken_share(),
+        (None, None) => lost_percent(trial) / 100.0 / capacity.machine_cores.max(1) as f64,
+    };
+    // A core that was taken whole would explain everything.
+    share.clamp(0.0, 0.99)
+}
+
+/// CPU that somebody else took during the trial, percent of one core.
+pub(crate) fn lost_percent(result: &TrialResult) -> f64 {
+    result.telemetry.foreign_percent + result.telemetry.steal_percent
+}
+
+/// The finding `noisy-machine`.
+pub(crate) fn finding(results: &[TrialResult], effects: &[NoiseEffect]) -> Option<Found> {
+    let noisy: Vec<_> = results
+        .iter()
+        .filter(|result| lost_percent(result) > NOISE_PERCENT)
+        .collect();
+    let worst = noisy
+        .iter()
+        .copied()
+        .max_by(|a, b| lost_percent(a).total_cmp(&lost_percent(b)))?;
+    let mostly = match &worst.telemetry.top_foreign {
+        Some(name) => format!(" (mostly {name})"),
+        None => String::new(),
+    };
+    let seen = format!(
+        "In {} of {} trials something else used the machine: other processes used up to {:.0}% of a \
+         core{mostly} and other guests {:.0}%.",
+        noisy.len(),
+        results.len(),
+        worst.telemetry.foreign_percent,
+        worst.telemetry.steal_percent
+    );
+    let has = |effect: fn(&NoiseEffect) -> bool| effects.iter().any(effect);
+    let explains = effects.iter().find_map(|effect| match effect {
+        NoiseEffect::Explains(change) => Some(*change),
+        _ => None,
+    });
+    let (severity, meaning) = if let Some(change) = explains {
+        let meaning = format!(
+            "What they took differs between variants: by itself it would change the rate by \
+             {:+.1}%, and without that a verdict would not be reached. Run it on a quieter machine, \
+             or tie the services and the load to cores that nothing else uses.",
+            change * 100.0
+        );
+        (Severity::Error, meaning)
+    } else if has(|effect| *effect == NoiseEffect::TooFewBlocks) {
+        let meaning = format!(
+            "That is over {:.0}% of the cores in the median trial, and under {FEW_BLOCKS} blocks \
+             can't show how much of the difference is noise. Run more blocks (--blocks 10), or use \
+             a quieter machine.",
+            CROWDED_SHARE * 100.0
+        );
+        (Severity::Error, meaning)
+    } else if has(|effect| matches!(effect, NoiseEffect::Doubtful(_))) {
+        let meaning = format!(
+            "That is over {:.0}% of the cores in the median trial. The random order of trials \
+             spreads it over all variants and the intervals contain it, but on a crowded machine \
+             variants may differ otherwise than on a quiet one.",
+            CROWDED_SHARE * 100.0
+        );
+        (Severity::Warning, meaning)
+    } else {
+        let meaning = "The random order of trials spreads it over all variants and the intervals \
+                       contain it; on a quieter machine they would be narrower.";
+        let severity = match noisy.len() * 2 > results.len() {
+            true => Severity::Warning,
+            false => Severity::Note,
+        };
+        (severity, meaning.to_owned())
+    };
+    let text = format!("{seen} {meaning}");
+    Some(Found::of_all(FINDING_ID, severity, text))
+}
+
+/// Withholds the verdicts that noise can have made, and says the doubt in the sentences of those
+/// that it may have changed.
+pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
+    for (index, effect) in effects.iter().enumerate() {
+        let Some(comparison) = evaluation.comparisons.get_mut(index) else {
+            break;
+        };
+        if let NoiseEffect::Doubtful(share) = effect {
+            comparison.doubt(&format!(
+                "other processes had {:.0}% of the cores meanwhile, so a quiet machine may show \
+                 another difference",
+                share * 100.0
+            ));
+        }
+    }
+    let of = evaluation.comparisons.iter().zip(effects);
+    let withheld: Vec<Comparison> = of
+        .filter(|(_, effect)| effect.withholds())
+        .map(|(comparison, _)| comparison.clone())
+        .collect();
+    evaluation.withhold(|comparison| withheld.contains(comparison), FINDING_ID);
+}
+
+#[cfg(test)]
+#[path = "noise_tests.rs"]
+mod tests;

@@ -1,0 +1,284 @@
+//! Findings about responses: statuses that count as failures, bodies that differ between variants,
+//! and effects of factors whose levels return different responses.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, Severity};
+use prony_stats::{Design, Evaluation, FactorEffect, Levels};
+
+use super::findings::Found;
+use super::responses::{self, ResponseDigests};
+use super::trial::TrialResult;
+use crate::plan::BodyComparison;
+
+/// Share of the checked requests with an unexpected status beyond which nothing is compared; the
+/// limit of the finding `errors` is the same.
+const UNEXPECTED_SHARE_MAX: f64 = 0.05;
+
+/// All findings about responses, with the bodies compared by `rule`.
+pub(crate) fn of(
+    results: &[TrialResult],
+    baseline: &dyn Fn(usize) -> usize,
+    name: &dyn Fn(usize) -> String,
+    variants: usize,
+    rule: BodyComparison,
+) -> Vec<Found> {
+    let responses = by_variant(results, variants);
+    let mut found = unexpected_status(&responses, name);
+    let failing: Vec<usize> = found
+        .iter()
+        .filter(|found| found.finding.severity == Severity::Error)
+        .flat_map(|found| found.variants.clone())
+        .collect();
+    let pairs = (0..variants).map(|variant| (variant, baseline(variant)));
+    let pairs: Vec<(usize, usize)> = pairs
+        // A page about a failure is not a response to compare.
+        .filter(|(one, other)| !failing.contains(one) && !failing.contains(other))
+        .collect();
+    for &(one, other) in &pairs {
+        found.extend(bytes_differ(&responses, (one, other), name, rule));
+    }
+    found.extend(bodies_changing(&responses, rule));
+    found.extend(bodies_as_sent(&responses, &pairs, name, rule));
+    found
+}
+
+/// The first unexpected status, where every response of every variant has one: nothing can be
+/// compared then.
+pub(crate) fn all_failed(responses: &[ResponseDigests]) -> Option<String> {
+    let is_failing = |of_variant: &ResponseDigests| {
+        let unexpected = responses::unexpected(of_variant).len();
+        unexpected > 0 && unexpected == of_variant.digests.len()
+    };
+    if !responses.iter().all(is_failing) {
+        return None;
+    }
+    let first = responses.first()?.digests.values().next()?;
+    Some(format!(
+        "{} returns status {}; the load expects {} (expect_status)",
+        first.url_or_request(),
+        first.status.unwrap_or_default(),
+        first.expected_statuses.as_deref().unwrap_or_default()
+    ))
+}
+
+fn by_variant(results: &[TrialResult], variants: usize) -> Vec<ResponseDigests> {
+    let of = |variant: usize| {
+        let trials = results.iter().filter(|result| result.variant == variant);
+        responses::over_trials(trials.map(|result| &result.responses))
+    };
+    (0..variants).map(of).collect()
+}
+
+/// Variants that return a status which the load counts as a failure; those with the same one are
+/// reported together.
+fn unexpected_status(responses: &[ResponseDigests], name: &dyn Fn(usize) -> String) -> Vec<Found> {
+    // Ports differ between variants, so that the URL is no part of what they have in common.
+    let mut groups: BTreeMap<(Severity, String, String), (String, Vec<usize>)> = BTreeMap::new();
+    for (variant, of_variant) in responses.iter().enumerate() {
+        let unexpected = responses::unexpected(of_variant);
+        let Some(first) = unexpected.first() else {
+            continue;
+        };
+        let share = unexpected.len() as f64 / of_variant.digests.len() as f64;
+        let severity = match share > UNEXPECTED_SHARE_MAX {
+            true => Severity::Error,
+            false => Severity::Warning,
+        };
+        let status = match first.status {
+            Some(status) => format!("status {status}"),
+            None => "changing statuses".to_owned(),
+        };
+        let others = match unexpected.len() - 1 {
+            0 => String::new(),
+            others => format!(
+                ", and {others} more of {} requests",
+                of_variant.digests.len()
+            ),
+        };
+        let expected = first.expected_statuses.as_deref().unwrap_or_default();
+        let what = format!("returns {status}{others}; the load expects {expected}");
+        let group = groups
+            .entry((severity, first.request.clone(), what))
+            .or_insert_with(|| (first.url_or_request().to_owned(), Vec::new()));
+        group.1.push(variant);
+    }
+    let found = groups.into_iter().map(|((severity, _, what), (url, variants))| {
+        let whose = match variants.len() == responses.len() {
+            true => "All variants".to_owned(),
+            false => names(&variants, name),
+        };
+        let text = format!(
+            "{whose}: {url} {what}. Check path and host of the load and the server's log; if the status is \
+             intended, set expect_status (--expect-status)."
+        );
+        Found {
+            finding: Finding::new("unexpected-status", severity, text),
+            variants,
+        }
+    });
+    found.collect()
+}
+
+fn names(variants: &[usize], name: &dyn Fn(usize) -> String) -> String {
+    let names: Vec<String> = variants.iter().map(|&variant| name(variant)).collect();
+    names.join("; ")
+}
+
+fn bytes_differ(
+    responses: &[ResponseDigests],
+    (one, other): (usize, usize),
+    name: &dyn Fn(usize) -> String,
+    rule: BodyComparison,
+) -> Option<Found> {
+    let difference = responses::difference(&responses[one], &responses[other], rule)?;
+    let text = format!(
+        "{} and {} return different responses: {difference}. Their rates can't be compared. Make the \
+         responses equal; if the bodies differ on purpose, set bodies = \"may-differ\" in [load] \
+         (--bodies may-differ).",
+        name(one),
+        name(other)
+    );
+    Some(Found {
+        finding: Finding::new("bytes-differ", Severity::Error, text),
+        variants: vec![one],
+    })
+}
+
+fn bodies_changing(responses: &[ResponseDigests], rule: BodyComparison) -> Option<Found> {
+    let mut changing: Vec<&str> = responses
+        .iter()
+        .flat_map(|of_variant| responses::changing(of_variant, rule))
+        .collect();
+    changing.sort_unstable();
+    changing.dedup();
+    let (first, count) = (changing.first()?, changing.len());
+    let requests = if count == 1 { "request" } else { "requests" };
+    let text = format!(
+        "{count} {requests} ({first}) returned a different body each time; only the status was \
+         compared."
+    );
+    Some(Found::of_all("bytes-differ", Severity::Note, text))
+}
+
+/// Bodies that differ as sent where `rule` allows that.
+fn bodies_as_sent(
+    responses: &[ResponseDigests],
+    pairs: &[(usize, usize)],
+    name: &dyn Fn(usize) -> String,
+    rule: BodyComparison,
+) -> Option<Found> {
+    let allowed = pairs.iter().filter(|(one, other)| {
+        let refused = responses::difference(&responses[*one], &responses[*other], rule);
+        refused.is_none() && rule != BodyComparison::Same
+    });
+    let mut said = Vec::new();
+    let mut variants = Vec::new();
+    for &(one, other) in allowed {
+        let differences = responses::as_sent_differences(&responses[one], &responses[other]);
+        let Some(first) = differences.first() else {
+            continue;
+        };
+        let more = match differences.len() - 1 {
+            0 => String::new(),
+            1 => ", and 1 more request".to_owned(),
+            more => format!(", and {more} more requests"),
+        };
+        said.push(format!("{} and {}: {first}{more}", name(one), name(other)));
+        variants.push(one);
+    }
+    if said.is_empty() {
+        return None;
+    }
+    let said = said.join("; ");
+    let (id, text) = match rule {
+        BodyComparison::MayDiffer => (
+            "bodies-may-differ",
+            format!(
+                "Bodies differ, as bodies = \"may-differ\" allows: {said}. The comparison includes \
+                 the cost of that difference."
+            ),
+        ),
+        _ => (
+            "bodies-decoded",
+            format!(
+                "Bodies were compared after decoding and are the same; as sent they differ: {said}. \
+                 The comparison includes the cost of the encoding."
+            ),
+        ),
+    };
+    Some(Found {
+        finding: Finding::new(id, Severity::Note, text),
+        variants,
+    })
+}
+
+/// Removes the effects of factors whose levels return different responses, and reports them.
+///
+/// Comparisons are with the baseline of each cell, so that levels of a factor which the baseline
+/// leaves open are compared by their effects alone. An interaction stands if one of its two factors
+/// returns equal responses.
+pub(crate) fn withhold_effects(
+    evaluation: &mut Evaluation,
+    design: &Design,
+    results: &[TrialResult],
+    rule: BodyComparison,
+) -> Option<Found> {
+    let responses = by_variant(results, design.variants.len());
+    let distorted = |effect: &FactorEffect| {
+        let mut factors = effect.levels.iter();
+        factors.all(|(factor, level)| {
+            let against = effect.against.get(factor);
+            let against = against.map(String::as_str).unwrap_or_default();
+            step_difference(&responses, design, (factor, level, against), rule).is_some()
+        })
+    };
+    let mut reported: BTreeMap<String, String> = BTreeMap::new();
+    for effect in evaluation.effects.iter().filter(|it| distorted(it)) {
+        for (factor, level) in &effect.levels {
+            let against = effect.against.get(factor).cloned().unwrap_or_default();
+            let step = (factor.as_str(), level.as_str(), against.as_str());
+            if let Some(difference) = step_difference(&responses, design, step, rule) {
+                let said = format!("{factor} = {level} instead of {against} ({difference})");
+                reported.entry(factor.clone()).or_insert(said);
+            }
+        }
+    }
+    if reported.is_empty() {
+        return None;
+    }
+    evaluation.withhold_effects(distorted);
+    let reported: Vec<String> = reported.into_values().collect();
+    let text = format!(
+        "Effects of factors whose levels return different responses are withheld: {}.",
+        reported.join("; ")
+    );
+    Some(Found::of_all("effects-withheld", Severity::Note, text))
+}
+
+/// The first difference in responses between variants that differ in one factor's level alone.
+fn step_difference(
+    responses: &[ResponseDigests],
+    design: &Design,
+    (factor, level, against): (&str, &str, &str),
+    rule: BodyComparison,
+) -> Option<String> {
+    let has = |levels: &Levels, level: &str| levels.get(factor).is_some_and(|own| own == level);
+    let others_equal = |a: &Levels, b: &Levels| {
+        a.iter()
+            .all(|(name, own)| name == factor || b.get(name) == Some(own))
+    };
+    let variants = || design.variants.iter().enumerate();
+    variants()
+        .filter(|(_, levels)| has(levels, level))
+        .find_map(|(one, levels)| {
+            let mut twins =
+                variants().filter(|(_, twin)| has(twin, against) && others_equal(levels, twin));
+            let (other, _) = twins.next()?;
+            responses::difference(&responses[one], &responses[other], rule)
+        })
+}
+
+#[cfg(test)]
+#[path = "response_findings_tests.rs"]
+mod tests;

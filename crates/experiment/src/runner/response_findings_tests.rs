@@ -1,0 +1,234 @@
+//! Each finding about responses provoked, and its absence.
+
+use prony_stats::{Factor, Metric, Trials, Values, evaluate};
+
+use super::super::responses::{DecodedBody, ResponseDigest, StoredBody};
+use super::*;
+use BodyComparison::{MayDiffer, Same, SameDecoded};
+
+fn name(variant: usize) -> String {
+    ["tcp", "unix"][variant].to_owned()
+}
+
+fn body(length: u64, sha256: &str) -> StoredBody {
+    StoredBody {
+        length,
+        sha256: sha256.to_owned(),
+    }
+}
+
+fn response(hash: &str) -> ResponseDigest {
+    ResponseDigest {
+        request: "GET /".to_owned(),
+        url: "GET http://127.0.0.1:4711/".to_owned(),
+        status: Some(200),
+        body: Some(body(13, hash)),
+        ..ResponseDigest::default()
+    }
+}
+
+fn not_found(hash: &str) -> ResponseDigest {
+    ResponseDigest {
+        status: Some(404),
+        expected_statuses: Some("200-399".to_owned()),
+        ..response(hash)
+    }
+}
+
+fn trial(block: u32, variant: usize, responses: Vec<ResponseDigest>) -> TrialResult {
+    TrialResult {
+        block,
+        variant,
+        position: variant,
+        values: Values::new(),
+        telemetry: Default::default(),
+        capacity: Default::default(),
+        responses: ResponseDigests {
+            digests: responses.into_iter().enumerate().collect(),
+        },
+        hosts: Default::default(),
+        findings: Vec::new(),
+        record: None,
+    }
+}
+
+/// The findings about two variants, the second of which is the baseline.
+fn found(of: impl Fn(usize, u32) -> ResponseDigest, rule: BodyComparison) -> Vec<Found> {
+    let trials = (1..=3).flat_map(|block| [(block, 0), (block, 1)]);
+    let trials: Vec<TrialResult> = trials
+        .map(|(block, variant)| trial(block, variant, vec![of(variant, block)]))
+        .collect();
+    super::of(&trials, &|_| 1, &name, 2, rule)
+}
+
+fn ids(found: &[Found]) -> Vec<(&str, Severity)> {
+    let ids = found.iter();
+    ids.map(|found| (found.finding.id.as_str(), found.finding.severity))
+        .collect()
+}
+
+#[test]
+fn equal_responses_have_no_finding() {
+    for rule in [Same, SameDecoded, MayDiffer] {
+        assert!(found(|_, _| response("aa"), rule).is_empty());
+    }
+}
+
+#[test]
+fn bodies_that_differ_are_an_error_of_their_variant_unless_they_may() {
+    let of = |variant: usize, _| response(["aa", "bb"][variant]);
+    let refused = found(of, SameDecoded);
+    assert_eq!(ids(&refused), [("bytes-differ", Severity::Error)]);
+    assert_eq!(refused[0].variants, [0]);
+    let text = &refused[0].finding.text;
+    assert!(
+        text.starts_with("tcp and unix return different responses: GET /"),
+        "{text}"
+    );
+    assert!(text.contains("bodies = \"may-differ\""), "{text}");
+
+    let allowed = found(of, MayDiffer);
+    assert_eq!(ids(&allowed), [("bodies-may-differ", Severity::Note)]);
+}
+
+#[test]
+fn compressed_bodies_are_compared_decoded_and_the_report_says_so() {
+    let of = |variant: usize, _| match variant {
+        0 => ResponseDigest {
+            body: Some(body(5, "cc")),
+            decoded: DecodedBody::Body(body(13, "aa")),
+            content_encoding: Some("gzip".to_owned()),
+            ..response("aa")
+        },
+        _ => response("aa"),
+    };
+    let decoded = found(of, SameDecoded);
+    assert_eq!(ids(&decoded), [("bodies-decoded", Severity::Note)]);
+    let text = &decoded[0].finding.text;
+    assert!(text.contains("5 bytes, gzip against 13 bytes"), "{text}");
+    assert_eq!(ids(&found(of, Same)), [("bytes-differ", Severity::Error)]);
+}
+
+#[test]
+fn changing_bodies_count_against_one_variant_but_not_against_both() {
+    let change = |changing: &'static [usize]| {
+        move |variant: usize, block: u32| match changing.contains(&variant) {
+            true => response(&format!("block {block}")),
+            false => response("aa"),
+        }
+    };
+    assert_eq!(
+        found(change(&[0]), Same)[0].finding.severity,
+        Severity::Error
+    );
+    let both = found(change(&[0, 1]), Same);
+    assert_eq!(ids(&both), [("bytes-differ", Severity::Note)]);
+    assert!(
+        found(change(&[0]), MayDiffer)
+            .iter()
+            .all(|found| found.finding.severity == Severity::Note)
+    );
+}
+
+#[test]
+fn a_status_that_fails_everywhere_is_an_error_about_the_status() {
+    let all = found(|variant, _| not_found(["aa", "bb"][variant]), SameDecoded);
+    assert_eq!(ids(&all), [("unexpected-status", Severity::Error)]);
+    assert_eq!(all[0].variants, [0, 1]);
+    let text = &all[0].finding.text;
+    assert!(
+        text.starts_with(
+            "All variants: GET http://127.0.0.1:4711/ returns status 404; the load expects 200-399."
+        ),
+        "{text}"
+    );
+    let of = |variant: usize, _| match variant {
+        0 => not_found("aa"),
+        _ => response("aa"),
+    };
+    let one = found(of, SameDecoded);
+    assert_eq!(ids(&one), [("unexpected-status", Severity::Error)]);
+    assert_eq!(one[0].variants, [0]);
+}
+
+#[test]
+fn a_rare_unexpected_status_is_a_warning() {
+    let list = |variant| {
+        let mut list = vec![response("aa"); 39];
+        list.push(not_found("aa"));
+        trial(1, variant, list)
+    };
+    let found = super::of(&[list(0), list(1)], &|_| 1, &name, 2, Same);
+    assert_eq!(ids(&found), [("unexpected-status", Severity::Warning)]);
+}
+
+/// Two factors; `site` is not fixed by the baseline, so that comparisons run within each site.
+fn design() -> Design {
+    let factor = |name: &str, levels: [&str; 2]| Factor {
+        name: name.to_owned(),
+        levels: levels.map(str::to_owned).to_vec(),
+    };
+    let levels = |site: &str, keepalive: &str| {
+        Levels::from([
+            ("site".to_owned(), site.to_owned()),
+            ("keepalive".to_owned(), keepalive.to_owned()),
+        ])
+    };
+    Design {
+        factors: vec![
+            factor("site", ["good", "bad"]),
+            factor("keepalive", ["on", "off"]),
+        ],
+        variants: ["good", "bad"]
+            .into_iter()
+            .flat_map(|site| [levels(site, "on"), levels(site, "off")])
+            .collect(),
+        baseline: Levels::from([("keepalive".to_owned(), "on".to_owned())]),
+        margin: 0.02,
+        family: vec![Metric::RatePerS],
+        blocks_min: 3,
+        blocks_max: 5,
+        alpha: 0.05,
+    }
+}
+
+#[test]
+fn effects_of_a_factor_whose_levels_return_different_responses_are_withheld() {
+    let design = design();
+    let mut trials = Trials::new();
+    let mut results = Vec::new();
+    for block in 1..=4 {
+        for variant in 0..4 {
+            let rate = [100.0, 60.0, 200.0, 120.0][variant] + f64::from(block) / 10.0;
+            trials.add(block, variant, Values::from([(Metric::RatePerS, rate)]));
+            let of_site = match variant < 2 {
+                true => response("aa"),
+                false => ResponseDigest {
+                    body: Some(body(0, "ee")),
+                    ..response("ee")
+                },
+            };
+            results.push(trial(block, variant, vec![of_site]));
+        }
+    }
+    let evaluated = || evaluate(&design, &trials, &[]).unwrap();
+    let main = |evaluation: &Evaluation, factor: &str| {
+        let mut effects = evaluation.effects.iter();
+        effects.any(|effect| effect.levels.len() == 1 && effect.levels.contains_key(factor))
+    };
+    let mut evaluation = evaluated();
+    assert!(main(&evaluation, "site") && main(&evaluation, "keepalive"));
+    let found = withhold_effects(&mut evaluation, &design, &results, SameDecoded).unwrap();
+    assert!(!main(&evaluation, "site") && main(&evaluation, "keepalive"));
+    let text = found.finding.text;
+    assert!(
+        text.contains("site = bad instead of good (GET /: 0 bytes against 13)"),
+        "{text}"
+    );
+    let mut evaluation = evaluated();
+    assert_eq!(
+        withhold_effects(&mut evaluation, &design, &results, MayDiffer),
+        None
+    );
+    assert!(main(&evaluation, "site"));
+}

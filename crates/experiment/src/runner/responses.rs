@@ -1,0 +1,329 @@
+//! Checks that variants return the same responses: a faster server that returns something else is not
+//! a faster server.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use prony_load::{Answer, BodyDigest, LoadSpec, probe_until};
+use serde::{Deserialize, Serialize};
+
+use super::Interrupt;
+use crate::plan::BodyComparison;
+
+/// Requests of a list that are checked at most, spread evenly over it.
+pub(crate) const CHECKED_REQUESTS_MAX: usize = 64;
+/// Time that one response may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The responses of a variant before a trial, or over all of its trials, by the request's number.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResponseDigests {
+    /// One for each request that was checked.
+    pub digests: BTreeMap<usize, ResponseDigest>,
+}
+
+/// The responses to one request, reduced to what they have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ResponseDigest {
+    /// Method and path.
+    pub request: String,
+    /// Method and URL.
+    #[serde(default)]
+    pub url: String,
+    /// The status; none if it changes.
+    pub status: Option<u16>,
+    /// The statuses that the load expects, where this one is not among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_statuses: Option<String>,
+    /// The body as sent; none if it changes.
+    pub body: Option<StoredBody>,
+    /// The body without its content codings.
+    #[serde(default)]
+    pub decoded: DecodedBody,
+    /// The content type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// The content codings; none where the body has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_encoding: Option<String>,
+}
+
+/// A body's length and hash, as stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBody {
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its SHA-256 in hexadecimal.
+    pub sha256: String,
+}
+
+/// A body without its content codings.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecodedBody {
+    /// It has no coding; also in trials that were stored before bodies were decoded.
+    #[default]
+    AsSent,
+    /// The decoded body.
+    Body(StoredBody),
+    /// It can't be decoded, and why.
+    Undecodable(String),
+    /// It changes from one response to the next.
+    Changing,
+}
+
+impl From<BodyDigest> for StoredBody {
+    fn from(body: BodyDigest) -> StoredBody {
+        let digits = body.sha256.iter().map(|byte| format!("{byte:02x}"));
+        StoredBody {
+            length: body.length,
+            sha256: digits.collect(),
+        }
+    }
+}
+
+/// Sends `requests_max` of the load's safe requests at most, each twice; stops early after an
+/// interrupt.
+///
+/// # Errors
+///
+/// The first request that gets no complete response, and why.
+pub(crate) fn collect(
+    spec: &LoadSpec,
+    requests_max: usize,
+    interrupt: &Interrupt,
+) -> Result<ResponseDigests, String> {
+    let safe = spec.safe_requests();
+    let step = safe.len().div_ceil(requests_max).max(1);
+    let mut responses = ResponseDigests::default();
+    for &index in safe.iter().step_by(step) {
+        let send = || probe_until(spec, index, RESPONSE_TIMEOUT, &|| interrupt.is_stopped());
+        let both = send().and_then(|first| Ok((first, send()?)));
+        if interrupt.is_stopped() {
+            break;
+        }
+        let (first, second) = both.map_err(|why| format!("{}: {why}", spec.request_name(index)))?;
+        let digest = digest(spec, &first).common(&digest(spec, &second));
+        responses.digests.insert(index, digest);
+    }
+    Ok(responses)
+}
+
+/// The part of a variant's responses that all its trials have in common.
+pub(crate) fn over_trials<'a>(
+    trials: impl Iterator<Item = &'a ResponseDigests>,
+) -> ResponseDigests {
+    let mut all = ResponseDigests::default();
+    for trial in trials {
+        for (&index, digest) in &trial.digests {
+            let common = match all.digests.get(&index) {
+                Some(before) => before.common(digest),
+                None => digest.clone(),
+            };
+            all.digests.insert(index, common);
+        }
+    }
+    all
+}
+
+impl ResponseDigest {
+    /// The part that two responses to the same request have in common.
+    fn common(&self, other: &ResponseDigest) -> ResponseDigest {
+        let decoded = match (self.without_codings(), other.without_codings()) {
+            (a, b) if a != b => DecodedBody::Changing,
+            _ if self.decoded == other.decoded => self.decoded.clone(),
+            (Content::Body(body), _) => DecodedBody::Body(body.clone()),
+            _ => DecodedBody::Changing,
+        };
+        ResponseDigest {
+            status: self.status.filter(|_| self.status == other.status),
+            expected_statuses: self
+                .expected_statuses
+                .clone()
+                .or_else(|| other.expected_statuses.clone()),
+            body: self.body.clone().filter(|_| self.body == other.body),
+            decoded,
+            ..self.clone()
+        }
+    }
+
+    fn without_codings(&self) -> Content<'_> {
+        match &self.decoded {
+            DecodedBody::AsSent => self.as_sent(),
+            DecodedBody::Body(body) => Content::Body(body),
+            // Bodies that nobody can decode are the same if their bytes are.
+            DecodedBody::Undecodable(why) => match self.as_sent() {
+                Content::Body(body) => Content::Undecodable(body, why),
+                changing => changing,
+            },
+            DecodedBody::Changing => Content::Changing,
+        }
+    }
+
+    fn as_sent(&self) -> Content<'_> {
+        match &self.body {
+            Some(body) => Content::Body(body),
+            None => Content::Changing,
+        }
+    }
+
+    fn compared(&self, rule: BodyComparison) -> Content<'_> {
+        match rule {
+            BodyComparison::Same => self.as_sent(),
+            BodyComparison::SameDecoded => self.without_codings(),
+            BodyComparison::MayDiffer => Content::NotCompared,
+        }
+    }
+
+    /// Method and URL, or method and path in trials stored without the URL.
+    pub(crate) fn url_or_request(&self) -> &str {
+        match self.url.is_empty() {
+            true => &self.request,
+            false => &self.url,
+        }
+    }
+
+    /// Size, content type and content codings: `512 bytes of text/html, gzip`.
+    fn described(&self) -> String {
+        let mut text = match &self.body {
+            Some(body) => bytes(body.length),
+            None => "a changing number of bytes".to_owned(),
+        };
+        if let Some(content_type) = &self.content_type {
+            text += &format!(" of {content_type}");
+        }
+        if let Some(encoding) = &self.content_encoding {
+            text += &format!(", {encoding}");
+        }
+        text
+    }
+}
+
+/// The part of a body that is compared.
+#[derive(PartialEq)]
+enum Content<'a> {
+    Body(&'a StoredBody),
+    Undecodable(&'a StoredBody, &'a str),
+    Changing,
+    NotCompared,
+}
+
+fn digest(spec: &LoadSpec, answer: &Answer) -> ResponseDigest {
+    let decoded = match (&answer.content_encoding, &answer.decoded) {
+        (None, _) => DecodedBody::AsSent,
+        (Some(_), Ok(body)) => DecodedBody::Body((*body).into()),
+        (Some(_), Err(error)) => DecodedBody::Undecodable(error.to_string()),
+    };
+    let is_expected = spec.expects_status(answer.status);
+    ResponseDigest {
+        request: path_of(&answer.request),
+        url: answer.request.clone(),
+        status: Some(answer.status),
+        expected_statuses: (!is_expected).then(|| spec.expected_statuses()),
+        body: Some(answer.body.into()),
+        decoded,
+        content_type: answer.content_type.clone(),
+        content_encoding: answer.content_encoding.clone(),
+    }
+}
+
+/// Method and path: hosts and ports differ between trials.
+fn path_of(request: &str) -> String {
+    let (method, url) = request.split_once(' ').unwrap_or(("", request));
+    let path = url
+        .split_once("://")
+        .and_then(|(_, rest)| Some(&rest[rest.find('/')?..]));
+    format!("{method} {}", path.unwrap_or(url))
+}
+
+fn bytes(length: u64) -> String {
+    match length {
+        1 => "1 byte".to_owned(),
+        length => format!("{length} bytes"),
+    }
+}
+
+/// The first difference between two variants' responses that `rule` does not allow, in words.
+pub(crate) fn difference(
+    one: &ResponseDigests,
+    other: &ResponseDigests,
+    rule: BodyComparison,
+) -> Option<String> {
+    one.digests.iter().find_map(|(index, a)| {
+        let b = other.digests.get(index)?;
+        let what = match (a.status, b.status) {
+            (Some(a), Some(b)) if a != b => Some(format!("status {a} against {b}")),
+            // A failure is reported as one, whatever its page says.
+            _ if a.expected_statuses.is_some() && b.expected_statuses.is_some() => None,
+            _ => body_difference(a, b, rule),
+        };
+        Some(format!("{}: {}", a.request, what?))
+    })
+}
+
+fn body_difference(a: &ResponseDigest, b: &ResponseDigest, rule: BodyComparison) -> Option<String> {
+    let decoded = match rule {
+        BodyComparison::SameDecoded
+            if a.content_encoding.is_some() || b.content_encoding.is_some() =>
+        {
+            " after decoding"
+        }
+        _ => "",
+    };
+    Some(match (a.compared(rule), b.compared(rule)) {
+        (Content::NotCompared, _) | (_, Content::NotCompared) => return None,
+        (Content::Changing, Content::Changing) => return None,
+        (Content::Changing, _) => "a changing body against a constant one".to_owned(),
+        (_, Content::Changing) => "a constant body against a changing one".to_owned(),
+        (Content::Body(a), Content::Body(b)) if a == b => return None,
+        (Content::Body(a), Content::Body(b)) if a.length != b.length => {
+            format!("{} against {}{decoded}", bytes(a.length), b.length)
+        }
+        (Content::Body(a), Content::Body(_)) => {
+            format!("{} each{decoded}, but not the same ones", bytes(a.length))
+        }
+        (Content::Undecodable(a, _), Content::Undecodable(b, _)) if a == b => return None,
+        (Content::Undecodable(_, why), _) | (_, Content::Undecodable(_, why)) => {
+            format!("a body can't be decoded ({why}), and its bytes differ")
+        }
+    })
+}
+
+/// Requests whose bodies change from one response to the next, so that `rule` can't compare them.
+pub(crate) fn changing(responses: &ResponseDigests, rule: BodyComparison) -> Vec<&str> {
+    let changing = responses
+        .digests
+        .values()
+        .filter(|digest| digest.compared(rule) == Content::Changing);
+    changing.map(|digest| digest.request.as_str()).collect()
+}
+
+/// Requests whose bodies differ as sent, with both descriptions: sizes, types and codings. Bodies that
+/// change by themselves differ only where a description does.
+pub(crate) fn as_sent_differences(one: &ResponseDigests, other: &ResponseDigests) -> Vec<String> {
+    let pairs = one.digests.iter();
+    let pairs = pairs.filter_map(|(index, a)| Some((a, other.digests.get(index)?)));
+    let differing = pairs.filter_map(|(a, b)| {
+        let (ours, theirs) = (a.described(), b.described());
+        let both_known = a.body.is_some() && b.body.is_some();
+        if ours != theirs {
+            Some(format!("{}: {ours} against {theirs}", a.request))
+        } else if both_known && a.body != b.body {
+            Some(format!("{}: {ours} each, but not the same ones", a.request))
+        } else {
+            None
+        }
+    });
+    differing.collect()
+}
+
+/// Responses whose status the load counts as a failure.
+pub(crate) fn unexpected(responses: &ResponseDigests) -> Vec<&ResponseDigest> {
+    let all = responses.digests.values();
+    all.filter(|digest| digest.expected_statuses.is_some())
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "responses_tests.rs"]
+mod tests;

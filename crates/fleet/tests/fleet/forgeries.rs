@@ -1,0 +1,185 @@
+//! Agents whose key was stolen: what they claim is judged by the coordinator.
+
+use prony_fleet::coordinator::Wanted;
+use prony_fleet::host::Roster;
+use prony_fleet::messages::Registration;
+use prony_fleet::names::AGENTS;
+use prony_fleet::permissions::Role;
+use prony_record::{Finding, LoadInfo, Severity};
+
+use crate::coordinator::{found, load, wanted, with_agents};
+use crate::fake::{Script, ready_for};
+use crate::ground::agent;
+use crate::hands::Hands;
+
+#[test]
+fn a_load_is_as_typed_whatever_an_agent_says_that_it_read() {
+    let says = |warmup_s, duration_s, rate_per_s| Script {
+        says: Some(ready_for(LoadInfo {
+            warmup_s,
+            duration_s,
+            rate_per_s,
+            url: "http://forged.example/".to_owned(),
+            tls: Some("unverified".to_owned()),
+            io: "\x1b[2J".to_owned(),
+            threads: u32::MAX,
+            sources: u64::MAX,
+            urls: u32::MAX,
+            ..LoadInfo::default()
+        })),
+        ..Script::default()
+    };
+    let scripts = [
+        ("a", says(-1.0, None, None)),
+        ("b", says(1e300, None, None)),
+        ("c", says(0.0, Some(1.8e19), Some(-1.0))),
+        ("honest", Script::default()),
+    ];
+    let (_ground, fleet, _agents) = with_agents(&scripts);
+    for name in ["a", "b", "c"] {
+        let wanted = Wanted {
+            choice: format!("{name},honest").parse().unwrap(),
+            ..wanted(&["--duration", "7s", "--connections=9"])
+        };
+        let load = load(&fleet, &wanted).unwrap().record.load;
+        assert_eq!(
+            (load.connections, load.duration_s),
+            (9, Some(7.0)),
+            "{name}"
+        );
+        assert_eq!((load.warmup_s, load.rate_per_s), (0.0, None), "{name}");
+        assert_eq!((load.url.as_str(), load.tls), ("http://127.0.0.1:9/", None));
+        assert_eq!((load.threads, load.sources, load.urls), (4, 0, 1));
+        // Of the backend the honest agent's word is taken.
+        assert_eq!(load.io, "poll");
+    }
+}
+
+#[test]
+fn registrations_are_named_by_their_keys_alone() {
+    let (ground, fleet, agents) =
+        with_agents(&[("a", Script::default()), ("b", Script::default())]);
+    // A stolen key of agent a claims to be agent b, which is busy and elsewhere.
+    let hands = Hands {
+        link: ground.link(&Role::Coordinator),
+    };
+    let name = "a".parse().unwrap();
+    let own = hands.registered(&name).unwrap();
+    let forge = |busy: Option<&str>| {
+        let mut json = serde_json::to_value(&own).unwrap();
+        json["name"] = "b".into();
+        json["instance"] = "forged".into();
+        json["busy_with"] = busy.into();
+        let link = ground.link(&agent("a"));
+        let subject = format!("$KV.{AGENTS}.a");
+        link.store(&subject, None, json.to_string()).unwrap();
+    };
+    forge(Some("r9"));
+    let listed = fleet.agents().unwrap();
+    let seen = |n: usize| {
+        let one: &Registration = &listed[n].agent;
+        (
+            one.name.as_str(),
+            one.instance.as_str(),
+            one.busy_with.is_some(),
+        )
+    };
+    assert_eq!(listed.len(), 2);
+    assert_eq!(
+        (seen(0), seen(1)),
+        (("a", "forged", true), ("b", "one", false))
+    );
+    let roster = Roster::read(&hands.link).unwrap();
+    assert_eq!(roster.find("b").unwrap().instance, "one");
+    // A run that agent a has no part in is not under way because it says so.
+    load(
+        &fleet,
+        &Wanted {
+            choice: "b".parse().unwrap(),
+            ..wanted(&[])
+        },
+    )
+    .unwrap();
+    let run = fleet.run(None).unwrap().run;
+    forge(Some(run.as_str()));
+    assert_eq!(fleet.runs().unwrap()[0].busy, 0);
+
+    forge(None);
+    let record = load(&fleet, &wanted(&["--requests=1000"])).unwrap().record;
+    let parts = record.fleet.as_ref().unwrap();
+    let names: Vec<&str> = parts.agents.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    for agent in &agents {
+        let last = agent.seen.loads().pop().unwrap();
+        assert_eq!(last.stretch.part(1000), 500);
+    }
+    // What both sent is not what they were asked for.
+    let partial = &record.findings[0];
+    assert_eq!(partial.id, "partial");
+    let text = "2 of 2 agents did not complete its part: a accounted for 25 of the 500 requests";
+    assert!(partial.text.starts_with(text), "{}", partial.text);
+}
+
+#[test]
+fn an_agent_without_a_result_makes_the_record_partial() {
+    let idle = Script {
+        deltas: Vec::new(),
+        ..Script::default()
+    };
+    let (_ground, fleet, _agents) = with_agents(&[("a", Script::default()), ("idle", idle)]);
+    let record = load(&fleet, &wanted(&[])).unwrap().record;
+    assert_eq!(found(&record), ["partial"]);
+    assert_eq!(record.findings[0].severity, Severity::Error);
+    let text = &record.findings[0].text;
+    assert!(
+        text.contains("1 of 2 agents") && text.contains("idle reported no request"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_open_loop_offers_what_its_schedule_holds() {
+    let (_ground, fleet, _agents) =
+        with_agents(&[("a", Script::default()), ("b", Script::default())]);
+    let words = ["--rate=300", "--duration=3s", "--warmup=500ms"];
+    let record = load(&fleet, &wanted(&words)).unwrap().record;
+    // What the agents began in these 3 s is no measure of what was due.
+    let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
+    assert!((offered - 900.0).abs() < 1e-6, "{offered}");
+    assert_eq!(found(&record), ["partial"]);
+}
+
+#[test]
+fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
+    let absurd = Script {
+        span: Some((0, u64::MAX)),
+        findings: vec![
+            Finding::new("errors", Severity::Note, "\x1b[2J"),
+            Finding::new("NOT A NAME", Severity::Note, "x"),
+        ],
+        ..Script::default()
+    };
+    let (ground, fleet, _agents) = with_agents(&[("a", Script::default()), ("b", absurd)]);
+    let record = load(&fleet, &wanted(&[])).unwrap().record;
+    // A span of 584 years would make every rate 0.
+    assert!(record.totals.elapsed_s <= 10.0, "{:?}", record.totals);
+    assert_eq!(found(&record), ["partial", "errors"]);
+    assert!(record.findings[0].text.contains("1 of 2 agents"));
+    let json = record.to_json();
+    assert!(!json.contains("\\u001b") && !json.contains("NOT A NAME"));
+
+    // An agent that claims four billion cores would be given all of the load.
+    let hands = Hands {
+        link: ground.link(&Role::Coordinator),
+    };
+    let mut claimed = hands.registered(&"b".parse().unwrap()).unwrap();
+    claimed.cores = u32::MAX;
+    let json = serde_json::to_vec(&claimed).unwrap();
+    let link = ground.link(&agent("b"));
+    link.store(&format!("$KV.{AGENTS}.b"), None, json).unwrap();
+    let error = load(&fleet, &wanted(&[])).unwrap_err().to_string();
+    assert!(
+        error.contains("agent b claims to have 4294967295 cores"),
+        "{error}"
+    );
+}

@@ -1,0 +1,132 @@
+//! User and password for basic authentication (RFC 7617), as typed after `--user` or in a URL.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use prony_record::redact;
+
+/// `USER:PASSWORD`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials(String);
+
+impl Credentials {
+    /// As typed; a plan needs them again.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value of an Authorization header.
+    pub(crate) fn basic(&self) -> String {
+        format!("Basic {}", BASE64_STANDARD.encode(&self.0))
+    }
+}
+
+impl FromStr for Credentials {
+    type Err = String;
+
+    fn from_str(typed: &str) -> Result<Credentials, String> {
+        match typed.split_once(':') {
+            Some((user, _)) if !user.is_empty() => Ok(Credentials(typed.to_owned())),
+            _ => Err("write USER:PASSWORD".to_owned()),
+        }
+    }
+}
+
+/// Without the password, so that no log has it.
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Credentials([redacted])")
+    }
+}
+
+/// A URL without user and password, and these where it has any. A URL without a scheme may have
+/// them, too.
+///
+/// # Errors
+///
+/// Where they can't be decoded; the text doesn't repeat them.
+pub fn split_url(typed: &str) -> Result<(String, Option<Credentials>), String> {
+    const HTTP: &str = "http://";
+    let has_scheme = super::target::has_scheme(typed);
+    let whole = match has_scheme {
+        true => typed.to_owned(),
+        false => format!("{HTTP}{typed}"),
+    };
+    let Some(userinfo) = redact::userinfo(&whole) else {
+        return Ok((typed.to_owned(), None));
+    };
+    let (user, password) = userinfo.split_once(':').unwrap_or((userinfo, ""));
+    let credentials = format!("{}:{}", decoded(user)?, decoded(password)?);
+    let without = redact::url(&whole);
+    let without = match has_scheme {
+        true => without,
+        false => without[HTTP.len()..].to_owned(),
+    };
+    Ok((without, Some(Credentials(credentials))))
+}
+
+/// Without percent-encoding.
+///
+/// # Errors
+///
+/// Where it is no text.
+pub(crate) fn decoded(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = behind.get(..2).filter(|_| byte == b'%');
+        let code = code.and_then(|code| std::str::from_utf8(code).ok());
+        match code.map(|code| u8::from_str_radix(code, 16)) {
+            Some(Ok(decoded)) => {
+                bytes.push(decoded);
+                rest = &behind[2..];
+            }
+            _ => {
+                bytes.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| "its user and password are not UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_taken_out_of_urls() {
+        for (typed, url, credentials) in [
+            ("http://h/a@b", "http://h/a@b", None),
+            ("http://u:p@h:1/", "http://h:1/", Some("u:p")),
+            ("u:p@h/", "h/", Some("u:p")),
+            ("https://u%40x:p%3a@h", "https://h", Some("u@x:p:")),
+            ("http://token@[::1]/", "http://[::1]/", Some("token:")),
+            ("/path@x", "/path@x", None),
+            ("unix:/run/a@b.sock:/x", "unix:/run/a@b.sock:/x", None),
+        ] {
+            let (without, found) = split_url(typed).unwrap();
+            assert_eq!(
+                (without.as_str(), found.as_ref().map(Credentials::as_str)),
+                (url, credentials)
+            );
+        }
+        let error = split_url("http://secret%ff:x@h/").unwrap_err();
+        assert!(
+            error.contains("UTF-8") && !error.contains("secret"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_user_needs_a_password_and_no_debug_text_shows_it() {
+        let typed: Credentials = "me:a:b".parse().unwrap();
+        assert_eq!(typed.basic(), "Basic bWU6YTpi");
+        assert!(!format!("{typed:?}").contains("a:b"));
+        for wrong in ["me", ":x", ""] {
+            assert!(wrong.parse::<Credentials>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A load as its record describes it.
+
+use prony_record::{LoadInfo, redact};
+
+use crate::credentials;
+use crate::options::{LoadOptions, TlsVersion};
+use crate::request::wanted;
+use crate::spec::{SpecError, arrivals};
+
+/// What is known of a load's URLs.
+pub(crate) struct Typed<'a> {
+    /// The URL as typed, or the first of the list.
+    pub(crate) url: &'a str,
+    /// Distinct requests.
+    pub(crate) requests: usize,
+    pub(crate) uses_tls: bool,
+}
+
+/// Describes a load as far as that follows from what was typed. No name is looked up. Threads, socket
+/// backend and source addresses are left out: the machine that makes the load decides them.
+///
+/// # Errors
+///
+/// Where a URL or the list of URLs can't be read.
+pub fn typed_info(url: Option<&str>, options: &LoadOptions) -> Result<LoadInfo, SpecError> {
+    let wanted = wanted(url, options)?;
+    let first = wanted.first().map(|it| it.url.text()).unwrap_or_default();
+    let known = Typed {
+        url: url.unwrap_or(&first),
+        requests: wanted.len(),
+        uses_tls: wanted.iter().any(|it| it.url.tls),
+    };
+    Ok(typed(options, &known))
+}
+
+/// See [`typed_info`].
+pub(crate) fn typed(options: &LoadOptions, known: &Typed<'_>) -> LoadInfo {
+    let to_u32 = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    let is_open = options.rate.is_some();
+    LoadInfo {
+        url: shown_url(known.url),
+        model: if is_open { "open" } else { "closed" }.to_owned(),
+        connections: to_u32(options.connections),
+        streams: to_u32(options.streams),
+        duration_s: options.planned().map(|planned| planned.as_secs_f64()),
+        requests: options.requests,
+        warmup_s: options.warmup.as_secs_f64(),
+        rate_per_s: options.rate,
+        arrivals: is_open.then(|| arrivals(options).name().to_owned()),
+        http: match (options.http, known.uses_tls) {
+            (Some(typed), _) => typed.name(),
+            (None, true) => "auto",
+            (None, false) => "1.1",
+        }
+        .to_owned(),
+        keepalive: !options.no_keepalive,
+        tls: known.uses_tls.then(|| describe_tls(options)),
+        follow: options.follow,
+        proxy: options.proxy.as_ref().map(|proxy| proxy.name()),
+        urls: u32::try_from(known.requests).unwrap_or(u32::MAX),
+        timeout_s: options.timeout.as_secs_f64(),
+        proxy_protocol: options.proxy_protocol.map(|it| it.name().to_owned()),
+        ..LoadInfo::default()
+    }
+}
+
+/// A URL as results show it: without credentials.
+fn shown_url(typed: &str) -> String {
+    credentials::split_url(typed).map_or_else(|_| redact::url(typed), |(url, _)| url)
+}
+
+/// Whatever decides what is agreed on: two loads with the same words were asked for the same.
+fn describe_tls(options: &LoadOptions) -> String {
+    let verified = if options.insecure {
+        "unverified"
+    } else {
+        "verified"
+    };
+    let resumed = if options.no_resumption {
+        "full handshakes"
+    } else {
+        "sessions resumed"
+    };
+    let version = |of: TlsVersion| match of {
+        TlsVersion::Tls12 => "1.2",
+        TlsVersion::Tls13 => "1.3",
+    };
+    let versions = match (options.tls_min, options.tls_max) {
+        (None, None) => String::new(),
+        (Some(min), None) => format!(", TLS {} and later", version(min)),
+        (None, Some(max)) => format!(", up to TLS {}", version(max)),
+        (Some(min), Some(max)) if min == max => format!(", TLS {} only", version(min)),
+        (Some(min), Some(max)) => format!(", TLS {} to {}", version(min), version(max)),
+    };
+    let ciphers = match options.ciphers.as_slice() {
+        [] => String::new(),
+        names => format!(", ciphers {}", names.join(" ")),
+    };
+    format!("{verified}, {resumed}{versions}{ciphers}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LoadSpec;
+
+    #[test]
+    fn what_was_typed_describes_the_load_that_is_resolved() {
+        let list = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(list.path(), "/a\n/b POST x\nhttps://127.0.0.1:9/c\n").unwrap();
+        let urls = format!("--urls {}", list.path().display());
+        for words in [
+            "",
+            "-n 7 -c 3 --timeout 0 --no-keepalive",
+            "-r 100 --arrivals poisson -d 3s --warmup 1s --http 1.0",
+            "--http 2 --streams 8 --follow 2",
+            "--proxy http://me:secret@127.0.0.1:3128 --tls-min 1.3",
+            "--proxy-protocol v2 --insecure",
+            &urls,
+        ] {
+            let options = LoadOptions::typed(words);
+            for url in ["http://127.0.0.1:9/x", "https://127.0.0.1:9"] {
+                let resolved = LoadSpec::resolve(Some(url), &options).unwrap();
+                let resolved = resolved.info();
+                let typed = typed_info(Some(url), &options).unwrap();
+                let expected = LoadInfo {
+                    threads: resolved.threads,
+                    io: resolved.io.clone(),
+                    sources: resolved.sources,
+                    ..typed
+                };
+                assert_eq!(*resolved, expected, "{words} {url}");
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Files that a load is made from, read into bounded memory: a device may never end.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Read, Result};
+use std::path::Path;
+
+/// Bytes of a body, or of a list of URLs.
+pub const DATA_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a file of certificates or keys, of a script, or of settings.
+pub const TEXT_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of what is not a regular file, such as a pipe or a device, whose size is not known before.
+const STREAM_BYTES_MAX: u64 = 64 << 20;
+
+/// Reads all of a file of up to `limit` bytes.
+///
+/// # Errors
+///
+/// It can't be read, is larger than that, or does not fit in memory.
+pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let limit = match metadata.is_file() {
+        true => limit,
+        false => limit.min(STREAM_BYTES_MAX),
+    };
+    if metadata.len() > limit {
+        return Err(too_large(limit));
+    }
+    let mut bytes = Vec::new();
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    bytes
+        .try_reserve_exact(size.saturating_add(1))
+        .map_err(|_| Error::from(ErrorKind::OutOfMemory))?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > limit {
+        true => Err(too_large(limit)),
+        false => Ok(bytes),
+    }
+}
+
+fn too_large(limit: u64) -> Error {
+    let text = format!("larger than {} MiB; is it the right file?", limit >> 20);
+    Error::new(ErrorKind::FileTooLarge, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_end_is_refused() {
+        let error = read(Path::new("/dev/zero"), TEXT_BYTES_MAX).unwrap_err();
+        assert!(error.to_string().contains("larger than 16 MiB"), "{error}");
+        let error = read(Path::new("/dev/zero"), DATA_BYTES_MAX).unwrap_err();
+        assert!(error.to_string().contains("larger than 64 MiB"), "{error}");
+        assert_eq!(read(Path::new("/dev/null"), 1).unwrap(), b"");
+        assert!(read(Path::new("/"), 1 << 20).is_err());
+    }
+
+    #[test]
+    fn the_limit_is_inclusive_and_huge_files_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        std::fs::write(&path, b"1234").unwrap();
+        assert_eq!(read(&path, 4).unwrap(), b"1234");
+        assert!(read(&path, 3).is_err());
+        // A sparse file takes no room on the disk.
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert!(read(&path, DATA_BYTES_MAX).is_err());
+    }
+
+    #[test]
+    fn pipes_are_read() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        std::io::Write::write_all(&mut writer, b"piped").unwrap();
+        drop(writer);
+        let path = format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        assert_eq!(read(Path::new(&path), TEXT_BYTES_MAX).unwrap(), b"piped");
+    }
+}

@@ -1,0 +1,99 @@
+//! Waiting until every server of a load accepts connections (`--wait-for-server`).
+
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::probe;
+use crate::spec::LoadSpec;
+use crate::worker::refusals::target_names;
+
+/// The pause between two attempts.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// The longest that one attempt takes.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time between two reports of a wait.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Why a wait for a server ended without one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotReady {
+    /// It was interrupted.
+    Stopped,
+    /// A server did not accept a connection in time.
+    TimedOut {
+        /// The addresses that the load connects to.
+        targets: String,
+        /// The time that was allowed.
+        limit: Duration,
+        /// Why the last attempt failed.
+        last: String,
+    },
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReady::Stopped => f.write_str("interrupted while waiting for the server"),
+            NotReady::TimedOut {
+                targets,
+                limit,
+                last,
+            } => write!(
+                f,
+                "nothing listens at {targets} after {limit:?} ({last}); start the server, correct the \
+                 address, or wait longer with --wait-for-server=TIME"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Waits until each server of the load accepts a connection, for up to `limit`. Calls `report` with a
+/// line of text when the wait begins, and every five seconds. Nothing is sent.
+///
+/// # Errors
+///
+/// [`NotReady::TimedOut`], or [`NotReady::Stopped`] soon after `is_stopped` returns true.
+pub fn wait_for_server(
+    spec: &LoadSpec,
+    limit: Duration,
+    is_stopped: &dyn Fn() -> bool,
+    report: &dyn Fn(&str),
+) -> Result<(), NotReady> {
+    let began = Instant::now();
+    let mut reported = None;
+    for index in 0..spec.targets.len() {
+        loop {
+            let left = limit.saturating_sub(began.elapsed());
+            let attempt = ATTEMPT_TIMEOUT.min(left.max(RETRY_PAUSE));
+            let Err(last) = probe::connect(spec, index, attempt) else {
+                break;
+            };
+            let waited = began.elapsed();
+            if is_stopped() {
+                return Err(NotReady::Stopped);
+            }
+            if waited >= limit {
+                let targets = target_names(spec);
+                return Err(NotReady::TimedOut {
+                    targets,
+                    limit,
+                    last,
+                });
+            }
+            if reported.is_none_or(|at| waited - at >= REPORT_INTERVAL) {
+                reported = Some(waited);
+                report(&format!(
+                    "waiting for {} ({} s of {} s; {last})",
+                    target_names(spec),
+                    waited.as_secs(),
+                    limit.as_secs()
+                ));
+            }
+            thread::sleep(RETRY_PAUSE.min(limit - waited));
+        }
+    }
+    Ok(())
+}

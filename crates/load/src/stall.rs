@@ -1,0 +1,138 @@
+//! Detection of a generator that stood still: its process was stopped, or its machine was paused or
+//! suspended. Such a load starts no requests and sees responses late, which looks like a slow server.
+//!
+//! The evidence is a gap between two readings of a worker's clock that no wait explains: the worker
+//! asked to be woken at a moment and read the clock much later, or the clock jumped between two
+//! completions. A suspended machine stops the worker's clock, too; there the evidence is the time that
+//! the system says it was suspended.
+
+use prony_record::{Nanos, Stalls};
+
+/// A shorter gap is that of a busy machine: see `generator-starved`.
+const STALL_MIN: Nanos = Nanos::from_millis(500);
+/// Time between two looks at how long the machine has been suspended.
+const SUSPENSION_INTERVAL: Nanos = Nanos::from_millis(100);
+
+/// Stalls of one worker within the measured part.
+#[derive(Debug)]
+pub(crate) struct StallWatch {
+    /// Start of the measured part.
+    from: Nanos,
+    /// Planned end of the load.
+    end: Nanos,
+    /// The next look at the machine's suspensions.
+    next_look: Nanos,
+    /// Time that the machine had been suspended at the last look.
+    suspended: Option<Nanos>,
+    stalls: Stalls,
+}
+
+impl StallWatch {
+    pub(crate) fn new(from: Nanos, end: Nanos) -> StallWatch {
+        StallWatch {
+            from,
+            end,
+            next_look: from,
+            suspended: None,
+            stalls: Stalls::default(),
+        }
+    }
+
+    /// The clock read `now`, and should have been read by `expected`. Returns the part of the gap that
+    /// is a stall of the measured part.
+    #[inline]
+    pub(crate) fn gap(&mut self, expected: Nanos, now: Nanos) -> Nanos {
+        match now.since(expected) < STALL_MIN {
+            true => Nanos::ZERO,
+            false => self.stalled(expected, now),
+        }
+    }
+
+    #[cold]
+    fn stalled(&mut self, expected: Nanos, now: Nanos) -> Nanos {
+        let begin = expected.max(self.from);
+        let length = now.min(self.end).since(begin);
+        if length < STALL_MIN {
+            return Nanos::ZERO;
+        }
+        self.add(begin, length);
+        length
+    }
+
+    /// Whether [`StallWatch::suspended`] is due.
+    #[inline]
+    pub(crate) fn looks_for_suspension(&self, now: Nanos) -> bool {
+        now >= self.next_look
+    }
+
+    /// The machine has been suspended for `total` since it was started. The worker's clock did not
+    /// count that.
+    pub(crate) fn suspended(&mut self, total: Nanos, now: Nanos) {
+        let before = self.suspended.unwrap_or(total);
+        let length = total.since(before);
+        if length >= STALL_MIN {
+            self.add(now, length);
+        }
+        self.suspended = Some(before.max(total));
+        self.next_look = now + SUSPENSION_INTERVAL;
+    }
+
+    fn add(&mut self, begin: Nanos, length: Nanos) {
+        let length_s = length.as_secs_f64();
+        self.stalls = self.stalls.and(Stalls {
+            count: 1,
+            total_s: length_s,
+            longest_s: length_s,
+            longest_at_s: begin.since(self.from).as_secs_f64(),
+        });
+    }
+
+    pub(crate) fn stalls(&self) -> Stalls {
+        self.stalls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> StallWatch {
+        StallWatch::new(Nanos::from_secs(1), Nanos::from_secs(10))
+    }
+
+    #[test]
+    fn only_the_part_of_a_gap_within_the_measured_part_is_a_stall() {
+        let mut watch = watch();
+        let ms = Nanos::from_millis;
+        // In the warm-up; a busy machine; from the warm-up a little into the measured part.
+        assert_eq!(watch.gap(ms(0), ms(900)), Nanos::ZERO);
+        assert_eq!(watch.gap(ms(2_000), ms(2_499)), Nanos::ZERO);
+        assert_eq!(watch.gap(ms(100), ms(1_400)), Nanos::ZERO);
+        assert_eq!(watch.stalls(), Stalls::default());
+        assert_eq!(watch.gap(ms(100), ms(2_000)), ms(1_000));
+        assert_eq!(watch.gap(ms(3_000), ms(5_000)), ms(2_000));
+        assert_eq!(watch.gap(ms(9_000), ms(60_000)), ms(1_000));
+        let stalls = watch.stalls();
+        assert_eq!((stalls.count, stalls.total_s), (3, 4.0));
+        assert_eq!((stalls.longest_s, stalls.longest_at_s), (2.0, 2.0));
+    }
+
+    #[test]
+    fn a_suspension_of_the_machine_is_a_stall_although_the_clock_stood() {
+        let mut watch = watch();
+        let secs = Nanos::from_secs;
+        assert!(!watch.looks_for_suspension(Nanos::from_millis(999)));
+        // What the machine slept before is not the load's.
+        watch.suspended(secs(3_600), secs(1));
+        assert!(!watch.looks_for_suspension(Nanos::from_millis(1_099)));
+        // Two readings that are not taken at once differ a little either way.
+        watch.suspended(secs(3_600) + Nanos(900), secs(2));
+        watch.suspended(secs(3_600), secs(3));
+        assert_eq!(watch.stalls(), Stalls::default());
+        watch.suspended(secs(3_630), secs(4));
+        watch.suspended(secs(3_630), secs(5));
+        let stalls = watch.stalls();
+        assert_eq!((stalls.count, stalls.longest_at_s), (1, 3.0));
+        assert!((stalls.total_s - 30.0).abs() < 0.001);
+    }
+}

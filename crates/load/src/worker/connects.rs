@@ -1,0 +1,101 @@
+//! Connects that took about as long as a lost SYN does.
+
+use prony_record::{Finding, Nanos, Severity};
+
+use super::Worker;
+use crate::socket::{Peer, Sockets};
+
+/// Moments, in seconds after the first, at which a SYN is sent again: 1 and 3 by RFC 6298, the others by
+/// Linux where it retries linearly at first.
+const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
+/// The time after such a moment in which its connect is made: timers of the kernel are late, each a little,
+/// and so is the generator.
+const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
+/// The part of the time until that moment which is added to it: one of this many.
+const RETRY_WINDOW_PART: u64 = 25;
+/// The share of connects that may be made so late before it is a warning.
+const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
+
+/// Connects over TCP in the measured part.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ConnectCounts {
+    made: u64,
+    /// Those that took as long as with a SYN that was sent again.
+    retransmitted: u64,
+}
+
+impl ConnectCounts {
+    /// Adds another worker's.
+    pub(crate) fn merge(&mut self, other: ConnectCounts) {
+        self.made += other.made;
+        self.retransmitted += other.retransmitted;
+    }
+
+    fn add(&mut self, took: Nanos) {
+        self.made += 1;
+        self.retransmitted += u64::from(is_retransmitted(took));
+    }
+
+    /// The finding of connects whose SYN was sent again.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        if self.retransmitted == 0 {
+            return None;
+        }
+        let share = self.retransmitted as f64 / self.made as f64;
+        let severity = match share > RETRANSMITTED_SHARE_WARNING {
+            true => Severity::Warning,
+            false => Severity::Note,
+        };
+        let text = format!(
+            "{} of {} connects took about 1 s, 3 s or another time after which a lost SYN is sent \
+             again: the server's listen queue overflowed, or packets were lost. Raise the server's \
+             backlog (on Linux with net.core.somaxconn), or look for loss on the way.",
+            self.retransmitted, self.made
+        );
+        Some(Finding::new("syn-retransmitted", severity, text))
+    }
+}
+
+fn is_retransmitted(took: Nanos) -> bool {
+    let mut retries = SYN_RETRIES_S.iter();
+    retries.any(|&retry| {
+        let retry = Nanos::from_secs(retry);
+        let window = RETRY_WINDOW + Nanos(retry.0 / RETRY_WINDOW_PART);
+        (retry..retry + window).contains(&took)
+    })
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// A slot's connect was made in the measured part.
+    #[inline]
+    pub(super) fn count_connect(&mut self, index: u32, took: Nanos) {
+        let slot = &self.slots[index as usize];
+        // A UNIX socket has no SYN: its connects are tried again.
+        if let Peer::Tcp(_) = self.targets[slot.target as usize].peer {
+            self.connects.add(took);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_times_after_a_retry_count() {
+        for (ms, counts) in [
+            (0, false),
+            (999, false),
+            (1_000, true),
+            (1_139, true),
+            (1_140, false),
+            (1_900, false),
+            (3_020, true),
+            (4_110, true),
+            (6_000, false),
+            (7_001, true),
+        ] {
+            assert_eq!(is_retransmitted(Nanos::from_millis(ms)), counts, "{ms}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One load's times: percentiles as a table, and how response times are distributed.
+
+use prony_record::{Distribution, Record, Summary};
+
+use crate::load_view::time_at;
+use crate::number;
+use crate::table::Table;
+
+/// The percentiles of the table unless others were asked for.
+pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
+
+/// The figures of one kind of time.
+struct Column<'a> {
+    name: &'static str,
+    summary: &'a Summary,
+    /// Decoded where the summary lacks a percentile.
+    all: Option<Distribution>,
+}
+
+/// The table of times: a column for each kind that was measured, and a row for each figure, the
+/// percentiles in ascending order.
+pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
+    let mut ascending = percentiles.to_vec();
+    ascending.sort_by(f64::total_cmp);
+    ascending.dedup();
+    let all = [
+        ("response time", &record.response_time_us, "response_time"),
+        ("service time", &record.service_time_us, "service_time"),
+        ("first byte", &record.first_byte_us, "first_byte"),
+        ("connect", &record.connect_time_us, "connect_time"),
+        ("TLS handshake", &record.tls_time_us, "tls_time"),
+    ];
+    let measured = all
+        .into_iter()
+        .filter(|(_, summary, _)| is_measured(summary));
+    let columns: Vec<Column<'_>> = measured
+        .map(|(name, summary, key)| Column {
+            name,
+            summary,
+            all: match ascending.iter().all(|&p| summary.percentile(p).is_some()) {
+                true => None,
+                false => record.distribution(key),
+            },
+        })
+        .collect();
+    let headings: Vec<&str> = std::iter::once("")
+        .chain(columns.iter().map(|column| column.name))
+        .collect();
+    let mut table = Table::new("Times", &headings);
+    if columns.is_empty() {
+        return table;
+    }
+    let mut row = |name: String, cell: &dyn Fn(&Column<'_>) -> String| {
+        table.push(
+            std::iter::once(name)
+                .chain(columns.iter().map(cell))
+                .collect(),
+        );
+    };
+    let figure = |key: &'static str, pick: fn(&Summary) -> f64| {
+        move |column: &Column<'_>| time_at(column.summary, key, pick(column.summary))
+    };
+    row("min".to_owned(), &figure("min", |it| it.min));
+    for &percentile in &ascending {
+        row(format!("p{percentile}"), &|it| it.percentile(percentile));
+    }
+    row("max".to_owned(), &figure("max", |it| it.max));
+    row("mean".to_owned(), &figure("mean", |it| it.mean));
+    row("stdev".to_owned(), &|it| match it.summary.stdev {
+        Some(us) => number::time(us),
+        None => "–".to_owned(),
+    });
+    table
+}
+
+impl Column<'_> {
+    fn percentile(&self, percentile: f64) -> String {
+        let known = self.summary.percentile(percentile);
+        let read = || {
+            let (value, is_bound) = self.all.as_ref()?.quantile(percentile / 100.0);
+            Some((value.as_micros_f64(), is_bound))
+        };
+        match known.or_else(read) {
+            Some((us, true)) => format!("≥ {}", number::time(us)),
+            Some((us, false)) => number::time(us),
+            None => "–".to_owned(),
+        }
+    }
+}
+
+/// Whether anything entered the distribution.
+fn is_measured(summary: &Summary) -> bool {
+    *summary != Summary::default()
+}
+
+/// Response times up to a limit and above the one before.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bin {
+    /// The upper limit.
+    pub(crate) up_to_us: f64,
+    /// How many response times there were.
+    pub(crate) count: u64,
+}
+
+/// Response times in about so many bins, which are equally wide on a logarithmic scale but for the
+/// rounding of their limits; lower bounds are left out. Empty where the record has no histogram.
+pub(crate) fn bins(record: &Record, wanted: u32) -> Vec<Bin> {
+    let Some(times) = record.distribution("response_time") else {
+        return Vec::new();
+    };
+    let buckets: Vec<(f64, u64)> = times
+        .buckets()
+        .map(|(time, count)| (time.as_micros_f64(), count))
+        .collect();
+    let (Some(&(least, _)), Some(&(most, _))) = (buckets.first(), buckets.last()) else {
+        return Vec::new();
+    };
+    let least = least.max(1e-3);
+    let ratio = most / least;
+    let digits = if ratio < 3.0 { 3 } else { 2 };
+    let limits =
+        (1..wanted).map(|n| rounded(least * ratio.powf(f64::from(n) / f64::from(wanted)), digits));
+    let mut bins: Vec<Bin> = limits
+        .chain([most])
+        .map(|up_to_us| Bin { up_to_us, count: 0 })
+        .collect();
+    bins.dedup_by(|next, kept| next.up_to_us <= kept.up_to_us);
+    let last = bins.len() - 1;
+    for (time, count) in buckets {
+        let place = bins.partition_point(|bin| bin.up_to_us < time).min(last);
+        bins[place].count += count;
+    }
+    bins
+}
+
+/// A value to so many significant digits.
+fn rounded(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits - 1 - value.log10().floor() as i32);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::Nanos;
+
+    use super::*;
+
+    fn record(times_us: &[u64], bounds_us: &[u64]) -> Record {
+        let mut all = Distribution::new();
+        times_us
+            .iter()
+            .for_each(|&us| all.record(Nanos::from_micros(us)));
+        bounds_us
+            .iter()
+            .for_each(|&us| all.record_at_least(Nanos::from_micros(us)));
+        let mut record = Record {
+            response_time_us: all.summary(),
+            ..Record::default()
+        };
+        record.keep_distribution("response_time", &all);
+        record
+    }
+
+    #[test]
+    fn figures_stand_in_ascending_order_and_any_percentile_is_there() {
+        let times: Vec<u64> = (1..=1000).collect();
+        let table = table(&record(&times, &[2_000; 20]), &[99.0, 50.0, 99.5, 12.5]);
+        let names: Vec<&str> = table.rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "min", "p12.5", "p50", "p99", "p99.5", "max", "mean", "stdev"
+            ]
+        );
+        assert_eq!(table.rows[1][1], "128 µs");
+        assert_eq!(table.rows[4][1], "≥ 2.00 ms");
+        assert_eq!(table.columns.len(), 2, "the other kinds were not measured");
+    }
+
+    #[test]
+    fn an_older_record_has_the_percentiles_that_it_has() {
+        let mut older = record(&[100, 200], &[]);
+        older.histograms.clear();
+        (older.response_time_us.p75, older.response_time_us.stdev) = (None, None);
+        let table = table(&older, &[50.0, 75.0]);
+        let cells: Vec<&str> = table.rows.iter().map(|row| row[1].as_str()).collect();
+        assert_eq!(cells[2], "–");
+        assert_eq!(cells[5], "–");
+        assert!(bins(&older, 10).is_empty());
+    }
+
+    #[test]
+    fn bins_hold_every_response_time_whatever_their_spread() {
+        for times in [
+            (1..=1000).collect::<Vec<u64>>(),
+            vec![500; 7],
+            vec![31_000, 32_000, 33_900],
+            vec![10, 10_000_000],
+        ] {
+            let bins = bins(&record(&times, &[5]), 10);
+            let count: u64 = bins.iter().map(|bin| bin.count).sum();
+            assert_eq!(count, times.len() as u64);
+            assert!(bins.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
+            assert!(bins.len() <= 10);
+        }
+    }
+}

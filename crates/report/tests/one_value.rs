@@ -1,0 +1,195 @@
+//! One quantity has one value: every output of an experiment prints the same figure, change and
+//! interval for the same variant and metric.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use prony_report::{Experiment, csv, folder, html, markdown, pdf, table, text};
+use prony_stats::gate::{Evidence, Gate, Known, Source};
+use prony_stats::{Change, Levels, Metric, Verdict};
+
+const EXPERIMENTS: [&str; 4] = ["gunicorn-sockets", "demo", "ciphers", "portable"];
+
+fn experiment(name: &str) -> Experiment {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    folder::read(&tests.join(name)).unwrap()
+}
+
+/// Every output as text, without markup, with single spaces.
+fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
+    let verdict = &experiment.verdict;
+    let page = html::report(experiment);
+    let mut plain_page = String::new();
+    let mut is_tag = false;
+    for c in page.chars() {
+        match c {
+            '<' => is_tag = true,
+            '>' => {
+                is_tag = false;
+                plain_page.push(' ');
+            }
+            c if !is_tag => plain_page.push(c),
+            _ => {}
+        }
+    }
+    let plain_page = plain_page.replace("&#x2f;", "/");
+    let all = [
+        ("terminal", text::verdict(verdict, None, text::Look::PLAIN)),
+        ("Markdown", markdown::report(experiment)),
+        ("HTML", plain_page),
+        ("PDF", words_of(&pdf::report(experiment))),
+    ];
+    let spaced = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    all.map(|(name, text)| (name, spaced(text).replace('\\', "")))
+        .into()
+}
+
+/// The words of a PDF, as a reader finds them.
+fn words_of(file: &[u8]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("report.pdf");
+    fs::write(&path, file).unwrap();
+    let run = Command::new("pdftotext")
+        .args(["-enc", "UTF-8"])
+        .arg(&path)
+        .arg("-")
+        .output();
+    let run = run.expect("pdftotext of poppler-utils (cargo xtask test installs it)");
+    assert!(run.status.success());
+    String::from_utf8(run.stdout).unwrap()
+}
+
+#[test]
+fn every_output_prints_the_same_figure_change_and_interval() {
+    for name in EXPERIMENTS {
+        let experiment = experiment(name);
+        let verdict = &experiment.verdict;
+        let outputs = outputs(&experiment);
+        let holds = |what: &str| {
+            for (output, text) in &outputs {
+                assert!(text.contains(what), "{name}: the {output} has no {what:?}");
+            }
+        };
+        for comparison in &verdict.comparisons {
+            let change = Change::of(comparison.metric, &comparison.effect).unwrap();
+            holds(&change.signed());
+            holds(&change.signed_range().unwrap());
+            if matches!(comparison.verdict, Verdict::Faster | Verdict::Slower) {
+                // The sentence has the same digits, its sign in words.
+                let amount = change.amount();
+                assert!(change.signed().ends_with(&amount));
+                assert!(comparison.text.contains(&amount), "{}", comparison.text);
+                assert!(comparison.text.contains(&change.range().unwrap()));
+            }
+        }
+        for variant in &verdict.variants {
+            for metric in [Metric::RatePerS, Metric::P50Us, Metric::P99Us] {
+                let level = variant.metrics[&metric].level(metric);
+                holds(&metric.unit().shown(level));
+            }
+        }
+    }
+}
+
+/// The ratio of two figures that a table shows is the ratio that it shows.
+#[test]
+fn figures_and_their_ratio_agree() {
+    for name in EXPERIMENTS {
+        let verdict = experiment(name).verdict;
+        for comparison in &verdict.comparisons {
+            let level = |levels: &Levels| {
+                let mut variants = verdict.variants.iter();
+                let variant = variants.find(|variant| variant.levels == *levels).unwrap();
+                variant.metrics[&comparison.metric].level(comparison.metric)
+            };
+            let ratio = level(&comparison.levels) / level(&comparison.against);
+            let stated = comparison.effect.ratio.unwrap();
+            assert!(
+                (ratio / stated - 1.0).abs() < 1e-9,
+                "{name}: {ratio} {stated}"
+            );
+        }
+    }
+}
+
+#[test]
+fn conditions_print_the_figures_of_the_report() {
+    let stored = prony_report::stored::read(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/demo"),
+    )
+    .unwrap();
+    let run = stored.run();
+    let records = stored.records();
+    let evidence = Evidence {
+        new: Source {
+            run: &run,
+            records: &records,
+            label: "new",
+            is_loads: false,
+        },
+        stored: None,
+        comparisons: stored.comparisons(),
+        between: None,
+        miss: 0.05,
+    };
+    let known = Known {
+        variants: run.variants.clone(),
+        baseline: run.baseline.clone(),
+        stored: None,
+    };
+    let said = |typed: &str| {
+        let gate = Gate::parse(typed, &known).unwrap();
+        gate.judge(&evidence)[0].text.clone()
+    };
+    let verdict = experiment("demo").verdict;
+    let terminal = text::verdict(&verdict, None, text::Look::PLAIN);
+    let figure = |metric: Metric| {
+        let mut variants = verdict.variants.iter();
+        let tcp = variants.find(|variant| variant.name == "tcp").unwrap();
+        metric.unit().shown(tcp.metrics[&metric].level(metric))
+    };
+    let effect = &verdict.comparisons[0].effect;
+    let change = Change::of(Metric::RatePerS, effect).unwrap().signed();
+    for (gate, figure) in [
+        ("rate of tcp < 10", figure(Metric::RatePerS)),
+        ("p99 of tcp > 50ms", figure(Metric::P99Us)),
+        ("rate of tcp < 0.9 baseline", change),
+    ] {
+        let text = said(gate);
+        assert!(text.contains(&figure), "{gate}: {text}");
+        assert!(terminal.contains(&figure), "{figure}: {terminal}");
+    }
+    // An earlier version's name for a variant still names it.
+    assert!(Gate::parse("rate of socket=tcp < 10", &known).is_ok());
+}
+
+#[test]
+fn no_percentage_is_above_100_and_no_change_has_two_signs() {
+    for name in EXPERIMENTS {
+        let experiment = experiment(name);
+        let mut texts = outputs(&experiment);
+        texts.push(("CSV", csv::verdict(&experiment.verdict)));
+        for (output, text) in texts {
+            for word in table::plain(&text).split([' ', '(', ')', ',', ';']) {
+                let Some(percent) = word.strip_suffix('%') else {
+                    continue;
+                };
+                let signed = percent.starts_with(['+', '−']);
+                let figure: f64 = match percent.trim_start_matches(['+', '−', '±']).parse() {
+                    Ok(figure) => figure,
+                    Err(_) => continue,
+                };
+                assert!(figure <= 100.0, "{name}, {output}: {word}");
+                assert!(
+                    !signed || !percent.contains('-'),
+                    "{name}, {output}: {word}"
+                );
+            }
+            assert!(
+                !text.contains("-0.0%") && !text.contains("+0.0%"),
+                "{name}, {output}"
+            );
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! An effect as text: the one rule for the unit, the digits and the sign of a change.
+//!
+//! Every output takes its figures from here, so that a sentence, a table and a chart print the same
+//! change alike. A ratio is a change in percent (`−3.1%`), and a factor (`3.8 ×`) where the estimate
+//! or an end of its interval is above +100%. A difference of shares is in points (percentage
+//! points), a difference of counts is a plain number. Words that state a direction ("3.1% slower")
+//! go with unsigned figures and are for intervals that leave zero out; all else has signs.
+
+use prony_record::number;
+
+use crate::comparison::Effect;
+use crate::metric::{Metric, Scale, Unit};
+
+/// Above this ratio a change in percent would be above 100.
+const FACTOR_FROM: f64 = 2.0;
+
+/// Most decimals that any figure gets.
+const DECIMALS_MAX: usize = 6;
+
+/// How the figures of a change are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// In percent of the baseline.
+    Percent,
+    /// As a multiple of the baseline.
+    Factor,
+    /// In percentage points.
+    Points,
+    /// As a number.
+    Count,
+}
+
+/// An effect, rounded for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    mid: f64,
+    ends: Option<(f64, f64)>,
+    decimals: usize,
+    form: Form,
+}
+
+impl Change {
+    /// The change that an effect is; none where there is no estimate.
+    pub fn of(metric: Metric, effect: &Effect) -> Option<Change> {
+        let estimate = effect.ratio.or(effect.difference)?;
+        let ends = effect.low.zip(effect.high);
+        let highest = ends.map_or(estimate, |(_, high)| high.max(estimate));
+        let form = match (metric.scale(), metric.unit()) {
+            (Scale::Ratio, _) if highest > FACTOR_FROM => Form::Factor,
+            (Scale::Ratio, _) => Form::Percent,
+            (Scale::Difference, Unit::Share) => Form::Points,
+            (Scale::Difference, _) => Form::Count,
+        };
+        let scaled = |value: f64| match form {
+            Form::Percent => 100.0 * (value - 1.0),
+            Form::Points => 100.0 * value,
+            Form::Factor | Form::Count => value,
+        };
+        let (mid, ends) = (
+            scaled(estimate),
+            ends.map(|(low, high)| (scaled(low), scaled(high))),
+        );
+        let mut change = Change {
+            mid,
+            ends,
+            decimals: 0,
+            form,
+        };
+        change.decimals = change.fitting_decimals();
+        Some(change)
+    }
+
+    /// The value that stands for no change.
+    fn none(&self) -> f64 {
+        match self.form {
+            Form::Factor => 1.0,
+            Form::Percent | Form::Points | Form::Count => 0.0,
+        }
+    }
+
+    /// Whether the variant has less than its baseline.
+    pub fn is_less(&self) -> bool {
+        self.mid < self.none()
+    }
+
+    /// Whether every block saw exactly the same in both.
+    pub fn is_none_at_all(&self) -> bool {
+        let none = self.none();
+        self.mid == none && self.ends.is_none_or(|ends| ends == (none, none))
+    }
+
+    /// Whether the interval leaves out "no change", so that a direction can be stated.
+    pub fn is_one_sided(&self) -> bool {
+        let none = self.none();
+        self.ends
+            .is_some_and(|(low, high)| low > none || high < none)
+    }
+
+    /// Whether it is given as a multiple of the baseline.
+    pub fn is_factor(&self) -> bool {
+        self.form == Form::Factor
+    }
+
+    /// Without its sign, for a sentence whose words have the direction: `3.1%`, `3.8 ×`.
+    pub fn amount(&self) -> String {
+        self.figure(self.mid.abs())
+    }
+
+    /// With its sign: `−3.1%`, `+0.30 points`; a factor has none.
+    pub fn signed(&self) -> String {
+        self.signed_figure(self.mid)
+    }
+
+    /// The interval for after an [`amount`](Self::amount), `2.2% to 4.0%`; signed where no
+    /// direction can be stated.
+    pub fn range(&self) -> Option<String> {
+        let (low, high) = self.ends?;
+        if !self.is_one_sided() {
+            return self.signed_range();
+        }
+        let (near, far) = match self.form {
+            Form::Factor => (low, high),
+            _ if low > 0.0 => (low, high),
+            _ => (-high, -low),
+        };
+        Some(self.joined(&self.figure(near), &self.figure(far)))
+    }
+
+    /// The interval for after [`signed`](Self::signed): `−4.0% to −2.2%`.
+    pub fn signed_range(&self) -> Option<String> {
+        let (low, high) = self.ends?;
+        Some(self.joined(&self.signed_figure(low), &self.signed_figure(high)))
+    }
+
+    /// [`signed`](Self::signed) and its interval: `−3.1% (−4.0% to −2.2%)`.
+    pub fn with_interval(&self) -> String {
+        match self.signed_range() {
+            Some(range) => format!("{} ({range})", self.signed()),
+            None => self.signed(),
+        }
+    }
+
+    /// Both ends of an interval; a unit that is a word stands with the estimate only.
+    fn joined(&self, low: &str, high: &str) -> String {
+        let without = |end: &str, unit: &str| end.trim_end_matches(unit).to_owned();
+        match self.form {
+            Form::Percent | Form::Count => format!("{low} to {high}"),
+            Form::Factor => format!("{} to {high}", without(low, " ×")),
+            Form::Points => format!(
+                "{} to {}",
+                without(low, " points"),
+                without(high, " points")
+            ),
+        }
+    }
+
+    fn figure(&self, value: f64) -> String {
+        let figure = number::fixed(value, self.decimals);
+        match self.form {
+            Form::Percent => format!("{figure}%"),
+            Form::Factor => format!("{figure} ×"),
+            Form::Points => format!("{figure} points"),
+            Form::Count => figure,
+        }
+    }
+
+    fn signed_figure(&self, value: f64) -> String {
+        let figure = self.figure(value.abs());
+        let is_zero = !figure.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+        match self.form {
+            Form::Factor => figure,
+            // Neither +0.0 nor −0.0.
+            _ if is_zero => figure,
+            _ if value < 0.0 => format!("−{figure}"),
+            _ => format!("+{figure}"),
+        }
+    }
+
+    /// As many decimals as the interval deserves, and so many that no end that differs from "no
+    /// change" reads as none.
+    fn fitting_decimals(&self) -> usize {
+        let none = self.none();
+        let width = self.ends.map(|(low, high)| high - low);
+        let fitting = match self.form {
+            Form::Percent | Form::Points => match width {
+                Some(width) if width >= 20.0 => 0,
+                Some(width) if width > 0.0 && width < 0.3 => 2,
+                _ => 1,
+            },
+            Form::Factor => digits_after_point(self.mid, 2).min(2),
+            Form::Count => match width {
+                Some(width) if width > 0.0 => digits_after_point(width, 1)
+                    .max(digits_after_point(self.mid, 2))
+                    .min(4),
+                _ => digits_after_point(self.mid, 3).min(4),
+            },
+        };
+        let ends = self.ends.unwrap_or((self.mid, self.mid));
+        let reads = |decimals: usize| {
+            let step = 0.5 * 0.1_f64.powi(decimals as i32);
+            let differs = |end: f64| end == none || (end - none).abs() >= step;
+            match self.is_one_sided() || self.ends.is_none() {
+                true => [self.mid, ends.0, ends.1].into_iter().all(differs),
+                false => true,
+            }
+        };
+        (fitting..DECIMALS_MAX)
+            .find(|&decimals| reads(decimals))
+            .unwrap_or(fitting)
+    }
+}
+
+/// Decimals that show `digits` significant digits of a value.
+fn digits_after_point(value: f64, digits: i32) -> usize {
+    if value == 0.0 || !value.is_finite() {
+        return 0;
+    }
+    (digits - 1 - value.abs().log10().floor() as i32).max(0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio(ratio: f64, ends: Option<(f64, f64)>) -> Change {
+        let effect = Effect {
+            ratio: Some(ratio),
+            difference: None,
+            low: ends.map(|ends| ends.0),
+            high: ends.map(|ends| ends.1),
+        };
+        Change::of(Metric::RatePerS, &effect).unwrap()
+    }
+
+    fn difference(metric: Metric, by: f64, ends: Option<(f64, f64)>) -> Change {
+        let effect = Effect {
+            ratio: None,
+            difference: Some(by),
+            low: ends.map(|ends| ends.0),
+            high: ends.map(|ends| ends.1),
+        };
+        Change::of(metric, &effect).unwrap()
+    }
+
+    #[test]
+    fn signs_and_digits_follow_one_rule() {
+        for (change, signed, range) in [
+            (ratio(0.969, Some((0.96, 0.978))), "−3.1%", "2.2% to 4.0%"),
+            (ratio(0.86, Some((0.71, 1.04))), "−14%", "−29% to +4%"),
+            (
+                ratio(1.001, Some((1.0004, 1.0016))),
+                "+0.10%",
+                "0.04% to 0.16%",
+            ),
+            (ratio(1.2, Some((1.003, 1.4))), "+20.0%", "0.3% to 40.0%"),
+            (ratio(1.0, Some((0.9, 1.1))), "0%", "−10% to +10%"),
+            (ratio(3.77, Some((3.6, 4.0))), "3.8 ×", "3.6 to 4.0 ×"),
+            (ratio(1.8, Some((0.9, 3.6))), "1.8 ×", "0.9 to 3.6 ×"),
+            (ratio(0.05, Some((0.04, 0.06))), "−95.0%", "94.0% to 96.0%"),
+            (
+                ratio(12_646.1, Some((9_000.0, 15_000.0))),
+                "12,646 ×",
+                "9,000 to 15,000 ×",
+            ),
+            (
+                difference(Metric::FailedShare, 0.003, Some((0.001, 0.005))),
+                "+0.3 points",
+                "0.1 to 0.5",
+            ),
+            (
+                difference(Metric::ConnectionsPerRequest, 0.98, Some((0.97, 0.99))),
+                "+0.98",
+                "0.97 to 0.99",
+            ),
+            (
+                difference(Metric::ConnectionsPerRequest, -0.5, Some((-0.6, -0.4))),
+                "−0.50",
+                "0.40 to 0.60",
+            ),
+        ] {
+            assert_eq!(
+                (change.signed().as_str(), change.range().unwrap().as_str()),
+                (signed, range)
+            );
+        }
+        assert_eq!(ratio(1877.8, None).amount(), "1,878 ×");
+        assert!(ratio(1.0, Some((1.0, 1.0))).is_none_at_all());
+    }
+
+    #[test]
+    fn an_interval_that_leaves_zero_out_never_reads_as_if_it_held_it() {
+        for low in [1.4e-2, 3e-3, 1.2e-3, 4e-4, 1e-5] {
+            for width in [0.0, 1e-3, 0.1, 0.5, 3.0, 300.0] {
+                let change = ratio(
+                    1.0 + low + width / 2.0,
+                    Some((1.0 + low, 1.0 + low + width)),
+                );
+                let range = change.range().unwrap();
+                let near = range.split_once(" to ").unwrap().0;
+                let none = if change.is_factor() { "1" } else { "0" };
+                let digits = near.trim_end_matches(['%', '×', ' ']).trim_end_matches('0');
+                assert_ne!(digits.trim_end_matches('.'), none, "{low} {width}: {range}");
+            }
+        }
+    }
+}

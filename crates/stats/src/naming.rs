@@ -1,0 +1,48 @@
+//! How sentences and tables name levels and variants: `unix`, but `keepalive = off` and `cores = 1`.
+
+/// Words that say nothing without their factor.
+const BARE_WORDS: [&str; 22] = [
+    "on", "off", "yes", "no", "true", "false", "enabled", "disabled", "with", "without", "none",
+    "some", "all", "default", "auto", "small", "medium", "large", "low", "high", "few", "many",
+];
+
+/// Whether the levels of a factor are named with it: where one of them is a number, a size or a word
+/// such as `off`, which could be a level of anything.
+pub fn is_named_with_factor<'a>(levels: impl IntoIterator<Item = &'a str>) -> bool {
+    levels.into_iter().any(|level| {
+        let starts_as_word = level.starts_with(char::is_alphabetic);
+        !starts_as_word || BARE_WORDS.contains(&level.to_lowercase().as_str())
+    })
+}
+
+/// A level as sentences name it.
+pub fn level_name(factor: &str, level: &str, with_factor: bool) -> String {
+    match with_factor {
+        true => format!("{factor} = {level}"),
+        false => level.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_that_could_be_of_anything_are_named_with_their_factor() {
+        for (levels, expected) in [
+            (&["tcp", "unix"][..], false),
+            (&["on", "off"], true),
+            (&["1", "2"], true),
+            (&["direct", "1"], true),
+            (&["1K", "10K"], true),
+            (&["h2", "http/1.1"], false),
+        ] {
+            assert_eq!(
+                is_named_with_factor(levels.iter().copied()),
+                expected,
+                "{levels:?}"
+            );
+        }
+        assert_eq!(level_name("cores", "1", true), "cores = 1");
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prony_fleet::coordinator::Feed;
-use prony_load::{Control, Effort};
+use prony_load::{Control, WorkerUtilization};
 use prony_record::{Delta, Finding, LoadInfo, Nanos, Record};
 
 /// A load that can be looked at while it runs.
@@ -97,9 +97,9 @@ impl UnderWay {
     }
 
     /// What each worker of this process did; agents tell that at their end.
-    pub(crate) fn efforts(&self) -> Vec<Effort> {
+    pub(crate) fn utilizations(&self) -> Vec<WorkerUtilization> {
         match self {
-            UnderWay::Here(control, _) => control.efforts(),
+            UnderWay::Here(control, _) => control.utilizations(),
             UnderWay::ByAgents(_) => Vec::new(),
         }
     }

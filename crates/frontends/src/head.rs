@@ -1,4 +1,4 @@
-//! Answers' heads, as [`prony_load::script::Answer`] shows them.
+//! Answers' heads, as [`prony_load::script::ResponseView`] shows them.
 
 /// The fields by name and value, blanks around values left out; the first line is none.
 pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {

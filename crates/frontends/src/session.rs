@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
-use prony_load::{Control, LoadOptions, LoadSpec, Loaded, SpecError, run_with};
+use prony_load::{Control, LoadOptions, LoadSpec, RunResult, SpecError, run_with};
 
 use crate::output::complain;
 
@@ -136,7 +136,7 @@ pub(crate) fn run(
     spec: &LoadSpec,
     director: Option<&dyn Director>,
     tick: Option<Tick<'_>>,
-) -> Result<Loaded, Refusal> {
+) -> Result<RunResult, Refusal> {
     let control = Arc::new(Control::new(spec.info().threads));
     *session.stop.running() = Some(control.clone());
     if session.stop.is_asked() {

@@ -51,7 +51,7 @@ pub use credentials::{Credentials, split_url};
 pub use findings::{GENERATOR_STALLED, so_far as findings_so_far, stall_text};
 pub use forward::HttpProxy;
 pub use info::typed_info;
-pub use meter::Effort;
+pub use meter::WorkerUtilization;
 pub use options::{
     ArrivalsFlag, CoreList, HttpFlag, IoFlag, LoadOptions, Order, ProxyVersion, Sha256,
     SourceOrder, TlsVersion,
@@ -63,7 +63,7 @@ pub use probe::{Answer, probe, probe_until, reach};
 pub use progress::Control;
 pub use readiness::{NotReady, wait_for_server};
 pub use request::Request;
-pub use run::{Loaded, RunError, run, run_at, run_with};
+pub use run::{RunError, RunResult, run, run_at, run_with};
 pub use source::SourceRange;
 pub use spec::{LoadSpec, Model, SpecError};
 pub use writer::Writer;

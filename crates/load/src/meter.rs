@@ -85,7 +85,7 @@ impl Used {
 
 /// What a worker did in the measured part; shares are of its length, 0 to 1.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Effort {
+pub struct WorkerUtilization {
     /// The measured part's length, or what there has been of it.
     pub elapsed: Nanos,
     /// CPU time, in user mode and in the kernel.
@@ -102,11 +102,11 @@ pub struct Effort {
     pub stalls: Stalls,
 }
 
-impl Effort {
+impl WorkerUtilization {
     /// All workers together: CPU adds up, and of each share the largest counts.
     #[must_use]
-    pub fn merge(self, other: Effort) -> Effort {
-        Effort {
+    pub fn merge(self, other: WorkerUtilization) -> WorkerUtilization {
+        WorkerUtilization {
             elapsed: self.elapsed.max(other.elapsed),
             cpu: (self.cpu.0 + other.cpu.0, self.cpu.1 + other.cpu.1),
             busy_share: self.busy_share.max(other.busy_share),
@@ -197,10 +197,10 @@ impl Meter {
     }
 
     /// What the worker did until the moment `ended`.
-    pub(crate) fn effort(&self, ended: Nanos) -> Effort {
+    pub(crate) fn utilization(&self, ended: Nanos) -> WorkerUtilization {
         match self.at_begin {
-            Some(before) => self.effort_of(Used::so_far().since(before), ended),
-            None => Effort::default(),
+            Some(before) => self.utilization_of(Used::so_far().since(before), ended),
+            None => WorkerUtilization::default(),
         }
     }
 
@@ -214,13 +214,13 @@ impl Meter {
     /// length of each turn counts for every connection that was found in it. The time in which it was
     /// awake within waits counts with the connections that waits found, the long ones more than the
     /// short: after a time without a core there are many.
-    fn effort_of(&self, used: Used, ended: Nanos) -> Effort {
+    fn utilization_of(&self, used: Used, ended: Nanos) -> WorkerUtilization {
         let elapsed = ended.since(self.from);
         let all = elapsed.since(self.stalled);
         if all.0 == 0 {
-            return Effort {
+            return WorkerUtilization {
                 stalls: self.stalls.stalls(),
-                ..Effort::default()
+                ..WorkerUtilization::default()
             };
         }
         let cpu = used.user + used.system;
@@ -229,7 +229,7 @@ impl Meter {
         let found = self.found_by_waits as f64 / self.waited.0.max(1) as f64;
         let queued = self.queued as f64 + awake_in_waits * found;
         let share = |part: f64| (part / all.0 as f64).min(1.0);
-        Effort {
+        WorkerUtilization {
             elapsed,
             cpu: (used.user, used.system),
             busy_share: share(outside.max(cpu).0 as f64),
@@ -280,18 +280,24 @@ mod tests {
             meter.waited(before, after, after);
         }
         // 3 of 10 seconds were waited.
-        let effort = meter.effort_of(NOTHING, Nanos::from_secs(20));
-        close_to(effort.busy_share, 0.7);
+        let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(20));
+        close_to(utilization.busy_share, 0.7);
     }
 
     #[test]
     fn the_queue_is_where_the_connections_are() {
         let end = Nanos::from_secs(1);
         // Always busy, with two of eight connections at a time; then with all of them.
-        close_to(loop_of(0, 8, 2).effort_of(NOTHING, end).queue_share, 0.25);
-        close_to(loop_of(0, 8, 8).effort_of(NOTHING, end).queue_share, 1.0);
+        close_to(
+            loop_of(0, 8, 2).utilization_of(NOTHING, end).queue_share,
+            0.25,
+        );
+        close_to(
+            loop_of(0, 8, 8).utilization_of(NOTHING, end).queue_share,
+            1.0,
+        );
         // A server that answers all at once, after a while, is not waiting for the generator.
-        let slow_server = loop_of(990, 8, 8).effort_of(NOTHING, end);
+        let slow_server = loop_of(990, 8, 8).utilization_of(NOTHING, end);
         close_to(slow_server.queue_share, 0.01);
         close_to(slow_server.awake_share, 0.01);
     }
@@ -313,12 +319,15 @@ mod tests {
             };
             meter.worked(woke, now, turn);
         }
-        let effort = meter.effort_of(NOTHING, now);
+        let utilization = meter.utilization_of(NOTHING, now);
         assert_eq!(now, secs(10));
-        close_to(effort.busy_share, 0.5);
-        close_to(effort.queue_share, 0.5);
-        assert_eq!((effort.stalls.count, effort.stalls.total_s), (2, 6.0));
-        assert_eq!(effort.elapsed, secs(10));
+        close_to(utilization.busy_share, 0.5);
+        close_to(utilization.queue_share, 0.5);
+        assert_eq!(
+            (utilization.stalls.count, utilization.stalls.total_s),
+            (2, 6.0)
+        );
+        assert_eq!(utilization.elapsed, secs(10));
     }
 
     #[test]
@@ -328,9 +337,9 @@ mod tests {
             system: Nanos::from_millis(980),
             ..NOTHING
         };
-        let effort = loop_of(900, 8, 4).effort_of(used, Nanos::from_secs(1));
-        close_to(effort.busy_share, 0.98);
-        close_to(effort.queue_share, 0.98 / 2.0);
+        let utilization = loop_of(900, 8, 4).utilization_of(used, Nanos::from_secs(1));
+        close_to(utilization.busy_share, 0.98);
+        close_to(utilization.queue_share, 0.98 / 2.0);
     }
 
     #[test]
@@ -340,11 +349,11 @@ mod tests {
             delayed: Nanos::from_millis(480),
             ..NOTHING
         };
-        let effort = loop_of(500, 8, 8).effort_of(used, Nanos::from_secs(1));
-        close_to(effort.busy_share, 0.5);
-        close_to(effort.awake_share, 0.98);
-        close_to(effort.starved_share, 0.48);
-        close_to(effort.queue_share, 0.98);
+        let utilization = loop_of(500, 8, 8).utilization_of(used, Nanos::from_secs(1));
+        close_to(utilization.busy_share, 0.5);
+        close_to(utilization.awake_share, 0.98);
+        close_to(utilization.starved_share, 0.48);
+        close_to(utilization.queue_share, 0.98);
     }
 
     #[test]
@@ -368,8 +377,8 @@ mod tests {
             delayed: Nanos::from_secs(1),
             ..NOTHING
         };
-        let effort = meter.effort_of(used, Nanos::from_secs(1));
-        close_to(effort.queue_share, 7.0 / 8.0);
+        let utilization = meter.utilization_of(used, Nanos::from_secs(1));
+        close_to(utilization.queue_share, 7.0 / 8.0);
     }
 
     #[test]
@@ -385,8 +394,8 @@ mod tests {
             meter.worked(began, began + Nanos::from_millis(100), turn_of_4096);
         }
         // Nine turns are three rounds of all; of the tenth's round the end is not known.
-        let effort = meter.effort_of(NOTHING, Nanos::from_secs(1));
-        close_to(effort.queue_share, 0.9);
+        let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(1));
+        close_to(utilization.queue_share, 0.9);
     }
 
     #[test]
@@ -404,8 +413,11 @@ mod tests {
     #[test]
     fn no_time_at_all_is_no_share() {
         let meter = Meter::new(Nanos::from_secs(10), Nanos::MAX, 8);
-        let effort = meter.effort_of(NOTHING, Nanos::from_secs(3));
-        assert_eq!((effort.busy_share, effort.queue_share), (0.0, 0.0));
-        assert_eq!(meter.effort(Nanos::from_secs(30)).busy_share, 0.0);
+        let utilization = meter.utilization_of(NOTHING, Nanos::from_secs(3));
+        assert_eq!(
+            (utilization.busy_share, utilization.queue_share),
+            (0.0, 0.0)
+        );
+        assert_eq!(meter.utilization(Nanos::from_secs(30)).busy_share, 0.0);
     }
 }

@@ -12,7 +12,7 @@ use crate::content_coding::{self, BodyDigest, DecodeError};
 use crate::expect::Expectations;
 use crate::proxy::Begun;
 use crate::request::Request;
-use crate::script::Sees;
+use crate::script::CaptureSpec;
 use crate::socket::Peer;
 use crate::socket::local::{Source, leave_from};
 use crate::source::Turn;
@@ -97,7 +97,7 @@ pub fn probe_until(
         line.send(&header)?;
     }
     let mut connection = Connection::new();
-    connection.see(Sees {
+    connection.see(CaptureSpec {
         ends: false,
         heads: true,
         body_bytes: content_coding::ENCODED_BYTES_MAX,

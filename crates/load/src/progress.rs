@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use prony_record::{Delta, Finding, LoadInfo, Nanos, Record, Recorder};
 
 use crate::findings;
-use crate::meter::{Effort, Meter};
+use crate::meter::{Meter, WorkerUtilization};
 
 /// Nothing but refused connects happened so far, if anything did.
 const UNDECIDED: u8 = 0;
@@ -54,7 +54,7 @@ struct Mail {
     delta: Box<Delta>,
     /// The end of the last slice in it, or in what was picked up before.
     until: Nanos,
-    effort: Effort,
+    utilization: WorkerUtilization,
 }
 
 impl Counter {
@@ -76,25 +76,25 @@ impl Counter {
             if recorder.has_news() {
                 // Who picks up is done in a moment; what is not laid down now is at the next turn.
                 if let Ok(mut mail) = mail.try_lock() {
-                    mail.put(recorder, || meter.effort(passed));
+                    mail.put(recorder, || meter.utilization(passed));
                 }
             }
         }
     }
 
     /// The load is over, and nothing more will come.
-    pub(crate) fn finish(&self, recorder: &mut Recorder, effort: Effort) {
+    pub(crate) fn finish(&self, recorder: &mut Recorder, utilization: WorkerUtilization) {
         if let Some(mail) = self.mail.get() {
-            lock(mail).put(recorder, || effort);
+            lock(mail).put(recorder, || utilization);
         }
     }
 }
 
 impl Mail {
-    fn put(&mut self, recorder: &mut Recorder, effort: impl FnOnce() -> Effort) {
+    fn put(&mut self, recorder: &mut Recorder, utilization: impl FnOnce() -> WorkerUtilization) {
         recorder.hand_over(&mut self.delta);
         self.until = self.delta.span.map_or(self.until, |(_, end)| end);
-        self.effort = effort();
+        self.utilization = utilization();
     }
 }
 
@@ -165,7 +165,7 @@ impl Control {
         counters.map(|counter| counter.failed.load(Ordering::Relaxed))
     }
 
-    /// Asks for what [`Control::take`], [`Control::so_far`] and [`Control::efforts`] give; to be called
+    /// Asks for what [`Control::take`], [`Control::so_far`] and [`Control::utilizations`] give; to be called
     /// before the load begins.
     pub fn watch(&self) {
         for counter in &self.counters {
@@ -193,8 +193,8 @@ impl Control {
     }
 
     /// What each worker did in the measured part so far.
-    pub fn efforts(&self) -> Vec<Effort> {
-        self.mails().map(|mail| mail.effort).collect()
+    pub fn utilizations(&self) -> Vec<WorkerUtilization> {
+        self.mails().map(|mail| mail.utilization).collect()
     }
 
     /// What already qualifies the figures of the load, of which `info` is what was asked for. It may
@@ -212,8 +212,12 @@ impl Control {
         let all = self.so_far();
         let span = all.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         let mut record = Record::build(info.clone(), &all, span, None);
-        if let Some(effort) = self.efforts().into_iter().reduce(Effort::merge) {
-            effort.write_to(&mut record.generator);
+        if let Some(utilization) = self
+            .utilizations()
+            .into_iter()
+            .reduce(WorkerUtilization::merge)
+        {
+            utilization.write_to(&mut record.generator);
         }
         record
     }

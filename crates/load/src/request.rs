@@ -114,9 +114,9 @@ pub(crate) struct Target {
     pub(crate) tls: Option<ServerName<'static>>,
     /// What asks the proxy for a tunnel there, if there is one between.
     pub(crate) tunnel: Option<Vec<u8>>,
-    /// See [`Route::sends_in_a_row`](crate::socket::Route): TLS and HTTP/2 say much by themselves,
+    /// See [`Route::nodelay`](crate::socket::Route): TLS and HTTP/2 say much by themselves,
     /// and a long request has a last segment that would wait for the others' acknowledgement.
-    pub(crate) sends_in_a_row: bool,
+    pub(crate) nodelay: bool,
 }
 
 impl Target {
@@ -206,7 +206,7 @@ pub(crate) fn requests(
             .chain(own.map(Authorization::header));
         let headers: Vec<(String, String)> = headers.collect();
         let request = written(&wanted, target, &headers, options, forward)?;
-        targets[target as usize].sends_in_a_row |= request.is_long();
+        targets[target as usize].nodelay |= request.is_long();
         requests.push(request);
         base.get_or_insert(wanted.url);
     }
@@ -353,12 +353,12 @@ pub(crate) fn target(
         .then(|| ServerName::try_from(name.clone()))
         .transpose()
         .map_err(|_| SpecError::Arguments(format!("\"{name}\" can't be a server's name in TLS")))?;
-    let sends_in_a_row = tls.is_some() || Http::of(options) == Http::Two;
+    let nodelay = tls.is_some() || Http::of(options) == Http::Two;
     Ok(Target {
         peer,
         tls,
         tunnel,
-        sends_in_a_row,
+        nodelay,
     })
 }
 

@@ -17,7 +17,7 @@ use crate::socket::UringSockets;
 use crate::socket::{Backend, PollSockets, Sockets, system};
 use crate::spec::LoadSpec;
 use crate::tls;
-use crate::worker::{Scripted, Worked, Worker};
+use crate::worker::{ScriptRunner, Worker, WorkerResult};
 
 /// Why a load gave no record.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl std::error::Error for RunError {}
 
 /// A load that has run.
 #[derive(Debug, Clone)]
-pub struct Loaded {
+pub struct RunResult {
     /// What was measured, as it is stored; of a part of a load its own share of rate and connections.
     pub record: Record,
     /// The same, with its distributions whole.
@@ -75,7 +75,7 @@ pub fn run_with(
     spec: &LoadSpec,
     control: &Control,
     director: Option<&dyn Director>,
-) -> Result<Loaded, RunError> {
+) -> Result<RunResult, RunError> {
     run_at(spec, control, director, &|| Some(Instant::now()))
 }
 
@@ -92,7 +92,7 @@ pub fn run_at(
     control: &Control,
     director: Option<&dyn Director>,
     begin: &dyn Fn() -> Option<Instant>,
-) -> Result<Loaded, RunError> {
+) -> Result<RunResult, RunError> {
     let (worked, started_at) = std::thread::scope(|scope| {
         let (ready, prepared) = mpsc::channel();
         let mut workers = Vec::new();
@@ -166,7 +166,7 @@ fn one_worker(
     control: &Control,
     gate: &mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
-) -> Result<Option<Worked>, RunError> {
+) -> Result<Option<WorkerResult>, RunError> {
     let share = spec.share(worker);
     if let Some(&core) = spec.cores.get(worker as usize % spec.cores.len().max(1)) {
         system::pin_thread(core).map_err(RunError::Environment)?;
@@ -203,7 +203,7 @@ fn script<'d>(
     spec: &LoadSpec,
     director: &'d dyn Director,
     share: Share,
-) -> Result<Scripted<'d>, RunError> {
+) -> Result<ScriptRunner<'d>, RunError> {
     let streams = spec.protocols.streams;
     let users = Users {
         worker: share.worker as u32,
@@ -211,13 +211,13 @@ fn script<'d>(
         count: spec.slots(share) * streams,
     };
     let script = director.script(users).map_err(RunError::Script)?;
-    Ok(Scripted::new(script, director.sees(), users.first))
+    Ok(ScriptRunner::new(script, director.capture(), users.first))
 }
 
 /// What a thread needs to begin together with the others.
 struct Start<'run, 'a> {
     share: Share,
-    scripted: Option<Scripted<'run>>,
+    scripted: Option<ScriptRunner<'run>>,
     gate: &'a mpsc::Receiver<Instant>,
     ready: mpsc::Sender<()>,
 }
@@ -230,7 +230,7 @@ impl<'run> Start<'run, '_> {
         control: &Control,
         sockets: io::Result<S>,
         set_clock: fn(&mut S, Instant),
-    ) -> Result<Option<Worked>, RunError> {
+    ) -> Result<Option<WorkerResult>, RunError> {
         let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
         let mut worker = Worker::new(spec, self.share, sockets.map_err(waiting)?)
             .with_script(self.scripted.take());
@@ -281,9 +281,9 @@ fn at_gate<'run, S: Sockets<'run>>(
 /// One record out of what the workers brought home.
 pub(crate) fn merge(
     spec: &LoadSpec,
-    worked: Vec<Worked>,
+    worked: Vec<WorkerResult>,
     started_at: SystemTime,
-) -> Result<Loaded, RunError> {
+) -> Result<RunResult, RunError> {
     let mut workers = worked.into_iter();
     let Some(mut whole) = workers.next() else {
         return Err(RunError::Environment("a load needs a worker".to_owned()));
@@ -293,7 +293,7 @@ pub(crate) fn merge(
         whole.reasons.merge(worker.reasons);
         whole.negotiated = whole.negotiated.or(worker.negotiated);
         whole.ended = whole.ended.max(worker.ended);
-        whole.effort = whole.effort.merge(worker.effort);
+        whole.utilization = whole.utilization.merge(worker.utilization);
         whole.unasked += worker.unasked;
         whole.first_start = match (whole.first_start, worker.first_start) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -319,7 +319,7 @@ pub(crate) fn merge(
     record.seed = spec.seed;
     record.sources = whole.sources.summary(&spec.sources);
     record.negotiated = whole.negotiated.unwrap_or_default();
-    whole.effort.write_to(&mut record.generator);
+    whole.utilization.write_to(&mut record.generator);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
     record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
     let limited = whole.streams_limit;
@@ -334,7 +334,7 @@ pub(crate) fn merge(
         let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
         record.findings.push(note);
     }
-    Ok(Loaded {
+    Ok(RunResult {
         record,
         recorder: whole.recorder,
         first_start: whole.first_start,

@@ -20,7 +20,7 @@ pub trait Director: Sync {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String>;
 
     /// What the scripts want to be shown.
-    fn sees(&self) -> Sees;
+    fn capture(&self) -> CaptureSpec;
 }
 
 /// The virtual users of one worker: each is a place for one request at a time, so that there are as
@@ -37,7 +37,7 @@ pub struct Users {
 
 /// What a script is shown; nothing else is kept for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sees {
+pub struct CaptureSpec {
     /// Each request's end: [`Script::ended`] is called.
     pub ends: bool,
     /// Whole answers: [`Script::answered`] is called, with the header fields...
@@ -51,17 +51,17 @@ pub trait Script {
     /// What a user that is free does next. It is asked when a request could begin at once: its
     /// connection has room for one, or there is none yet, and the load's limits allow one more (in an
     /// open loop, when one is due).
-    fn next(&mut self, _user: u32, _now: Nanos) -> Step {
-        Step::Listed
+    fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
+        UserStep::Listed
     }
 
     /// A whole answer came, expected or not, which is not a redirect that is followed;
     /// [`Script::ended`] follows. Called where heads or bodies are seen.
-    fn answered(&mut self, _user: u32, _answer: &Answer<'_>) {}
+    fn answered(&mut self, _user: u32, _answer: &ResponseView<'_>) {}
 
     /// A request ended, in whatever way; once for each that began, those included that the load's end
     /// cuts off. One whose redirects are followed ends once, with all of its hops.
-    fn ended(&mut self, _user: u32, _end: &End<'_>) {}
+    fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
     /// The load is over, and every request has ended.
     fn finish(self: Box<Self>) {}
@@ -69,7 +69,7 @@ pub trait Script {
 
 /// What a user does.
 #[derive(Debug, Clone)]
-pub enum Step {
+pub enum UserStep {
     /// The request that comes next in the load's own list.
     Listed,
     /// This one, which a [`Writer`](crate::Writer) of the load wrote. It may go to another target than
@@ -83,7 +83,7 @@ pub enum Step {
 
 /// A whole answer.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
+pub struct ResponseView<'a> {
     /// What was requested; after redirects the last of it.
     pub request: &'a Request,
     /// The final status.
@@ -99,7 +99,7 @@ pub struct Answer<'a> {
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy)]
-pub struct End<'a> {
+pub struct RequestEnd<'a> {
     /// What was requested; after redirects the last of it.
     pub request: &'a Request,
     /// Its times, its status and its bytes.

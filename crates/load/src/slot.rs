@@ -130,7 +130,7 @@ impl Slot {
 
     pub(crate) fn key(&self, slot: u32) -> Key {
         Key {
-            slot,
+            index: slot,
             generation: self.generation,
         }
     }

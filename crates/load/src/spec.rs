@@ -209,7 +209,7 @@ impl LoadSpec {
     pub fn send_only(&mut self, request: &Request) {
         let targets = self.targets.get_mut(request.target as usize);
         if let Some(target) = targets {
-            target.sends_in_a_row |= request.is_long();
+            target.nodelay |= request.is_long();
         }
         self.requests = vec![request.clone()];
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use prony_load::Effort;
+use prony_load::WorkerUtilization;
 use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
 
 use super::agents::Agents;
@@ -155,7 +155,7 @@ pub(crate) struct Follower {
     slices: Vec<Slice>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
-    efforts: VecDeque<Vec<Effort>>,
+    utilizations: VecDeque<Vec<WorkerUtilization>>,
     /// What was known before the load began.
     forecast: Vec<Finding>,
     looked_for_findings: Instant,
@@ -197,7 +197,7 @@ impl Follower {
             slices: Vec::new(),
             complete: Nanos::ZERO,
             recent: VecDeque::new(),
-            efforts: VecDeque::new(),
+            utilizations: VecDeque::new(),
             forecast: forecast.to_vec(),
             looked_for_findings: began,
         }
@@ -298,7 +298,7 @@ impl Follower {
             .for_each(|(_, times)| recent.merge(times));
         self.figures.recent = Times::of(&recent);
         self.sum_up(&self.under_way.so_far());
-        self.see_efforts();
+        self.see_utilizations();
     }
 
     /// The history as far as all workers have laid it down.
@@ -333,20 +333,20 @@ impl Follower {
     }
 
     /// What the workers did since some seconds ago.
-    fn see_efforts(&mut self) {
-        let now = self.under_way.efforts();
-        let elapsed = |efforts: &[Effort]| {
-            let each = efforts.iter().map(|effort| effort.elapsed);
+    fn see_utilizations(&mut self) {
+        let now = self.under_way.utilizations();
+        let elapsed = |utilizations: &[WorkerUtilization]| {
+            let each = utilizations.iter().map(|utilization| utilization.elapsed);
             each.max().unwrap_or_default()
         };
         let oldest = elapsed(&now).since(Nanos::from(RECENT));
-        while self.efforts.len() > 1 && elapsed(&self.efforts[0]) < oldest {
-            self.efforts.pop_front();
+        while self.utilizations.len() > 1 && elapsed(&self.utilizations[0]) < oldest {
+            self.utilizations.pop_front();
         }
-        let none = vec![Effort::default(); now.len()];
-        let before = self.efforts.front().unwrap_or(&none);
+        let none = vec![WorkerUtilization::default(); now.len()];
+        let before = self.utilizations.front().unwrap_or(&none);
         self.figures.busy = since(before, &now);
-        self.efforts.push_back(now);
+        self.utilizations.push_back(now);
     }
 }
 
@@ -363,7 +363,7 @@ fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
 }
 
 /// How busy each worker was in between.
-fn since(before: &[Effort], now: &[Effort]) -> Option<Busy> {
+fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<Busy> {
     let mut busy = Busy {
         busiest: 0.0,
         starved: 0.0,
@@ -376,13 +376,18 @@ fn since(before: &[Effort], now: &[Effort]) -> Option<Busy> {
             continue;
         }
         is_known = true;
-        let part = |share: fn(&Effort) -> f64| {
-            let of = |effort: &Effort| share(effort) * effort.elapsed.as_secs_f64();
+        let part = |share: fn(&WorkerUtilization) -> f64| {
+            let of = |utilization: &WorkerUtilization| {
+                share(utilization) * utilization.elapsed.as_secs_f64()
+            };
             ((of(now) - of(before)) / span).clamp(0.0, 1.0)
         };
-        busy.busiest = busy.busiest.max(part(|effort| effort.busy_share));
-        busy.starved = busy.starved.max(part(|effort| effort.starved_share));
-        let cpu = |effort: &Effort| (effort.cpu.0 + effort.cpu.1).as_secs_f64();
+        busy.busiest = busy.busiest.max(part(|utilization| utilization.busy_share));
+        busy.starved = busy
+            .starved
+            .max(part(|utilization| utilization.starved_share));
+        let cpu =
+            |utilization: &WorkerUtilization| (utilization.cpu.0 + utilization.cpu.1).as_secs_f64();
         busy.cpu_percent += (cpu(now) - cpu(before)) / span * 100.0;
     }
     is_known.then_some(busy)

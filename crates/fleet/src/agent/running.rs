@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, GENERATOR_STALLED, LoadSpec, Loaded, RunError, run_at, stall_text};
+use prony_load::{Control, GENERATOR_STALLED, LoadSpec, RunError, RunResult, run_at, stall_text};
 use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
 
 use super::Settings;
@@ -45,7 +45,7 @@ enum News {
     /// It begins then, on the agent's clock and on this machine's.
     Starts(i64),
     /// It is over.
-    Over(Box<Result<Loaded, RunError>>),
+    Over(Box<Result<RunResult, RunError>>),
 }
 
 /// What all that have to do with the part share.
@@ -383,7 +383,7 @@ impl Pump {
     }
 
     /// What belongs to the whole; `rest` is what is sent with it.
-    fn end(&self, over: Option<Result<Loaded, RunError>>, rest: &Delta) -> PartEnd {
+    fn end(&self, over: Option<Result<RunResult, RunError>>, rest: &Delta) -> PartEnd {
         let because = self.shared.because.get().copied();
         let mut end = PartEnd {
             because: because.unwrap_or(Because::Failed),
@@ -426,7 +426,7 @@ impl Pump {
         end
     }
 
-    fn tell_of(&self, loaded: Loaded, rest: &Delta, end: &mut PartEnd) {
+    fn tell_of(&self, loaded: RunResult, rest: &Delta, end: &mut PartEnd) {
         let mut sum = self.sent.clone();
         let _ = Packed::of(rest).add_to(&mut sum);
         if sum != *loaded.recorder.total() {

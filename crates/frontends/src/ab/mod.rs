@@ -21,7 +21,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::tz::TimeZone;
 use prony_load::input_file::{self, DATA_BYTES_MAX};
-use prony_load::{LoadSpec, Loaded};
+use prony_load::{LoadSpec, RunResult};
 
 use crate::output::{complain, note, print};
 use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
@@ -241,7 +241,7 @@ impl Beat {
 
 fn report_of(
     arguments: &Arguments,
-    loaded: &Loaded,
+    loaded: &RunResult,
     first: Option<&First>,
     tally: &Tally,
 ) -> Report {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use prony_load::script::{Answer, Director, End, Script, Sees, Users};
+use prony_load::script::{CaptureSpec, Director, RequestEnd, ResponseView, Script, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
 use super::arguments::Arguments;
@@ -150,8 +150,8 @@ impl Director for Watch {
         }))
     }
 
-    fn sees(&self) -> Sees {
-        Sees {
+    fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: true,
             heads: true,
             body_bytes: self.trace.body_bytes(),
@@ -176,13 +176,13 @@ struct Answered {
 }
 
 impl Script for Counter<'_> {
-    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         let watch = self.watch;
         self.answered = Some(watch.weigh(user, answer.status, answer.length, answer.head));
         watch.trace.answered(answer);
     }
 
-    fn ended(&mut self, user: u32, end: &End<'_>) {
+    fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let answered = self
             .answered
             .take()

@@ -1,6 +1,6 @@
 //! `-v`: what is told of each request while the load runs.
 
-use prony_load::script::{Answer, End};
+use prony_load::script::{RequestEnd, ResponseView};
 use prony_record::Negotiated;
 
 use super::request::Written;
@@ -42,7 +42,7 @@ impl Trace {
     }
 
     /// An answer.
-    pub(super) fn answered(&self, answer: &Answer<'_>) {
+    pub(super) fn answered(&self, answer: &ResponseView<'_>) {
         if self.tells_answers() {
             print(&answer_lines(self.verbosity, answer));
         }
@@ -61,7 +61,7 @@ impl Trace {
     }
 
     /// A failure.
-    pub(super) fn ended(&self, end: &End<'_>) {
+    pub(super) fn ended(&self, end: &RequestEnd<'_>) {
         if self.verbosity >= 1 && end.outcome.is_failure() {
             let name = end.outcome.name();
             match end.reason {
@@ -72,7 +72,7 @@ impl Trace {
     }
 }
 
-fn answer_lines(verbosity: u32, answer: &Answer<'_>) -> String {
+fn answer_lines(verbosity: u32, answer: &ResponseView<'_>) -> String {
     let head = String::from_utf8_lossy(answer.head);
     let body = String::from_utf8_lossy(answer.body);
     let head = head.trim_end_matches("\r\n");

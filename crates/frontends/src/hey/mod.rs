@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::Duration;
 
-use prony_load::{Control, LoadSpec, Loaded, probe};
+use prony_load::{Control, LoadSpec, RunResult, probe};
 use prony_record::Outcome;
 
 use self::arguments::{Arguments, Wrong};
@@ -119,7 +119,7 @@ fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
 }
 
 /// Prints the results.
-fn report(arguments: &Arguments, session: &Session, loaded: &Loaded, noted: Noted) -> Ending {
+fn report(arguments: &Arguments, session: &Session, loaded: &RunResult, noted: Noted) -> Ending {
     let asked = Asked {
         method: &arguments.method,
         url: &arguments.url,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use prony_load::script::{Director, End, Script, Sees, Step, Users};
+use prony_load::script::{CaptureSpec, Director, RequestEnd, Script, UserStep, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
 /// A stage of the answered requests.
@@ -155,10 +155,10 @@ impl Director for Watch {
         }))
     }
 
-    fn sees(&self) -> Sees {
-        Sees {
+    fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: true,
-            ..Sees::default()
+            ..CaptureSpec::default()
         }
     }
 }
@@ -170,15 +170,15 @@ struct Watcher<'a> {
 }
 
 impl Script for Watcher<'_> {
-    fn next(&mut self, user: u32, now: Nanos) -> Step {
+    fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         let is_over = self.watch.until.is_some_and(|until| now >= until);
         match is_over || u64::from(user) >= self.watch.workers {
-            true => Step::Leave,
-            false => Step::Listed,
+            true => UserStep::Leave,
+            false => UserStep::Listed,
         }
     }
 
-    fn ended(&mut self, _user: u32, end: &End<'_>) {
+    fn ended(&mut self, _user: u32, end: &RequestEnd<'_>) {
         if end.outcome == Outcome::Ok {
             let dial = end.connect.unwrap_or_default() + end.tls.unwrap_or_default();
             self.noted.answer(end.exchange, dial, self.watch.keeps_rows);

@@ -28,7 +28,7 @@ pub(super) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Takes apart what [`prony_load::script::Answer`] shows.
+    /// Takes apart what [`prony_load::script::ResponseView`] shows.
     pub(super) fn parse(text: &'a [u8], status: u16) -> Head<'a> {
         let mut head = Head {
             protocol: "HTTP/1.1",

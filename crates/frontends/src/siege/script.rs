@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
-use prony_load::script::{Answer, Director, End, Script, Sees, Step, Users};
+use prony_load::script::{
+    CaptureSpec, Director, RequestEnd, ResponseView, Script, UserStep, Users,
+};
 use prony_load::{Request, Writer};
 use prony_record::{Nanos, Outcome};
 
@@ -94,9 +96,9 @@ impl Director for Siege<'_> {
         }))
     }
 
-    fn sees(&self) -> Sees {
+    fn capture(&self) -> CaptureSpec {
         let settings = &self.course.settings;
-        Sees {
+        CaptureSpec {
             ends: true,
             heads: true,
             body_bytes: match (settings.print, settings.parser) {
@@ -207,7 +209,7 @@ impl Siege<'_> {
 }
 
 /// A failure in words that begin as the original's do.
-fn failure(end: &End<'_>, wanted: &Wanted) -> String {
+fn failure(end: &RequestEnd<'_>, wanted: &Wanted) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused
         | Outcome::ConnectTimeout
@@ -229,7 +231,7 @@ fn failure(end: &End<'_>, wanted: &Wanted) -> String {
 }
 
 impl Script for Worker<'_> {
-    fn next(&mut self, user: u32, now: Nanos) -> Step {
+    fn next(&mut self, user: u32, now: Nanos) -> UserStep {
         let siege = self.siege;
         loop {
             let failures = siege.failures.load(Ordering::Relaxed);
@@ -237,15 +239,15 @@ impl Script for Worker<'_> {
             let (ask, since) = match looked_up {
                 Some(looked_up) => looked_up,
                 None => match self.seat(user).user.turn(siege.course, failures) {
-                    Turn::Rest(time) => return Step::Rest(time),
-                    Turn::Leave => return Step::Leave,
+                    Turn::Rest(time) => return UserStep::Rest(time),
+                    Turn::Leave => return UserStep::Leave,
                     Turn::Ask(ask) => (ask, now),
                 },
             };
             match self.written(user, &ask) {
                 Ok(None) if now.since(since) < LOOKUP_TIMEOUT => {
                     self.seat(user).looked_up = Some((ask, since));
-                    return Step::Rest(LOOKUP_POLL_INTERVAL);
+                    return UserStep::Rest(LOOKUP_POLL_INTERVAL);
                 }
                 Ok(None) => {
                     let url = ask.wanted.url.text();
@@ -264,7 +266,7 @@ impl Script for Worker<'_> {
                         asked: now,
                         answer: None,
                     });
-                    return Step::Request(request);
+                    return UserStep::Request(request);
                 }
                 Err(error) => {
                     let text = format!("{}: {error}", ask.wanted.url.text());
@@ -272,14 +274,14 @@ impl Script for Worker<'_> {
                     // What the list names was written before the load, so that this can't go on for
                     // ever; a user with nothing else to ask for may ask again at once.
                     if ask.listed.is_some() {
-                        return Step::Rest(Nanos::from_millis(100));
+                        return UserStep::Rest(Nanos::from_millis(100));
                     }
                 }
             }
         }
     }
 
-    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         let siege = self.siege;
         let settings = &siege.course.settings;
         let head = Head::parse(answer.head, answer.status);
@@ -322,7 +324,7 @@ impl Script for Worker<'_> {
         }
     }
 
-    fn ended(&mut self, user: u32, end: &End<'_>) {
+    fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let siege = self.siege;
         let settings = &siege.course.settings;
         let Some(current) = self.seat(user).current.take() else {

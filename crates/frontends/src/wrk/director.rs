@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_load::script::{Answer, Director, Script, Sees, Step, Users};
+use prony_load::script::{CaptureSpec, Director, ResponseView, Script, UserStep, Users};
 use prony_load::{Request, Writer};
 use prony_record::Nanos;
 
@@ -141,8 +141,8 @@ impl Director for Hooks<'_> {
         Ok(Box::new(hooked))
     }
 
-    fn sees(&self) -> Sees {
-        Sees {
+    fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: false,
             // Without one of the two no answer is shown, and those of a batch have to be counted.
             heads: self.has.response || self.batch > 1,
@@ -193,7 +193,7 @@ impl Hooked<'_> {
         })
     }
 
-    fn step(&mut self, user: u32) -> Result<Step, Fault> {
+    fn step(&mut self, user: u32) -> Result<UserStep, Fault> {
         let index = (user - self.first_user) as usize;
         if self.hooks.has.delay && !self.has_rested[index] {
             let delay = self.thread.delay_ms()?;
@@ -201,12 +201,13 @@ impl Hooked<'_> {
                 self.has_rested[index] = true;
                 // wrk's are whole milliseconds, and conversion stops at the largest there is.
                 let delay = Duration::from_millis(delay as u64);
-                return Ok(Step::Rest(Nanos::from(delay)));
+                return Ok(UserStep::Rest(Nanos::from(delay)));
             }
         }
         self.has_rested[index] = false;
         let only = self.only.clone();
-        only.map_or_else(|| self.request(), Ok).map(Step::Request)
+        only.map_or_else(|| self.request(), Ok)
+            .map(UserStep::Request)
     }
 
     fn is_over(&self) -> bool {
@@ -215,17 +216,17 @@ impl Hooked<'_> {
 }
 
 impl Script for Hooked<'_> {
-    fn next(&mut self, user: u32, _now: Nanos) -> Step {
+    fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         if self.is_over() {
-            return Step::Leave;
+            return UserStep::Leave;
         }
         self.step(user).unwrap_or_else(|fault| {
             self.hooks.fail(fault);
-            Step::Leave
+            UserStep::Leave
         })
     }
 
-    fn answered(&mut self, _user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, _user: u32, answer: &ResponseView<'_>) {
         self.answers += 1;
         self.not_fine += u64::from(answer.status > 399);
         if self.is_over() || !self.hooks.has.response {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use prony_load::script::Director;
-use prony_load::{Control, LoadSpec, Loaded};
+use prony_load::{Control, LoadSpec, RunResult};
 use prony_record::{Distribution, Nanos, Outcome, OutcomeCounts};
 
 use super::arguments::Arguments;
@@ -65,7 +65,7 @@ impl Load<'_> {
         Ok(results)
     }
 
-    fn results(&self, loaded: &Loaded, rates: Vec<u64>) -> Results {
+    fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> Results {
         let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
         // wrk2's latency begins when a request is due, wrk's when it is sent.

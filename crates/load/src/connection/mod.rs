@@ -13,7 +13,7 @@ use rustls::pki_types::ServerName;
 use crate::expect::{Body, Expectations};
 use crate::protocols::Protocols;
 use crate::request::Request;
-use crate::script::Sees;
+use crate::script::CaptureSpec;
 use crate::tls::{self, PeerSpeaks, Tls};
 
 use batch::Batch;
@@ -138,7 +138,7 @@ impl Connection {
     }
 
     /// From now on so much is kept of answers, for [`Connection::seen`].
-    pub(crate) fn see(&mut self, sees: Sees) {
+    pub(crate) fn see(&mut self, sees: CaptureSpec) {
         let seen = Seen::new(sees);
         if seen.is_some() || self.beside.is_some() {
             self.beside.get_or_insert_default().seen = seen;
@@ -212,7 +212,7 @@ impl Connection {
                 let mut multiplexed = Multiplexed::new(self.protocols.streams);
                 let beside = self.beside.as_ref();
                 if let Some(seen) = beside.and_then(|it| it.seen.as_ref()) {
-                    multiplexed.see(seen.sees());
+                    multiplexed.see(seen.capture());
                 }
                 self.multiplexed = Some(Box::new(multiplexed));
             }

@@ -8,7 +8,7 @@ use prony_record::{Nanos, Outcome};
 
 use super::Seen;
 use crate::expect::{Body, Expectations};
-use crate::script::Sees;
+use crate::script::CaptureSpec;
 
 /// How a stream ended, other than by this side's will.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Multiplexed {
     }
 
     /// From now on so much is kept of answers.
-    pub(crate) fn see(&mut self, sees: Sees) {
+    pub(crate) fn see(&mut self, sees: CaptureSpec) {
         if sees.heads {
             self.http.keep_fields();
         }

@@ -1,6 +1,6 @@
 //! What a script is shown of an answer.
 
-use crate::script::Sees;
+use crate::script::CaptureSpec;
 
 /// The head and body of the answer under way, as far as they are seen.
 #[derive(Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Keeps what is asked for; none where that is nothing.
-    pub(crate) fn new(sees: Sees) -> Option<Seen> {
+    pub(crate) fn new(sees: CaptureSpec) -> Option<Seen> {
         (sees.heads || sees.body_bytes > 0).then(|| Seen {
             heads: sees.heads,
             most_body_bytes: sees.body_bytes,
@@ -22,8 +22,8 @@ impl Seen {
     }
 
     /// What was asked for.
-    pub(crate) fn sees(&self) -> Sees {
-        Sees {
+    pub(crate) fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: false,
             heads: self.heads,
             body_bytes: self.most_body_bytes,
@@ -70,10 +70,10 @@ mod tests {
 
     #[test]
     fn no_more_is_kept_than_asked_for() {
-        assert!(Seen::new(Sees::default()).is_none());
-        let mut seen = Seen::new(Sees {
+        assert!(Seen::new(CaptureSpec::default()).is_none());
+        let mut seen = Seen::new(CaptureSpec {
             body_bytes: 5,
-            ..Sees::default()
+            ..CaptureSpec::default()
         })
         .unwrap();
         for piece in [&b"abc"[..], b"def", b"g"] {

@@ -33,12 +33,12 @@ impl Backend {
     pub(crate) fn choose(
         flag: IoFlag,
         workers: u32,
-        slots: u32,
+        capacity: u32,
     ) -> Result<(Backend, Option<String>), String> {
         if flag == IoFlag::Poll {
             return Ok((Backend::Poll, None));
         }
-        match (flag, io_uring(workers, slots)) {
+        match (flag, io_uring(workers, capacity)) {
             (_, Ok(backend)) => Ok((backend, None)),
             (IoFlag::Uring, Err(error)) => Err(format!(
                 "--io uring: io_uring can't be had here ({error}); it needs Linux 6.1, and a kernel \
@@ -55,8 +55,8 @@ impl Backend {
 
 /// io_uring, if it does all that is needed for so many workers, by trying.
 #[cfg(target_os = "linux")]
-fn io_uring(workers: u32, slots: u32) -> io::Result<Backend> {
-    super::uring::try_out(workers, slots as usize).map(|()| Backend::Uring)
+fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
+    super::uring::try_out(workers, capacity as usize).map(|()| Backend::Uring)
 }
 
 /// There is none here.

@@ -54,7 +54,7 @@ pub(crate) use uring::UringSockets;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     /// A small number, reused.
-    pub(crate) slot: u32,
+    pub(crate) index: u32,
     /// Differs each time the slot is.
     pub(crate) generation: u32,
 }
@@ -78,9 +78,9 @@ pub(crate) struct Route<'a> {
     pub(crate) buffers: Option<u32>,
     /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
     /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
-    pub(crate) sends_in_a_row: bool,
+    pub(crate) nodelay: bool,
     /// Whether the connection is to carry many requests, which is worth some preparation.
-    pub(crate) is_kept: bool,
+    pub(crate) keepalive: bool,
 }
 
 /// Bytes to send.
@@ -107,7 +107,7 @@ pub(crate) enum Sending {
     /// Nothing is left to be told, unless it fails: all bytes were taken over, or surely will be.
     Done,
     /// `Sent` or `Failed` will follow.
-    UnderWay,
+    InFlight,
 }
 
 /// How a connection is taken down.
@@ -158,9 +158,9 @@ impl Completion {
     }
 }
 
-/// What is worth a moment's wait for more, where much is under way: see [`Sockets::wait_for_lot`].
+/// What is worth a moment's wait for more, where much is under way: see [`Sockets::wait_coalesced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lot {
+pub(crate) struct WaitBatch {
     /// With so many completions there is no more to wait for.
     pub(crate) most: u32,
     /// How long to wait for them, from the beginning.
@@ -175,7 +175,7 @@ pub(crate) trait Sockets<'run> {
     /// The time of the last wait's end, or of the completion that [`Sockets::next`] gave last. It may
     /// be some microseconds old: reading a clock for each completion costs as much as parsing an
     /// answer.
-    fn moment(&self) -> Nanos;
+    fn cached_now(&self) -> Nanos;
 
     /// Begins a connection.
     fn connect(&mut self, key: Key, route: Route<'_>);
@@ -208,7 +208,7 @@ pub(crate) trait Sockets<'run> {
     /// # Errors
     ///
     /// As for [`Sockets::wait`].
-    fn wait_for_lot(&mut self, until: Nanos, _lot: Lot) -> io::Result<()> {
+    fn wait_coalesced(&mut self, until: Nanos, _lot: WaitBatch) -> io::Result<()> {
         self.wait(until)
     }
 

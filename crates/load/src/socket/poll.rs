@@ -85,15 +85,15 @@ impl<'run> PollSockets<'run> {
     /// # Errors
     ///
     /// Where the system has no poller to give.
-    pub(crate) fn new(slots: usize) -> io::Result<PollSockets<'run>> {
+    pub(crate) fn new(capacity: usize) -> io::Result<PollSockets<'run>> {
         let mut connections = Vec::new();
-        connections.resize_with(slots, || None);
+        connections.resize_with(capacity, || None);
         Ok(PollSockets {
             poller: Poller::new()?,
             events: Events::with_capacity(MOST_EVENTS),
             batch: Vec::new(),
-            ready: VecDeque::with_capacity(slots + 16),
-            live: vec![None; slots],
+            ready: VecDeque::with_capacity(capacity + 16),
+            live: vec![None; capacity],
             connections,
             buffer: vec![0; RECEIVE_BUFFER].into_boxed_slice(),
             received: 0,
@@ -116,7 +116,7 @@ impl<'run> PollSockets<'run> {
             Peer::Unix(path) => (Domain::UNIX, None, SockAddr::unix(path)?),
         };
         let socket = Socket::new(domain, Type::STREAM.nonblocking(), protocol)?;
-        if route.sends_in_a_row && protocol.is_some() {
+        if route.nodelay && protocol.is_some() {
             socket.set_tcp_nodelay(true)?;
         }
         if let (Some(bytes), true) = (route.buffers, protocol.is_some()) {
@@ -141,14 +141,14 @@ impl<'run> PollSockets<'run> {
         if stage == Stage::Open {
             self.ready.push_back(Completion::Connected(key));
         }
-        self.connections[key.slot as usize] = Some(connection);
-        self.mind(key.slot as usize);
+        self.connections[key.index as usize] = Some(connection);
+        self.mind(key.index as usize);
         Ok(())
     }
 
     fn on_event(&mut self, event: Event) -> Option<Completion> {
-        let slot = event.key & u32::MAX as usize;
-        let connection = self.connections.get_mut(slot)?.as_mut()?;
+        let index = event.key & u32::MAX as usize;
+        let connection = self.connections.get_mut(index)?.as_mut()?;
         // An event of the same batch may be about the slot's connection before this one.
         if event_key(connection.key) != event.key {
             return None;
@@ -172,13 +172,13 @@ impl<'run> PollSockets<'run> {
                 }
             }
         };
-        self.mind(slot);
+        self.mind(index);
         completion
     }
 
     /// Tells the poller what a connection waits for now.
-    fn mind(&mut self, slot: usize) {
-        let Some(connection) = &mut self.connections[slot] else {
+    fn mind(&mut self, index: usize) {
+        let Some(connection) = &mut self.connections[index] else {
             return;
         };
         if let Err(error) = connection.update_interest(&self.poller) {
@@ -193,13 +193,13 @@ impl<'run> PollSockets<'run> {
     }
 
     fn is_live(&self, key: Key) -> bool {
-        self.live.get(key.slot as usize) == Some(&Some(key))
+        self.live.get(key.index as usize) == Some(&Some(key))
     }
 }
 
 /// Tells apart events of a slot's successive connections.
 fn event_key(key: Key) -> usize {
-    (key.generation as usize) << 32 | key.slot as usize
+    (key.generation as usize) << 32 | key.index as usize
 }
 
 impl<'run> Connection<'run> {
@@ -218,7 +218,7 @@ impl<'run> Connection<'run> {
         self.sending = Some((bytes, 0));
         match self.write() {
             Some(Completion::Sent(_, None)) => (Sending::Done, None),
-            completion => (Sending::UnderWay, completion),
+            completion => (Sending::InFlight, completion),
         }
     }
 
@@ -332,12 +332,12 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
     }
 
     /// Each completion took a system call, beside which the clock is cheap.
-    fn moment(&self) -> Nanos {
+    fn cached_now(&self) -> Nanos {
         self.now()
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
-        self.live[key.slot as usize] = Some(key);
+        self.live[key.index as usize] = Some(key);
         if let Err(error) = self.open(key, route) {
             self.ready
                 .push_back(Completion::Failed(key, Operation::Connect, error));
@@ -345,26 +345,26 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
     }
 
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending {
-        let slot = key.slot as usize;
-        let place = self.connections.get_mut(slot).and_then(|c| c.as_mut());
+        let index = key.index as usize;
+        let place = self.connections.get_mut(index).and_then(|c| c.as_mut());
         let Some(connection) = place.filter(|connection| connection.key == key) else {
             return Sending::Done;
         };
         let (sending, completion) = connection.send(bytes);
         self.ready.extend(completion);
-        self.mind(slot);
+        self.mind(index);
         sending
     }
 
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
-        let connection = self.connections.get(key.slot as usize)?.as_ref()?;
+        let connection = self.connections.get(key.index as usize)?.as_ref()?;
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
     }
 
     fn unsent(&self, key: Key) -> u64 {
-        let connection = self.connections.get(key.slot as usize);
+        let connection = self.connections.get(key.index as usize);
         let connection = connection.and_then(Option::as_ref);
         connection
             .filter(|connection| connection.key == key)
@@ -377,9 +377,9 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         if !self.is_live(key) {
             return;
         }
-        let slot = key.slot as usize;
-        self.live[slot] = None;
-        let Some(connection) = self.connections[slot].take() else {
+        let index = key.index as usize;
+        self.live[index] = None;
+        let Some(connection) = self.connections[index].take() else {
             return;
         };
         if how == Close::Abort {

@@ -162,9 +162,9 @@ pub(crate) struct SimulatedSockets<'run> {
 
 impl<'run> SimulatedSockets<'run> {
     /// A backend with `slots` slots in front of a server.
-    pub(crate) fn new(slots: usize, server: Box<dyn Server>) -> SimulatedSockets<'run> {
+    pub(crate) fn new(capacity: usize, server: Box<dyn Server>) -> SimulatedSockets<'run> {
         let mut links = Vec::new();
-        links.resize_with(slots, || None);
+        links.resize_with(capacity, || None);
         SimulatedSockets {
             clock: Nanos::ZERO,
             cost: Nanos::ZERO,
@@ -224,7 +224,7 @@ impl<'run> SimulatedSockets<'run> {
         self.due.push(Reverse(Due {
             at: self.clock + after,
             order: self.planned,
-            key: (key.slot, key.generation),
+            key: (key.index, key.generation),
             what,
         }));
     }
@@ -241,16 +241,16 @@ impl<'run> SimulatedSockets<'run> {
     }
 
     fn link(&mut self, key: Key) -> &mut Link<'run> {
-        let link = self.links[key.slot as usize].as_mut();
+        let link = self.links[key.index as usize].as_mut();
         link.filter(|link| link.key == key)
             .expect("the worker uses a key that does not live")
     }
 
     /// What a due thing means, if its connection still lives.
     fn happen(&mut self, due: Due) -> Option<Completion> {
-        let (slot, generation) = due.key;
-        let key = Key { slot, generation };
-        let place = self.links.get_mut(slot as usize)?.as_mut();
+        let (index, generation) = due.key;
+        let key = Key { index, generation };
+        let place = self.links.get_mut(index as usize)?.as_mut();
         let link = place.filter(|link| link.key == key)?;
         let error = io::Error::from_raw_os_error;
         match due.what {
@@ -297,15 +297,15 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.clock
     }
 
-    fn moment(&self) -> Nanos {
+    fn cached_now(&self) -> Nanos {
         self.clock
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
         assert!(self.used.insert(key), "{key:?} was used before");
-        let place = &mut self.links[key.slot as usize];
+        let place = &mut self.links[key.index as usize];
         let over = place.as_ref().is_none_or(|link| link.over);
-        assert!(over, "slot {} is taken", key.slot);
+        assert!(over, "index {} is taken", key.index);
         *place = Some(Link {
             key,
             number: self.connections,
@@ -353,16 +353,16 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             Taken::Fail(after, errno) => self.plan(after, key, What::SendFailed(errno)),
         }
         self.plan_steps(key, reply.steps);
-        Sending::UnderWay
+        Sending::InFlight
     }
 
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
-        let link = self.links[key.slot as usize].as_ref()?;
+        let link = self.links[key.index as usize].as_ref()?;
         (link.key == key).then(|| SocketAddr::from(([127, 0, 0, 1], LOCAL_PORT)))
     }
 
     fn unsent(&self, key: Key) -> u64 {
-        let link = self.links[key.slot as usize].as_ref();
+        let link = self.links[key.index as usize].as_ref();
         link.filter(|link| link.key == key).map_or(0, |link| {
             let sending = link.sending.as_ref();
             sending.map_or(link.unsent, |it| it.bytes().len()) as u64
@@ -370,7 +370,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
     }
 
     fn close(&mut self, key: Key, how: Close) {
-        let place = &mut self.links[key.slot as usize];
+        let place = &mut self.links[key.index as usize];
         if place.take_if(|link| link.key == key).is_some() {
             self.log.borrow_mut().closes.push(how);
         }

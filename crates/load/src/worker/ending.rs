@@ -6,7 +6,7 @@ use prony_record::{Exchange, Nanos, Outcome};
 
 use super::following::Hops;
 use super::scripted::Ended;
-use super::{Alarm, Pace, Worked, Worker};
+use super::{Alarm, Pace, Worker, WorkerResult};
 use crate::connection::{Reason, Received};
 use crate::slot::State;
 use crate::socket::{Close, Sockets};
@@ -193,7 +193,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     }
 
     /// The load is over at `ended`: what runs is unfinished, what is due and not begun unstarted.
-    pub(super) fn finish(mut self, ended: Nanos) -> Worked {
+    pub(super) fn finish(mut self, ended: Nanos) -> WorkerResult {
         self.recorder.stop_at(ended);
         for seat in 0..self.seats.len() as u32 {
             self.record(seat, Outcome::Unfinished, ended);
@@ -221,8 +221,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if let Some(scripted) = self.script.take() {
             scripted.finish();
         }
-        Worked {
-            effort: self.meter.effort(ended),
+        WorkerResult {
+            utilization: self.meter.utilization(ended),
             recorder: self.recorder,
             reasons: self.reasons,
             negotiated: self.negotiated,

@@ -36,12 +36,12 @@ pub(crate) use self::connects::ConnectCounts;
 pub(crate) use self::following::PendingRedirect;
 use self::following::{Following, LOOKUP_POLL_INTERVAL};
 use self::opening::Opening;
-pub(crate) use self::preparing::Prepared;
+pub(crate) use self::preparing::PreconnectReport;
 pub(crate) use self::refusals::Refusals;
-pub(crate) use self::scripted::Scripted;
+pub(crate) use self::scripted::ScriptRunner;
 use crate::connection::Buffers;
 use crate::deadlines::Deadlines;
-use crate::meter::{Effort, Meter, Turn};
+use crate::meter::{Meter, Turn, WorkerUtilization};
 use crate::pacing::{End, Schedule, Share};
 use crate::progress::{Control, Counter};
 use crate::protocols::StreamsLimit;
@@ -68,7 +68,7 @@ const MOST_STARTS_IN_A_TURN: u32 = 4;
 const LONGEST_HOLD_BACK: u32 = 64;
 
 /// What one worker brings home.
-pub(crate) struct Worked {
+pub(crate) struct WorkerResult {
     pub(crate) recorder: Recorder,
     pub(crate) reasons: Reasons,
     pub(crate) negotiated: Option<Negotiated>,
@@ -77,7 +77,7 @@ pub(crate) struct Worked {
     /// When it started its first request.
     pub(crate) first_start: Option<Nanos>,
     /// How busy it was over the measured part.
-    pub(crate) effort: Effort,
+    pub(crate) utilization: WorkerUtilization,
     /// Times that bytes came while no request was under way.
     pub(crate) unasked: u64,
     /// What came from each source.
@@ -85,7 +85,7 @@ pub(crate) struct Worked {
     /// What a peer allowed, where more streams were wanted.
     pub(crate) streams_limit: Option<StreamsLimit>,
     /// What became of the connections that were to be opened before it.
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: PreconnectReport,
     /// Connects that were refused.
     pub(crate) refusals: Refusals,
     /// Connects that were made.
@@ -134,11 +134,11 @@ pub(crate) struct Worker<'run, S> {
     /// Not all of many connections have been made yet.
     opening: Option<Opening>,
     /// What became of the connections that were to be opened before the load...
-    prepared: Prepared,
+    prepared: PreconnectReport,
     /// ...where it has not begun yet.
     is_preparing: bool,
     /// Who says what users do, where the load's list doesn't.
-    script: Option<Box<Scripted<'run>>>,
+    script: Option<Box<ScriptRunner<'run>>>,
     /// Where redirects are followed.
     following: Option<Box<Following>>,
     /// Seats whose request is diverted.
@@ -195,7 +195,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             unstuck: Nanos::ZERO,
             listed: Vec::new(),
             opening: Opening::new(&pace, slots, spec),
-            prepared: Prepared::default(),
+            prepared: PreconnectReport::default(),
             is_preparing: false,
             script: None,
             following: Following::new(spec, seats).map(Box::new),
@@ -230,12 +230,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// # Errors
     ///
     /// Where the system's waiting fails.
-    pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<Worked> {
+    pub(crate) fn run(mut self, control: &Control, counter: &Counter) -> io::Result<WorkerResult> {
         counter.begin(&mut self.recorder);
         let ended = self.run_to_end(control, counter)?;
         counter.publish(&mut self.recorder, ended, &self.meter);
         let mut worked = self.finish(ended);
-        counter.finish(&mut worked.recorder, worked.effort);
+        counter.finish(&mut worked.recorder, worked.utilization);
         Ok(worked)
     }
 
@@ -281,7 +281,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             self.assert_sound();
             let until = self.wake_at(now);
             self.wait(until)?;
-            let woke = self.sockets.moment();
+            let woke = self.sockets.cached_now();
             looked = woke;
             self.meter.waited(now, until, woke);
             let mut turn = self.reap(woke);
@@ -310,13 +310,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
                 self.sent(key, buffer);
                 continue;
             }
-            let now = self.sockets.moment();
+            let now = self.sockets.cached_now();
             turn.stalled = turn.stalled + self.meter.gap(turn.read, now);
             turn.read = now;
             if now >= self.end {
                 break;
             }
-            let slot = completion.key().slot;
+            let slot = completion.key().index;
             match completion {
                 Completion::Received(_) => turn.bytes += self.sockets.received().len() as u64,
                 // What comes with an answer, such as the connection's end, is not another.
@@ -348,7 +348,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         match self.lot() {
-            Some(lot) => self.sockets.wait_for_lot(until, lot),
+            Some(lot) => self.sockets.wait_coalesced(until, lot),
             None => self.sockets.wait(until),
         }
     }

@@ -7,7 +7,7 @@ use super::reacting::FIRST_BACKOFF;
 use super::{Alarm, Pace, Worker};
 use crate::connection::{Ending, Progress, Reason};
 use crate::slot::State;
-use crate::socket::{Close, Lot, Sockets};
+use crate::socket::{Close, Sockets, WaitBatch};
 
 /// With fewer requests under way no answer waits for others.
 const FEWEST_FOR_A_LOT: u32 = 16;
@@ -27,10 +27,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// takes each of them at once is woken for each, and asks for one thing at a time, so that the
     /// server is woken for each, too: both work on little but wake-ups. In a closed loop with much
     /// under way answers are taken in lots instead, each at most 5% later than it came.
-    pub(super) fn lot(&self) -> Option<Lot> {
+    pub(super) fn lot(&self) -> Option<WaitBatch> {
         let within = Nanos(self.usual.0 / SHARE_FOR_A_LOT).min(TIME_FOR_A_LOT.1);
         let pays = within >= TIME_FOR_A_LOT.0 && self.in_flight >= FEWEST_FOR_A_LOT;
-        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(Lot {
+        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(WaitBatch {
             most: self.in_flight,
             within,
         })
@@ -129,7 +129,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     pub(super) fn unchoke(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if std::mem::take(&mut slot.is_choked) || slot.waiting > 0 {
-            let now = self.sockets.moment();
+            let now = self.sockets.cached_now();
             self.fill(index, now);
         }
     }

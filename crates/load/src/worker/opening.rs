@@ -143,7 +143,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let slot = &mut self.slots[index as usize];
         if slot.early == Early::Connecting {
             slot.early = Early::No;
-            let now = self.sockets.moment();
+            let now = self.sockets.cached_now();
             if let Some(opening) = &mut self.opening {
                 opening.under_way -= 1;
                 opening.settled = now;

@@ -31,7 +31,7 @@ const NAMED_REASONS: usize = 3;
 
 /// What became of the connections that were to be opened before a load.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct PreconnectReport {
     wanted: u32,
     /// Those that were there when it began.
     open: u32,
@@ -39,9 +39,9 @@ pub(crate) struct Prepared {
     reasons: Reasons,
 }
 
-impl Prepared {
+impl PreconnectReport {
     /// Adds another worker's.
-    pub(crate) fn merge(&mut self, other: Prepared) {
+    pub(crate) fn merge(&mut self, other: PreconnectReport) {
         self.wanted += other.wanted;
         self.open += other.open;
         self.reasons.merge(other.reasons);
@@ -217,8 +217,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             let Some(completion) = self.sockets.next() else {
                 return;
             };
-            let now = self.sockets.moment();
-            let index = completion.key().slot;
+            let now = self.sockets.cached_now();
+            let index = completion.key().index;
             self.on_completion(completion, now);
             self.tell_before(index);
         }

@@ -24,7 +24,7 @@ const CONNECT_AGAIN: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     fn is_current(&self, key: Key) -> bool {
         self.slots
-            .get(key.slot as usize)
+            .get(key.index as usize)
             .is_some_and(|slot| slot.generation == key.generation)
     }
 
@@ -34,7 +34,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if !self.is_current(key) {
             return;
         }
-        let slot = &mut self.slots[key.slot as usize];
+        let slot = &mut self.slots[key.index as usize];
         slot.sending = false;
         let Some(buffer) = buffer else {
             return;
@@ -42,12 +42,12 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         slot.spare = buffer;
         slot.spare.clear();
         if slot.connection.is_multiplexed() {
-            self.send_frames(key.slot);
-            self.unchoke(key.slot);
+            self.send_frames(key.index);
+            self.unchoke(key.index);
         } else if slot.connection.is_tls() {
-            self.send_ciphertext(key.slot);
+            self.send_ciphertext(key.index);
         } else {
-            self.send_rest(key.slot);
+            self.send_rest(key.index);
         }
     }
 
@@ -58,7 +58,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if !self.is_current(key) {
             return;
         }
-        let index = key.slot;
+        let index = key.index;
         let slot = &mut self.slots[index as usize];
         match completion {
             Completion::Connected(_) => self.connected(index, now),

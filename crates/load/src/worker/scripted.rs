@@ -8,7 +8,7 @@ use prony_record::{Exchange, Handshake, Nanos, Outcome};
 use super::Worker;
 use crate::connection::Reason;
 use crate::request::Request;
-use crate::script::{Answer, End, Script, Sees, Step};
+use crate::script::{CaptureSpec, RequestEnd, ResponseView, Script, UserStep};
 use crate::socket::Sockets;
 use crate::tls;
 
@@ -16,9 +16,9 @@ use crate::tls;
 const MOST_QUESTIONS: u32 = 64;
 
 /// One worker's script and what belongs to it.
-pub(crate) struct Scripted<'run> {
+pub(crate) struct ScriptRunner<'run> {
     script: Box<dyn Script + 'run>,
-    sees: Sees,
+    sees: CaptureSpec,
     /// The number of this worker's first user; the others follow in the order of the seats.
     first: u32,
     /// Seats that rest, and until when.
@@ -29,10 +29,14 @@ pub(crate) struct Scripted<'run> {
     made: Vec<(Option<Nanos>, Option<Nanos>)>,
 }
 
-impl<'run> Scripted<'run> {
+impl<'run> ScriptRunner<'run> {
     /// The script of the users from `first` on.
-    pub(crate) fn new(script: Box<dyn Script + 'run>, sees: Sees, first: u32) -> Scripted<'run> {
-        Scripted {
+    pub(crate) fn new(
+        script: Box<dyn Script + 'run>,
+        sees: CaptureSpec,
+        first: u32,
+    ) -> ScriptRunner<'run> {
+        ScriptRunner {
             script,
             sees,
             first,
@@ -77,7 +81,7 @@ impl<'run> Scripted<'run> {
         }
         let (connect, tls) = self.made[seat as usize];
         let reason = ending.reason.map(ToString::to_string);
-        let end = End {
+        let end = RequestEnd {
             request: ending.request,
             exchange: ending.exchange,
             outcome: ending.outcome,
@@ -106,7 +110,7 @@ pub(super) struct Ended<'a> {
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// From now on a script says what the users do.
-    pub(crate) fn with_script(mut self, scripted: Option<Scripted<'run>>) -> Worker<'run, S> {
+    pub(crate) fn with_script(mut self, scripted: Option<ScriptRunner<'run>>) -> Worker<'run, S> {
         self.script = scripted.map(Box::new);
         if let Some(scripted) = &mut self.script {
             scripted.sit(self.seats.len());
@@ -117,7 +121,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
     /// From now on so much is kept of answers as the script wants to be shown, and what redirects say
     /// where they are followed.
     pub(super) fn with_eyes(mut self) -> Worker<'run, S> {
-        let mut sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        let mut sees = self
+            .script
+            .as_ref()
+            .map_or(CaptureSpec::default(), |it| it.sees);
         sees.heads |= self.following.is_some();
         for slot in &mut self.slots {
             slot.connection.see(sees);
@@ -167,25 +174,25 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             };
             let place = &mut self.seats[seat as usize];
             match scripted.script.next(scripted.first + seat, now) {
-                Step::Listed => {
+                UserStep::Listed => {
                     let request = self.sequence.peek();
                     self.sequence.advance();
                     return Some((seat, request));
                 }
-                Step::Request(request) => {
+                UserStep::Request(request) => {
                     let target = request.target;
                     place.own = Some(request);
                     self.learn(target);
                     // Unused.
                     return Some((seat, u32::MAX));
                 }
-                Step::Rest(time) => {
+                UserStep::Rest(time) => {
                     place.is_away = true;
                     // Without any it would be asked for ever.
                     let until = now + time.max(Nanos(1));
                     scripted.resting.push(Reverse((until, seat)));
                 }
-                Step::Leave => {
+                UserStep::Leave => {
                     place.is_away = true;
                     scripted.left += 1;
                 }
@@ -209,7 +216,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         self.show_whole(seat);
         let place = &self.seats[seat as usize];
         let connection = &self.slots[place.slot as usize].connection;
-        let sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        let sees = self
+            .script
+            .as_ref()
+            .map_or(CaptureSpec::default(), |it| it.sees);
         if !sees.heads && sees.body_bytes == 0 {
             return;
         }
@@ -221,7 +231,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         };
         let received = connection.received(place.tag());
-        let answer = Answer {
+        let answer = ResponseView {
             request,
             status: received.status.unwrap_or(0),
             head: if sees.heads { seen.head() } else { &[] },
@@ -236,7 +246,10 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         let place = &self.seats[seat as usize];
         let connection = &mut self.slots[place.slot as usize].connection;
         let all = connection.take_whole();
-        let sees = self.script.as_ref().map_or(Sees::default(), |it| it.sees);
+        let sees = self
+            .script
+            .as_ref()
+            .map_or(CaptureSpec::default(), |it| it.sees);
         let (Some(scripted), Some(request)) =
             (&mut self.script, place.request(&self.spec.requests))
         else {
@@ -246,7 +259,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return;
         }
         for whole in &all {
-            let answer = Answer {
+            let answer = ResponseView {
                 request,
                 status: whole.status,
                 head: if sees.heads { &whole.head } else { &[] },

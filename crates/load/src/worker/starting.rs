@@ -168,8 +168,8 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             peer: &target.peer,
             source: self.spec.sources.source(&target.peer, turn),
             buffers: self.spec.buffers,
-            sends_in_a_row: target.sends_in_a_row || is_told || has_own,
-            is_kept: self.spec.keepalive,
+            nodelay: target.nodelay || is_told || has_own,
+            keepalive: self.spec.keepalive,
         };
         self.sockets.connect(slot.key(index), route);
     }
@@ -204,7 +204,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         } else {
             let key = slot.key(index);
             let sending = self.sockets.send(key, Outgoing::Shared(listed));
-            slot.sending = sending == Sending::UnderWay;
+            slot.sending = sending == Sending::InFlight;
         }
     }
 

@@ -88,7 +88,7 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
         if !rest.is_empty() && !slot.send_failed {
             let key = slot.key(index);
             let sending = self.sockets.send(key, Outgoing::Shared(rest));
-            slot.sending = sending == Sending::UnderWay;
+            slot.sending = sending == Sending::InFlight;
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, LoadSpec, Loaded, run_at};
+use prony_load::{Control, LoadSpec, RunResult, run_at};
 use prony_record::Outcome;
 
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
@@ -60,7 +60,7 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
 
 /// Runs a load that opens its connections before it begins, which is when `begin` has returned, and a
 /// while later.
-fn load(mut spec: LoadSpec, begin: impl Fn()) -> Loaded {
+fn load(mut spec: LoadSpec, begin: impl Fn()) -> RunResult {
     spec.open_before_start();
     let begin = || {
         begin();

@@ -3,8 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prony_load::script::{Answer, Director, End, Script, Sees, Step, Users};
-use prony_load::{Control, LoadSpec, Loaded, Request, RunError, Writer, run_with};
+use prony_load::script::{
+    CaptureSpec, Director, RequestEnd, ResponseView, Script, UserStep, Users,
+};
+use prony_load::{Control, LoadSpec, Request, RunError, RunResult, Writer, run_with};
 use prony_record::{Nanos, Outcome};
 
 use crate::harness::*;
@@ -42,8 +44,8 @@ impl Director for Posting {
         }))
     }
 
-    fn sees(&self) -> Sees {
-        Sees {
+    fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: true,
             heads: true,
             body_bytes: 16,
@@ -52,20 +54,20 @@ impl Director for Posting {
 }
 
 impl Script for Poster<'_> {
-    fn next(&mut self, user: u32, _now: Nanos) -> Step {
+    fn next(&mut self, user: u32, _now: Nanos) -> UserStep {
         self.made += 1;
         if self.made.is_multiple_of(7) {
-            return Step::Rest(Nanos::from_micros(50));
+            return UserStep::Rest(Nanos::from_micros(50));
         }
         let url = format!("/bytes/{}?user={user}", self.made % 40 + 1);
         let headers = [("X-User".to_owned(), user.to_string())];
         // Some are longer than a segment, or than what TLS seals at a time.
         let body = vec![b'x'; [3, 3000, 200_000][(self.made % 3) as usize]];
         let request = self.writer.request("POST", &url, &headers, &body);
-        Step::Request(request.unwrap())
+        UserStep::Request(request.unwrap())
     }
 
-    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         self.load.answered.fetch_add(1, Ordering::Relaxed);
         let head = String::from_utf8_lossy(answer.head).to_lowercase();
         let length = format!("content-length: {}\r\n", answer.length);
@@ -82,7 +84,7 @@ impl Script for Poster<'_> {
         }
     }
 
-    fn ended(&mut self, _user: u32, end: &End<'_>) {
+    fn ended(&mut self, _user: u32, end: &RequestEnd<'_>) {
         self.load.ended.fetch_add(1, Ordering::Relaxed);
         let count = |counter: &AtomicU64, took: Option<Nanos>| {
             counter.fetch_add(u64::from(took.is_some()), Ordering::Relaxed);
@@ -100,7 +102,7 @@ impl Script for Poster<'_> {
     }
 }
 
-fn run_posting(spec: &LoadSpec) -> (Result<Loaded, RunError>, Posting) {
+fn run_posting(spec: &LoadSpec) -> (Result<RunResult, RunError>, Posting) {
     let load = Posting {
         writer: Some(spec.writer()),
         ..Posting::default()
@@ -168,21 +170,21 @@ impl Director for Elsewhere {
         Ok(Box::new(Once(self)))
     }
 
-    fn sees(&self) -> Sees {
-        Sees {
+    fn capture(&self) -> CaptureSpec {
+        CaptureSpec {
             ends: true,
-            ..Sees::default()
+            ..CaptureSpec::default()
         }
     }
 }
 
 impl Script for Once<'_> {
-    fn next(&mut self, _user: u32, _now: Nanos) -> Step {
+    fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         let request = self.0.0.lock().unwrap().take();
-        request.map_or(Step::Leave, Step::Request)
+        request.map_or(UserStep::Leave, UserStep::Request)
     }
 
-    fn ended(&mut self, _user: u32, end: &End<'_>) {
+    fn ended(&mut self, _user: u32, end: &RequestEnd<'_>) {
         *self.0.1.lock().unwrap() = format!("{} {:?}", end.outcome.name(), end.tls.is_some());
     }
 }

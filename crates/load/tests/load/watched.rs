@@ -39,9 +39,12 @@ fn what_is_taken_while_a_load_runs_adds_up_to_its_record_to_the_last_bucket() {
         sum.drop_series();
         assert_eq!(control.so_far(), sum, "{words}");
         assert_eq!(control.take(), Delta::default());
-        let efforts = control.efforts();
-        assert_eq!(efforts.len(), 2);
-        let busiest = efforts.iter().map(|it| it.busy_share).fold(0.0, f64::max);
+        let utilizations = control.utilizations();
+        assert_eq!(utilizations.len(), 2);
+        let busiest = utilizations
+            .iter()
+            .map(|it| it.busy_share)
+            .fold(0.0, f64::max);
         assert!((busiest - loaded.record.generator.busy_share).abs() < 1e-4);
         let (all, _) = control.counts();
         assert_eq!(control.ended_by_worker().sum::<u64>(), all);
@@ -56,5 +59,5 @@ fn nobody_watches_unless_asked_to() {
     let record = run(&spec, &control).unwrap();
     assert_eq!((record.totals.ok, control.counts()), (10, (10, 0)));
     assert_eq!(control.so_far(), Delta::default());
-    assert!(control.efforts().is_empty() && control.findings(spec.info()).is_empty());
+    assert!(control.utilizations().is_empty() && control.findings(spec.info()).is_empty());
 }

@@ -73,8 +73,8 @@ pub(super) fn loopback(ip: &str) -> SocketAddr {
     SocketAddr::new(ip.parse().unwrap(), 0)
 }
 
-pub(super) fn key(slot: u32, generation: u32) -> Key {
-    Key { slot, generation }
+pub(super) fn key(index: u32, generation: u32) -> Key {
+    Key { index, generation }
 }
 
 pub(super) fn to(peer: &Peer) -> Route<'_> {
@@ -82,8 +82,8 @@ pub(super) fn to(peer: &Peer) -> Route<'_> {
         peer,
         source: None,
         buffers: None,
-        sends_in_a_row: true,
-        is_kept: true,
+        nodelay: true,
+        keepalive: true,
     }
 }
 
@@ -148,7 +148,7 @@ pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, See
 pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
     match sockets.send(key, Outgoing::Shared(bytes)) {
         Sending::Done => sockets.wait(sockets.now()).unwrap(),
-        Sending::UnderWay => assert_eq!(reap(sockets), Seen::Sent(key, None)),
+        Sending::InFlight => assert_eq!(reap(sockets), Seen::Sent(key, None)),
     }
 }
 

@@ -14,7 +14,7 @@ use prony_record::Nanos;
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::local::{Binding, Source, local_ports};
-use super::{Close, Lot, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets};
+use super::{Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets, WaitBatch};
 use apparatus::{
     HANG, Listener, Seen, Via, connected, key, loopback, nobody, pattern, poll_once, reap,
     receive_all, rest, send_shared, to,
@@ -22,7 +22,7 @@ use apparatus::{
 
 // ---- the promises, by their numbers ----
 
-fn slots_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets: S, via: Via) {
+fn indices_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     for generation in 1..20 {
         let key = key(3, generation);
@@ -184,7 +184,7 @@ fn large_answers_come_whole_on_all_connections<S: Sockets<'static>>(mut sockets:
     let listener = Listener::new(via);
     let bytes = pattern(2 << 20);
     let peers: Vec<Socket> = (0..8)
-        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .map(|index| connected(&mut sockets, &listener, key(index, 1)))
         .collect();
     let write = |mut peer: Socket| {
         let bytes = bytes.clone();
@@ -194,7 +194,7 @@ fn large_answers_come_whole_on_all_connections<S: Sockets<'static>>(mut sockets:
     let (mut all, mut open) = (vec![Vec::new(); 8], 8);
     while open > 0 {
         match reap(&mut sockets) {
-            Seen::Received(key, piece) => all[key.slot as usize].extend(piece),
+            Seen::Received(key, piece) => all[key.index as usize].extend(piece),
             Seen::Closed(_) => open -= 1,
             other => panic!("{other:?}"),
         }
@@ -283,8 +283,8 @@ fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via: Via) {
 fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers = Vec::new();
-    for slot in 0..4 {
-        peers.push(connected(&mut sockets, &listener, key(slot, 1)));
+    for index in 0..4 {
+        peers.push(connected(&mut sockets, &listener, key(index, 1)));
     }
     for peer in &mut peers {
         peer.write_all(b"news").unwrap();
@@ -292,9 +292,9 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
     // All four have news by now, or soon; the first three are closed before they are heard.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
-    for slot in 0..3 {
-        sockets.close(key(slot, 1), Close::Orderly);
-        sockets.close(key(slot, 1), Close::Orderly);
+    for index in 0..3 {
+        sockets.close(key(index, 1), Close::Orderly);
+        sockets.close(key(index, 1), Close::Orderly);
     }
     // One of the slots has a new connection, which must not get the old one's news.
     sockets.connect(key(1, 2), to(&listener.peer));
@@ -312,7 +312,7 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
 fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
-        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .map(|index| connected(&mut sockets, &listener, key(index, 1)))
         .collect();
     let hour = Nanos::from_secs(3_600);
     for (most, within) in [(1, hour), (1_000, Nanos::from_millis(1)), (0, Nanos::ZERO)] {
@@ -322,7 +322,9 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
         let mut heard = 0;
         while heard < 3 * b"news".len() {
             let until = sockets.now() + hour;
-            sockets.wait_for_lot(until, Lot { most, within }).unwrap();
+            sockets
+                .wait_coalesced(until, WaitBatch { most, within })
+                .unwrap();
             while let Some(seen) = poll_once(&mut sockets) {
                 match seen {
                     Seen::Received(_, bytes) => heard += bytes.len(),
@@ -333,12 +335,12 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     }
     // Nothing comes: the moment ends it.
     let until = sockets.now() + Nanos::from_millis(20);
-    let lot = Lot {
+    let batch = WaitBatch {
         most: 1_000,
         within: Nanos::from_millis(1),
     };
     while sockets.now() < until {
-        sockets.wait_for_lot(until, lot).unwrap();
+        sockets.wait_coalesced(until, batch).unwrap();
         assert_eq!(poll_once(&mut sockets), None);
     }
 }
@@ -395,7 +397,7 @@ fn an_abort_before_it_was_heard_of_is_an_abort<S: Sockets<'static>>(mut sockets:
 fn a_backend_that_is_gone_has_closed_all<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
-        .map(|slot| connected(&mut sockets, &listener, key(slot, 1)))
+        .map(|index| connected(&mut sockets, &listener, key(index, 1)))
         .collect();
     peers[0].shutdown(Shutdown::Write).unwrap();
     assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
@@ -463,15 +465,15 @@ fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let peer = Peer::Tcp(address);
     // A backlog of none takes one; the others wait in vain.
-    for slot in 0..4 {
-        sockets.connect(key(slot, 1), to(&peer));
+    for index in 0..4 {
+        sockets.connect(key(index, 1), to(&peer));
     }
     let made = reap(&mut sockets);
     assert!(matches!(made, Seen::Connected(_)), "{made:?}");
     assert_eq!(rest(&mut sockets), []);
     assert!(attempts(address) > 0, "nothing is under way");
-    for slot in 0..4 {
-        sockets.close(key(slot, 1), Close::Abort);
+    for index in 0..4 {
+        sockets.close(key(index, 1), Close::Abort);
     }
     let begun = Instant::now();
     while attempts(address) > 0 {
@@ -497,8 +499,8 @@ fn a_full_backlog_is_told<S: Sockets<'static>>(mut sockets: S) {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
     socket.bind(&SockAddr::unix(&path).unwrap()).unwrap();
     socket.listen(1).unwrap();
-    for slot in 0..8 {
-        sockets.connect(key(slot, 1), to(&Peer::Unix(path.clone())));
+    for index in 0..8 {
+        sockets.connect(key(index, 1), to(&Peer::Unix(path.clone())));
         match reap(&mut sockets) {
             Seen::Connected(_) => {}
             Seen::Failed(_, Operation::Connect, Some(libc::EAGAIN)) => return,
@@ -514,7 +516,7 @@ macro_rules! contract {
             use super::*;
 
             contract! { @each $make;
-                slots_are_used_again_under_new_generations,
+                indices_are_used_again_under_new_generations,
                 a_connect_is_answered_once,
                 connections_come_from_the_source_that_was_asked_for,
                 a_connection_that_stands_has_an_address,

@@ -54,7 +54,7 @@ impl<'run> Connection<'run> {
     /// The operation that receives until the peer's end.
     pub(super) fn receive_entry(&self) -> Entry {
         let entry = match self.handle {
-            Handle::Fixed => opcode::RecvMulti::new(Fixed(self.key.slot), buffers::GROUP).build(),
+            Handle::Fixed => opcode::RecvMulti::new(Fixed(self.key.index), buffers::GROUP).build(),
             _ => {
                 let descriptor = Fd(self.socket.as_raw_fd());
                 opcode::RecvMulti::new(descriptor, buffers::GROUP).build()
@@ -75,7 +75,7 @@ impl<'run> Connection<'run> {
             bytes => {
                 self.sending = Some((bytes, 0));
                 let data = user_data(Kind::Send, self.key);
-                (entry.user_data(data), Sending::UnderWay)
+                (entry.user_data(data), Sending::InFlight)
             }
         }
     }
@@ -84,7 +84,7 @@ impl<'run> Connection<'run> {
         let (start, length) = (bytes.as_ptr(), bytes.len().min(LONGEST_SEND) as u32);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         match self.handle {
-            Handle::Fixed => opcode::Send::new(Fixed(self.key.slot), start, length)
+            Handle::Fixed => opcode::Send::new(Fixed(self.key.index), start, length)
                 .flags(flags)
                 .build(),
             _ => opcode::Send::new(Fd(self.socket.as_raw_fd()), start, length)

@@ -27,13 +27,14 @@ use prony_record::Nanos;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{
-    Close, Completion, Key, Lot, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
+    Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
+    system,
 };
 use buffers::Buffers;
 #[cfg(test)]
 pub(super) use buffers::Use;
 use connection::{Connection, Handle, LONGEST_SEND, Stage};
-use operation::{Kind, error_of, is_of, is_passing, kind_of, quiet, slot_of, user_data};
+use operation::{Kind, error_of, index_of, is_of, is_passing, kind_of, quiet, user_data};
 use ring::Ring;
 pub(super) use trial::try_out;
 use trial::{parts, patiently};
@@ -70,17 +71,17 @@ impl<'run> UringSockets<'run> {
     /// # Errors
     ///
     /// Where the kernel has no io_uring, forbids it, or lacks something that this backend needs.
-    pub(crate) fn new(slots: usize) -> io::Result<UringSockets<'run>> {
-        let (ring, buffers) = patiently(|| parts(slots))?;
-        Ok(UringSockets::over(ring, buffers, slots))
+    pub(crate) fn new(capacity: usize) -> io::Result<UringSockets<'run>> {
+        let (ring, buffers) = patiently(|| parts(capacity))?;
+        Ok(UringSockets::over(ring, buffers, capacity))
     }
 
-    fn over(ring: Ring, buffers: Buffers, slots: usize) -> UringSockets<'run> {
+    fn over(ring: Ring, buffers: Buffers, capacity: usize) -> UringSockets<'run> {
         let submitter = ring.registry().submitter();
-        let has_table =
-            u32::try_from(slots).is_ok_and(|slots| submitter.register_files_sparse(slots).is_ok());
+        let has_table = u32::try_from(capacity)
+            .is_ok_and(|capacity| submitter.register_files_sparse(capacity).is_ok());
         let mut connections = Vec::new();
-        connections.resize_with(slots, || None);
+        connections.resize_with(capacity, || None);
         UringSockets {
             ring,
             buffers,
@@ -98,12 +99,12 @@ impl<'run> UringSockets<'run> {
     /// The same with buffers that are used up in this way, whatever the kernel could do.
     #[cfg(test)]
     pub(in crate::socket) fn with_buffers(
-        slots: usize,
+        capacity: usize,
         usage: Use,
     ) -> io::Result<UringSockets<'run>> {
-        let ring = Ring::new(slots)?;
+        let ring = Ring::new(capacity)?;
         let buffers = Buffers::used(ring.registry(), usage)?;
-        Ok(UringSockets::over(ring, buffers, slots))
+        Ok(UringSockets::over(ring, buffers, capacity))
     }
 
     /// Time counts from `epoch`, which all workers of a load share.
@@ -113,13 +114,13 @@ impl<'run> UringSockets<'run> {
 
     /// The connection of a key, if it still lives.
     fn connection(&mut self, key: Key) -> Option<&mut Connection<'run>> {
-        let place = self.connections.get_mut(key.slot as usize)?.as_mut();
+        let place = self.connections.get_mut(key.index as usize)?.as_mut();
         place.filter(|connection| connection.key == key)
     }
 
     /// The key that an operation belongs to, if that connection still lives.
     fn live_key(&self, user_data: u64) -> Option<Key> {
-        let key = self.connections.get(slot_of(user_data))?.as_ref()?.key;
+        let key = self.connections.get(index_of(user_data))?.as_ref()?.key;
         is_of(user_data, key).then_some(key)
     }
 
@@ -170,7 +171,7 @@ impl<'run> UringSockets<'run> {
             Peer::Tcp(address) => {
                 let domain = Domain::for_address(*address);
                 let socket = self.socket(domain, Some(Protocol::TCP))?;
-                if route.sends_in_a_row {
+                if route.nodelay {
                     socket.set_tcp_nodelay(true)?;
                 }
                 if let Some(bytes) = route.buffers {
@@ -179,12 +180,12 @@ impl<'run> UringSockets<'run> {
                 if let Some(source) = route.source {
                     local::leave_from(&socket, source)?;
                 }
-                self.connect_tcp(key, socket, *address, route.is_kept);
+                self.connect_tcp(key, socket, *address, route.keepalive);
             }
             Peer::Unix(path) => {
                 let socket = self.socket(Domain::UNIX, None)?;
                 connect_unix(&socket, path)?;
-                self.install(key, socket, Stage::Open, route.is_kept);
+                self.install(key, socket, Stage::Open, route.keepalive);
                 self.fix(key);
                 self.receive(key);
                 self.ready.push_back(Completion::Connected(key));
@@ -193,9 +194,9 @@ impl<'run> UringSockets<'run> {
         Ok(())
     }
 
-    fn connect_tcp(&mut self, key: Key, socket: Socket, address: SocketAddr, is_kept: bool) {
+    fn connect_tcp(&mut self, key: Key, socket: Socket, address: SocketAddr, keepalive: bool) {
         let descriptor = Fd(socket.as_raw_fd());
-        self.install(key, socket, Stage::Connecting, is_kept);
+        self.install(key, socket, Stage::Connecting, keepalive);
         let raw = self
             .addresses
             .entry(address)
@@ -206,12 +207,12 @@ impl<'run> UringSockets<'run> {
         self.push_or_fail(key, Operation::Connect, &connect);
     }
 
-    fn install(&mut self, key: Key, socket: Socket, stage: Stage, is_kept: bool) {
-        self.connections[key.slot as usize] = Some(Connection {
+    fn install(&mut self, key: Key, socket: Socket, stage: Stage, keepalive: bool) {
+        self.connections[key.index as usize] = Some(Connection {
             socket,
             key,
             stage,
-            handle: match is_kept && self.has_table {
+            handle: match keepalive && self.has_table {
                 true => Handle::ToBeFixed,
                 false => Handle::Descriptor,
             },
@@ -235,7 +236,7 @@ impl<'run> UringSockets<'run> {
         let submitter = self.ring.registry().submitter();
         let entered = is_free
             && submitter
-                .register_files_update(key.slot, &descriptor)
+                .register_files_update(key.index, &descriptor)
                 .is_ok();
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
@@ -450,8 +451,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         self.ring.now()
     }
 
-    fn moment(&self) -> Nanos {
-        self.ring.moment()
+    fn cached_now(&self) -> Nanos {
+        self.ring.cached_now()
     }
 
     fn connect(&mut self, key: Key, route: Route<'_>) {
@@ -471,14 +472,14 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     }
 
     fn local_address(&self, key: Key) -> Option<SocketAddr> {
-        let connection = self.connections.get(key.slot as usize)?.as_ref()?;
+        let connection = self.connections.get(key.index as usize)?.as_ref()?;
         let is_this = connection.key == key;
         let address = is_this.then(|| connection.socket.local_addr())?.ok()?;
         address.as_socket()
     }
 
     fn unsent(&self, key: Key) -> u64 {
-        let connection = self.connections.get(key.slot as usize);
+        let connection = self.connections.get(key.index as usize);
         let connection = connection.and_then(Option::as_ref);
         connection
             .filter(|connection| connection.key == key)
@@ -493,7 +494,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 
     fn close(&mut self, key: Key, how: Close) {
         self.ready.retain(|completion| completion.key() != key);
-        let place = self.connections.get_mut(key.slot as usize);
+        let place = self.connections.get_mut(key.index as usize);
         let Some(connection) = place.and_then(|c| c.take_if(|c| c.key == key)) else {
             return;
         };
@@ -502,7 +503,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
             self.orphans.insert(user_data(Kind::Send, key), outgoing);
         }
         if connection.handle == Handle::Fixed {
-            self.push(&quiet(opcode::Close::new(Fixed(key.slot)).build()));
+            self.push(&quiet(opcode::Close::new(Fixed(key.index)).build()));
         }
         let descriptor = Fd(connection.socket.as_raw_fd());
         if self.push(&quiet(opcode::Close::new(descriptor).build())) {
@@ -516,7 +517,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         self.ring.wait(until)
     }
 
-    fn wait_for_lot(&mut self, until: Nanos, lot: Lot) -> io::Result<()> {
+    fn wait_coalesced(&mut self, until: Nanos, lot: WaitBatch) -> io::Result<()> {
         let until = self.prepare_wait(until);
         self.ring.wait_for(until, Some(lot))
     }
@@ -546,8 +547,8 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 impl Drop for UringSockets<'_> {
     /// Waits until the kernel has let go of everything that it was lent.
     fn drop(&mut self) {
-        for slot in 0..self.connections.len() {
-            if let Some(key) = self.connections[slot].as_ref().map(|c| c.key) {
+        for index in 0..self.connections.len() {
+            if let Some(key) = self.connections[index].as_ref().map(|c| c.key) {
                 self.close(key, Close::Abort);
             }
         }

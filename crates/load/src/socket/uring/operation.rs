@@ -26,7 +26,7 @@ const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 /// The user data of an operation: its kind, and which connection it belongs to. Generations that
 /// differ by 2^29 look alike; no operation lives that long.
 pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
-    (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.slot)
+    (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.index)
 }
 
 impl Kind {
@@ -52,7 +52,7 @@ pub(super) fn kind_of(user_data: u64) -> Kind {
 pub(super) const ALARM: u64 = (Kind::Alarm as u64) << 61;
 
 /// The slot of the connection that an operation belongs to.
-pub(super) fn slot_of(user_data: u64) -> usize {
+pub(super) fn index_of(user_data: u64) -> usize {
     (user_data & u64::from(u32::MAX)) as usize
 }
 

@@ -10,7 +10,7 @@ use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode};
 use prony_record::Nanos;
 
-use super::Lot;
+use super::WaitBatch;
 use super::operation::{ALARM, Kind, kind_of, quiet};
 
 /// Operations that wait for being handed over, at most.
@@ -91,7 +91,7 @@ impl Ring {
     }
 
     /// See [`super::Sockets::moment`].
-    pub(super) fn moment(&self) -> Nanos {
+    pub(super) fn cached_now(&self) -> Nanos {
         self.moment
     }
 
@@ -142,7 +142,7 @@ impl Ring {
     /// # Errors
     ///
     /// Where the kernel refuses for good.
-    pub(super) fn wait_for(&mut self, until: Nanos, lot: Option<Lot>) -> io::Result<()> {
+    pub(super) fn wait_for(&mut self, until: Nanos, lot: Option<WaitBatch>) -> io::Result<()> {
         let waited = if until <= self.moment {
             self.collect()
         } else {
@@ -152,7 +152,7 @@ impl Ring {
             // It rings in time: should that be too early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
             match lot.filter(|_| self.gathers) {
-                Some(lot) => self.wait_for_lot(until, is_armed, lot),
+                Some(lot) => self.wait_coalesced(until, is_armed, lot),
                 None if is_armed => self.io.submit_and_wait(1),
                 None => self.wait_without_alarm(until),
             }
@@ -185,7 +185,7 @@ impl Ring {
         self.io.submitter().submit_with_args(1, &arguments)
     }
 
-    fn wait_for_lot(&self, until: Nanos, is_armed: bool, lot: Lot) -> io::Result<usize> {
+    fn wait_coalesced(&self, until: Nanos, is_armed: bool, lot: WaitBatch) -> io::Result<usize> {
         let limit = Timespec::from(self.left(until));
         let within = u32::try_from(lot.within.0 / 1_000).unwrap_or(u32::MAX);
         let arguments = SubmitArgs::new().min_wait_usec(within);

@@ -18,9 +18,9 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 /// # Errors
 ///
 /// Where it doesn't.
-pub(in crate::socket) fn try_out(workers: u32, slots: usize) -> io::Result<()> {
+pub(in crate::socket) fn try_out(workers: u32, capacity: usize) -> io::Result<()> {
     patiently(|| {
-        let rings = (0..workers).map(|_| parts(slots));
+        let rings = (0..workers).map(|_| parts(capacity));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
         // A container may allow rings to be made, and none to be entered.
         rings
@@ -30,8 +30,8 @@ pub(in crate::socket) fn try_out(workers: u32, slots: usize) -> io::Result<()> {
 }
 
 /// What makes a backend. The ring is to be dropped first.
-pub(super) fn parts(slots: usize) -> io::Result<(Ring, Buffers)> {
-    let ring = Ring::new(slots)?;
+pub(super) fn parts(capacity: usize) -> io::Result<(Ring, Buffers)> {
+    let ring = Ring::new(capacity)?;
     let buffers = Buffers::register(ring.registry())?;
     Ok((ring, buffers))
 }

@@ -1,7 +1,7 @@
 //! Several requests sent at once, as scripts may have them.
 
 use super::*;
-use crate::script::{Answer, End, Step as Does};
+use crate::script::{RequestEnd, ResponseView, UserStep as Does};
 
 /// Sends a batch again and again, and keeps what it was shown and told.
 struct Sender {
@@ -14,20 +14,20 @@ impl Script for Sender {
         Does::Request(self.batch.clone())
     }
 
-    fn answered(&mut self, _user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, _user: u32, answer: &ResponseView<'_>) {
         let lines = String::from_utf8_lossy(answer.head).lines().count();
         let body = String::from_utf8_lossy(answer.body).into_owned();
         let text = format!("{} {lines} {body} {}", answer.status, answer.length);
         self.journal.borrow_mut().push(text);
     }
 
-    fn ended(&mut self, _user: u32, end: &End<'_>) {
+    fn ended(&mut self, _user: u32, end: &RequestEnd<'_>) {
         let text = format!("{} {:?}", end.outcome.name(), end.exchange.status);
         self.journal.borrow_mut().push(text);
     }
 }
 
-const ALL: Sees = Sees {
+const ALL: CaptureSpec = CaptureSpec {
     ends: true,
     heads: true,
     body_bytes: 64,

@@ -332,7 +332,7 @@ fn one_scripted_case(seed: u64) -> Counts {
         random: ChaCha8Rng::seed_from_u64(seed),
         badness: [0, 3, 30, 80][random.random_range(0..4)],
     });
-    let sees = Sees {
+    let sees = CaptureSpec {
         ends: true,
         heads: true,
         body_bytes: 2,

@@ -23,12 +23,12 @@ use prony_record::{Nanos, Outcome, Record};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::{Scripted as WithScript, Worker};
+use super::{ScriptRunner, Worker};
 use crate::options::LoadOptions;
 use crate::pacing::Share;
 use crate::progress::{Control, Counter};
 use crate::run::merge;
-use crate::script::{Script, Sees};
+use crate::script::{CaptureSpec, Script};
 use crate::socket::simulated::{Asked, Connect, Log, Reply, Server, SimulatedSockets, Step};
 use crate::spec::LoadSpec;
 
@@ -243,13 +243,13 @@ fn simulate_script<'s>(
     spec: &'s LoadSpec,
     server: Box<dyn Server>,
     script: impl Script + 's,
-    sees: Sees,
+    sees: CaptureSpec,
 ) -> Outcomes {
     let share = Share { worker: 0, of: 1 };
     let sockets = SimulatedSockets::new(spec.slots_with_twins(share) as usize, server);
     let logs = vec![sockets.log()];
     let worked = Worker::new(spec, share, sockets)
-        .with_script(Some(WithScript::new(Box::new(script), sees, 0)))
+        .with_script(Some(ScriptRunner::new(Box::new(script), sees, 0)))
         .run(&Control::new(1), &Counter::default())
         .unwrap();
     let record = merge(spec, vec![worked], SystemTime::UNIX_EPOCH)

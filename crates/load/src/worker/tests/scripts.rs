@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::request::Request;
-use crate::script::{Answer, End, Step as Does};
+use crate::script::{RequestEnd, ResponseView, UserStep as Does};
 
 /// What a script was asked, shown and told, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
@@ -21,7 +21,7 @@ impl<F: FnMut(u32, Nanos) -> Does> Script for Told<F> {
         (self.next)(user, now)
     }
 
-    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         let (head, body) = (
             String::from_utf8_lossy(answer.head),
             String::from_utf8_lossy(answer.body),
@@ -35,7 +35,7 @@ impl<F: FnMut(u32, Nanos) -> Does> Script for Told<F> {
         self.journal.borrow_mut().push(line);
     }
 
-    fn ended(&mut self, user: u32, end: &End<'_>) {
+    fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let line = format!(
             "{user} {} {} {:?} {:?}",
             end.request.url(),
@@ -51,7 +51,7 @@ impl<F: FnMut(u32, Nanos) -> Does> Script for Told<F> {
     }
 }
 
-const ALL: Sees = Sees {
+const ALL: CaptureSpec = CaptureSpec {
     ends: true,
     heads: true,
     body_bytes: 64,
@@ -307,14 +307,14 @@ impl Script for Restless {
         step
     }
 
-    fn answered(&mut self, user: u32, answer: &Answer<'_>) {
+    fn answered(&mut self, user: u32, answer: &ResponseView<'_>) {
         let mut counts = self.counts.borrow_mut();
         assert_eq!(counts.under_way.insert(user, true), Some(false));
         assert!(answer.head.starts_with(b"HTTP/") && answer.head.ends_with(b"\r\n"));
         assert!(answer.body.len() as u64 == answer.length.min(2));
     }
 
-    fn ended(&mut self, user: u32, end: &End<'_>) {
+    fn ended(&mut self, user: u32, end: &RequestEnd<'_>) {
         let mut counts = self.counts.borrow_mut();
         use Outcome::{Ok, UnexpectedStatus};
         let is_whole = matches!(end.outcome, Ok | UnexpectedStatus);

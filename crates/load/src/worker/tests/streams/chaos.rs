@@ -410,7 +410,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let random = Rc::new(RefCell::new(random));
     let whim = Whim { random, badness };
     let window = whim.window();
-    let sees = Sees {
+    let sees = CaptureSpec {
         ends: true,
         heads: true,
         body_bytes: 2,

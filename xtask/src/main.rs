@@ -21,7 +21,8 @@ cargo xtask TASK
 
   test [--no-install] [--only STEP]   install what the tests need, then run every check and test
                                       (steps: install, fmt, clippy, tidy, docs, test)
-  tidy                                the rules that a compiler doesn't know: layers, sizes, words
+  tidy [CRATE|PATH]                   the rules that a compiler doesn't know: layers, sizes, words,
+                                      language, type names, module cycles
   verify [CHECK...] [--list]          compare what prony says with what is true, in real time
   bench [--quick] [--rows LIST] [--rotations N] [--seconds S] [--peers LIST] [--prony PATH] ...
                                       measure prony beside its peers (bench --help tells more)
@@ -63,7 +64,8 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ending = match args.split_first() {
         Some((&"test", rest)) => test::Options::parse(rest).map(|o| test::run(&o)),
-        Some((&"tidy", [])) => Ok(tidy::run()),
+        Some((&"tidy", [])) => Ok(tidy::run(None)),
+        Some((&"tidy", [only])) => Ok(tidy::run(Some(only))),
         Some((&"verify", rest)) => verify::run(rest),
         #[cfg(target_os = "linux")]
         Some((&"bench", rest)) => bench::run(rest),

@@ -3,7 +3,7 @@
 //! Enters: an evaluation with its movements (the statistics are `prony-stats`'), the trials, the
 //! findings. Leaves: for each difference what moved with it, in the order in which it could explain
 //! it, and what set the speed of either side. It states what moved along and claims no cause.
-//! docs/measurement.md has the rule of the order.
+//! docs/method.md has the rule of the order.
 
 mod capacity;
 mod limits;

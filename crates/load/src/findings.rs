@@ -1,4 +1,4 @@
-//! What qualifies a single load. docs/measurement.md lists every threshold.
+//! What qualifies a single load. docs/findings.md lists every threshold.
 
 use prony_record::{Finding, Outcome, Record, Severity, Stalls, number};
 

@@ -17,7 +17,7 @@ pub enum Severity {
 /// What was seen, what it means, what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Its stable name, such as `generator-saturated`; `docs/measurement.md` lists them.
+    /// Its stable name, such as `generator-saturated`; `docs/findings.md` lists them.
     pub id: String,
     /// How much it weighs.
     pub severity: Severity,

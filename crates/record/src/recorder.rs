@@ -243,7 +243,7 @@ impl Recorder {
     /// their response times, but those younger than the 99th percentile say nothing of the server: as
     /// bounds they would mark the percentiles of every healthy load. They count without a time, provided
     /// that the percentile is at most a tenth of the measured part, which bounds the bias
-    /// (docs/measurement.md). A stall that is longer than the percentile stays visible.
+    /// (docs/method.md). A stall that is longer than the percentile stays visible.
     pub fn stop_at(&mut self, end: Nanos) {
         self.passed(end);
         let Measured::EndedFrom(start) = self.measured else {

@@ -1,4 +1,4 @@
-//! Prints the tables of error rates, coverage and power in `docs/measurement.md`:
+//! Prints the tables of error rates, coverage and power in `docs/validation.md`:
 //! `cargo run --release -p prony-stats --example power [EXPERIMENTS]`.
 
 #[path = "../tests/simulation/mod.rs"]

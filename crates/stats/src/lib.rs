@@ -10,7 +10,7 @@
 //!
 //! Blocks are the only source of uncertainty: nothing here knows the requests inside a trial. It
 //! reads no file, no clock and no randomness; the same input gives the same output. What each
-//! number is, and what it is worth, stands in `docs/measurement.md`.
+//! number is, and what it is worth, stands in `docs/method.md`.
 
 mod change;
 mod comparison;

@@ -3,7 +3,7 @@
 //! Every metric that could bear on a difference in speed is set against the baseline within each
 //! block, as the metrics outside the family are. As many are looked at, some would seem to move by
 //! chance: a metric counts as moved only where Holm's steps over all of them, for one comparison,
-//! reject that it is the same. docs/measurement.md has the rule by which they are ranked.
+//! reject that it is the same. docs/method.md has the rule by which they are ranked.
 
 use crate::comparison::Effect;
 use crate::design::{Design, Levels, Pair};

@@ -29,7 +29,7 @@ pub struct Why {
     /// Findings that only one of the two has, and that may explain a difference.
     #[serde(default)]
     pub findings: Vec<OneSided>,
-    /// What moved, in the order of docs/measurement.md: the best candidates first.
+    /// What moved, in the order of docs/method.md: the best candidates first.
     #[serde(default)]
     pub moved: Vec<Moved>,
     /// What did not move: the whole interval lies inside the plan's margin.

@@ -112,7 +112,7 @@ pub(crate) fn run(options: &Options) -> Ending {
                 "-D",
                 "warnings",
             ])),
-            Step::Tidy => tidy::run(),
+            Step::Tidy => tidy::run(None),
             Step::Docs => docs::run(docs::Mode::Check),
             Step::Test => {
                 let (ending, sum) = tests();

@@ -1,14 +1,28 @@
 //! `cargo xtask tidy`: the rules that the compiler doesn't know.
 //!
-//! Enters: the project's files as a [`Tree`]. Leaves: complaints, each with a file and a line. Every
+//! Input: the project's files as a [`Tree`]. Output: complaints, each with a file and a line. Every
 //! rule is a function from a tree to complaints and touches nothing else.
 
+mod cycles;
 mod documents;
+mod items;
+mod language;
 mod layers;
+mod prose;
 mod purity;
 mod size;
 mod source;
+mod type_names;
 mod words;
+
+/// Paths from the root whose language, type names and module graph are checked by every run.
+const CLEAN: &[&str] = &[
+    "xtask/src/tidy/cycles.rs",
+    "xtask/src/tidy/items.rs",
+    "xtask/src/tidy/language.rs",
+    "xtask/src/tidy/prose.rs",
+    "xtask/src/tidy/type_names.rs",
+];
 
 use std::fmt;
 
@@ -46,8 +60,9 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Checks the workspace and prints what breaks a rule.
-pub(crate) fn run() -> Ending {
+/// Checks the workspace and prints every complaint. With `only`, a crate's name or a path from the
+/// root, prints the complaints about files below it, of every rule.
+pub(crate) fn run(only: Option<&str>) -> Ending {
     let root = workspace_root();
     let tree = match Tree::read(&root) {
         Ok(tree) => tree,
@@ -56,7 +71,21 @@ pub(crate) fn run() -> Ending {
             return Ending::Failed;
         }
     };
-    let complaints = check(&tree);
+    let complaints = match only {
+        None => check(&tree),
+        Some(only) => {
+            let folder = folder_of(&tree, only);
+            if !tree.exists(&folder) {
+                println!("{folder}: no such file or folder");
+                return Ending::Usage;
+            }
+            let mut complaints = check_everywhere(&tree);
+            complaints.extend(check_language_and_structure(&tree));
+            complaints.retain(|c| is_below(&c.path, &folder));
+            complaints.sort();
+            complaints
+        }
+    };
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -67,8 +96,31 @@ pub(crate) fn run() -> Ending {
     }
 }
 
+/// The folder of a crate's name; any other text is a path already.
+fn folder_of(tree: &Tree, only: &str) -> String {
+    let only = only.trim_end_matches('/');
+    if tree.crates().contains(&only) {
+        format!("crates/{only}")
+    } else {
+        only.to_string()
+    }
+}
+
 /// All complaints about a tree, sorted by file and line.
 fn check(tree: &Tree) -> Vec<Complaint> {
+    let mut complaints = check_everywhere(tree);
+    let clean = |c: &Complaint| CLEAN.iter().any(|folder| is_below(&c.path, folder));
+    complaints.extend(check_language_and_structure(tree).into_iter().filter(clean));
+    complaints.sort();
+    complaints
+}
+
+fn is_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn check_everywhere(tree: &Tree) -> Vec<Complaint> {
     let sources = source::parse_all(tree);
     let mut complaints = sources.complaints.clone();
     complaints.extend(layers::check(tree));
@@ -76,7 +128,14 @@ fn check(tree: &Tree) -> Vec<Complaint> {
     complaints.extend(size::check(tree, &sources));
     complaints.extend(words::check(tree, &sources));
     complaints.extend(documents::check(tree));
-    complaints.sort();
+    complaints
+}
+
+fn check_language_and_structure(tree: &Tree) -> Vec<Complaint> {
+    let items = items::read_all(tree);
+    let mut complaints = language::check(tree);
+    complaints.extend(type_names::check(&items));
+    complaints.extend(cycles::check(&items));
     complaints
 }
 

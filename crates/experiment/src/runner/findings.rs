@@ -1,5 +1,5 @@
 //! What qualifies an experiment: the findings of its loads, put together by variant, and those that
-//! only several trials show. docs/measurement.md lists every threshold; all of it is pure.
+//! only several trials show. docs/findings.md lists every threshold; all of it is pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 //! A noisy machine widens intervals, which is honest: the order of trials is random, so noise falls
 //! on all variants alike. Three things no interval shows, and they are judged here: noise that came
 //! to differ between the two variants compared, too few blocks for the interval to hold on a crowded
-//! machine, and that a crowded machine may favour one variant. docs/measurement.md has the
+//! machine, and that a crowded machine may favour one variant. docs/validation.md has the
 //! thresholds and their reasons; all of it is pure.
 
 use std::collections::BTreeMap;

@@ -1,0 +1,360 @@
+//! Items of a Rust file: types, modules, imports and the paths that code names.
+//!
+//! Reads tokens and resolves nothing. Code that only tests compile is marked as such.
+
+use std::collections::BTreeMap;
+use std::iter::Peekable;
+use std::slice::Iter;
+
+use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+
+use crate::tree::Tree;
+
+/// The items of one file.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    pub(super) types: Vec<TypeItem>,
+    pub(super) modules: Vec<ModuleItem>,
+    pub(super) imports: Vec<Import>,
+    pub(super) references: Vec<Reference>,
+}
+
+/// A `struct`, `enum`, `union`, `trait` or type alias.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct TypeItem {
+    pub(super) name: String,
+    pub(super) line: usize,
+    /// `pub` without a restriction such as `(crate)`.
+    pub(super) public: bool,
+    /// Inline modules of this file that enclose the type.
+    pub(super) module: Vec<String>,
+}
+
+/// A declared module, inline or in a file of its own.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ModuleItem {
+    pub(super) name: String,
+    pub(super) module: Vec<String>,
+    pub(super) only_in_tests: bool,
+}
+
+/// One name that a `use` declaration brings into a module.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    /// Name in the importing module; `*` imports every name.
+    pub(super) name: String,
+    pub(super) path: Vec<String>,
+    pub(super) line: usize,
+    pub(super) module: Vec<String>,
+    pub(super) only_in_tests: bool,
+}
+
+/// A path named in code, outside `use` declarations.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) path: Vec<String>,
+    pub(super) line: usize,
+    pub(super) module: Vec<String>,
+    pub(super) only_in_tests: bool,
+}
+
+/// Reads every Rust file that is valid as tokens; the others are reported by `source`.
+pub(super) fn read_all(tree: &Tree) -> BTreeMap<&str, Items> {
+    tree.texts()
+        .filter(|(path, _)| path.ends_with(".rs"))
+        .filter_map(|(path, text)| Some((path, read(text)?)))
+        .collect()
+}
+
+fn read(text: &str) -> Option<Items> {
+    let stream: TokenStream = text.trim_start_matches('\u{feff}').parse().ok()?;
+    let mut items = Items::default();
+    items.read(stream, &Scope::default());
+    Some(items)
+}
+
+/// The surroundings of a level of tokens.
+#[derive(Debug, Clone, Default)]
+struct Scope {
+    module: Vec<String>,
+    only_in_tests: bool,
+    /// In the braces of an `impl` or a `trait`, `type` declares an associated type.
+    associated: bool,
+}
+
+/// Attributes, visibility and keyword read so far of the item that is being read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pending {
+    only_in_tests: bool,
+    public: bool,
+    associated: bool,
+}
+
+type Tokens<'a> = Peekable<Iter<'a, TokenTree>>;
+
+impl Items {
+    fn read(&mut self, stream: TokenStream, scope: &Scope) {
+        let tokens: Vec<TokenTree> = stream.into_iter().collect();
+        let mut tokens = tokens.iter().peekable();
+        let mut pending = Pending::default();
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Punct(p) if p.as_char() == '#' => {
+                    pending.only_in_tests |= is_test_attribute(&mut tokens);
+                }
+                TokenTree::Punct(p) if matches!(p.as_char(), ';' | ',') => {
+                    pending = Pending::default();
+                }
+                TokenTree::Ident(ident) => {
+                    let word = ident.to_string();
+                    let line = ident.span().start().line;
+                    self.read_word(&word, line, &mut tokens, scope, &mut pending);
+                }
+                TokenTree::Group(group) => {
+                    self.read(group.stream(), &inner_scope(scope, pending));
+                    if group.delimiter() == Delimiter::Brace {
+                        pending = Pending::default();
+                    }
+                }
+                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+            }
+        }
+    }
+
+    fn read_word(
+        &mut self,
+        word: &str,
+        line: usize,
+        tokens: &mut Tokens<'_>,
+        scope: &Scope,
+        pending: &mut Pending,
+    ) {
+        match word {
+            "pub" => {
+                let restricted = next_group(tokens, Delimiter::Parenthesis).is_some();
+                pending.public = !restricted;
+            }
+            "struct" | "enum" | "union" | "trait" => {
+                pending.associated |= word == "trait";
+                self.read_type(tokens, scope, *pending);
+            }
+            "type" if !scope.associated => self.read_type(tokens, scope, *pending),
+            "impl" => pending.associated = true,
+            "mod" => {
+                self.read_module(tokens, scope, *pending);
+                *pending = Pending::default();
+            }
+            "use" => {
+                let test = scope.only_in_tests || pending.only_in_tests;
+                self.read_use(tokens, &[], scope, test);
+            }
+            _ => {
+                let path = read_path(word, tokens);
+                self.references.push(Reference {
+                    path,
+                    line,
+                    module: scope.module.clone(),
+                    only_in_tests: scope.only_in_tests || pending.only_in_tests,
+                });
+            }
+        }
+    }
+
+    fn read_type(&mut self, tokens: &mut Tokens<'_>, scope: &Scope, pending: Pending) {
+        if let Some(TokenTree::Ident(name)) = tokens.peek() {
+            self.types.push(TypeItem {
+                name: name.to_string(),
+                line: name.span().start().line,
+                public: pending.public,
+                module: scope.module.clone(),
+            });
+            tokens.next();
+        }
+    }
+
+    fn read_module(&mut self, tokens: &mut Tokens<'_>, scope: &Scope, pending: Pending) {
+        let Some(TokenTree::Ident(name)) = tokens.peek() else {
+            return;
+        };
+        let name = name.to_string();
+        tokens.next();
+        self.modules.push(ModuleItem {
+            name: name.clone(),
+            module: scope.module.clone(),
+            only_in_tests: scope.only_in_tests || pending.only_in_tests,
+        });
+        if let Some(body) = next_group(tokens, Delimiter::Brace) {
+            let mut inner = inner_scope(scope, pending);
+            inner.module.push(name);
+            self.read(body.stream(), &inner);
+        }
+    }
+
+    /// Reads a `use` tree whose paths begin with `prefix`, up to `;` or the end of its braces.
+    fn read_use(&mut self, tokens: &mut Tokens<'_>, prefix: &[String], scope: &Scope, test: bool) {
+        let mut path = prefix.to_vec();
+        let mut name = None;
+        let mut line = 0;
+        loop {
+            match tokens.next() {
+                Some(TokenTree::Ident(ident)) if ident == "as" => {
+                    if let Some(TokenTree::Ident(alias)) = tokens.next() {
+                        name = Some(alias.to_string());
+                    }
+                }
+                Some(TokenTree::Ident(ident)) => {
+                    line = ident.span().start().line;
+                    path.push(ident.to_string());
+                }
+                Some(TokenTree::Punct(p)) if p.as_char() == '*' => name = Some("*".to_string()),
+                Some(TokenTree::Group(group)) => {
+                    let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                    self.read_use(&mut inner.iter().peekable(), &path, scope, test);
+                    path.clear();
+                }
+                Some(TokenTree::Punct(p)) if p.as_char() == ':' => {}
+                end => {
+                    if path.last().is_some_and(|last| last == "self") {
+                        path.pop();
+                    }
+                    if let Some(last) = path
+                        .last()
+                        .filter(|_| path.len() > prefix.len() || line > 0)
+                    {
+                        self.imports.push(Import {
+                            name: name.take().unwrap_or_else(|| last.clone()),
+                            path: path.clone(),
+                            line,
+                            module: scope.module.clone(),
+                            only_in_tests: test,
+                        });
+                    }
+                    match end {
+                        Some(TokenTree::Punct(p)) if p.as_char() == ',' => {
+                            path = prefix.to_vec();
+                            line = 0;
+                        }
+                        _ => return,
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn inner_scope(scope: &Scope, pending: Pending) -> Scope {
+    Scope {
+        module: scope.module.clone(),
+        only_in_tests: scope.only_in_tests || pending.only_in_tests,
+        associated: pending.associated,
+    }
+}
+
+/// Reads the rest of a path whose first segment is `first`.
+fn read_path(first: &str, tokens: &mut Tokens<'_>) -> Vec<String> {
+    let mut path = vec![first.to_string()];
+    loop {
+        let mut ahead = tokens.clone();
+        let (Some(TokenTree::Punct(a)), Some(TokenTree::Punct(b))) = (ahead.next(), ahead.next())
+        else {
+            return path;
+        };
+        if a.as_char() != ':' || a.spacing() != Spacing::Joint || b.as_char() != ':' {
+            return path;
+        }
+        let Some(TokenTree::Ident(ident)) = ahead.next() else {
+            return path;
+        };
+        path.push(ident.to_string());
+        *tokens = ahead;
+    }
+}
+
+/// Takes the next token if it is a group with these delimiters.
+fn next_group<'a>(tokens: &mut Tokens<'a>, delimiter: Delimiter) -> Option<&'a Group> {
+    match tokens.peek() {
+        Some(TokenTree::Group(group)) if group.delimiter() == delimiter => {
+            tokens.next();
+            Some(group)
+        }
+        _ => None,
+    }
+}
+
+/// Takes the brackets after `#` and returns true for `#[test]` and for `#[cfg(…)]` that requires
+/// `test`.
+fn is_test_attribute(tokens: &mut Tokens<'_>) -> bool {
+    if let Some(TokenTree::Punct(p)) = tokens.peek()
+        && p.as_char() == '!'
+    {
+        tokens.next();
+    }
+    let Some(group) = next_group(tokens, Delimiter::Bracket) else {
+        return false;
+    };
+    let text: String = group.stream().into_iter().map(|t| t.to_string()).collect();
+    let text = text.replace(' ', "");
+    text == "test" || text == "cfg(test)" || text.starts_with("cfg(all(test,")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn types(text: &str) -> Vec<(String, bool)> {
+        let items = read(text).unwrap();
+        items
+            .types
+            .into_iter()
+            .map(|t| (t.name, t.public))
+            .collect()
+    }
+
+    fn imports(text: &str) -> Vec<String> {
+        let items = read(text).unwrap();
+        let printed = |i: &Import| format!("{} = {}", i.name, i.path.join("::"));
+        items.imports.iter().map(printed).collect()
+    }
+
+    #[test]
+    fn types_are_found_with_their_visibility() {
+        let text = "pub struct A(u8);\npub(crate) enum B { C }\ntrait D { type E; }\n\
+                    impl D for A { type E = u8; }\npub type F = u8;\nfn f() { struct G; }";
+        let expected = [
+            ("A", true),
+            ("B", false),
+            ("D", false),
+            ("F", true),
+            ("G", false),
+        ];
+        assert_eq!(types(text), expected.map(|(n, p)| (n.to_string(), p)));
+    }
+
+    #[test]
+    fn use_trees_are_expanded() {
+        let text = "use a::{self, b as c, d::{e, f}, g::*};\npub(crate) use super::h;";
+        let expected = [
+            "a = a",
+            "c = a::b",
+            "e = a::d::e",
+            "f = a::d::f",
+            "* = a::g",
+            "h = super::h",
+        ];
+        assert_eq!(imports(text), expected);
+    }
+
+    #[test]
+    fn code_that_only_tests_compile_is_marked() {
+        let text =
+            "use a::b;\n#[cfg(test)]\nmod tests { use c::d; fn f() { e::g() } }\nfn h() { i::j() }";
+        let items = read(text).unwrap();
+        let marks: Vec<bool> = items.imports.iter().map(|i| i.only_in_tests).collect();
+        assert_eq!(marks, [false, true]);
+        assert!(items.modules[0].only_in_tests);
+        let find = |name: &str| items.references.iter().find(|r| r.path[0] == name).unwrap();
+        assert!(find("e").only_in_tests);
+        assert_eq!(find("e").module, ["tests"]);
+        assert!(!find("i").only_in_tests);
+    }
+}

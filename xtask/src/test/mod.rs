@@ -171,7 +171,14 @@ fn tests() -> (Ending, Totals) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain([install::built_programs()]);
     let path = std::env::join_paths(folders).unwrap_or(path.clone());
-    runner::run(cargo(&["test", "--workspace", "--no-fail-fast"]).env("PATH", path))
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    tests.env("PATH", path);
+    // Many tests wait for servers and for loads to end, so more of them than cores run at a time.
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        tests.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    }
+    runner::run(&mut tests)
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! In any Markdown file a line `<!-- generated: prony load --help -->` opens such a part and
 //! `<!-- end of generated -->` closes it; the text between is the output of that command. The command
-//! is always prony and ends in `--help`, whose output is text, or in `--reference`, whose output is
-//! Markdown. The JSON schema of plans is generated as well.
+//! is always prony. It ends in `--help`, whose output is text, or its output is Markdown: it ends in
+//! `--reference`, or begins with `man`. The JSON schema of plans is generated as well.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -94,12 +94,12 @@ fn regenerate(
             continue;
         };
         let args: Vec<&str> = command.trim_end_matches("-->").split_whitespace().collect();
-        let is_markdown = match args.last() {
-            Some(&"--help") => false,
-            Some(&"--reference") => true,
+        let is_markdown = match args.as_slice() {
+            [.., "--help"] => false,
+            [.., "--reference"] | ["man", ..] => true,
             _ => {
                 return Err(format!(
-                    "line {}: a generated part ends in --help or --reference",
+                    "line {}: a generated part ends in --help or --reference, or begins with man",
                     number + 1
                 ));
             }

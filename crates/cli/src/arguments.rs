@@ -568,6 +568,7 @@ pub(crate) struct CompletionsArgs {
   prony man load | man -l -
   prony man runs prune | man -l -")]
 pub(crate) struct ManArgs {
-    /// A command, such as load or runs prune, or "plan" for the keys of a plan [default: prony itself]
+    /// A command, such as load or runs prune; "plan" for the keys of a plan, or "findings" for what each
+    /// finding means [default: prony itself]
     pub(crate) command: Vec<String>,
 }

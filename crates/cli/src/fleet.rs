@@ -12,6 +12,7 @@ use prony_fleet::credentials::Credentials;
 use prony_fleet::messages::Manifest;
 use prony_fleet::names::RunId;
 use prony_load::quantity;
+use prony_record::FindingId;
 use prony_report::number;
 
 use crate::arguments::ProgressFlag;
@@ -388,7 +389,10 @@ pub(crate) fn stop_by_signals() -> Result<Arc<Stop>, Failure> {
 /// Says how what a hurried end left behind is brought in.
 pub(crate) fn tell_rest(finished: &Finished, server: &ServerArgs, progress: &Progress) {
     let findings = &finished.record.findings;
-    if findings.iter().any(|finding| finding.id == "partial") {
+    if findings
+        .iter()
+        .any(|finding| finding.id == FindingId::Partial)
+    {
         let nats = server.nats.as_ref();
         let nats = nats.map_or(String::new(), |url| format!(" --nats {url}"));
         progress.warn(&format!(

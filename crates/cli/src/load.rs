@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use prony_experiment::environment::Machine;
 use prony_load::{Control, LoadSpec, NotReady, SpecError, wait_for_server};
-use prony_record::{Condition, Record, condition};
+use prony_record::{Condition, FindingId, Record};
 use prony_report::{csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
@@ -202,17 +202,17 @@ pub(crate) fn ending(
     let lost = record
         .findings
         .iter()
-        .find(|finding| condition::finding(&finding.id).is_some());
+        .find(|finding| finding.info().is_some_and(|info| info.incomplete_load));
     if let Some(lost) = lost {
         progress.warn(&format!(
-            "prony: the load lacks a part of itself ({}): {}",
+            "prony: part of the load is missing ({}): {}",
             lost.id, lost.text
         ));
         ending = Ending::Doubtful;
     }
     if record.totals.ok == 0 {
         let mut findings = record.findings.iter();
-        match findings.find(|finding| finding.id == "nothing-listens") {
+        match findings.find(|finding| finding.id == FindingId::NothingListens) {
             Some(finding) => progress.warn(&format!("prony: {}", finding.text)),
             None => progress.warn("prony: no request succeeded"),
         }

@@ -14,6 +14,7 @@ mod doctor;
 mod dry_run;
 mod ending;
 mod experiment;
+mod findings_reference;
 mod fleet;
 mod fleet_load;
 mod fleet_purge;

@@ -5,6 +5,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::arguments::{CompletionsArgs, ManArgs};
 use crate::ending::{self, Ending, Failure};
+use crate::findings_reference;
 use crate::parsing::command;
 use crate::plan_reference;
 use crate::terminal;
@@ -25,8 +26,13 @@ pub(crate) fn completions(typed: &CompletionsArgs) -> Ending {
 
 /// Prints a manual page: prony(1), prony-load(1), prony-runs-prune(1) and the like.
 pub(crate) fn man(typed: &ManArgs) -> Result<Ending, Failure> {
-    if typed.command.len() == 1 && typed.command[0] == "plan" {
-        terminal::print(plan_reference::MANUAL);
+    let topic = match typed.command.as_slice() {
+        [one] if one == "plan" => Some(plan_reference::MANUAL.to_owned()),
+        [one] if one == "findings" => Some(findings_reference::markdown()),
+        _ => None,
+    };
+    if let Some(text) = topic {
+        terminal::print(&text);
         return Ok(Ending::Done);
     }
     let mut page = command();

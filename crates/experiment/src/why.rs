@@ -22,21 +22,6 @@ pub(crate) use capacity::capacity;
 pub use capacity::{Capacity, CoreParties, CoreUse, Neighbour};
 pub(crate) use limits::{limit_of, writes_to_disk};
 
-/// Findings that may explain a difference when only one of two variants has them. The others
-/// qualify the measurement, or are told as limits.
-const EXPLAINING: [&str; 10] = [
-    "crypto-unaccelerated",
-    "negotiation-differs",
-    "connections-not-reused",
-    "errors",
-    "requests-retried",
-    "streams-limited",
-    "service-ended",
-    "service-limit",
-    "port-exhaustion",
-    "not-stationary",
-];
-
 /// A finding and the variants that it is about, by their places in the plan.
 pub(crate) type About<'a> = (&'a Finding, &'a [usize]);
 
@@ -293,10 +278,12 @@ fn one_sided(seen: &Seen<'_>, names: [&String; 2]) -> Vec<OneSided> {
             _ => continue,
         };
         let one = OneSided {
-            id: finding.id.clone(),
+            id: finding.id.to_string(),
             name: name.clone(),
         };
-        if EXPLAINING.contains(&finding.id.as_str()) && !found.contains(&one) {
+        // The others qualify the measurement, or are reported as limits.
+        let explains = finding.info().is_some_and(|info| info.explains_difference);
+        if explains && !found.contains(&one) {
             found.push(one);
         }
     }

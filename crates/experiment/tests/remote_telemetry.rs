@@ -15,6 +15,7 @@ use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::service::Follow;
 use prony_experiment::telemetry::{Elsewhere, MemoryKind, RemoteMachine, Watch, summary};
+use prony_record::FindingId;
 
 /// Long enough for a busy machine; nothing waits that long unless it fails.
 const SOON: Duration = Duration::from_secs(30);
@@ -257,7 +258,7 @@ fn what_ssh_can_not_do_is_a_finding_and_samples_go_on() {
     assert!(host.sample().remote.is_none());
     let findings = host.unwatched();
     assert_eq!(findings.len(), 1);
-    assert_eq!(findings[0].id, "telemetry-lost");
+    assert_eq!(findings[0].id, FindingId::TelemetryLost);
     assert!(findings[0].text.contains("refused"), "{}", findings[0].text);
     assert!(host.unwatched().is_empty(), "it is said once");
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{Machine, Plan};
 use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};
 
 /// Two variants of an nginx that answers with a text; the second level's text and configuration are
@@ -173,7 +173,7 @@ fn other_bytes_withhold_the_verdict() {
     let found = document
         .findings
         .iter()
-        .find(|finding| finding.id == "bytes-differ")
+        .find(|finding| finding.id == FindingId::BytesDiffer)
         .unwrap();
     assert!(found.text.contains("8 bytes against 5"), "{}", found.text);
 }
@@ -197,7 +197,7 @@ fn a_service_that_dies_under_load_withholds_the_verdict() {
     let found = document
         .findings
         .iter()
-        .find(|finding| finding.id == "service-ended")
+        .find(|finding| finding.id == FindingId::ServiceEnded)
         .unwrap();
     assert!(
         found
@@ -280,10 +280,10 @@ fn a_status_that_fails_in_one_variant_withholds_its_verdict() {
     assert_eq!(document.comparisons[0].verdict, Verdict::Withheld);
     let errors = document.findings.iter();
     let errors: Vec<&Finding> = errors
-        .filter(|finding| finding.severity == Severity::Error && finding.id != "errors")
+        .filter(|finding| finding.severity == Severity::Error && finding.id != FindingId::Errors)
         .collect();
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert_eq!(errors[0].id, "unexpected-status");
+    assert_eq!(errors[0].id, FindingId::UnexpectedStatus);
     assert!(
         errors[0].text.contains("/ returns status 404"),
         "{}",
@@ -326,10 +326,12 @@ fn gzip_on_and_off_over_tls_get_a_verdict_because_the_decoded_bodies_are_the_sam
     assert!(!sentence.contains("bytes-differ"), "{sentence}");
     let of_bodies = document.findings.iter();
     let of_bodies: Vec<&Finding> = of_bodies
-        .filter(|finding| finding.id.starts_with("bodies") || finding.id.starts_with("bytes"))
+        .filter(|finding| {
+            finding.id.as_str().starts_with("bodies") || finding.id.as_str().starts_with("bytes")
+        })
         .collect();
     assert_eq!(of_bodies.len(), 1, "{of_bodies:?}");
-    assert_eq!(of_bodies[0].id, "bodies-decoded");
+    assert_eq!(of_bodies[0].id, FindingId::BodiesDecoded);
     let text = &of_bodies[0].text;
     assert!(text.contains("of text/html, gzip against"), "{text}");
 }
@@ -344,7 +346,7 @@ fn bodies_same_compares_compressed_bytes() {
     let sentence = &document.comparisons[0].text;
     assert!(sentence.contains("bytes-differ"), "{sentence}");
     let mut findings = document.findings.iter();
-    assert!(findings.any(|finding| finding.id == "bytes-differ"));
+    assert!(findings.any(|finding| finding.id == FindingId::BytesDiffer));
 }
 
 #[test]
@@ -357,7 +359,7 @@ fn bodies_that_may_differ_are_a_note() {
     assert!(!sentence.contains("bytes-differ"), "{sentence}");
     let mut findings = document.findings.iter();
     let note = findings
-        .find(|finding| finding.id == "bodies-may-differ")
+        .find(|finding| finding.id == FindingId::BodiesMayDiffer)
         .unwrap();
     assert!(note.text.contains("8 bytes"), "{}", note.text);
 }
@@ -460,7 +462,7 @@ fn a_last_block_that_lost_a_machine_is_run_again() {
     let mut trial: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let lost = Finding::new(
-        "agent-lost",
+        FindingId::AgentLost,
         Severity::Error,
         "The agent of host a was lost.",
     );
@@ -476,7 +478,12 @@ fn a_last_block_that_lost_a_machine_is_run_again() {
     assert_eq!(resumed, Some(2));
     let document = finished.document.unwrap();
     assert_eq!(document.blocks, 3);
-    assert!(document.findings.iter().all(|it| it.id != "agent-lost"));
+    assert!(
+        document
+            .findings
+            .iter()
+            .all(|it| it.id != FindingId::AgentLost)
+    );
     let looked: Vec<u32> = document.looks.iter().map(|look| look.blocks).collect();
     let mut once = looked.clone();
     once.dedup();
@@ -561,7 +568,7 @@ fn a_plan_that_was_changed_is_resumed_only_on_demand() {
     let document = finished.document.as_ref().unwrap();
     assert_eq!(document.blocks, 3);
     let mut findings = document.findings.iter();
-    let found = findings.find(|it| it.id == "plan-changed").unwrap();
+    let found = findings.find(|it| it.id == FindingId::PlanChanged).unwrap();
     assert_eq!(found.severity, Severity::Warning);
     let text = &found.text;
     assert!(
@@ -576,7 +583,7 @@ fn service_limit(plan: &Plan) -> String {
     let finished = lab.run(plan, false, &mut quiet);
     let document = finished.document.as_ref().unwrap();
     let mut findings = document.findings.iter();
-    let found = findings.find(|it| it.id == "service-limit");
+    let found = findings.find(|it| it.id == FindingId::ServiceLimit);
     found.map(|it| it.text.clone()).unwrap_or_default()
 }
 

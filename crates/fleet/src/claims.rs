@@ -98,7 +98,9 @@ pub(crate) fn findings(claimed: Vec<Finding>) -> Vec<Finding> {
         let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         !id.is_empty() && id.len() <= 64 && id.chars().all(is_good)
     };
-    let named = claimed.into_iter().filter(|finding| is_name(&finding.id));
+    let named = claimed
+        .into_iter()
+        .filter(|finding| is_name(finding.id.as_str()));
     let bounded = named.take(FINDINGS_MAX).map(|finding| Finding {
         text: legible(&finding.text, FINDING_TEXT_MAX),
         ..finding
@@ -282,7 +284,11 @@ mod tests {
 
     #[test]
     fn texts_are_bounded_and_legible() {
-        let finding = |id: &str, text: String| Finding::new(id, Severity::Note, text);
+        let finding = |id: &str, text: String| Finding {
+            id: id.to_owned().into(),
+            severity: Severity::Note,
+            text,
+        };
         let claimed = [
             finding("errors", "\x1b]0;title\x07".to_owned()),
             finding("Not a name", String::new()),

@@ -48,7 +48,7 @@ mod writer;
 
 pub use content_coding::{BodyDigest, DecodeError};
 pub use credentials::{Credentials, split_url};
-pub use findings::{GENERATOR_STALLED, so_far as findings_so_far, stall_text};
+pub use findings::{so_far as findings_so_far, stall_text};
 pub use forward::HttpProxy;
 pub use info::typed_info;
 pub use meter::WorkerUtilization;

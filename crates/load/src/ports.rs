@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 use crate::options::SourceOrder;
 use crate::request::Target;
@@ -176,7 +176,7 @@ impl Market {
             _ => ", or wait a minute",
         };
         Some(Finding::new(
-            "ports-scarce",
+            FindingId::PortsScarce,
             severity,
             format!(
                 "There are {all} local ports from the load's addresses to the server's{others}, and \

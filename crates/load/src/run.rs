@@ -5,7 +5,7 @@ use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
-use prony_record::{Finding, Nanos, Record, RecordError, Recorder, Severity};
+use prony_record::{Finding, FindingId, Nanos, Record, RecordError, Recorder, Severity};
 
 use crate::findings;
 use crate::pacing::Share;
@@ -331,7 +331,7 @@ pub(crate) fn merge(
     record.findings.extend(whole.connects.finding());
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
-        let note = Finding::new("io-fallback", Severity::Note, reason.as_str());
+        let note = Finding::new(FindingId::IoFallback, Severity::Note, reason.as_str());
         record.findings.push(note);
     }
     Ok(RunResult {

@@ -30,7 +30,10 @@ pub use distribution::{Distribution, Summary};
 pub use document::{
     Generator, LoadInfo, Negotiated, RECORD_SCHEMA, Rate, Record, RecordError, Stalls, Totals,
 };
-pub use finding::{Finding, Severity};
+pub use finding::{
+    Finding, FindingId, FindingInfo, FindingName, FindingScope, Severity, TrialFolding,
+    WithheldVerdicts,
+};
 pub use fleet::{FleetAgent, FleetUse};
 pub use outcome::{Outcome, OutcomeCounts, Party};
 pub use packed::{Counted, Implausible, Packed};

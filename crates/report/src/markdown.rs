@@ -172,7 +172,7 @@ fn findings_of(all: &[Finding]) -> String {
     for finding in findings {
         out += &format!(
             "- **{} ({})**: {}\n",
-            escaped(&finding.id),
+            escaped(finding.id.as_str()),
             text::severity_name(finding.severity),
             escaped(&finding.text)
         );

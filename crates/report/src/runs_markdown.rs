@@ -51,7 +51,7 @@ pub fn runs(document: &RunsDocument) -> String {
         out += &format!(
             "- {}: **{} ({})**: {}\n",
             escaped(&one.run),
-            escaped(&one.finding.id),
+            escaped(one.finding.id.as_str()),
             severity_name(one.finding.severity),
             escaped(&one.finding.text)
         );

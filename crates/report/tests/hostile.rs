@@ -59,15 +59,21 @@ fn hostile() -> Experiment {
     for effect in &mut verdict.effects {
         effect.text += EVIL;
     }
-    verdict
-        .findings
-        .push(Finding::new(EVIL, Severity::Error, EVIL));
+    verdict.findings.push(evil_finding(Severity::Error));
     experiment.plan = EVIL.to_owned();
     experiment.environment = serde_json::json!({ EVIL: [EVIL] });
     for trial in &mut experiment.trials {
         trial.record = hostile_load();
     }
     experiment
+}
+
+fn evil_finding(severity: Severity) -> Finding {
+    Finding {
+        id: EVIL.to_owned().into(),
+        severity,
+        text: EVIL.to_owned(),
+    }
 }
 
 fn hostile_load() -> Record {
@@ -80,7 +86,7 @@ fn hostile_load() -> Record {
     record.negotiated.http = Some(EVIL.to_owned());
     record.negotiated.tls = Some(EVIL.to_owned());
     record.negotiated.cipher = Some(EVIL.to_owned());
-    record.findings = vec![Finding::new(EVIL, Severity::Warning, EVIL)];
+    record.findings = vec![evil_finding(Severity::Warning)];
     record
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_record::{Finding, LoadInfo, Outcome, Severity};
+use prony_record::{Finding, FindingId, LoadInfo, Outcome, Severity};
 use prony_stats::{Effect, Metric, Verdict};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -164,7 +164,7 @@ fn open() -> Figures {
         cpu_percent: 190.0,
     });
     figures.findings = vec![Finding::new(
-        "generator-saturated",
+        FindingId::GeneratorSaturated,
         Severity::Error,
         "The generator's busiest worker was busy 99% of the time, late with its starts: the \
          generator and not the server may have set the rate. Give it more cores (--cores, \
@@ -195,17 +195,17 @@ fn failing() -> Figures {
     ];
     figures.findings = vec![
         Finding::new(
-            "requests-retried",
+            FindingId::RequestsRetried,
             Severity::Note,
             "7 requests were sent once more.",
         ),
         Finding::new(
-            "errors",
+            FindingId::Errors,
             Severity::Error,
             "34% of the requests failed: 80,000 reset.",
         ),
         Finding::new(
-            "generator-starved",
+            FindingId::GeneratorStarved,
             Severity::Warning,
             "A worker had no core.",
         ),

@@ -120,7 +120,7 @@ pub(crate) fn expect_whole(record: &Record) {
         "agent-lost",
         "partial",
         "agent-failed",
-        "books-differ",
+        "accounting-mismatch",
         "clock-doubtful",
     ] {
         assert!(!has(record, bad), "{:?}", record.findings);

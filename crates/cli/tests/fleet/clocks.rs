@@ -1,5 +1,7 @@
 //! Agents whose clocks are not the coordinator's.
 
+use prony_record::FindingId;
+
 use crate::books::{due, expect_whole, has, part};
 use crate::rig::{Rig, name};
 
@@ -42,7 +44,7 @@ fn a_clock_that_jumps_in_mid_run_is_told() {
     let doubtful = record
         .findings
         .iter()
-        .filter(|it| it.id == "clock-doubtful");
+        .filter(|it| it.id == FindingId::ClockDoubtful);
     let told: Vec<&str> = doubtful.map(|it| it.text.as_str()).collect();
     assert_eq!(told.len(), 1);
     assert!(told[0].contains("agent-2"), "{told:?}");

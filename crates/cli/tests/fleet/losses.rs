@@ -1,6 +1,7 @@
 //! Agents that are killed, stopped or cut off.
 
 use prony_fleet::messages::Because;
+use prony_record::FindingId;
 use rustix::process::Signal;
 
 use crate::books::{
@@ -171,7 +172,7 @@ fn an_agent_that_is_stopped_and_goes_on_loses_nothing() {
         record
             .findings
             .iter()
-            .any(|it| it.id == "agent-stalled" && it.text.starts_with(&stalled)),
+            .any(|it| it.id == FindingId::AgentStalled && it.text.starts_with(&stalled)),
         "{:?}",
         record.findings
     );
@@ -234,7 +235,10 @@ fn an_agent_that_is_told_to_exit_makes_the_record_partial() {
     );
     assert_eq!(part(&record, &name(ended)).ended_because, "agent-ended");
     assert_eq!(part(&record, &name(1 - ended)).ended_because, "done");
-    let partial = record.findings.iter().find(|it| it.id == "partial");
+    let partial = record
+        .findings
+        .iter()
+        .find(|it| it.id == FindingId::Partial);
     let text = format!("1 of 2 agents did not complete its part: {}", name(ended));
     assert!(partial.unwrap().text.starts_with(&text), "{partial:?}");
     // The schedule goes on without it.

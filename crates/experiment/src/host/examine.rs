@@ -23,7 +23,7 @@ impl Examined {
         let found = self.0.entry(key).or_insert_with(|| of_process(pid));
         let finding = found.clone()?;
         let text = format!("Service \"{}\": {}.", spec.name, finding.text);
-        Some(Finding::new(&finding.id, finding.severity, text))
+        Some(Finding { text, ..finding })
     }
 }
 

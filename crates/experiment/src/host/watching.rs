@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 use super::remote::Remote;
 use super::system::hardware::Group;
@@ -141,7 +141,11 @@ impl Watching {
                  What was measured is that limit. Unless it is what you compare, change it.",
                 ports.get(&port)?
             );
-            Some(Finding::new("service-limit", Severity::Warning, text))
+            Some(Finding::new(
+                FindingId::ServiceLimit,
+                Severity::Warning,
+                text,
+            ))
         };
         floods.filter_map(finding).collect()
     }
@@ -156,7 +160,7 @@ impl Watching {
                  words has to work without a question, and its shell has to be one of POSIX's."
             )
         });
-        text.map(|text| Finding::new("telemetry-lost", Severity::Warning, text))
+        text.map(|text| Finding::new(FindingId::TelemetryLost, Severity::Warning, text))
             .into_iter()
             .collect()
     }

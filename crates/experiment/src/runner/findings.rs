@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_record::{Finding, Record, Severity};
+use prony_record::{
+    Finding, FindingId, FindingName, Record, Severity, TrialFolding, WithheldVerdicts,
+};
 use prony_stats::{Comparison, Design, Evaluation, Levels, LimitKind, Metric, Verdict, critical};
 
 use super::noise::{self, NoiseEffect, lost_percent};
@@ -21,13 +23,6 @@ const CROWDED_PERCENT: f64 = 20.0;
 const ORDER_ALPHA: f64 = 0.01;
 /// Fewer blocks than this make wide intervals.
 pub(super) const FEW_BLOCKS: u32 = 5;
-/// Findings of a load that lost a part of itself, or of its time.
-const LOSSES: [&str; 4] = [
-    "agent-lost",
-    "agent-stalled",
-    prony_load::GENERATOR_STALLED,
-    "partial",
-];
 /// A load whose last third is this much faster or slower than its first has not settled.
 const DRIFT: f64 = 0.2;
 /// Slices that a trial must have for that to be told.
@@ -41,7 +36,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn of_all(id: &str, severity: Severity, text: String) -> Found {
+    pub(crate) fn of_all(id: FindingId, severity: Severity, text: String) -> Found {
         Found {
             finding: Finding::new(id, severity, text),
             variants: Vec::new(),
@@ -82,17 +77,17 @@ pub(crate) fn of(
     found
 }
 
-/// The findings of the loads: one for each name and weight, as heavy as in half of a variant's
-/// trials, and those of [`LOSSES`] as heavy as ever.
+/// The findings of the loads, one for each id and severity. Each is as severe as its
+/// [`TrialFolding`] says.
 fn of_loads(
     results: &[TrialResult],
     variants: usize,
     name: &dyn Fn(usize) -> String,
 ) -> Vec<Found> {
-    let mut groups: BTreeMap<(Severity, &str, usize), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(Severity, &FindingName, usize), Group> = BTreeMap::new();
     for variant in 0..variants {
         let trials = of_variant(results, variant);
-        let mut seen: BTreeMap<&str, Vec<&Finding>> = BTreeMap::new();
+        let mut seen: BTreeMap<&FindingName, Vec<&Finding>> = BTreeMap::new();
         for finding in trials.iter().flat_map(|record| &record.findings) {
             seen.entry(&finding.id).or_default().push(finding);
         }
@@ -102,13 +97,17 @@ fn of_loads(
             let usual = findings
                 .get((trials.len() - 1) / 2)
                 .map(|finding| finding.severity);
-            let severity = match LOSSES.contains(&id) {
-                // A trial with a part of its load is none.
-                true => findings[0].severity,
-                false => usual.unwrap_or(findings[0].severity.min(Severity::Warning)),
+            let info = id.known().map(FindingId::info);
+            let severity = match info.map(|info| info.folding) {
+                Some(TrialFolding::Worst) => findings[0].severity,
+                Some(TrialFolding::Median) | None => {
+                    usual.unwrap_or(findings[0].severity.min(Severity::Warning))
+                }
             };
-            // What failed, and why, is each variant's own; the rest is said once.
-            let own = if id == "errors" { variant } else { 0 };
+            let own = match info.is_some_and(|info| info.per_variant) {
+                true => variant,
+                false => 0,
+            };
             let group = groups.entry((severity, id, own)).or_default();
             group.variants.push(variant);
             group.seen += findings.len();
@@ -130,7 +129,11 @@ fn of_loads(
             group.text.unwrap_or_default()
         );
         Found {
-            finding: Finding::new(id, severity, text),
+            finding: Finding {
+                id: id.clone(),
+                severity,
+                text,
+            },
             variants: group.variants,
         }
     });
@@ -169,7 +172,10 @@ fn services(results: &[TrialResult], name: &dyn Fn(usize) -> String) -> Vec<Foun
                 finding.text
             );
             found.push(Found {
-                finding: Finding::new(&finding.id, finding.severity, text),
+                finding: Finding {
+                    text,
+                    ..finding.clone()
+                },
                 variants,
             });
         }
@@ -200,7 +206,7 @@ fn machine_changed(
             hosts.join(" and ")
         );
         Some(Found {
-            finding: Finding::new("machine-changed", Severity::Error, text),
+            finding: Finding::new(FindingId::MachineChanged, Severity::Error, text),
             variants: vec![variant],
         })
     };
@@ -239,7 +245,7 @@ fn agents_changed(
         first?
     );
     Some(Found {
-        finding: Finding::new("agents-changed", Severity::Warning, text),
+        finding: Finding::new(FindingId::AgentsChanged, Severity::Warning, text),
         variants: changed,
     })
 }
@@ -271,7 +277,7 @@ fn negotiation_differs(
             agreed(one),
             agreed(other)
         );
-        let finding = Finding::new("negotiation-differs", Severity::Warning, text);
+        let finding = Finding::new(FindingId::NegotiationDiffers, Severity::Warning, text);
         found.push(Found {
             finding,
             variants: vec![result.variant],
@@ -344,7 +350,7 @@ fn server_idle(
          or workers, or the generator); the comparison reflects that.",
         shares.join("; ")
     );
-    let finding = Finding::new("server-idle", Severity::Warning, text);
+    let finding = Finding::new(FindingId::ServerIdle, Severity::Warning, text);
     Some(Found {
         finding,
         variants: idle,
@@ -389,7 +395,7 @@ fn not_stationary(
         drifts.join("; ")
     );
     Some(Found {
-        finding: Finding::new("not-stationary", Severity::Warning, text),
+        finding: Finding::new(FindingId::NotStationary, Severity::Warning, text),
         variants: unsettled,
     })
 }
@@ -454,7 +460,11 @@ fn order_effect(results: &[TrialResult], variants: usize) -> Option<Found> {
          pause or a longer warm-up would remove it.",
         (slope.exp() - 1.0) * 100.0
     );
-    Some(Found::of_all("order-effect", Severity::Warning, text))
+    Some(Found::of_all(
+        FindingId::OrderEffect,
+        Severity::Warning,
+        text,
+    ))
 }
 
 /// For each whole block the place and the log rate of each variant.
@@ -495,7 +505,7 @@ fn few_blocks(blocks: u32) -> Option<Found> {
     } else {
         Severity::Note
     };
-    Some(Found::of_all("few-blocks", severity, text))
+    Some(Found::of_all(FindingId::FewBlocks, severity, text))
 }
 
 fn average(values: impl Iterator<Item = f64>) -> f64 {
@@ -517,48 +527,47 @@ pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
 pub(crate) fn withhold(evaluation: &mut Evaluation, design: &Design, found: &[Found]) {
     let errors = found
         .iter()
-        .filter(|found| found.finding.severity == Severity::Error)
-        // Noise is judged for each comparison: `noise::apply`.
-        .filter(|found| found.finding.id != noise::FINDING_ID);
+        .filter(|found| found.finding.severity == Severity::Error);
     for error in errors {
+        // An unknown finding, of a trial that another version made, may have distorted anything.
+        let info = error.finding.info();
+        let withholds = info.map_or(WithheldVerdicts::All, |info| info.withholds);
         let about = |levels: &Levels| {
             error
                 .variants
                 .iter()
                 .any(|&variant| design.variants[variant] == *levels)
         };
-        let id = error.finding.id.as_str();
         evaluation.withhold(
             |comparison| {
                 let (this, other) = (about(&comparison.levels), about(&comparison.against));
-                distorts(id, comparison, this, other)
+                distorts(withholds, comparison, this, other)
             },
-            id,
+            error.finding.id.as_str(),
         );
     }
 }
 
-/// Whether a finding about the variant, its baseline or both can have distorted the comparison.
-fn distorts(id: &str, comparison: &Comparison, this: bool, other: bool) -> bool {
+/// Whether a finding that withholds these verdicts may have distorted the comparison. The finding
+/// is about the variant (`this`), its baseline (`other`) or both.
+fn distorts(withholds: WithheldVerdicts, comparison: &Comparison, this: bool, other: bool) -> bool {
     use Metric::{FailedShare, P50Us, P99Us, RatePerS};
-    let speed = matches!(comparison.metric, RatePerS | P50Us | P99Us);
-    match id {
-        // A generator at its limit makes servers look alike. Where only the faster one reached that
-        // limit the slower one is slower still, and the direction stands.
-        "generator-saturated" => {
-            speed
+    let is_speed = matches!(comparison.metric, RatePerS | P50Us | P99Us);
+    match withholds {
+        // `noise::apply` withholds the selected ones.
+        WithheldVerdicts::Nothing | WithheldVerdicts::Selected => false,
+        WithheldVerdicts::Speed => is_speed && (this || other),
+        WithheldVerdicts::SpeedUnlessFaster => {
+            is_speed
                 && match comparison.verdict {
                     Verdict::Faster => other,
                     Verdict::Slower => this,
                     _ => this || other,
                 }
         }
-        "schedule-missed" | "port-exhaustion" | "agent-stalled" | prony_load::GENERATOR_STALLED => {
-            speed && (this || other)
-        }
-        // Failing more often is itself a result, and stands.
-        "errors" => comparison.metric != FailedShare && (this || other),
-        _ => this || other,
+        // Failing more often is itself a result.
+        WithheldVerdicts::AllButFailures => comparison.metric != FailedShare && (this || other),
+        WithheldVerdicts::All => this || other,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Each finding provoked, and its absence where nothing is the matter.
 
-use prony_record::{Finding, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
+use prony_record::{Finding, FindingId, FleetAgent, FleetUse, LoadInfo, Record, Severity, Slice};
 use prony_stats::{Factor, Levels, Trials, Values, evaluate};
 
 use super::*;
@@ -80,7 +80,7 @@ fn nothing_is_found_where_nothing_is_the_matter() {
 #[test]
 fn a_loads_finding_weighs_as_in_half_of_the_trials() {
     let mut results = trials(5, |_, _, _| 1000.0);
-    let saturated = || Finding::new("generator-saturated", Severity::Error, "Busy.");
+    let saturated = || Finding::new(FindingId::GeneratorSaturated, Severity::Error, "Busy.");
     let of_tcp = |results: &mut Vec<TrialResult>, count: usize| {
         let tcp = results.iter_mut().filter(|result| result.variant == 0);
         tcp.take(count)
@@ -105,7 +105,7 @@ fn a_loads_finding_weighs_as_in_half_of_the_trials() {
 #[test]
 fn a_load_that_lost_a_part_once_is_an_error() {
     let mut results = trials(5, |_, _, _| 1000.0);
-    let partial = Finding::new("partial", Severity::Error, "Half of it.");
+    let partial = Finding::new(FindingId::Partial, Severity::Error, "Half of it.");
     results[2].record = Some(record(vec![partial]));
     let found = of_loads(&results, 2, &name);
     assert_eq!(found[0].finding.severity, Severity::Error);
@@ -156,7 +156,11 @@ fn trials_on_other_machines_are_told_apart() {
 fn what_a_service_did_is_said_once_for_each_variant() {
     let mut results = trials(3, |_, _, _| 1000.0);
     for result in results.iter_mut().filter(|result| result.variant == 0) {
-        result.findings = vec![Finding::new("service-ended", Severity::Error, "It died.")];
+        result.findings = vec![Finding::new(
+            FindingId::ServiceEnded,
+            Severity::Error,
+            "It died.",
+        )];
     }
     let found = services(&results, &name);
     assert_eq!(found.len(), 1);
@@ -166,7 +170,7 @@ fn what_a_service_did_is_said_once_for_each_variant() {
 #[test]
 fn the_same_of_several_variants_is_said_once() {
     let mut results = trials(3, |_, _, _| 1000.0);
-    let starved = Finding::new("generator-starved", Severity::Warning, "No core.");
+    let starved = Finding::new(FindingId::GeneratorStarved, Severity::Warning, "No core.");
     results
         .iter_mut()
         .for_each(|result| result.record = Some(record(vec![starved.clone()])));
@@ -380,7 +384,7 @@ fn design() -> Design {
 
 /// The verdicts on rate and CPU when tcp has `ratio` of unix's rate and a finding is about
 /// `variant`.
-fn verdicts(ratio: f64, id: &str, variant: usize) -> [Verdict; 2] {
+fn verdicts(ratio: f64, id: FindingId, variant: usize) -> [Verdict; 2] {
     let mut observed = Trials::new();
     for block in 1..=6 {
         for (variant, factor) in [(0, ratio), (1, 1.0)] {
@@ -411,21 +415,37 @@ fn a_saturated_generator_withholds_only_what_it_can_have_distorted() {
     use Verdict::{Equivalent, Slower, Withheld};
     // The server's CPU per request is what it is, however fast the load comes.
     assert_eq!(
-        verdicts(1.0, "generator-saturated", 1),
+        verdicts(1.0, FindingId::GeneratorSaturated, 1),
         [Withheld, Equivalent]
     );
     // The faster one, unix, hit the generator's limit: tcp is slower all the same.
-    assert_eq!(verdicts(0.8, "generator-saturated", 1), [Slower, Slower]);
+    assert_eq!(
+        verdicts(0.8, FindingId::GeneratorSaturated, 1),
+        [Slower, Slower]
+    );
     // The slower one did: perhaps only the generator is slow with it.
-    assert_eq!(verdicts(0.8, "generator-saturated", 0), [Withheld, Slower]);
+    assert_eq!(
+        verdicts(0.8, FindingId::GeneratorSaturated, 0),
+        [Withheld, Slower]
+    );
 }
 
 #[test]
 fn a_generator_that_stood_still_withholds_rate_and_times_in_one_trial_of_many() {
     use Verdict::{Slower, Withheld};
-    assert_eq!(verdicts(0.8, "generator-stalled", 0), [Withheld, Slower]);
-    assert_eq!(verdicts(0.8, "agent-stalled", 1), [Withheld, Slower]);
-    let stalled = Finding::new("generator-stalled", Severity::Error, "It stood still.");
+    assert_eq!(
+        verdicts(0.8, FindingId::GeneratorStalled, 0),
+        [Withheld, Slower]
+    );
+    assert_eq!(
+        verdicts(0.8, FindingId::AgentStalled, 1),
+        [Withheld, Slower]
+    );
+    let stalled = Finding::new(
+        FindingId::GeneratorStalled,
+        Severity::Error,
+        "It stood still.",
+    );
     let mut results: Vec<TrialResult> = (0..5).map(|block| trial(block, 0, 0, 1000.0)).collect();
     results[3].record = Some(record(vec![stalled]));
     let found = of_loads(&results, 1, &|_| "unix".to_owned());
@@ -441,6 +461,9 @@ fn a_generator_that_stood_still_withholds_rate_and_times_in_one_trial_of_many() 
 #[test]
 fn other_errors_withhold_every_verdict_of_their_variant() {
     use Verdict::Withheld;
-    assert_eq!(verdicts(0.8, "bytes-differ", 0), [Withheld, Withheld]);
-    assert_eq!(verdicts(0.8, "errors", 1), [Withheld, Withheld]);
+    assert_eq!(
+        verdicts(0.8, FindingId::BytesDiffer, 0),
+        [Withheld, Withheld]
+    );
+    assert_eq!(verdicts(0.8, FindingId::Errors, 1), [Withheld, Withheld]);
 }

@@ -1,7 +1,7 @@
 //! Lines in which services say that they are at a limit of their own settings. Pure functions over
 //! the text of a log.
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 /// Characters of a quoted line at most.
 const QUOTED_CHARS_MAX: usize = 240;
@@ -158,7 +158,7 @@ pub(crate) fn finding<'a>(logs: impl Iterator<Item = (&'a str, String)>) -> Opti
     let meaning = "What was measured is that limit. Unless it is what you compare, change it.";
     (!sentences.is_empty()).then(|| {
         let text = format!("{} {meaning}", sentences.join(" "));
-        Finding::new("service-limit", Severity::Warning, text)
+        Finding::new(FindingId::ServiceLimit, Severity::Warning, text)
     })
 }
 

@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::Control;
+use prony_record::FindingId;
 use prony_stats::{
     About, Design, Evaluation, Factor, LevelTable, Look, Trials as Observations, VerdictDocument,
     evaluate_with, glance,
@@ -555,7 +556,7 @@ impl Experiment<'_> {
         }
         let findings = records.iter().flat_map(|record| &record.findings);
         let why = findings
-            .filter(|finding| finding.id == "errors")
+            .filter(|finding| finding.id == FindingId::Errors)
             .map(|f| f.text.clone())
             .next();
         Some(TrialError::NothingSucceeded(why.unwrap_or_default()))

@@ -8,14 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::Severity;
+use prony_record::{FindingId, Severity};
 use prony_stats::{Comparison, Design, Evaluation, Levels, Metric, Verdict};
 
 use super::findings::{FEW_BLOCKS, Found, median};
 use super::trial::TrialResult;
 
-/// The name of the finding.
-pub(super) const FINDING_ID: &str = "noisy-machine";
 /// CPU that a trial may lose to others: percent of one core.
 const NOISE_PERCENT: f64 = 5.0;
 /// Neighbours that had this share of the cores in a variant's median trial may have changed what is
@@ -206,7 +204,7 @@ pub(crate) fn finding(results: &[TrialResult], effects: &[NoiseEffect]) -> Optio
         (severity, meaning.to_owned())
     };
     let text = format!("{seen} {meaning}");
-    Some(Found::of_all(FINDING_ID, severity, text))
+    Some(Found::of_all(FindingId::NoisyMachine, severity, text))
 }
 
 /// Withholds the verdicts that noise can have made, and says the doubt in the sentences of those
@@ -229,7 +227,10 @@ pub(crate) fn apply(evaluation: &mut Evaluation, effects: &[NoiseEffect]) {
         .filter(|(_, effect)| effect.withholds())
         .map(|(comparison, _)| comparison.clone())
         .collect();
-    evaluation.withhold(|comparison| withheld.contains(comparison), FINDING_ID);
+    evaluation.withhold(
+        |comparison| withheld.contains(comparison),
+        FindingId::NoisyMachine.as_str(),
+    );
 }
 
 #[cfg(test)]

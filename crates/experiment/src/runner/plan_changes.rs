@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -91,7 +91,7 @@ pub(crate) fn finding(accepted: &[AcceptedChange]) -> Option<Finding> {
          them. Run the plan into a new folder for results of its own.",
         each.join(". ")
     );
-    (!accepted.is_empty()).then(|| Finding::new("plan-changed", Severity::Warning, text))
+    (!accepted.is_empty()).then(|| Finding::new(FindingId::PlanChanged, Severity::Warning, text))
 }
 
 /// A line that means something, with its number.

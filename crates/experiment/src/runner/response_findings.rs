@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Design, Evaluation, FactorEffect, Levels};
 
 use super::findings::Found;
@@ -113,7 +113,7 @@ fn unexpected_status(responses: &[ResponseDigests], name: &dyn Fn(usize) -> Stri
              intended, set expect_status (--expect-status)."
         );
         Found {
-            finding: Finding::new("unexpected-status", severity, text),
+            finding: Finding::new(FindingId::UnexpectedStatus, severity, text),
             variants,
         }
     });
@@ -140,7 +140,7 @@ fn bytes_differ(
         name(other)
     );
     Some(Found {
-        finding: Finding::new("bytes-differ", Severity::Error, text),
+        finding: Finding::new(FindingId::BytesDiffer, Severity::Error, text),
         variants: vec![one],
     })
 }
@@ -158,7 +158,7 @@ fn bodies_changing(responses: &[ResponseDigests], rule: BodyComparison) -> Optio
         "{count} {requests} ({first}) returned a different body each time; only the status was \
          compared."
     );
-    Some(Found::of_all("bytes-differ", Severity::Note, text))
+    Some(Found::of_all(FindingId::BytesDiffer, Severity::Note, text))
 }
 
 /// Bodies that differ as sent where `rule` allows that.
@@ -193,14 +193,14 @@ fn bodies_as_sent(
     let said = said.join("; ");
     let (id, text) = match rule {
         BodyComparison::MayDiffer => (
-            "bodies-may-differ",
+            FindingId::BodiesMayDiffer,
             format!(
                 "Bodies differ, as bodies = \"may-differ\" allows: {said}. The comparison includes \
                  the cost of that difference."
             ),
         ),
         _ => (
-            "bodies-decoded",
+            FindingId::BodiesDecoded,
             format!(
                 "Bodies were compared after decoding and are the same; as sent they differ: {said}. \
                  The comparison includes the cost of the encoding."
@@ -253,7 +253,11 @@ pub(crate) fn withhold_effects(
         "Effects of factors whose levels return different responses are withheld: {}.",
         reported.join("; ")
     );
-    Some(Found::of_all("effects-withheld", Severity::Note, text))
+    Some(Found::of_all(
+        FindingId::EffectsWithheld,
+        Severity::Note,
+        text,
+    ))
 }
 
 /// The first difference in responses between variants that differ in one factor's level alone.

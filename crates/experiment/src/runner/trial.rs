@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use prony_load::{
     Control, LoadSpec, NotReady as WaitError, RunError, SpecError, run as run_load, wait_for_server,
 };
-use prony_record::{Finding, Record, Severity};
+use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::Values;
 use serde::{Deserialize, Serialize};
 
@@ -89,7 +89,7 @@ impl TrialResult {
     pub(crate) fn lost_a_machine(&self) -> bool {
         let of_load = self.record.iter().flat_map(|record| &record.findings);
         let mut all = self.findings.iter().chain(of_load);
-        all.any(|finding| finding.id == "agent-lost")
+        all.any(|finding| finding.id == FindingId::AgentLost)
     }
 }
 
@@ -461,7 +461,7 @@ impl Trial<'_> {
                  {last}. What was measured is not its speed; mend that first.",
                 exited.status
             );
-            Some(Finding::new("service-ended", Severity::Error, text))
+            Some(Finding::new(FindingId::ServiceEnded, Severity::Error, text))
         });
         dead.collect()
     }
@@ -481,7 +481,7 @@ impl Trial<'_> {
                      ends at another one, name that: stop = \"SIGQUIT\".",
                     stopped.took.as_secs_f64()
                 );
-                findings.push(Finding::new("service-killed", Severity::Note, text));
+                findings.push(Finding::new(FindingId::ServiceKilled, Severity::Note, text));
             }
             if stopped.log_bytes_cut > 0 {
                 let text = format!(
@@ -490,7 +490,7 @@ impl Trial<'_> {
                      log less (access_log off).",
                     stopped.log_bytes_cut
                 );
-                findings.push(Finding::new("service-log-cut", Severity::Note, text));
+                findings.push(Finding::new(FindingId::ServiceLogCut, Severity::Note, text));
             }
         }
         Ok(findings)

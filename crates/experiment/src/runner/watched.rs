@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 use super::trial::Watched;
 use crate::plan::{Resolved, ResolvedService};
@@ -30,7 +30,11 @@ pub(super) fn unseen(resolved: &Resolved, summary: Option<&mut Summary>) -> Vec<
              memory lack.",
             paths.join(", ")
         );
-        findings.push(Finding::new("telemetry-lost", Severity::Warning, text));
+        findings.push(Finding::new(
+            FindingId::TelemetryLost,
+            Severity::Warning,
+            text,
+        ));
     }
     findings
 }

@@ -1,7 +1,7 @@
 //! What set a variant's speed, as far as it was watched: full cores, the generator, a full link, the
 //! schedule of an open loop; or none of them, when requests waited for something else.
 
-use prony_record::Record;
+use prony_record::{FindingId, Record};
 use prony_stats::{Limit, LimitKind, Metric};
 
 use super::capacity::{Capacity, CoreParties, CoreUse};
@@ -248,7 +248,7 @@ fn neighbours_used(parties: &CoreParties) -> String {
 fn generator(records: &[&Record]) -> Option<String> {
     let saturated = |record: &&&Record| {
         let mut findings = record.findings.iter();
-        findings.any(|finding| finding.id == "generator-saturated")
+        findings.any(|finding| finding.id == FindingId::GeneratorSaturated)
     };
     let count = records.iter().filter(saturated).count();
     if records.is_empty() || 2 * count < records.len() {

@@ -1,6 +1,6 @@
 //! What is told of differences whose reason is known, because it was made up.
 
-use prony_record::{Finding, Record, Severity};
+use prony_record::{Finding, FindingId, Record, Severity};
 use prony_stats::{Factor, Levels, LimitKind, Trials, Values, evaluate};
 
 use super::*;
@@ -240,9 +240,9 @@ fn what_is_within_the_margin_did_not_move_however_surely() {
 
 #[test]
 fn a_finding_of_one_side_is_named_and_one_of_both_is_not() {
-    let crypto = Finding::new("crypto-unaccelerated", Severity::Warning, "slow");
-    let noisy = Finding::new("noisy-machine", Severity::Warning, "noise");
-    let errors = Finding::new("errors", Severity::Note, "some failed");
+    let crypto = Finding::new(FindingId::CryptoUnaccelerated, Severity::Warning, "slow");
+    let noisy = Finding::new(FindingId::NoisyMachine, Severity::Warning, "noise");
+    let errors = Finding::new(FindingId::Errors, Severity::Note, "some failed");
     let found: [About<'_>; 3] = [(&crypto, &[TCP]), (&noisy, &[TCP]), (&errors, &[TCP, UNIX])];
     let metrics = [
         (Metric::RatePerS, 200.0, 1_000.0),
@@ -349,7 +349,7 @@ fn the_generator_the_link_and_the_schedule_are_limits_too() {
     let unknown = kinds(&|_, _| {});
     assert_eq!(unknown, [LimitKind::Unknown; 2]);
     let saturated = kinds(&|variant, result| {
-        let finding = Finding::new("generator-saturated", Severity::Error, "");
+        let finding = Finding::new(FindingId::GeneratorSaturated, Severity::Error, "");
         if let (UNIX, Some(record)) = (variant, &mut result.record) {
             record.findings.push(finding);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::{CoreList, LoadOptions, LoadSpec, Part, Permits, SpecError, probe, reach};
-use prony_record::{Finding, Nanos, Severity};
+use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::Settings;
 use crate::messages::{Checked, Load, Reply};
@@ -162,7 +162,7 @@ pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
     if let Err(why) = reach(spec, TARGET) {
         forecast.push(Finding::new(
-            "target-unreachable",
+            FindingId::TargetUnreachable,
             Severity::Warning,
             format!("The target can't be reached before the load: {why}. Check that it runs."),
         ));

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use prony_load::{Control, GENERATOR_STALLED, LoadSpec, RunError, RunResult, run_at, stall_text};
-use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
+use prony_load::{Control, LoadSpec, RunError, RunResult, run_at, stall_text};
+use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
 
 use super::Settings;
 use super::outbox::Outbox;
@@ -411,7 +411,7 @@ impl Pump {
                  SIGTERM. Its figures end there.",
                 self.agent
             );
-            let finding = Finding::new("agent-lost", Severity::Error, text);
+            let finding = Finding::new(FindingId::AgentLost, Severity::Error, text);
             end.findings.push(finding);
         }
         let failed = self.failed.clone().or_else(|| self.spool.unflushed());
@@ -421,7 +421,7 @@ impl Pump {
                  loses is lost.",
                 self.agent
             );
-            Finding::new("spool-failed", Severity::Warning, text)
+            Finding::new(FindingId::SpoolFailed, Severity::Warning, text)
         }));
         end
     }
@@ -435,7 +435,7 @@ impl Pump {
                  what it sent.",
                 self.agent
             );
-            let finding = Finding::new("books-differ", Severity::Error, text);
+            let finding = Finding::new(FindingId::AccountingMismatch, Severity::Error, text);
             end.findings.push(finding);
         }
         let first = loaded.first_start.map(|first| first.0);
@@ -458,10 +458,10 @@ impl Pump {
     /// as the others did not.
     fn in_own_name(&self, finding: Finding, generator: &Generator) -> Finding {
         match generator.stalls {
-            Some(stalls) if finding.id == GENERATOR_STALLED => {
+            Some(stalls) if finding.id == FindingId::GeneratorStalled => {
                 let subject = format!("Agent {}", self.agent);
                 let text = stall_text(&subject, &stalls);
-                Finding::new("agent-stalled", finding.severity, text)
+                Finding::new(FindingId::AgentStalled, finding.severity, text)
             }
             _ => finding,
         }
@@ -470,5 +470,5 @@ impl Pump {
 
 fn failed(agent: &AgentName, why: &str) -> Finding {
     let text = format!("Agent {agent} could not make its part of the load: {why}.");
-    Finding::new("agent-failed", Severity::Error, text)
+    Finding::new(FindingId::AgentFailed, Severity::Error, text)
 }

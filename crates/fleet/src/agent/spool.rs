@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use prony_record::{Delta, Finding, Generator, Negotiated, Packed, Severity};
+use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
 
 use super::disk::Disk;
 use crate::messages::{Because, PartEnd, ResultMessage};
@@ -152,7 +152,7 @@ pub(crate) fn close(path: &Path) -> Result<(), String> {
             response_time_us: None,
             negotiated: Negotiated::default(),
             sources: None,
-            findings: vec![Finding::new("agent-lost", Severity::Error, text)],
+            findings: vec![Finding::new(FindingId::AgentLost, Severity::Error, text)],
             started_at: String::new(),
         })),
     };
@@ -238,7 +238,7 @@ mod tests {
         }
         let end = read(&left[0]).unwrap().pop().unwrap().end.unwrap();
         assert_eq!(end.because, Because::Failed);
-        assert_eq!(end.findings[0].id, "agent-lost");
+        assert_eq!(end.findings[0].id, FindingId::AgentLost);
         assert!(is_there(folder, &run, &agent));
         for _ in 0..2 {
             forget(folder, &run, &agent).unwrap();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 use super::gathering::Gathering;
 use super::{Fleet, orders, sums};
@@ -98,7 +98,11 @@ impl Afterwards {
             "Whether clocks were set during the load could not be checked after it: {}.",
             each.collect::<Vec<_>>().join(", ")
         );
-        Some(Finding::new("clock-unchecked", Severity::Note, text))
+        Some(Finding::new(
+            FindingId::ClockUnchecked,
+            Severity::Note,
+            text,
+        ))
     }
 }
 
@@ -169,7 +173,7 @@ impl Fleet {
 
 fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
     Finding::new(
-        "clock-doubtful",
+        FindingId::ClockDoubtful,
         Severity::Warning,
         format!(
             "Agent {name}: its clock after the load differs from before by {:.3} ms more than drift \

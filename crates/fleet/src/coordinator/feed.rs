@@ -10,15 +10,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prony_load::findings_so_far;
-use prony_record::{Counted, Delta, Finding, FleetUse, LoadInfo, Nanos, Packed, Record};
+use prony_record::{Counted, Delta, Finding, FindingId, FleetUse, LoadInfo, Nanos, Packed, Record};
 
 use crate::messages::Manifest;
 use crate::names::AgentName;
 
 /// An agent sends something each second. One that has sent nothing for so long is not waited for.
 pub(super) const QUIET: Duration = Duration::from_secs(3);
-/// What agents alone can tell: the text of this one speaks of the machine that makes the connections.
-const OF_AGENTS: &str = "port-exhaustion";
 
 /// A run under way, as far as its agents have told.
 #[derive(Debug, Default)]
@@ -276,7 +274,8 @@ impl Feed {
             .record_so_far()
             .filter(|record| record.totals.elapsed_s > 0.0);
         let mut findings = record.map_or_else(Vec::new, |record| findings_so_far(&record));
-        findings.retain(|finding| finding.id != OF_AGENTS);
+        // Its text describes the ports of the machine that computes it, not the agents'.
+        findings.retain(|finding| finding.id != FindingId::PortExhaustion);
         findings
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, Negotiated, Outcome, Severity};
+use prony_record::{Finding, FindingId, Negotiated, Outcome, Severity};
 
 use super::afterwards::Afterwards;
 use super::gathering::{Gathering, Lost, Part};
@@ -56,7 +56,7 @@ fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
         _ => format!("Agents {}", names.join(", ")),
     };
     Some(Finding::new(
-        "agent-lost",
+        FindingId::AgentLost,
         Severity::Error,
         format!(
             "{names} heard nothing of the coordinator for as long as the lease and stopped the load; \
@@ -114,7 +114,7 @@ fn agent_lost(
         _ => String::new(),
     };
     Some(Finding::new(
-        "agent-lost",
+        FindingId::AgentLost,
         Severity::Error,
         format!("Agent {name} {why}. {until}{missing}{unfinished}.{away}{keeps}"),
     ))
@@ -151,10 +151,10 @@ fn partial(manifest: &Manifest, gathering: &Gathering) -> Option<Finding> {
             ". The load was ended without waiting for them; `prony fleet collect {run}` fetches the \
              rest. Until then the figures cover only what had arrived."
         );
-        return Some(Finding::new("partial", Severity::Error, text));
+        return Some(Finding::new(FindingId::Partial, Severity::Error, text));
     }
     text += ". The load was lighter than asked for, and the figures cover only what was measured.";
-    Some(Finding::new("partial", Severity::Error, text))
+    Some(Finding::new(FindingId::Partial, Severity::Error, text))
 }
 
 /// Why an agent's part is not what the order asked for, as the predicate of a sentence.
@@ -244,7 +244,7 @@ fn negotiation_differs(gathering: &Gathering) -> Option<Finding> {
     });
     let each: Vec<String> = each.collect();
     Some(Finding::new(
-        "negotiation-differs",
+        FindingId::NegotiationDiffers,
         Severity::Warning,
         format!(
             "Not all agents agreed on the same with the server ({}): their requests did not cost the \

@@ -1,7 +1,7 @@
 //! When agents began, and which of them did so late.
 
 use prony_load::{Arrivals, End, Schedule, Share};
-use prony_record::{Finding, Nanos, Severity};
+use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::gathering::Gathering;
 use super::sums;
@@ -82,5 +82,5 @@ pub(super) fn late(manifest: &Manifest, gathering: &Gathering) -> Option<Finding
         "Not all agents began when they were to, give or take {bound_ms:.1} ms (--clock-bound): {each}. \
          The order came late there, its machine was busy, or connecting took so long. {meaning}"
     );
-    Some(Finding::new("late-start", severity, text))
+    Some(Finding::new(FindingId::LateStart, severity, text))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::{Finding, SourceTotals, SourceUse, Spread};
+use prony_record::{Finding, FindingName, SourceTotals, SourceUse, Spread};
 
 /// So many names are told one by one.
 const MOST_NAMES: usize = 6;
@@ -16,10 +16,10 @@ pub(super) fn findings<'a>(
     told: impl Iterator<Item = (&'a str, &'a [Finding])>,
     of: usize,
 ) -> Vec<Finding> {
-    let mut by_id: Vec<(&str, Vec<(&str, &Finding)>)> = Vec::new();
+    let mut by_id: Vec<(&FindingName, Vec<(&str, &Finding)>)> = Vec::new();
     for (name, findings) in told {
         for finding in findings {
-            let group = by_id.iter_mut().find(|(id, _)| *id == finding.id);
+            let group = by_id.iter_mut().find(|(id, _)| **id == finding.id);
             match group {
                 Some((_, group)) => group.push((name, finding)),
                 None => by_id.push((&finding.id, vec![(name, finding)])),
@@ -80,7 +80,10 @@ fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
         0 => {}
         more => told.push(format!("And {more} more.")),
     }
-    Some(Finding::new(&worst.id, worst.severity, told.join(" ")))
+    Some(Finding {
+        text: told.join(" "),
+        ..Finding::clone(worst)
+    })
 }
 
 /// Whether two long texts say the same but for their numbers.
@@ -184,20 +187,20 @@ fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> Spread) -> Spread {
 
 #[cfg(test)]
 mod tests {
-    use prony_record::{Severity, SourceCount};
+    use prony_record::{FindingId, Severity, SourceCount};
 
     use super::*;
 
     #[test]
     fn the_same_finding_of_several_is_told_once() {
-        let finding = |id: &str, severity, text: &str| Finding::new(id, severity, text);
+        let finding = |id: FindingId, severity, text: &str| Finding::new(id, severity, text);
         let a = [
-            finding("errors", Severity::Note, "1 of 10 failed."),
-            finding("io-fallback", Severity::Note, "No ring."),
+            finding(FindingId::Errors, Severity::Note, "1 of 10 failed."),
+            finding(FindingId::IoFallback, Severity::Note, "No ring."),
         ];
         let b = [
-            finding("errors", Severity::Error, "9 of 10 failed."),
-            finding("io-fallback", Severity::Note, "No ring."),
+            finding(FindingId::Errors, Severity::Error, "9 of 10 failed."),
+            finding(FindingId::IoFallback, Severity::Note, "No ring."),
         ];
         let told = [("a", &a[..]), ("b", &b[..]), ("c", &[])];
         let merged = findings(told.into_iter(), 3);
@@ -221,7 +224,10 @@ mod tests {
                 let severity = [Severity::Note, Severity::Warning][usize::from(n == 7)];
                 // Eight of them say the same.
                 let text = format!("{} failed.", n.min(12));
-                (format!("a{n}"), Finding::new("errors", severity, text))
+                (
+                    format!("a{n}"),
+                    Finding::new(FindingId::Errors, severity, text),
+                )
             })
             .collect();
         let told = each
@@ -241,8 +247,8 @@ mod tests {
         );
         let text = "a12, a13, a14, a15, a16, a17 and 2 more: 12 failed.";
         assert_eq!(alike[0].text, text);
-        let itself = Finding::new("agent-lost", Severity::Warning, "Agent a was ended.");
-        let other = Finding::new("agent-lost", Severity::Warning, "Agent b was ended.");
+        let itself = Finding::new(FindingId::AgentLost, Severity::Error, "Agent a was ended.");
+        let other = Finding::new(FindingId::AgentLost, Severity::Error, "Agent b was ended.");
         let both = [("a", &[itself][..]), ("b", &[other][..])];
         let merged = findings(both.into_iter(), 2);
         assert_eq!(merged[0].text, "Agent a was ended. Agent b was ended.");
@@ -255,7 +261,7 @@ mod tests {
                 "A worker of the generator wanted a core and had none for {share}% of the time: the \
                  server or something else runs on the same one."
             );
-            Finding::new("generator-starved", Severity::Warning, text)
+            Finding::new(FindingId::GeneratorStarved, Severity::Warning, text)
         };
         let of = ["24", "9", "25.5", "1,020"].map(|share| [starved(share)]);
         let told = ["a", "b", "c", "d"]
@@ -273,7 +279,7 @@ mod tests {
                 "Agent {name} was ended on its own machine in the middle of the load: its figures \
                  end there."
             );
-            [Finding::new("agent-lost", Severity::Warning, text)]
+            [Finding::new(FindingId::AgentLost, Severity::Error, text)]
         };
         let (one, two) = (lost("agent-1"), lost("agent-2"));
         let merged = findings(

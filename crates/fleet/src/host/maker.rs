@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use prony_experiment::runner::{AskedLoad, LoadMaker};
-use prony_record::{Finding, Record};
+use prony_record::{Finding, FindingId, Record};
 
 use crate::coordinator::{Choice, Feed, Fleet, FleetError, Stop, Told, Wanted, Watcher};
 use crate::names::AgentName;
@@ -79,7 +79,7 @@ impl AgentLoads<'_> {
         let Some((record, fleet)) = record.and_then(|it| Some((it, it.fleet.as_ref()?))) else {
             return;
         };
-        let is_lost = |finding: &Finding| finding.id == "agent-lost";
+        let is_lost = |finding: &Finding| finding.id == FindingId::AgentLost;
         if record.findings.iter().any(is_lost) {
             self.before.remove(agents);
             return;

@@ -25,7 +25,7 @@ use prony_experiment::place::Door;
 use prony_experiment::place::topology::Topology;
 use prony_experiment::service::{Allocated, Allocation, PlaceKind, ServiceSpec};
 use prony_experiment::telemetry::{HostSample, Sample, Watch};
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 
 use crate::agent::files::pieces;
 use crate::claims;
@@ -496,7 +496,7 @@ fn lost(seat: &Seat, why: &str) -> Finding {
          and what was measured is not its speed.",
         seat.agent
     );
-    Finding::new("agent-lost", Severity::Error, text)
+    Finding::new(FindingId::AgentLost, Severity::Error, text)
 }
 
 fn unexpected(answer: &Answer) -> String {

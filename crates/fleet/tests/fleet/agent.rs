@@ -10,7 +10,7 @@ use prony_fleet::credentials::Credentials;
 use prony_fleet::messages::{Because, Load, Piece, Reply, VERSION, What};
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
-use prony_record::{Nanos, Outcome};
+use prony_record::{FindingId, Nanos, Outcome};
 use sha2::{Digest, Sha256};
 
 use crate::ground::{Ground, agent};
@@ -193,7 +193,7 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
     assert_eq!(
         end.findings
             .iter()
-            .filter(|it| it.id == "books-differ")
+            .filter(|it| it.id == FindingId::AccountingMismatch)
             .count(),
         0
     );
@@ -283,7 +283,7 @@ fn a_target_is_looked_at() {
     let Reply::Ready(ready) = ready else {
         panic!("{ready:?}");
     };
-    assert_eq!(ready.forecast[0].id, "target-unreachable");
+    assert_eq!(ready.forecast[0].id, FindingId::TargetUnreachable);
 }
 
 #[test]
@@ -464,7 +464,7 @@ fn a_load_that_is_stopped_in_its_warm_up_measured_nothing() {
         assert!(messages.len() >= 2);
         assert_eq!(ledger.total().outcomes.get(Outcome::Ok), 0);
         let found: Vec<_> = end.findings.iter().map(|it| it.id.as_str()).collect();
-        assert!(!found.contains(&"books-differ"), "{found:?}");
+        assert!(!found.contains(&"accounting-mismatch"), "{found:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prony_fleet::agent::Settings;
 use prony_fleet::messages::{Because, Load, Reply, ResultMessage, What};
 use prony_fleet::names::AgentName;
-use prony_record::{Delta, Outcome, Packed};
+use prony_record::{Delta, FindingId, Outcome, Packed};
 
 use crate::ground::Ground;
 use crate::hands::{Hands, There, kept, load, origin, settings, state, until};
@@ -117,7 +117,7 @@ fn an_agent_that_is_ended_takes_its_load_with_it() {
     let (messages, _, end) = results.whole(&name);
     assert_eq!(end.because, Because::AgentEnded);
     assert!(
-        end.findings.iter().any(|it| it.id == "agent-lost"),
+        end.findings.iter().any(|it| it.id == FindingId::AgentLost),
         "{:?}",
         end.findings
     );
@@ -164,7 +164,7 @@ fn what_a_killed_agent_left_is_sent_by_its_next_start() {
     let (messages, ledger, end) = hands.results("r1").whole(&names[0]);
     assert_eq!(messages.len(), 4, "nothing of the other agent's");
     assert_eq!(end.because, Because::Failed);
-    assert_eq!(end.findings[0].id, "agent-lost");
+    assert_eq!(end.findings[0].id, FindingId::AgentLost);
     assert_eq!(ledger.total(), expected[0]);
     // It can't take part in that run again: its numbers are used.
     let again = What::Prepare(load("http://127.0.0.1:1/", "-c 1", 1));

@@ -9,7 +9,7 @@ use prony_fleet::coordinator::{
 use prony_fleet::messages::{Manifest, Reply, What};
 use prony_fleet::names::AGENTS;
 use prony_fleet::permissions::Role;
-use prony_record::{Delta, Finding, Outcome, Record, Severity};
+use prony_record::{Delta, Finding, FindingId, Outcome, Record, Severity};
 
 use crate::fake::{Fake, Script};
 use crate::ground::{Ground, agent};
@@ -85,7 +85,11 @@ fn same_counts(record: &Record, all: &Delta) {
 fn parts_add_up_to_the_last_bucket() {
     let other = Script {
         deltas: (3..9).map(crate::fake::measured).collect(),
-        findings: vec![Finding::new("errors", Severity::Note, "Some failed.")],
+        findings: vec![Finding::new(
+            FindingId::Errors,
+            Severity::Note,
+            "Some failed.",
+        )],
         ..Script::default()
     };
     let scripts = [
@@ -384,8 +388,10 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
     let collected = |run: &Manifest| {
         let record = fleet.collect(run, watching(&stop)).unwrap().record;
         let findings = record.findings.into_iter();
-        let of_clocks = findings.filter(|it| it.id.starts_with("clock-"));
-        of_clocks.map(|it| (it.id, it.text)).collect::<Vec<_>>()
+        let of_clocks = findings.filter(|it| it.id.as_str().starts_with("clock-"));
+        of_clocks
+            .map(|it| (it.id.to_string(), it.text))
+            .collect::<Vec<_>>()
     };
     let run = fleet.run(None).unwrap();
     let mut unchecked = run.clone();

@@ -5,7 +5,7 @@ use prony_fleet::host::Roster;
 use prony_fleet::messages::Registration;
 use prony_fleet::names::AGENTS;
 use prony_fleet::permissions::Role;
-use prony_record::{Finding, LoadInfo, Severity};
+use prony_record::{Finding, FindingId, LoadInfo, Severity};
 
 use crate::coordinator::{found, load, wanted, with_agents};
 use crate::fake::{Script, ready_for};
@@ -115,7 +115,7 @@ fn registrations_are_named_by_their_keys_alone() {
     }
     // What both sent is not what they were asked for.
     let partial = &record.findings[0];
-    assert_eq!(partial.id, "partial");
+    assert_eq!(partial.id, FindingId::Partial);
     let text = "2 of 2 agents did not complete its part: a accounted for 25 of the 500 requests";
     assert!(partial.text.starts_with(text), "{}", partial.text);
 }
@@ -154,8 +154,12 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
     let absurd = Script {
         span: Some((0, u64::MAX)),
         findings: vec![
-            Finding::new("errors", Severity::Note, "\x1b[2J"),
-            Finding::new("NOT A NAME", Severity::Note, "x"),
+            Finding::new(FindingId::Errors, Severity::Note, "\x1b[2J"),
+            Finding {
+                id: "NOT A NAME".to_owned().into(),
+                severity: Severity::Note,
+                text: "x".to_owned(),
+            },
         ],
         ..Script::default()
     };

@@ -19,6 +19,7 @@ use prony_fleet::coordinator::{AgentState, Feed, Fleet};
 use prony_fleet::host::{AgentLoads, FleetHost, Roster};
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
+use prony_record::FindingId;
 
 use crate::ground::{Ground, agent};
 
@@ -223,7 +224,10 @@ fn the_same_server_on_two_hosts_gives_a_verdict() {
         .iter()
         .map(|finding| &finding.id)
         .collect();
-    assert!(!bad.iter().any(|id| *id == "noisy-machine"), "{bad:?}");
+    assert!(
+        !bad.iter().any(|id| **id == FindingId::NoisyMachine),
+        "{bad:?}"
+    );
     assert!(document.variants.iter().all(|variant| variant.trials == 3));
 
     let environment = std::fs::read_to_string(out.join("environment.json")).unwrap();
@@ -505,7 +509,9 @@ fn an_agent_that_is_killed_in_mid_trial_is_named_and_leaves_nothing() {
         .iter()
         .find(|(id, _)| id == "two")
         .expect("it is kept");
-    let lost = findings.iter().find(|finding| finding.id == "agent-lost");
+    let lost = findings
+        .iter()
+        .find(|finding| finding.id == FindingId::AgentLost);
     assert!(
         lost.expect("agent-lost").text.contains("host two"),
         "{findings:?}"
@@ -537,7 +543,12 @@ fn a_trial_whose_machine_is_gone_ends_before_its_time() {
         matches!(finished.failed, Some(failed) if matches!(*failed.error, TrialError::Host(_)))
     );
     assert_eq!(ended.len(), 1);
-    assert!(ended[0].findings.iter().any(|it| it.id == "agent-lost"));
+    assert!(
+        ended[0]
+            .findings
+            .iter()
+            .any(|it| it.id == FindingId::AgentLost)
+    );
     let measured_s = ended[0].record.as_ref().unwrap().totals.elapsed_s;
     assert!(measured_s > 0.0 && measured_s < 45.0, "{measured_s}");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prony_fleet::coordinator::{Choice, Fleet, Stop, Told, Wanted, Watcher};
 use prony_fleet::permissions::Role;
-use prony_record::Record;
+use prony_record::{FindingId, Record};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::ground::Ground;
@@ -66,7 +66,10 @@ fn expect_leases_ended(record: &Record, lines: &[String]) {
     let because: Vec<&str> = parts.iter().map(|it| it.ended_because.as_str()).collect();
     assert_eq!(because, ["lease-ended", "lease-ended"], "{lines:?}");
     assert!(parts.iter().all(|part| part.ok > 0), "{parts:?}");
-    let finding = record.findings.iter().find(|it| it.id == "agent-lost");
+    let finding = record
+        .findings
+        .iter()
+        .find(|it| it.id == FindingId::AgentLost);
     let text = &finding.unwrap().text;
     assert!(text.contains("The NATS server tls://127.0.0.1:"), "{text}");
     assert!(text.contains("--lease"), "{text}");

@@ -22,6 +22,7 @@ use std::time::{Duration, SystemTime};
 use jiff::tz::TimeZone;
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 use prony_load::{LoadSpec, RunResult};
+use prony_record::FindingId;
 
 use crate::output::{complain, note, print};
 use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
@@ -157,7 +158,7 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     run.leave(&report, &tally.rows, began)
         .map_err(Mistake::Value)?;
     let mut findings = loaded.record.findings.iter();
-    if let Some(errors) = findings.find(|finding| finding.id == "errors") {
+    if let Some(errors) = findings.find(|finding| finding.id == FindingId::Errors) {
         complain("ab", &errors.text);
     }
     Ok(if is_interrupted {

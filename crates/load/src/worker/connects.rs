@@ -1,6 +1,6 @@
 //! Connects that took about as long as a lost SYN does.
 
-use prony_record::{Finding, Nanos, Severity};
+use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::Worker;
 use crate::socket::{Peer, Sockets};
@@ -52,7 +52,7 @@ impl ConnectCounts {
              backlog (on Linux with net.core.somaxconn), or look for loss on the way.",
             self.retransmitted, self.made
         );
-        Some(Finding::new("syn-retransmitted", severity, text))
+        Some(Finding::new(FindingId::SynRetransmitted, severity, text))
     }
 }
 

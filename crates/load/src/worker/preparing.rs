@@ -12,7 +12,7 @@
 use std::io;
 use std::time::Duration;
 
-use prony_record::{Finding, Nanos, Outcome, Severity};
+use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
 
 use super::opening::Opening;
 use super::{LONGEST_WAIT, Pace, Worker};
@@ -74,7 +74,11 @@ impl PreconnectReport {
             self.wanted,
             why.join("; ")
         );
-        Some(Finding::new("connections-late", Severity::Note, text))
+        Some(Finding::new(
+            FindingId::ConnectionsLate,
+            Severity::Note,
+            text,
+        ))
     }
 }
 

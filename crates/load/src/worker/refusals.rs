@@ -6,7 +6,7 @@
 
 use std::io;
 
-use prony_record::{Finding, Nanos, Severity};
+use prony_record::{Finding, FindingId, Nanos, Severity};
 
 use super::Worker;
 use crate::progress::Control;
@@ -75,7 +75,11 @@ impl Refusals {
             target_names(spec),
             self.error
         );
-        Some(Finding::new("nothing-listens", Severity::Error, text))
+        Some(Finding::new(
+            FindingId::NothingListens,
+            Severity::Error,
+            text,
+        ))
     }
 }
 

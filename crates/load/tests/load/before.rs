@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_load::{Control, LoadSpec, RunResult, run_at};
-use prony_record::Outcome;
+use prony_record::{FindingId, Outcome};
 
 use crate::harness::{Raw, Served, outcomes, read_head, resolve, text};
 
@@ -82,7 +82,12 @@ fn all_connections_are_there_before_anything_is_asked() {
     assert_eq!(outcomes(&record), [(Outcome::Ok, 400)]);
     assert_eq!(record.totals.connections_opened, 0);
     assert_eq!(seen.connections(), 40, "and no others are made");
-    assert!(record.findings.iter().all(|it| it.id != "connections-late"));
+    assert!(
+        record
+            .findings
+            .iter()
+            .all(|it| it.id != FindingId::ConnectionsLate)
+    );
     // Since the load's beginning, and not since that of the preparing.
     assert!(loaded.first_start.is_some());
     assert!(record.totals.elapsed_s < LONG.as_secs_f64());
@@ -127,7 +132,9 @@ fn a_server_that_closes_before_the_start_is_connected_to_again() {
     assert_eq!(record.totals.connections_opened, 10);
     assert_eq!(record.totals.retried, 0, "it was seen before the start");
     let mut found = record.findings.iter();
-    let late = found.find(|it| it.id == "connections-late").unwrap();
+    let late = found
+        .find(|it| it.id == FindingId::ConnectionsLate)
+        .unwrap();
     assert!(late.text.starts_with("10 of 40 connections"), "{late:?}");
 }
 

@@ -12,7 +12,10 @@ use crate::h2_server::{Scripted, expect_fine};
 use crate::harness::{errors, outcomes};
 
 fn has_finding(record: &Record, id: &str) -> bool {
-    record.findings.iter().any(|finding| finding.id == id)
+    record
+        .findings
+        .iter()
+        .any(|finding| finding.id.as_str() == id)
 }
 
 /// Takes requests and answers them by the half, so that some are always under way; they are never

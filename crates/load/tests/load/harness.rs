@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::Parser;
 use prony_load::{Control, LoadOptions, LoadSpec, SpecError, run};
 use prony_origin::{Config, Origin, Tls};
-use prony_record::{Outcome, Record};
+use prony_record::{FindingId, Outcome, Record};
 
 #[derive(Parser)]
 struct Typed {
@@ -62,7 +62,7 @@ pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
 
 /// The text of the finding `errors`.
 pub(crate) fn errors(record: &Record) -> &str {
-    let found = record.findings.iter().find(|f| f.id == "errors");
+    let found = record.findings.iter().find(|f| f.id == FindingId::Errors);
     found.map_or("", |finding| &finding.text)
 }
 

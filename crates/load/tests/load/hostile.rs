@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use prony_record::FindingId;
 use prony_record::Outcome::{self, ClosedEarly, Ok as Fine, Protocol, Reset, Timeout, Truncated};
 
 use crate::harness::{Raw, errors, load, load_with, outcomes, read_head, until_gone};
@@ -190,7 +191,7 @@ fn bytes_after_an_answer_are_noticed_while_idle() {
     let found = record
         .findings
         .iter()
-        .any(|finding| finding.id == "unasked-bytes");
+        .any(|finding| finding.id == FindingId::UnaskedBytes);
     assert!(found, "{:?}", record.findings);
 }
 

@@ -41,7 +41,10 @@ pub(crate) fn outcomes(record: &Record) -> Vec<(Outcome, u64)> {
 
 /// The text of a finding, empty where there is none.
 pub(crate) fn finding<'a>(record: &'a Record, id: &str) -> &'a str {
-    let found = record.findings.iter().find(|finding| finding.id == id);
+    let found = record
+        .findings
+        .iter()
+        .find(|finding| finding.id.as_str() == id);
     found.map_or("", |finding| &finding.text)
 }
 

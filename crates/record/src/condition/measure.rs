@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Distribution, Outcome, Record, Summary, number};
+use crate::{Distribution, FindingId, Outcome, Record, Summary, number};
 
 /// What is said of a name that is no measure.
 pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean, max (response \
@@ -10,12 +10,9 @@ pub const MEASURES: &str = "the metrics are p50, p99 or any other pN, min, mean,
      ok, failed, the outcomes by name, unfinished, unstarted, retried and busy; partial and agent-lost \
      (findings of a load by agents)";
 
-/// Findings that conditions can name: a load of several machines lost a part of itself.
-const FINDINGS: [&str; 2] = ["partial", "agent-lost"];
-
-/// The finding of this name, if conditions can name it.
-pub fn finding(name: &str) -> Option<&'static str> {
-    FINDINGS.into_iter().find(|finding| *finding == name)
+/// The finding with this id, if conditions can name it: part of the load is missing.
+pub fn finding(id: &str) -> Option<FindingId> {
+    FindingId::parse(id).filter(|id| id.info().incomplete_load)
 }
 
 /// One number of a record.
@@ -56,7 +53,7 @@ enum Counted {
     Retried,
     Outcome(Outcome),
     /// Records that have this finding.
-    Finding(&'static str),
+    Finding(FindingId),
 }
 
 /// How a figure is set against its limit.

@@ -1,7 +1,7 @@
 //! What conditions hold of which records, and what is no condition.
 
 use super::*;
-use crate::{Distribution, Nanos, Outcome};
+use crate::{Distribution, FindingId, Nanos, Outcome};
 
 /// 10,000 requests of 1 to 100 ms, of which 10 timed out and 40 were reset.
 fn record() -> Record {
@@ -173,11 +173,12 @@ fn a_requirement_fails_where_it_does_not_hold() {
 #[test]
 fn a_finding_is_a_condition_by_its_name() {
     let mut record = Record::default();
-    for name in ["partial", "agent-lost"] {
+    for id in [FindingId::Partial, FindingId::AgentLost] {
+        let name = id.as_str();
         let named: Condition = name.parse().unwrap();
         assert_eq!(named.to_string(), name);
         assert_eq!(named.holds(&record), None);
-        let finding = crate::Finding::new(name, crate::Severity::Error, "Half of it.");
+        let finding = crate::Finding::new(id, crate::Severity::Error, "Half of it.");
         record.findings.push(finding);
         assert_eq!(named.holds(&record), Some(format!("{name} is 1")));
         let counted: Condition = format!("{name} > 0").parse().unwrap();

@@ -370,7 +370,7 @@ fn findings(verdict: &VerdictDocument) -> DataTable {
     for finding in &verdict.findings {
         table.push(vec![
             severity_name(finding.severity).into(),
-            (&finding.id).into(),
+            finding.id.as_str().into(),
             (&finding.text).into(),
         ]);
     }

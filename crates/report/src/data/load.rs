@@ -26,7 +26,7 @@ pub fn load(record: &Record) -> Vec<DataTable> {
     for finding in &record.findings {
         findings.push(vec![
             severity_name(finding.severity).into(),
-            (&finding.id).into(),
+            finding.id.as_str().into(),
             (&finding.text).into(),
         ]);
     }

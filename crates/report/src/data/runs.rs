@@ -23,7 +23,7 @@ pub fn runs(document: &RunsDocument) -> Vec<DataTable> {
         findings.push(vec![
             (&one.run).into(),
             severity_name(one.finding.severity).into(),
-            (&one.finding.id).into(),
+            one.finding.id.as_str().into(),
             (&one.finding.text).into(),
         ]);
     }

@@ -15,12 +15,14 @@ pub use load::load;
 pub use runs::runs;
 
 use minijinja::Environment;
+use prony_record::FindingId;
 
 use crate::chart::palette;
 
 /// A page from one of the templates.
 fn render(template: &str, context: minijinja::Value) -> String {
     let mut environment = Environment::new();
+    environment.add_filter("finding_reference", finding_reference);
     let templates = [
         ("page.html", include_str!("page.html")),
         ("parts.html", include_str!("parts.html")),
@@ -37,6 +39,11 @@ fn render(template: &str, context: minijinja::Value) -> String {
         .get_template(template)
         .and_then(|template| template.render(context))
         .expect("the templates use only what their contexts hold, which every test renders")
+}
+
+/// The documentation of the finding with this id; none for a finding of another version.
+fn finding_reference(id: &str) -> Option<String> {
+    FindingId::parse(id).map(FindingId::reference)
 }
 
 /// The style sheet with the palette's colours in it.

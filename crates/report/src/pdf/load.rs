@@ -147,7 +147,7 @@ impl Story {
         let label = Style::NOTE.bold().color(color);
         let left = 12.0;
         let indent = left + label.width_of(word) + 7.0;
-        let head = Paragraph::new(&finding.id, Style::BODY.bold());
+        let head = Paragraph::new(finding.id.as_str(), Style::BODY.bold());
         let head = head.before(9.0).indent(indent).label(word, label);
         self.paragraph(&head.bar(color).keep());
         let text = Paragraph::new(&finding.text, Style::BODY).before(0.0);

@@ -66,6 +66,8 @@ pub(crate) fn severity_name(severity: Severity) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use prony_record::FindingId;
+
     use super::*;
 
     #[test]
@@ -92,8 +94,8 @@ mod tests {
     #[test]
     fn the_gravest_finding_comes_first() {
         let some = [
-            Finding::new("few-blocks", Severity::Note, "a"),
-            Finding::new("errors", Severity::Error, "b"),
+            Finding::new(FindingId::FewBlocks, Severity::Note, "a"),
+            Finding::new(FindingId::Errors, Severity::Error, "b"),
         ];
         let text = findings(&some, Paint::new(Look::PLAIN));
         assert_eq!(text, "error   errors: b\nnote    few-blocks: a\n");

@@ -1,6 +1,7 @@
 //! The comparisons as few lines: a sentence for each established difference, one line for all that
 //! are alike otherwise, and one paragraph on a machine that is too noisy.
 
+use prony_record::FindingId;
 use prony_stats::{Change, Comparison, LEAST_BLOCKS, Metric, Scale, Verdict, VerdictDocument};
 
 use super::Tone;
@@ -192,7 +193,7 @@ pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let others = verdict
         .findings
         .iter()
-        .find(|one| one.id == "noisy-machine");
+        .find(|one| one.id == FindingId::NoisyMachine);
     let others = others.and_then(|one| one.text.split_once(". "));
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
     Some(format!(

@@ -187,7 +187,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
         let mut ids: Vec<&str> = Vec::new();
         for finding in verdict.findings.iter().filter(|f| f.severity == severity) {
             if !ids.contains(&finding.id.as_str()) {
-                ids.push(&finding.id);
+                ids.push(finding.id.as_str());
             }
         }
         ids
@@ -256,6 +256,8 @@ pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
+    use prony_record::{Finding, FindingId};
+
     use super::*;
 
     fn verdict(verdicts: &[(Verdict, f64)]) -> VerdictDocument {
@@ -350,7 +352,7 @@ mod tests {
     fn trust_follows_the_gravest_finding() {
         let mut document = verdict(&[(Verdict::Slower, 0.9)]);
         assert_eq!(trust(&document).0, Trust::Good);
-        let finding = |severity| prony_record::Finding::new("some-finding", severity, "");
+        let finding = |severity| Finding::new(FindingId::Errors, severity, "");
         document.findings.push(finding(Severity::Note));
         assert_eq!(trust(&document).0, Trust::Good);
         document.findings.push(finding(Severity::Warning));

@@ -1,6 +1,6 @@
 //! The experiments.
 
-use prony_record::{Finding, LoadInfo, Severity};
+use prony_record::{Finding, FindingId, LoadInfo, Severity};
 use prony_stats::{Factor, Levels, Metric};
 
 use super::loads::closed;
@@ -67,7 +67,7 @@ fn sockets() -> Invented {
             }
         },
         findings: vec![Finding::new(
-            "order-effect",
+            FindingId::OrderEffect,
             Severity::Note,
             "Trials that ran first in their block were 0.4% faster than those that ran last. The \
              order is random, so this widens the intervals and favours no variant. Nothing to do.",
@@ -100,7 +100,7 @@ fn demo() -> Invented {
             }
         },
         findings: vec![Finding::new(
-            "noisy-machine",
+            FindingId::NoisyMachine,
             Severity::Warning,
             "Other processes used 6% of the cores while trials ran. It widens the intervals. Stop \
              them, or give the services cores of their own (cores = \"0\").",
@@ -136,7 +136,7 @@ fn errors() -> Invented {
             }
         },
         findings: vec![Finding::new(
-            "errors",
+            FindingId::Errors,
             Severity::Error,
             "12% of the requests to http://127.0.0.1:8002/ failed (unexpected_status 503), none of \
              those to http://127.0.0.1:8001/. A server that refuses work looks faster than it is. \
@@ -179,7 +179,7 @@ fn ciphers() -> Invented {
             failed_share: 0.0,
         },
         findings: vec![Finding::new(
-            "few-blocks",
+            FindingId::FewBlocks,
             Severity::Note,
             "5 blocks show differences from about 12% on at this noise. A plan with 15 blocks would \
              show 6%.",
@@ -230,7 +230,7 @@ fn portable() -> Invented {
             }
         },
         findings: vec![Finding::new(
-            "few-blocks",
+            FindingId::FewBlocks,
             Severity::Warning,
             "3 blocks give wide intervals. Raise blocks in [trials].",
         )],

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use prony_record::{
-    Finding, Gaps, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate, Record, Severity,
-    Slice, StartGaps, Summary, Totals,
+    Finding, FindingId, Gaps, Generator, LoadInfo, Negotiated, Outcome, RECORD_SCHEMA, Rate,
+    Record, Severity, Slice, StartGaps, Summary, Totals,
 };
 
 use super::{Invented, Noise, Server};
@@ -206,7 +206,7 @@ fn failing(noise: &mut Noise) -> Record {
     record.service_time_us.at_least = vec!["p99_9".to_owned(), "max".to_owned()];
     record.series[4].failed = 531;
     record.findings = vec![Finding::new(
-        "errors",
+        FindingId::Errors,
         Severity::Error,
         "3.3% of the requests failed, most with status 503. Percentiles are over what was answered. \
          Look into the server's log.",
@@ -233,7 +233,7 @@ fn open(noise: &mut Noise) -> Record {
     record.totals.censored = 13_958;
     record.totals.started = record.totals.ok + 128;
     record.findings = vec![Finding::new(
-        "schedule-missed",
+        FindingId::ScheduleMissed,
         Severity::Warning,
         "80% of the offered rate was reached: 13,830 requests were due but found no free \
          connection. The response times include their wait. Raise --connections, or lower --rate.",

@@ -189,7 +189,7 @@ impl<'a> Reader<'a> {
         let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
         if let Some(finding) = condition::finding(&rest[..end]) {
             self.at += end;
-            return finding.to_owned();
+            return finding.to_string();
         }
         let word = self.word();
         let inner = self

@@ -19,7 +19,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use procfs::process::{MemoryMap, Process};
-use prony_record::{Finding, Severity};
+use prony_record::{Finding, FindingId, Severity};
 use serde::{Serialize, Serializer};
 
 use super::ProcessError;
@@ -185,7 +185,7 @@ impl Crypto {
     pub fn finding(&self) -> Option<Finding> {
         let text = lines::unaccelerated(self)?;
         Some(Finding::new(
-            "crypto-unaccelerated",
+            FindingId::CryptoUnaccelerated,
             Severity::Warning,
             text,
         ))
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn only_what_is_unaccelerated_is_a_finding() {
         let finding = measured(8e9, 5e8, Some(5e8)).finding().unwrap();
-        assert_eq!(finding.id, "crypto-unaccelerated");
+        assert_eq!(finding.id, FindingId::CryptoUnaccelerated);
         assert!(
             finding.text.contains("/lib/libcrypto.so.3"),
             "{}",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prony_record::{Exchange, Measured, Outcome, Recorder};
+use prony_record::{Exchange, FindingId, Measured, Outcome, Recorder};
 use serde_json::json;
 
 use super::*;
@@ -134,7 +134,7 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
         assert_eq!(feed.take(), Delta::default());
         let record = feed.record_so_far().unwrap();
         assert_eq!((record.totals.started, record.totals.elapsed_s), (504, 6.0));
-        assert_eq!(feed.findings()[0].id, "errors");
+        assert_eq!(feed.findings()[0].id, FindingId::Errors);
     }
 }
 

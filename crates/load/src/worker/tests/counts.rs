@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_record::Outcome;
+use prony_record::{FindingId, Outcome};
 
 use super::*;
 
@@ -209,6 +209,6 @@ fn reasons_are_counted_where_failures_are() {
     let outcomes = simulate(&spec, vec![steady(ms(10), b"SSH-2.0\r\n")]);
     assert_eq!(outcomes.count(Outcome::Protocol), 10);
     let findings = &outcomes.record.findings;
-    let errors = findings.iter().find(|f| f.id == "errors").unwrap();
+    let errors = findings.iter().find(|f| f.id == FindingId::Errors).unwrap();
     assert!(errors.text.contains("(10×)"), "{}", errors.text);
 }

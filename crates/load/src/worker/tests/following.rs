@@ -1,5 +1,7 @@
 //! Redirects in virtual time: the clock of the request, its hops' bytes, and where they go.
 
+use prony_record::FindingId;
+
 use super::*;
 
 /// A server of paths: `/` redirects to `/1`, that to `/2` and so on up to `/last`, each after 10 ms.
@@ -77,7 +79,11 @@ fn one_redirect_too_many_is_the_answer_or_a_failure() {
     strict.fails_beyond_follow = true;
     let outcomes = simulate(&strict, vec![chain(3)]);
     assert_eq!(outcomes.all(), [(Outcome::Redirect, 4)]);
-    let found = outcomes.record.findings.iter().find(|f| f.id == "errors");
+    let found = outcomes
+        .record
+        .findings
+        .iter()
+        .find(|f| f.id == FindingId::Errors);
     assert!(found.unwrap().text.contains("stopped after 2 redirects"));
     // Without --follow a redirect is an answer.
     let outcomes = load("-c 1 -n 4", chain(3));
@@ -104,7 +110,11 @@ fn where_a_redirect_can_not_lead_it_fails_with_a_reason() {
         let server = answering(move |_| reply([(ms(1), Step::Send(redirect(301, location, "")))]));
         let outcomes = load("-c 2 -n 6 --follow 5", server);
         assert_eq!(outcomes.all(), [(Outcome::Redirect, 6)]);
-        let found = outcomes.record.findings.iter().find(|f| f.id == "errors");
+        let found = outcomes
+            .record
+            .findings
+            .iter()
+            .find(|f| f.id == FindingId::Errors);
         let text = &found.unwrap().text;
         assert!(text.contains(reason), "{location}: {text}");
     }

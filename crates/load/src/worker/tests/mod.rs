@@ -104,7 +104,7 @@ impl Outcomes {
     /// What is said of this, if anything.
     fn finding(&self, id: &str) -> Option<&str> {
         let mut findings = self.record.findings.iter();
-        let found = findings.find(|finding| finding.id == id)?;
+        let found = findings.find(|finding| finding.id.as_str() == id)?;
         Some(&found.text)
     }
 

@@ -106,6 +106,6 @@ fn a_generator_that_is_too_slow_is_late() {
     let record = &outcomes.record;
     assert!(record.generator.late_us.p99 > 2_000.0);
     for id in ["schedule-missed", "generator-saturated"] {
-        assert!(record.findings.iter().any(|f| f.id == id), "{id}");
+        assert!(record.findings.iter().any(|f| f.id.as_str() == id), "{id}");
     }
 }

@@ -1,6 +1,6 @@
 //! Generators that are stopped in mid-load, and servers that stall.
 
-use prony_record::Severity;
+use prony_record::{FindingId, Severity};
 
 use super::*;
 
@@ -32,7 +32,9 @@ fn a_generator_that_was_stopped_is_found_and_the_server_is_not_blamed() {
             "{words} {stalls:?}"
         );
         let stalled = outcomes.record.findings.iter();
-        let stalled = stalled.clone().find(|it| it.id == "generator-stalled");
+        let stalled = stalled
+            .clone()
+            .find(|it| it.id == FindingId::GeneratorStalled);
         let finding = stalled.unwrap();
         assert_eq!(finding.severity, Severity::Error);
         let said = "The generator stood still for 2.0 s, 3.0 s into the measured part: ";

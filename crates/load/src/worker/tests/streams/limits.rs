@@ -1,13 +1,13 @@
 //! What the peer's settings allow.
 
-use prony_record::{Finding, Outcome};
+use prony_record::{Finding, FindingId, Outcome};
 
 use super::server::{MOST_FIELD_BYTES, POST, REFUSED_STREAM, limit, reset, settings};
 use super::*;
 
 fn limited(outcomes: &Outcomes) -> Option<&Finding> {
     let mut findings = outcomes.record.findings.iter();
-    findings.find(|finding| finding.id == "streams-limited")
+    findings.find(|finding| finding.id == FindingId::StreamsLimited)
 }
 
 #[test]

@@ -32,5 +32,5 @@ fn assert_us(seen: f64, expected: u64) {
 }
 
 fn has_finding(outcomes: &Outcomes, id: &str) -> bool {
-    outcomes.record.findings.iter().any(|f| f.id == id)
+    outcomes.record.findings.iter().any(|f| f.id.as_str() == id)
 }

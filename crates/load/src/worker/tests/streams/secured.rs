@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
-use prony_record::{Nanos, Outcome};
+use prony_record::{FindingId, Nanos, Outcome};
 use rustls::crypto::aws_lc_rs;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
@@ -219,7 +219,7 @@ fn a_server_of_http1_carries_one_request_at_a_time() {
     assert_us(record.response_time_us.max, 10_000);
     assert_eq!(record.totals.elapsed_s, 0.1);
     let told = |finding: &prony_record::Finding| {
-        finding.id == "streams-limited" && finding.text.contains("HTTP/1.1")
+        finding.id == FindingId::StreamsLimited && finding.text.contains("HTTP/1.1")
     };
     assert!(record.findings.iter().any(told), "{:?}", record.findings);
 }

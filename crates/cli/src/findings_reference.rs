@@ -1,0 +1,181 @@
+//! The registry of findings as Markdown, for docs/findings.md and `prony man findings`.
+
+use prony_record::{
+    FindingId, FindingInfo, FindingScope, Severity, TrialFolding, WithheldVerdicts,
+};
+
+const INTRODUCTION: &str = "\
+A finding qualifies a result: it says what was seen, what it means, and what to do. Findings of a \
+load are stored in its record, those of an experiment in `verdict.json`.
+
+| severity | meaning |
+|---|---|
+| note | good to know |
+| warning | read the result with care |
+| error | withholds the verdicts that it may have distorted, and no others |
+";
+
+/// An introduction, an index, and one heading for each finding.
+pub(crate) fn markdown() -> String {
+    let mut text = format!("{INTRODUCTION}\n{}\n", folding());
+    text.push_str("| finding | severity | withholds verdicts on |\n|---|---|---|\n");
+    for id in FindingId::ALL {
+        let severities: Vec<&str> = severities(id.info()).collect();
+        text.push_str(&format!(
+            "| [`{id}`](#{id}) | {} | {} |\n",
+            severities.join(", "),
+            withheld(id.info().withholds)
+        ));
+    }
+    for scope in FindingScope::ALL {
+        text.push_str(&format!("\n## {}\n", title(scope)));
+        let of_scope = FindingId::ALL.iter().filter(|id| id.info().scope == scope);
+        for id in of_scope {
+            text.push_str(&section(*id));
+        }
+    }
+    text
+}
+
+fn title(scope: FindingScope) -> &'static str {
+    match scope {
+        FindingScope::Load => "Findings of a load",
+        FindingScope::FleetLoad => "Findings of a load by several agents",
+        FindingScope::Trial => "Findings of a trial",
+        FindingScope::Experiment => "Findings of an experiment",
+    }
+}
+
+/// The rule by which the findings of trials become findings of the experiment.
+fn folding() -> String {
+    let worst: Vec<String> = FindingId::ALL
+        .iter()
+        .filter(|id| id.info().folding == TrialFolding::Worst)
+        .map(|id| format!("`{id}`"))
+        .collect();
+    format!(
+        "In an experiment the findings of one variant's loads are reported once, as severe as in at \
+         least half of its trials. A finding in fewer trials is at most a warning. There are \
+         exceptions, which are as severe as in the worst trial: {}.\n",
+        worst.join(", ")
+    )
+}
+
+fn severities(info: &FindingInfo) -> impl Iterator<Item = &'static str> {
+    info.severities.iter().map(|(severity, _)| severity.name())
+}
+
+fn withheld(withholds: WithheldVerdicts) -> &'static str {
+    match withholds {
+        WithheldVerdicts::Nothing => "",
+        WithheldVerdicts::Speed => "rate and response times",
+        WithheldVerdicts::SpeedUnlessFaster => {
+            "rate and response times, unless only the faster variant is affected"
+        }
+        WithheldVerdicts::AllButFailures => "everything but the share of failed requests",
+        WithheldVerdicts::All => "everything",
+        WithheldVerdicts::Selected => "rate and response times, where noise may have caused them",
+    }
+}
+
+fn section(id: FindingId) -> String {
+    let info = id.info();
+    let mut text = format!("\n### `{id}`\n\n{}\n", info.seen);
+    match info.severities {
+        [(severity, _)] => text.push_str(&format!("\nSeverity: {}.\n", severity.name())),
+        several => {
+            text.push_str("\nSeverity:\n\n");
+            for (severity, when) in several {
+                text.push_str(&format!("- {}: {when}\n", severity.name()));
+            }
+        }
+    }
+    text.push_str(&format!("\nMeaning: {}\n", info.meaning));
+    text.push_str(&format!("\nWhat to do: {}\n", info.action));
+    if info.can_have(Severity::Error) {
+        let withheld = withheld(info.withholds);
+        text.push_str(&format!("\nAn error withholds verdicts on {withheld}.\n"));
+    }
+    if info.incomplete_load {
+        text.push_str(&format!(
+            "\n`prony load` exits with status 1, and `--fail-if {id}` is a condition.\n"
+        ));
+    }
+    for former in id.former_ids() {
+        text.push_str(&format!("\nEarlier versions called it `{former}`.\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    fn workspace() -> &'static Path {
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+    }
+
+    #[test]
+    fn every_finding_has_a_heading_in_the_documentation() {
+        let page = fs::read_to_string(workspace().join("docs/findings.md")).unwrap();
+        for id in FindingId::ALL {
+            let heading = format!("### `{id}`");
+            assert!(page.lines().any(|line| line == heading), "{heading}");
+            let index = format!("[`{id}`](#{id})");
+            assert!(page.contains(&index), "{index}");
+        }
+    }
+
+    /// The sources of all crates without their tests and without the registry.
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if name != "tests" && !path.ends_with("record/src/finding") {
+                    sources(&path, found);
+                }
+            } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                // One space between words, so that line breaks don't matter.
+                found.push(code.split_whitespace().collect::<Vec<_>>().join(" "));
+            }
+        }
+    }
+
+    #[test]
+    fn every_finding_is_created_somewhere_with_a_severity_of_its_row() {
+        let mut code = Vec::new();
+        for crate_folder in fs::read_dir(workspace().join("crates")).unwrap() {
+            sources(&crate_folder.unwrap().path().join("src"), &mut code);
+        }
+        let code = code.join("\n");
+        for id in FindingId::ALL {
+            let name = format!("FindingId::{id:?}");
+            let is_compared = |at: usize| {
+                let before = code[..at].trim_end();
+                before.ends_with("==") || before.ends_with("!=")
+            };
+            let places: Vec<usize> = code
+                .match_indices(&name)
+                .filter(|(at, _)| !code[at + name.len()..].starts_with(char::is_alphanumeric))
+                .filter(|(at, _)| !is_compared(*at))
+                .map(|(at, _)| at)
+                .collect();
+            assert!(!places.is_empty(), "nothing creates {id}");
+            for at in places {
+                let after = code[at + name.len()..].trim_start_matches([',', ' ']);
+                let Some(rest) = after.strip_prefix("Severity::") else {
+                    continue;
+                };
+                let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap();
+                let severity = rest[..end].to_lowercase();
+                assert!(severities(id.info()).any(|it| it == severity), "{id}");
+            }
+        }
+    }
+}

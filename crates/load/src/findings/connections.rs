@@ -1,0 +1,93 @@
+//! Findings about connections and what the server allows on them.
+
+use prony_record::{Finding, FindingId, Outcome, Record, Severity};
+
+use crate::ports;
+use crate::protocols::StreamsLimit;
+
+/// The server, not `--streams`, limited the number of requests on a connection.
+pub(crate) fn streams_limited(record: &Record, limit: StreamsLimit) -> Finding {
+    let wanted = record.load.streams;
+    let (seen, action) = match limit {
+        StreamsLimit::Settings(0) => (
+            "The server allows no stream on a connection, at least for a while \
+             (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
+                .to_owned(),
+            "Raise the server's limit.".to_owned(),
+        ),
+        StreamsLimit::Settings(limit) => (
+            format!(
+                "The server allows {limit} stream{} at once on a connection \
+                 (SETTINGS_MAX_CONCURRENT_STREAMS)",
+                if limit == 1 { "" } else { "s" }
+            ),
+            format!("Raise the server's limit, use more connections, or ask for {limit}."),
+        ),
+        StreamsLimit::Http1 => (
+            "The server agreed on HTTP/1.1, which carries one request at a time".to_owned(),
+            "Enable HTTP/2 on the server (--http 2 requires it), or use more connections."
+                .to_owned(),
+        ),
+    };
+    Finding::new(
+        FindingId::StreamsLimited,
+        Severity::Warning,
+        format!(
+            "{seen}, and {wanted} were asked for: the load was lighter than --streams says. {action}"
+        ),
+    )
+}
+
+pub(super) fn port_exhaustion(record: &Record) -> Option<Finding> {
+    let lost = *record.outcomes.get(&Outcome::NoLocalPort)?;
+    Some(Finding::new(
+        FindingId::PortExhaustion,
+        Severity::Error,
+        format!(
+            "{lost} requests found no free local port: {}. The side that closes a connection first \
+             holds its port for another minute; this load never closes first, but other programs may \
+             have. Use more source addresses (--source), or fewer connections at the same time.",
+            ports::described()
+        ),
+    ))
+}
+
+pub(super) fn not_reused(record: &Record) -> Option<Finding> {
+    let totals = &record.totals;
+    // Most failures cost a connection, which does not mean that the server refuses to keep it.
+    let expected = u64::from(record.load.connections) + totals.started / 20 + totals.failed;
+    if !record.load.keepalive || totals.ok == 0 || totals.connections_opened <= expected {
+        return None;
+    }
+    let per_connection = totals.started as f64 / totals.connections_opened as f64;
+    let cause = match record.load.urls {
+        0 | 1 => format!("The server closes them after {per_connection:.1} requests on average"),
+        _ => format!(
+            "The server closes them, or, if the list names several servers, they are replaced by \
+             connections to another one, after {per_connection:.1} requests on average"
+        ),
+    };
+    Some(Finding::new(
+        FindingId::ConnectionsNotReused,
+        Severity::Note,
+        format!(
+            "Keep-alive was requested, but {} connections were opened for {} requests. {cause}. The \
+             figures contain the cost of connecting. Check the server's keep-alive limits.",
+            totals.connections_opened, totals.started,
+        ),
+    ))
+}
+
+pub(super) fn unasked_bytes(times: u64) -> Option<Finding> {
+    (times > 0).then(|| {
+        Finding::new(
+            FindingId::UnaskedBytes,
+            Severity::Warning,
+            format!(
+                "The server sent bytes while no request was in flight, {times} times; those \
+                 connections were closed. It may be sending more than it announces. Check the length \
+                 that it announces for its responses."
+            ),
+        )
+    })
+}

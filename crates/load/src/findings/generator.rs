@@ -1,0 +1,201 @@
+//! Findings about the load generator: whether it, and not the server, set the figures.
+
+use prony_record::{Finding, FindingId, Outcome, Record, Severity, Stalls};
+
+/// A worker that is awake for less than this share of the time has reserves.
+const AWAKE_SHARE_MIN: f64 = 0.85;
+/// In a closed loop, the share of connections waiting for the generator from which it is the
+/// bottleneck.
+const QUEUE_SHARE_ERROR: f64 = 0.5;
+/// The share from which it begins to be the bottleneck.
+const QUEUE_SHARE_WARNING: f64 = 0.3;
+/// Connections per worker that wait for it although the server is slower: a busy worker always
+/// handles one. With few connections that is a large share, so it is added to both limits.
+const CONNECTIONS_IN_HAND: f64 = 0.35;
+/// Share of the time without a core from which a worker is starved.
+const STARVED_SHARE_MIN: f64 = 0.2;
+/// A shorter load is too short to judge the generator.
+const JUDGED_S_MIN: f64 = 0.1;
+/// Starts later than this at p99 did not follow the schedule.
+const LATE_US: f64 = 1_000.0;
+/// Lateness beyond this share of the p99 response time distorts it.
+const LATE_SHARE_ERROR: f64 = 0.1;
+/// Fewer requests don't have a meaningful p99.
+const REQUESTS_FOR_P99: u64 = 100;
+/// Share of the requests without a connection that is a warning.
+const UNSTARTED_SHARE_WARNING: f64 = 0.001;
+/// Outcomes of requests that never had a connection.
+const CONNECT_FAILURES: [Outcome; 8] = [
+    Outcome::ConnectRefused,
+    Outcome::ConnectTimeout,
+    Outcome::ConnectUnreachable,
+    Outcome::ConnectFailed,
+    Outcome::Tls,
+    Outcome::Dns,
+    Outcome::NoLocalPort,
+    Outcome::TooManyFiles,
+];
+
+pub(super) fn stalled(record: &Record) -> Option<Finding> {
+    let stalls = record.generator.stalls.as_ref()?;
+    let text = stall_text("The generator", stalls);
+    Some(Finding::new(
+        FindingId::GeneratorStalled,
+        Severity::Error,
+        text,
+    ))
+}
+
+/// The text of the finding that `subject`, which made a load or a part of one, stood still.
+pub fn stall_text(subject: &str, stalls: &Stalls) -> String {
+    let at = format!("{:.1} s into the measured part", stalls.longest_at_s);
+    let seen = match stalls.count {
+        1 => format!("for {:.1} s, {at}", stalls.total_s),
+        count => format!(
+            "for {:.1} s in total, {count} times, the longest for {:.1} s, {at}",
+            stalls.total_s, stalls.longest_s
+        ),
+    };
+    format!(
+        "{subject} stood still {seen}: its process was stopped (SIGSTOP, Ctrl-Z), or its machine was \
+         paused or suspended. It started no requests during that time and read responses late. The \
+         rate and the times contain the pause, which is not the server's fault. Repeat the load."
+    )
+}
+
+/// The busiest worker had no time left, and the load needed more of it. In a closed loop,
+/// connections then wait for the generator; in an open loop starts are late, or, if all connections
+/// are busy, connections wait as well.
+pub(super) fn saturated(record: &Record) -> Option<Finding> {
+    let generator = &record.generator;
+    let awake = generator.awake_share.max(generator.busy_share);
+    if awake < AWAKE_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
+        return None;
+    }
+    let late = record.load.rate_per_s.is_some() && generator.late_us.p99 > LATE_US;
+    let queued = generator.queue_share;
+    let load = &record.load;
+    let requests_max = f64::from(load.connections.max(1)) * f64::from(load.streams.max(1));
+    let in_hand = CONNECTIONS_IN_HAND * f64::from(load.threads.max(1)) / requests_max;
+    let severity = if late || queued >= QUEUE_SHARE_ERROR + in_hand {
+        Severity::Error
+    } else if queued >= QUEUE_SHARE_WARNING + in_hand {
+        Severity::Warning
+    } else {
+        return None;
+    };
+    let seen = if late {
+        "started requests late".to_owned()
+    } else {
+        format!("{:.0}% of its connections waited for it", queued * 100.0)
+    };
+    let busy = format!("busy {:.0}% of the time", generator.busy_share * 100.0);
+    // A worker that lacked a core used too little of it to show what it could have done.
+    let (severity, busy) = if generator.busy_share >= AWAKE_SHARE_MIN {
+        (severity, busy)
+    } else {
+        let starved = generator.starved_share * 100.0;
+        let busy = format!("{busy} and had no core for {starved:.0}% of it");
+        (Severity::Warning, busy)
+    };
+    Some(Finding::new(
+        FindingId::GeneratorSaturated,
+        severity,
+        format!(
+            "The generator's busiest worker was {busy}, and {seen}: the generator, not the server, \
+             may have set the rate. Give it more cores (--cores, --threads), or reduce the load."
+        ),
+    ))
+}
+
+pub(super) fn starved(record: &Record) -> Option<Finding> {
+    let starved = record.generator.starved_share;
+    if starved < STARVED_SHARE_MIN || record.totals.elapsed_s < JUDGED_S_MIN {
+        return None;
+    }
+    Some(Finding::new(
+        FindingId::GeneratorStarved,
+        Severity::Warning,
+        format!(
+            "A worker of the generator was ready to run but had no core for {:.0}% of the time: the \
+             server or another process runs on the same core. Rates are lower and times longer \
+             because of that. Give the server and the generator cores of their own (--cores).",
+            starved * 100.0
+        ),
+    ))
+}
+
+/// Starts were late, or requests found no free connection, in an open loop.
+pub(super) fn schedule_missed(record: &Record, is_saturated: bool) -> Option<Finding> {
+    let rate_per_s = record.load.rate_per_s?;
+    let totals = &record.totals;
+    let late_p99_us = record.generator.late_us.p99;
+    if late_p99_us > LATE_US {
+        return Some(started_late(record, late_p99_us));
+    }
+    let due = totals.started + totals.unstarted;
+    if due == 0 || totals.unstarted as f64 <= UNSTARTED_SHARE_WARNING * due as f64 {
+        return None;
+    }
+    let unconnected: u64 = CONNECT_FAILURES
+        .iter()
+        .filter_map(|outcome| record.outcomes.get(outcome))
+        .sum();
+    let cause = match (record.generator.stalls, is_saturated) {
+        // A generator that stood still until the end has a backlog, however fast the server is.
+        (Some(_), _) => "The generator stood still (generator-stalled), and did not catch up",
+        _ if unconnected > totals.ok => {
+            "Most connects failed, and a connection waits longer after each failure: the load could \
+             not keep up"
+        }
+        (None, true) => "The generator does not keep up, or the server",
+        (None, false) => "The server does not keep up",
+    };
+    let slot = match record.load.streams {
+        0 | 1 => "connection",
+        _ => "stream",
+    };
+    Some(Finding::new(
+        FindingId::ScheduleMissed,
+        Severity::Warning,
+        format!(
+            "{} of {due} requests that were due found no free {slot} until the load ended; their \
+             response times are lower bounds. {cause} with {rate_per_s} requests per second over {}.",
+            totals.unstarted,
+            capacity(record)
+        ),
+    ))
+}
+
+fn started_late(record: &Record, late_p99_us: f64) -> Finding {
+    let distorts = record.totals.started >= REQUESTS_FOR_P99
+        && late_p99_us > LATE_SHARE_ERROR * record.response_time_us.p99;
+    let severity = if distorts {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let action = match record.generator.stalls {
+        None => "Give it a core of its own (--cores), or reduce the rate.",
+        Some(_) => "It stood still during the load (generator-stalled).",
+    };
+    Finding::new(
+        FindingId::ScheduleMissed,
+        severity,
+        format!(
+            "The generator started 1% of the requests more than {:.1} ms later than the schedule and \
+             a free connection allowed. The response times contain that delay. {action}",
+            late_p99_us / 1e3
+        ),
+    )
+}
+
+/// The connections and streams that requests are sent on, in words.
+fn capacity(record: &Record) -> String {
+    let many = |n: u32, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let connections = many(record.load.connections, "connection");
+    match record.load.streams {
+        0 | 1 => connections,
+        streams => format!("{connections} of {}", many(streams, "stream")),
+    }
+}

@@ -1,0 +1,91 @@
+//! Findings about requests that failed or were sent again.
+
+use prony_record::{Finding, FindingId, Outcome, Record, Severity, number};
+
+/// Shares of failed requests above which failures are a warning, and an error.
+const FAILED_SHARE_WARNING: f64 = 0.001;
+const FAILED_SHARE_ERROR: f64 = 0.05;
+/// Share of the slices with failures and without any success that is an error. A load backs off
+/// where connects are refused, so a dead server causes few failures.
+const DEAD_SHARE_ERROR: f64 = 0.1;
+/// Reasons of failures that the text names, the most frequent first.
+const REASONS_NAMED_MAX: usize = 5;
+/// Shares of retried requests above which they are noted, and a warning.
+const RETRIED_SHARE_NOTE: f64 = 0.001;
+const RETRIED_SHARE_WARNING: f64 = 0.05;
+
+pub(super) fn errors(record: &Record, reasons: &[(Outcome, String, u64)]) -> Option<Finding> {
+    let totals = &record.totals;
+    if totals.failed == 0 {
+        return None;
+    }
+    let ended = totals.ok + totals.failed;
+    let share = totals.failed as f64 / ended as f64;
+    let severity = if share > FAILED_SHARE_ERROR || dead_share(record) > DEAD_SHARE_ERROR {
+        Severity::Error
+    } else if share > FAILED_SHARE_WARNING {
+        Severity::Warning
+    } else {
+        Severity::Note
+    };
+    let kinds: Vec<_> = record
+        .outcomes
+        .iter()
+        .filter(|(outcome, _)| outcome.is_failure())
+        .map(|(outcome, n)| format!("{n} {}", outcome.name()))
+        .collect();
+    let mut text = format!(
+        "{} of {ended} requests failed ({}): {}.",
+        totals.failed,
+        number::share(share),
+        kinds.join(", ")
+    );
+    let (named, others) = reasons.split_at(reasons.len().min(REASONS_NAMED_MAX));
+    for (outcome, reason, count) in named {
+        text.push_str(&format!(" {}: {reason} ({count}×).", outcome.name()));
+    }
+    if !others.is_empty() {
+        let count: u64 = others.iter().map(|(.., count)| count).sum();
+        text.push_str(&format!(
+            " {count} more for {} further reasons.",
+            others.len()
+        ));
+    }
+    Some(Finding::new(FindingId::Errors, severity, text))
+}
+
+/// The share of the slices in which requests failed and none succeeded.
+fn dead_share(record: &Record) -> f64 {
+    let slices = &record.series;
+    let dead = slices
+        .iter()
+        .filter(|slice| slice.ok == 0 && slice.failed > 0);
+    dead.count() as f64 / slices.len().max(1) as f64
+}
+
+pub(super) fn retried(record: &Record) -> Option<Finding> {
+    let totals = &record.totals;
+    let share = totals.retried as f64 / totals.started.max(1) as f64;
+    let severity = if share > RETRIED_SHARE_WARNING {
+        Severity::Warning
+    } else if share > RETRIED_SHARE_NOTE {
+        Severity::Note
+    } else {
+        return None;
+    };
+    let cause = match record.negotiated.http.as_deref() {
+        Some("2") => "the server closed their connection, or refused them (GOAWAY, REFUSED_STREAM)",
+        _ => "the server closed their connection although it had promised to keep it",
+    };
+    Some(Finding::new(
+        FindingId::RequestsRetried,
+        severity,
+        format!(
+            "{} of {} requests ({}) were lost and sent again: {cause}. Their response times contain \
+             both attempts. Check the server's keep-alive limits.",
+            totals.retried,
+            totals.started,
+            number::share(share)
+        ),
+    ))
+}

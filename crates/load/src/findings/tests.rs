@@ -1,0 +1,292 @@
+//! Each finding is reported where it applies, and nothing is reported for a good load.
+
+use prony_record::{FindingId, FindingName, Outcome, Record, Severity};
+
+use super::{of, streams_limited};
+use crate::protocols::StreamsLimit;
+
+/// Ten seconds of a closed loop that went well.
+fn quiet() -> Record {
+    let mut record = Record::default();
+    record.load.connections = 10;
+    record.load.keepalive = true;
+    record.totals.elapsed_s = 10.0;
+    record.totals.started = 10_000;
+    record.totals.ok = 10_000;
+    record.totals.connections_opened = 10;
+    record.response_time_us.p99 = 2_000.0;
+    record
+}
+
+fn open(mut record: Record) -> Record {
+    record.load.rate_per_s = Some(1000.0);
+    record
+}
+
+fn found(record: &Record) -> Vec<(FindingName, Severity)> {
+    of(record, &[], 0)
+        .into_iter()
+        .map(|finding| (finding.id, finding.severity))
+        .collect()
+}
+
+fn one(id: FindingId, severity: Severity) -> Vec<(FindingName, Severity)> {
+    vec![(id.into(), severity)]
+}
+
+#[test]
+fn nothing_is_found_where_nothing_is_the_matter() {
+    assert_eq!(found(&quiet()), []);
+    assert_eq!(found(&open(quiet())), []);
+}
+
+#[test]
+fn a_closed_loop_is_saturated_where_its_connections_wait_for_it() {
+    let mut record = quiet();
+    record.generator.busy_share = 0.99;
+    record.generator.queue_share = 0.1;
+    assert_eq!(found(&record), [], "busy, but with reserves");
+    record.generator.queue_share = 0.35;
+    assert_eq!(
+        found(&record),
+        one(FindingId::GeneratorSaturated, Severity::Warning)
+    );
+    record.generator.queue_share = 0.55;
+    assert_eq!(
+        found(&record),
+        one(FindingId::GeneratorSaturated, Severity::Error)
+    );
+    // One of two is always in hand.
+    record.load.connections = 2;
+    record.generator.queue_share = 0.45;
+    assert_eq!(found(&record), []);
+    record.load.connections = 10;
+    record.generator.queue_share = 0.55;
+    record.totals.elapsed_s = 0.01;
+    assert_eq!(found(&record), [], "too short to tell");
+}
+
+#[test]
+fn an_open_loop_is_saturated_where_it_is_busy_and_late() {
+    let mut record = open(quiet());
+    record.generator.busy_share = 0.99;
+    assert_eq!(found(&record), []);
+    record.generator.late_us.p99 = 5_000.0;
+    let both = found(&record);
+    assert!(both.contains(&one(FindingId::GeneratorSaturated, Severity::Error)[0]));
+    assert!(both.contains(&one(FindingId::ScheduleMissed, Severity::Error)[0]));
+}
+
+#[test]
+fn an_open_loop_beyond_the_generator_is_saturated_and_the_server_is_not_blamed() {
+    // Every connection is taken, so that no start is late.
+    let mut record = open(quiet());
+    record.generator.busy_share = 0.97;
+    record.generator.queue_share = 0.9;
+    record.totals.unstarted = 5_000;
+    let findings = of(&record, &[], 0);
+    let [saturated, missed] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(saturated.id, FindingId::GeneratorSaturated);
+    assert_eq!(saturated.severity, Severity::Error);
+    assert_eq!(missed.id, FindingId::ScheduleMissed);
+    assert!(missed.text.contains("The generator does not keep up"));
+    // The same beyond the server: its connections wait there.
+    record.generator.queue_share = 0.1;
+    let findings = of(&record, &[], 0);
+    assert_eq!(findings.len(), 1);
+    assert!(findings[0].text.contains("The server does not keep up"));
+}
+
+#[test]
+fn a_generator_whose_core_others_use_is_saturated_by_half_its_time() {
+    let mut record = quiet();
+    record.generator.busy_share = 0.5;
+    record.generator.starved_share = 0.48;
+    record.generator.awake_share = 0.98;
+    assert_eq!(
+        found(&record),
+        one(FindingId::GeneratorStarved, Severity::Warning)
+    );
+    record.generator.queue_share = 0.6;
+    let both = found(&record);
+    assert_eq!(both.len(), 2);
+    assert_eq!(
+        both[0],
+        one(FindingId::GeneratorSaturated, Severity::Warning)[0]
+    );
+    // The server waits for it no longer.
+    record.generator.awake_share = 0.7;
+    assert_eq!(
+        found(&record),
+        one(FindingId::GeneratorStarved, Severity::Warning)
+    );
+}
+
+#[test]
+fn a_worker_without_a_core_is_starved() {
+    let mut record = quiet();
+    record.generator.starved_share = 0.4;
+    assert_eq!(
+        found(&record),
+        one(FindingId::GeneratorStarved, Severity::Warning)
+    );
+}
+
+#[test]
+fn late_starts_distort_short_response_times_only() {
+    let mut record = open(quiet());
+    record.generator.late_us.p99 = 1_500.0;
+    assert_eq!(
+        found(&record),
+        one(FindingId::ScheduleMissed, Severity::Error)
+    );
+    record.response_time_us.p99 = 100_000.0;
+    assert_eq!(
+        found(&record),
+        one(FindingId::ScheduleMissed, Severity::Warning)
+    );
+}
+
+#[test]
+fn requests_that_found_no_connection_miss_the_schedule() {
+    let mut record = open(quiet());
+    record.totals.unstarted = 500;
+    let findings = of(&record, &[], 0);
+    assert_eq!(findings[0].id, FindingId::ScheduleMissed);
+    assert!(
+        findings[0].text.contains("500 of 10500"),
+        "{}",
+        findings[0].text
+    );
+    assert!(findings[0].text.contains("over 10 connections."));
+    (record.load.connections, record.load.streams) = (1, 4);
+    let text = &of(&record, &[], 0)[0].text;
+    assert!(text.contains("no free stream until"), "{text}");
+    assert!(text.contains("over 1 connection of 4 streams."), "{text}");
+}
+
+#[test]
+fn failures_weigh_by_their_share_and_name_their_reasons() {
+    let mut record = quiet();
+    for (failed, severity) in [
+        (5, Severity::Note),
+        (100, Severity::Warning),
+        (1000, Severity::Error),
+    ] {
+        record.totals.failed = failed;
+        record.outcomes = [(Outcome::Protocol, failed)].into();
+        let reasons = [(Outcome::Protocol, "no status line".to_owned(), failed)];
+        let findings = of(&record, &reasons, 0);
+        assert_eq!(
+            (&findings[0].id, findings[0].severity),
+            (&FindingName::from(FindingId::Errors), severity)
+        );
+        assert!(
+            findings[0].text.contains("protocol: no status line"),
+            "{}",
+            findings[0].text
+        );
+    }
+}
+
+#[test]
+fn a_dead_server_is_an_error_however_few_requests_it_fails() {
+    let mut record = quiet();
+    record.totals.failed = 5;
+    let slice = |ok, failed| prony_record::Slice {
+        t_s: 0.5,
+        ok,
+        failed,
+        bytes_in: 0,
+        ..prony_record::Slice::default()
+    };
+    record.series = vec![slice(1000, 0), slice(1000, 0), slice(0, 5)];
+    assert_eq!(found(&record), one(FindingId::Errors, Severity::Error));
+}
+
+#[test]
+fn requests_that_reused_connections_lost_are_noted() {
+    let mut record = quiet();
+    record.totals.retried = 100;
+    assert_eq!(
+        found(&record),
+        one(FindingId::RequestsRetried, Severity::Note)
+    );
+    record.totals.retried = 1_000;
+    assert_eq!(
+        found(&record),
+        one(FindingId::RequestsRetried, Severity::Warning)
+    );
+}
+
+#[test]
+fn ports_that_run_out_are_an_error() {
+    let mut record = quiet();
+    record.outcomes = [(Outcome::NoLocalPort, 3)].into();
+    assert_eq!(
+        found(&record),
+        one(FindingId::PortExhaustion, Severity::Error)
+    );
+}
+
+#[test]
+fn connections_that_the_server_closes_are_noted() {
+    let mut record = quiet();
+    record.totals.connections_opened = 1_000;
+    assert_eq!(
+        found(&record),
+        one(FindingId::ConnectionsNotReused, Severity::Note)
+    );
+    record.load.urls = 2;
+    let text = &of(&record, &[], 0)[0].text;
+    assert!(text.contains("several servers"), "{text}");
+    record.load.keepalive = false;
+    assert_eq!(found(&record), [], "nobody asked for reuse");
+    record.load.keepalive = true;
+    (record.totals.ok, record.totals.failed) = (9_000, 1_000);
+    let found = found(&record);
+    assert!(
+        found.iter().all(|(id, _)| *id == FindingId::Errors),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn what_limited_the_streams_is_told_whatever_other_connections_agreed_on() {
+    let mut record = quiet();
+    record.load.streams = 4;
+    record.negotiated.http = Some("2".to_owned());
+    for (limit, told) in [
+        (StreamsLimit::Settings(0), "allows no stream on"),
+        (StreamsLimit::Settings(1), "allows 1 stream at once"),
+        (StreamsLimit::Settings(3), "or ask for 3."),
+        (StreamsLimit::Http1, "agreed on HTTP/1.1"),
+    ] {
+        let text = streams_limited(&record, limit).text;
+        assert!(text.contains(told), "{text}");
+        assert!(!text.contains("ask for 0"), "{text}");
+    }
+    assert!(StreamsLimit::Settings(9) < StreamsLimit::Http1);
+}
+
+#[test]
+fn bytes_that_nobody_asked_for_are_counted() {
+    assert_eq!(of(&quiet(), &[], 7)[0].id, FindingId::UnaskedBytes);
+}
+
+#[test]
+fn a_schedule_that_is_missed_for_want_of_connections_does_not_blame_the_server() {
+    let mut record = open(quiet());
+    (record.totals.ok, record.totals.failed) = (0, 60);
+    record.totals.unstarted = 940;
+    record.outcomes.insert(Outcome::ConnectRefused, 60);
+    let findings = of(&record, &[], 0);
+    let mut missed = findings
+        .iter()
+        .filter(|it| it.id == FindingId::ScheduleMissed);
+    let text = &missed.next().unwrap().text;
+    assert!(text.contains("Most connects failed"), "{text}");
+    assert!(!text.contains("server does not keep up"), "{text}");
+}

@@ -1,0 +1,168 @@
+//! Rows of the findings that only an experiment with several trials can have.
+
+use super::Severity::{Error, Note, Warning};
+use super::{FindingInfo, FindingScope, WithheldVerdicts};
+
+const BASE: FindingInfo = FindingInfo {
+    scope: FindingScope::Experiment,
+    ..FindingInfo::BASE
+};
+
+pub(super) const UNEXPECTED_STATUS: FindingInfo = FindingInfo {
+    seen: "A request that was checked before the load returns a status that counts as a failure.",
+    severities: &[
+        (Warning, "up to 5% of the checked requests"),
+        (Error, "more than 5% of the checked requests"),
+    ],
+    withholds: WithheldVerdicts::All,
+    meaning: "The variant serves error pages instead of the intended responses.",
+    action: "Check the path and the host of the load and the server's log. If the status is intended, \
+             set `expect_status` (`--expect-status`).",
+    ..BASE
+};
+
+pub(super) const BYTES_DIFFER: FindingInfo = FindingInfo {
+    seen: "Variants return different responses to the same request.",
+    severities: &[
+        (
+            Note,
+            "a body changes from one request to the next in every variant; only the status is \
+             compared then",
+        ),
+        (
+            Error,
+            "a status or a body differs from the baseline's under the rule of `bodies`, or a body \
+             changes from one request to the next in one of the two variants only",
+        ),
+    ],
+    withholds: WithheldVerdicts::All,
+    meaning: "Variants that do different work can't be compared.",
+    action: "Make the responses equal. If the bodies differ on purpose, set `bodies = \"may-differ\"` \
+             in `[load]` (`--bodies may-differ`).",
+    ..BASE
+};
+
+pub(super) const BODIES_DECODED: FindingInfo = FindingInfo {
+    seen: "Bodies differ as sent and are equal after decoding.",
+    severities: &[(Note, "")],
+    meaning: "Variants encode the same content differently, for example with and without gzip, which \
+              `bodies = \"same-decoded\"` allows. The comparison contains the cost of the encoding.",
+    action: "Nothing, unless the encoding should be the same.",
+    ..BASE
+};
+
+pub(super) const BODIES_MAY_DIFFER: FindingInfo = FindingInfo {
+    seen: "Bodies, their sizes or their content types differ where `bodies = \"may-differ\"` allows \
+           that.",
+    severities: &[(Note, "")],
+    meaning: "The comparison contains the cost of that difference.",
+    action: "Check that the difference is the intended one.",
+    ..BASE
+};
+
+pub(super) const EFFECTS_WITHHELD: FindingInfo = FindingInfo {
+    seen: "The effect of a factor is left out because its levels return different responses.",
+    severities: &[(Note, "")],
+    meaning: "These levels are not compared with one another directly, so no verdict is affected.",
+    action: "Make the responses equal, or allow the difference with `bodies`.",
+    ..BASE
+};
+
+pub(super) const NEGOTIATION_DIFFERS: FindingInfo = FindingInfo {
+    seen: "Variants, or the agents of one load, negotiated different protocols with the server.",
+    severities: &[(Warning, "")],
+    meaning: "They were configured alike but agreed on different HTTP versions, TLS versions or \
+              ciphers. The difference between them contains that.",
+    action: "Fix the protocol with `--http`, `--tls-min`, `--tls-max` or `--ciphers`.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const SERVER_IDLE: FindingInfo = FindingInfo {
+    seen: "In a closed loop, the services used less than 70% of their cores.",
+    severities: &[(Warning, "")],
+    meaning: "Something other than their CPU sets the rate: a lock, a disk, a backend, or too few \
+              connections or workers. The comparison reflects that bottleneck. The share is the \
+              median trial's; without `cores` in the plan it is that of one core. Variants with a \
+              known limit, trials that lost 20% of a core to other processes, and loads under 0.1 s \
+              don't count.",
+    action: "Find the bottleneck, or increase the number of connections.",
+    ..BASE
+};
+
+pub(super) const NOT_STATIONARY: FindingInfo = FindingInfo {
+    seen: "In a closed loop, the last third of the median trial is over 20% faster or slower than \
+           the first.",
+    severities: &[(Warning, "")],
+    meaning: "The server had not settled when the measurement began.",
+    action: "Use a longer warm-up to measure the settled state alone.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const NOISY_MACHINE: FindingInfo = FindingInfo {
+    seen: "Other processes, or other guests of the hypervisor, took more than 5% of a core in a trial.",
+    severities: &[
+        (Note, "in at most half of the trials"),
+        (
+            Warning,
+            "in more than half of the trials, or they had 10% of the cores in the median trial",
+        ),
+        (Error, "the noise may have caused a verdict"),
+    ],
+    withholds: WithheldVerdicts::Selected,
+    meaning: "The random order of trials spreads noise over all variants, and the intervals contain \
+              it. Verdicts on rate and response times are withheld where the noise differs between \
+              the two variants, or where a crowded machine meets fewer than 5 blocks.",
+    action: "Use a quieter machine, tie the services and the load to cores that nothing else uses, or \
+             run more blocks (`--blocks`).",
+    ..BASE
+};
+
+pub(super) const ORDER_EFFECT: FindingInfo = FindingInfo {
+    seen: "The rate depends on the position of a trial within its block.",
+    severities: &[(Warning, "")],
+    meaning: "A trial leaves something behind for the next one (heat, ports, caches). The random \
+              order spreads that over all variants. The slope of the rate over the position is tested \
+              against its error at 1%, after block and variant are taken out, so one of a hundred \
+              experiments has this finding by chance.",
+    action: "Use a pause between trials or a longer warm-up.",
+    ..BASE
+};
+
+pub(super) const FEW_BLOCKS: FindingInfo = FindingInfo {
+    seen: "The experiment has fewer than 5 complete blocks.",
+    severities: &[
+        (Note, "3 or 4 blocks: the intervals are wide"),
+        (Warning, "fewer than 3 blocks: there is no interval"),
+    ],
+    meaning: "More blocks make intervals narrower and show smaller differences.",
+    action: "Run 5 blocks or more (`--blocks`).",
+    ..BASE
+};
+
+pub(super) const MACHINE_CHANGED: FindingInfo = FindingInfo {
+    seen: "A service of a variant ran on different machines in different trials.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "Another agent has the label now. The trials are not of the same setup.",
+    action: "Repeat the experiment with the agent's name instead of its label.",
+    ..BASE
+};
+
+pub(super) const AGENTS_CHANGED: FindingInfo = FindingInfo {
+    seen: "A variant's load was not made by the same agents in all trials.",
+    severities: &[(Warning, "")],
+    meaning: "The figures contain the differences between the agents' machines.",
+    action: "Repeat the experiment while the same agents stay available.",
+    ..BASE
+};
+
+pub(super) const PLAN_CHANGED: FindingInfo = FindingInfo {
+    seen: "The plan, or a file that it names, changed before the experiment was resumed.",
+    severities: &[(Warning, "")],
+    meaning: "`--accept-plan-changes` allowed it. Blocks before and after the change measured \
+              different setups.",
+    action: "Repeat the experiment if the change matters.",
+    ..BASE
+};

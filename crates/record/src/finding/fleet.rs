@@ -1,0 +1,112 @@
+//! Rows of the findings of loads that several agents make.
+
+use super::Severity::{Error, Note, Warning};
+use super::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
+
+const BASE: FindingInfo = FindingInfo {
+    scope: FindingScope::FleetLoad,
+    ..FindingInfo::BASE
+};
+
+pub(super) const AGENT_LOST: FindingInfo = FindingInfo {
+    seen: "An agent was lost before its part of the load, or its service, ended.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "The agent sent nothing for 13 s, was restarted, killed or stopped (SIGTERM), did not \
+              end, or heard nothing from the coordinator for as long as its lease. The figures \
+              contain what it had measured until then.",
+    action: "Repeat the load. `prony fleet collect` fetches what the agent's own file holds.",
+    folding: TrialFolding::Worst,
+    incomplete_load: true,
+    ..BASE
+};
+
+pub(super) const PARTIAL: FindingInfo = FindingInfo {
+    seen: "Not all agents completed their parts of the load.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "A part did not arrive completely, ended early, had no request, or accounts for less \
+              than its share of the schedule or of `--requests`; or a message could not be counted. \
+              The load was lighter than configured.",
+    action: "Read which agents are affected and why, and repeat the load.",
+    folding: TrialFolding::Worst,
+    incomplete_load: true,
+    ..BASE
+};
+
+pub(super) const AGENT_STALLED: FindingInfo = FindingInfo {
+    seen: "An agent stood still for 500 ms or longer within the measured part.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::Speed,
+    meaning: "This is `generator-stalled` of one agent: its process was stopped, or its machine was \
+              paused or suspended.",
+    action: "Repeat the load.",
+    folding: TrialFolding::Worst,
+    ..BASE
+};
+
+pub(super) const AGENT_FAILED: FindingInfo = FindingInfo {
+    seen: "An agent could not make its part of the load.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "Its part is missing from the figures.",
+    action: "Read the reason, correct it on the agent's machine, and repeat the load.",
+    ..BASE
+};
+
+pub(super) const ACCOUNTING_MISMATCH: FindingInfo = FindingInfo {
+    seen: "An agent's messages do not add up to what it measured.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "This is a bug in prony. The record holds what the agent sent.",
+    action: "Report the bug with the agent's own file of the run.",
+    ..BASE
+};
+
+pub(super) const SPOOL_FAILED: FindingInfo = FindingInfo {
+    seen: "An agent could not write its own copy of what it measured.",
+    severities: &[(Warning, "")],
+    meaning: "What the NATS server loses can't be collected from the agent later.",
+    action: "Check the free space and the permissions of the agent's state folder.",
+    ..BASE
+};
+
+pub(super) const TARGET_UNREACHABLE: FindingInfo = FindingInfo {
+    seen: "An agent can't reach the target. This is reported before the load starts.",
+    severities: &[(Warning, "")],
+    meaning: "The requests of this agent will probably fail.",
+    action: "Check that the target runs and that the agent's machine can reach it.",
+    ..BASE
+};
+
+pub(super) const LATE_START: FindingInfo = FindingInfo {
+    seen: "An agent's first request started later than due by more than `--clock-bound`.",
+    severities: &[
+        (Note, "the agent started before the warm-up ended"),
+        (
+            Warning,
+            "it started after the warm-up, so the measured part began without it",
+        ),
+    ],
+    meaning: "The order arrived late, the agent's machine was busy, or connecting took long.",
+    action: "Use a warm-up that is longer than the delay.",
+    ..BASE
+};
+
+pub(super) const CLOCK_DOUBTFUL: FindingInfo = FindingInfo {
+    seen: "An agent's clock changed during the load.",
+    severities: &[(Warning, "")],
+    meaning: "Its offset after the load differs from the one before by more than both errors and a \
+              drift of 100 millionths of the time in between. The clock was set, or the machine was \
+              suspended. The start time of that agent's part is doubtful.",
+    action: "Check the time synchronization of the agent's machine.",
+    ..BASE
+};
+
+pub(super) const CLOCK_UNCHECKED: FindingInfo = FindingInfo {
+    seen: "An agent's clock could not be compared again after the load.",
+    severities: &[(Note, "")],
+    meaning: "A change of the clock during the load would go unnoticed.",
+    action: "Nothing, unless the agents' start times matter.",
+    ..BASE
+};

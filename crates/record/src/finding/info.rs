@@ -1,0 +1,104 @@
+//! The columns of the registry of findings.
+
+use super::Severity;
+
+/// One row of the registry: everything that is fixed about a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FindingInfo {
+    /// The part of prony that creates it.
+    pub scope: FindingScope,
+    /// The observation, as a sentence.
+    pub seen: &'static str,
+    /// Its possible severities, mildest first, each with its condition. The condition is empty
+    /// where there is only one.
+    pub severities: &'static [(Severity, &'static str)],
+    /// The verdicts that it withholds when it is an error.
+    pub withholds: WithheldVerdicts,
+    /// Consequences for the result.
+    pub meaning: &'static str,
+    /// Advice for the reader.
+    pub action: &'static str,
+    /// How the findings of a variant's trials become one finding of the experiment.
+    pub folding: TrialFolding,
+    /// Reported for each variant by itself, because its text differs from variant to variant.
+    pub per_variant: bool,
+    /// May explain a difference between two variants when only one of them has it.
+    pub explains_difference: bool,
+    /// Part of the load is missing. `prony load` then exits with status 1, and `--fail-if` accepts
+    /// the finding as a condition.
+    pub incomplete_load: bool,
+}
+
+impl FindingInfo {
+    /// The row that others are built from: each lists only what differs.
+    pub(super) const BASE: FindingInfo = FindingInfo {
+        scope: FindingScope::Load,
+        seen: "",
+        severities: &[],
+        withholds: WithheldVerdicts::Nothing,
+        meaning: "",
+        action: "",
+        folding: TrialFolding::Median,
+        per_variant: false,
+        explains_difference: false,
+        incomplete_load: false,
+    };
+
+    /// Whether the finding can have this severity.
+    pub fn can_have(&self, severity: Severity) -> bool {
+        self.severities
+            .iter()
+            .any(|(listed, _)| *listed == severity)
+    }
+}
+
+/// The part of prony that creates a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingScope {
+    /// Any load.
+    Load,
+    /// A load by several agents.
+    FleetLoad,
+    /// One trial of an experiment: its services and their machines.
+    Trial,
+    /// An experiment as a whole: several trials compared.
+    Experiment,
+}
+
+impl FindingScope {
+    /// All scopes, in the documentation's order.
+    pub const ALL: [FindingScope; 4] = [
+        FindingScope::Load,
+        FindingScope::FleetLoad,
+        FindingScope::Trial,
+        FindingScope::Experiment,
+    ];
+}
+
+/// The verdicts that a finding withholds when its severity is [`Severity::Error`]: those of
+/// comparisons in which one of the affected variants takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WithheldVerdicts {
+    /// No verdict; such a finding is never an error.
+    Nothing,
+    /// Verdicts on the rate and on response times.
+    Speed,
+    /// Verdicts on the rate and on response times, unless only the faster variant is affected: the
+    /// other one is slower still, and the direction stands.
+    SpeedUnlessFaster,
+    /// Verdicts on every metric except the share of failed requests.
+    AllButFailures,
+    /// All verdicts.
+    All,
+    /// Verdicts that the code which creates the finding selects one by one.
+    Selected,
+}
+
+/// How the findings of a variant's trials become one finding of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TrialFolding {
+    /// As severe as in at least half of the trials; at most a warning if fewer trials have it.
+    Median,
+    /// As severe as in the worst trial.
+    Worst,
+}

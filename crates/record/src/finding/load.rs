@@ -1,0 +1,204 @@
+//! Rows of the findings that any load can have.
+
+use super::Severity::{Error, Note, Warning};
+use super::{FindingInfo, TrialFolding, WithheldVerdicts};
+
+const BASE: FindingInfo = FindingInfo::BASE;
+
+pub(super) const GENERATOR_SATURATED: FindingInfo = FindingInfo {
+    seen: "The load generator, not the server, may have set the rate.",
+    severities: &[
+        (
+            Warning,
+            "a worker was awake for 85% of the time, and 30% of its connections waited for it; or \
+             the conditions of an error hold, but other processes used the worker's core",
+        ),
+        (
+            Error,
+            "a worker was awake for 85% of the time, and 50% of its connections waited for it \
+             (`queue_share`); or in an open loop 1% of the starts were more than 1 ms late",
+        ),
+    ],
+    withholds: WithheldVerdicts::SpeedUnlessFaster,
+    meaning: "A generator at its limit makes servers look alike. If only the faster of two variants \
+              reached that limit, the other one is slower still: the direction stands, and the ratio \
+              is a lower bound of the difference. A worker always handles one connection, so a third \
+              of a connection per worker is added to both limits.",
+    action: "Give the generator more cores (`--cores`, `--threads`), or reduce the load.",
+    ..BASE
+};
+
+pub(super) const GENERATOR_STALLED: FindingInfo = FindingInfo {
+    seen: "The load generator stood still for 500 ms or longer within the measured part.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::Speed,
+    meaning: "Its process was stopped (SIGSTOP, Ctrl-Z), or its machine was paused or suspended. It \
+              started no requests during that time and read responses late. The rate and the times \
+              contain the pause. Shorter pauses are `generator-starved`.",
+    action: "Repeat the load.",
+    folding: TrialFolding::Worst,
+    ..BASE
+};
+
+pub(super) const GENERATOR_STARVED: FindingInfo = FindingInfo {
+    seen: "A worker of the load generator was ready to run but had no core for 20% of the time.",
+    severities: &[(Warning, "")],
+    meaning: "The server or another process runs on the same core. Rates are lower and times longer \
+              because of that.",
+    action: "Give the server and the generator cores of their own (`--cores`).",
+    ..BASE
+};
+
+pub(super) const SCHEDULE_MISSED: FindingInfo = FindingInfo {
+    seen: "In an open loop, requests did not start when they were due.",
+    severities: &[
+        (
+            Warning,
+            "1% of the requests started more than 1 ms late although a connection was free; or more \
+             than 0.1% of the requests found no free connection before the load ended",
+        ),
+        (
+            Error,
+            "the late starts exceed 10% of the p99 response time of 100 requests or more",
+        ),
+    ],
+    withholds: WithheldVerdicts::Speed,
+    meaning: "Late starts are the generator's fault, and the response times contain them. Requests \
+              without a free connection count as lower bounds of the response time; usually the \
+              server does not keep up with the rate.",
+    action: "Give the generator a core of its own (`--cores`), reduce the rate, or use more \
+             connections.",
+    ..BASE
+};
+
+pub(super) const ERRORS: FindingInfo = FindingInfo {
+    seen: "Requests failed.",
+    severities: &[
+        (Note, "any request failed"),
+        (Warning, "more than 0.1% failed"),
+        (
+            Error,
+            "more than 5% failed, or in more than 10% of the half seconds requests failed and none \
+             succeeded",
+        ),
+    ],
+    withholds: WithheldVerdicts::AllButFailures,
+    meaning: "Rate and times describe the successful requests only. A server that fails quickly can \
+              look fast. The verdict on the share of failed requests stands.",
+    action: "Read the outcomes and the most frequent reasons, and check the server's log.",
+    per_variant: true,
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const NOTHING_LISTENS: FindingInfo = FindingInfo {
+    seen: "Every connect was refused, or the UNIX socket does not exist.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "No server listens at the address. The load ends with the first refusal that comes a \
+              second or more after the first one.",
+    action: "Start the server, correct the address, or wait for the server with \
+             `--wait-for-server`.",
+    ..BASE
+};
+
+pub(super) const SYN_RETRANSMITTED: FindingInfo = FindingInfo {
+    seen: "TCP connects took as long as the retransmission of a lost SYN takes.",
+    severities: &[
+        (
+            Note,
+            "a connect took 1, 2, 3, 4, 5 or 7 s, or up to 100 ms and 4% longer",
+        ),
+        (Warning, "more than 1% of the connects did"),
+    ],
+    meaning: "The server's listen queue overflowed, or packets were lost.",
+    action: "Raise the server's backlog (on Linux with `net.core.somaxconn`), or look for packet \
+             loss on the path.",
+    ..BASE
+};
+
+pub(super) const PORT_EXHAUSTION: FindingInfo = FindingInfo {
+    seen: "Requests found no free local port.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::Speed,
+    meaning: "Each source address has a limited number of ports per server address. The side that \
+              closes a connection first holds its port for another minute; this load never closes \
+              first, but other programs may have.",
+    action: "Use more source addresses (`--source`), or fewer connections at the same time.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const PORTS_SCARCE: FindingInfo = FindingInfo {
+    seen: "Local ports may run out. This is reported before the load starts.",
+    severities: &[
+        (
+            Note,
+            "the connections and the ports that other programs hold towards the same server exceed \
+             80% of all local ports",
+        ),
+        (Warning, "they exceed 100%"),
+    ],
+    meaning: "Connects fail when no local port is left.",
+    action: "Use more source addresses (`--source`) or fewer connections, or widen the port range.",
+    ..BASE
+};
+
+pub(super) const CONNECTIONS_LATE: FindingInfo = FindingInfo {
+    seen: "Connections that were to be opened before the load were not open when it started.",
+    severities: &[(Note, "")],
+    meaning: "In a load of several machines, connects failed, took longer than 5 s, or the \
+              connections were closed again. The first requests on them had to connect.",
+    action: "Read the reasons; raise the server's backlog if connects time out.",
+    ..BASE
+};
+
+pub(super) const CONNECTIONS_NOT_REUSED: FindingInfo = FindingInfo {
+    seen: "Keep-alive was requested, but the load opened many connections.",
+    severities: &[(Note, "")],
+    meaning: "More connections were opened than configured, plus 5% of the requests, plus one for \
+              each failure. The server closes them, and the figures contain the cost of connecting.",
+    action: "Check the server's keep-alive limits, unless they are what you compare.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const REQUESTS_RETRIED: FindingInfo = FindingInfo {
+    seen: "Requests on reused connections were lost and sent again.",
+    severities: &[
+        (Note, "more than 0.1% of the requests"),
+        (Warning, "more than 5% of the requests"),
+    ],
+    meaning: "The server closed a connection that it had promised to keep, or refused a stream. The \
+              response times contain both attempts.",
+    action: "Check the server's keep-alive timeout and its limit of requests per connection.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const STREAMS_LIMITED: FindingInfo = FindingInfo {
+    seen: "The server allows fewer requests per connection than `--streams` asks for.",
+    severities: &[(Warning, "")],
+    meaning: "Its SETTINGS_MAX_CONCURRENT_STREAMS is lower, or it agreed on HTTP/1.1. The load was \
+              lighter than configured.",
+    action: "Raise the server's limit, use more connections, or reduce `--streams`.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const UNASKED_BYTES: FindingInfo = FindingInfo {
+    seen: "The server sent bytes while no request was in flight.",
+    severities: &[(Warning, "")],
+    meaning: "The connections were closed. The server may send more than it announces, for example \
+              a body that is longer than its Content-Length.",
+    action: "Check the length that the server announces for its responses.",
+    ..BASE
+};
+
+pub(super) const IO_FALLBACK: FindingInfo = FindingInfo {
+    seen: "io_uring was chosen automatically but is not available.",
+    severities: &[(Note, "")],
+    meaning: "The load ran on the readiness backend, which needs more CPU per request.",
+    action: "Nothing, unless the generator is at its limit; the text says what io_uring lacks.",
+    ..BASE
+};

@@ -1,0 +1,72 @@
+//! Findings: observations that qualify a result.
+//!
+//! [`FindingId`] is the registry. Its rows ([`FindingInfo`]) say which severities a finding can
+//! have, which verdicts it withholds, what it means and what to do; docs/findings.md is generated
+//! from them. Code that reacts to a finding matches on [`FindingId`] or reads its row, and never
+//! compares text.
+
+mod experiment;
+mod fleet;
+mod info;
+mod load;
+mod registry;
+mod trial;
+
+use serde::{Deserialize, Serialize};
+
+pub use info::{FindingInfo, FindingScope, TrialFolding, WithheldVerdicts};
+pub use registry::{FindingId, FindingName};
+
+/// How much a finding weighs. An error withholds the verdicts that it may have distorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Note,
+    /// Read the result with care.
+    Warning,
+    /// The result can't support a verdict.
+    Error,
+}
+
+impl Severity {
+    /// The severity's name in JSON and in the documentation.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// An observation that qualifies a result: what was seen, what it means, what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Which finding it is.
+    pub id: FindingName,
+    /// How much it weighs.
+    pub severity: Severity,
+    /// One to three sentences for a person.
+    pub text: String,
+}
+
+impl Finding {
+    /// Creates a finding. Its severity must be one that the registry lists for `id`.
+    pub fn new(id: FindingId, severity: Severity, text: impl Into<String>) -> Finding {
+        debug_assert!(
+            id.info().can_have(severity),
+            "{id} is listed without the severity {severity:?}"
+        );
+        Finding {
+            id: id.into(),
+            severity,
+            text: text.into(),
+        }
+    }
+
+    /// The finding's registry row; `None` for an id of another version of prony.
+    pub fn info(&self) -> Option<&'static FindingInfo> {
+        self.id.known().map(FindingId::info)
+    }
+}

@@ -1,0 +1,251 @@
+//! The registry: every finding with its id and its row.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{FindingInfo, experiment, fleet, load, trial};
+
+/// Defines [`FindingId`] from one line for each finding: the variant, its id, ids of earlier
+/// versions, and its row.
+macro_rules! registry {
+    ($($variant:ident $id:literal $([$($old:literal),+])? => $row:expr,)+) => {
+        /// Every finding that this version of prony can create. The id that JSON holds is
+        /// [`FindingId::as_str`]; it never changes its meaning.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum FindingId {
+            $(#[doc = concat!("`", $id, "`")] $variant,)+
+        }
+
+        impl FindingId {
+            /// All findings, in the documentation's order.
+            pub const ALL: &[FindingId] = &[$(FindingId::$variant,)+];
+
+            /// The stable id, such as `generator-saturated`.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(FindingId::$variant => $id,)+
+                }
+            }
+
+            /// The finding's row.
+            pub const fn info(self) -> &'static FindingInfo {
+                match self {
+                    $(FindingId::$variant => &$row,)+
+                }
+            }
+
+            /// Ids that earlier versions used for this finding.
+            pub const fn former_ids(self) -> &'static [&'static str] {
+                match self {
+                    $(FindingId::$variant => &[$($($old),+)?],)+
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    GeneratorSaturated "generator-saturated" => load::GENERATOR_SATURATED,
+    GeneratorStalled "generator-stalled" => load::GENERATOR_STALLED,
+    GeneratorStarved "generator-starved" => load::GENERATOR_STARVED,
+    ScheduleMissed "schedule-missed" => load::SCHEDULE_MISSED,
+    Errors "errors" => load::ERRORS,
+    NothingListens "nothing-listens" => load::NOTHING_LISTENS,
+    SynRetransmitted "syn-retransmitted" => load::SYN_RETRANSMITTED,
+    PortExhaustion "port-exhaustion" => load::PORT_EXHAUSTION,
+    PortsScarce "ports-scarce" => load::PORTS_SCARCE,
+    ConnectionsLate "connections-late" => load::CONNECTIONS_LATE,
+    ConnectionsNotReused "connections-not-reused" => load::CONNECTIONS_NOT_REUSED,
+    RequestsRetried "requests-retried" => load::REQUESTS_RETRIED,
+    StreamsLimited "streams-limited" => load::STREAMS_LIMITED,
+    UnaskedBytes "unasked-bytes" => load::UNASKED_BYTES,
+    IoFallback "io-fallback" => load::IO_FALLBACK,
+
+    AgentLost "agent-lost" => fleet::AGENT_LOST,
+    Partial "partial" => fleet::PARTIAL,
+    AgentStalled "agent-stalled" => fleet::AGENT_STALLED,
+    AgentFailed "agent-failed" => fleet::AGENT_FAILED,
+    AccountingMismatch "accounting-mismatch" ["books-differ"] => fleet::ACCOUNTING_MISMATCH,
+    SpoolFailed "spool-failed" => fleet::SPOOL_FAILED,
+    TargetUnreachable "target-unreachable" => fleet::TARGET_UNREACHABLE,
+    LateStart "late-start" => fleet::LATE_START,
+    ClockDoubtful "clock-doubtful" => fleet::CLOCK_DOUBTFUL,
+    ClockUnchecked "clock-unchecked" => fleet::CLOCK_UNCHECKED,
+
+    ServiceEnded "service-ended" => trial::SERVICE_ENDED,
+    ServiceKilled "service-killed" => trial::SERVICE_KILLED,
+    ServiceLimit "service-limit" => trial::SERVICE_LIMIT,
+    ServiceLogCut "service-log-cut" => trial::SERVICE_LOG_CUT,
+    TelemetryLost "telemetry-lost" => trial::TELEMETRY_LOST,
+    CryptoUnaccelerated "crypto-unaccelerated" => trial::CRYPTO_UNACCELERATED,
+
+    UnexpectedStatus "unexpected-status" => experiment::UNEXPECTED_STATUS,
+    BytesDiffer "bytes-differ" => experiment::BYTES_DIFFER,
+    BodiesDecoded "bodies-decoded" => experiment::BODIES_DECODED,
+    BodiesMayDiffer "bodies-may-differ" => experiment::BODIES_MAY_DIFFER,
+    EffectsWithheld "effects-withheld" => experiment::EFFECTS_WITHHELD,
+    NegotiationDiffers "negotiation-differs" => experiment::NEGOTIATION_DIFFERS,
+    ServerIdle "server-idle" => experiment::SERVER_IDLE,
+    NotStationary "not-stationary" => experiment::NOT_STATIONARY,
+    NoisyMachine "noisy-machine" => experiment::NOISY_MACHINE,
+    OrderEffect "order-effect" => experiment::ORDER_EFFECT,
+    FewBlocks "few-blocks" => experiment::FEW_BLOCKS,
+    MachineChanged "machine-changed" => experiment::MACHINE_CHANGED,
+    AgentsChanged "agents-changed" => experiment::AGENTS_CHANGED,
+    PlanChanged "plan-changed" => experiment::PLAN_CHANGED,
+}
+
+impl FindingId {
+    /// The finding with this id, or with this id in an earlier version.
+    pub fn parse(id: &str) -> Option<FindingId> {
+        let has_id = |known: &FindingId| known.as_str() == id || known.former_ids().contains(&id);
+        FindingId::ALL.iter().copied().find(has_id)
+    }
+
+    /// The place of its description in the documentation.
+    pub fn reference(self) -> String {
+        format!("docs/findings.md#{self}")
+    }
+}
+
+impl fmt::Display for FindingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A finding's id as stored. Files and agents of other versions may hold ids that this version does
+/// not know; they are kept and shown unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum FindingName {
+    /// A finding of this version.
+    Known(FindingId),
+    /// The id of a finding that this version does not know.
+    Unknown(Box<str>),
+}
+
+impl FindingName {
+    /// The finding, if this version knows it.
+    pub fn known(&self) -> Option<FindingId> {
+        match self {
+            FindingName::Known(id) => Some(*id),
+            FindingName::Unknown(_) => None,
+        }
+    }
+
+    /// The id as JSON and reports show it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            FindingName::Known(id) => id.as_str(),
+            FindingName::Unknown(name) => name,
+        }
+    }
+}
+
+impl From<FindingId> for FindingName {
+    fn from(id: FindingId) -> FindingName {
+        FindingName::Known(id)
+    }
+}
+
+impl From<String> for FindingName {
+    fn from(name: String) -> FindingName {
+        match FindingId::parse(&name) {
+            Some(id) => FindingName::Known(id),
+            None => FindingName::Unknown(name.into_boxed_str()),
+        }
+    }
+}
+
+impl From<FindingName> for String {
+    fn from(name: FindingName) -> String {
+        name.as_str().to_owned()
+    }
+}
+
+impl PartialEq<FindingId> for FindingName {
+    fn eq(&self, other: &FindingId) -> bool {
+        self.known() == Some(*other)
+    }
+}
+
+/// Alphabetical, so that lists of findings have one order whichever version wrote them.
+impl Ord for FindingName {
+    fn cmp(&self, other: &FindingName) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for FindingName {
+    fn partial_cmp(&self, other: &FindingName) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl fmt::Display for FindingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::{FindingScope, Severity, WithheldVerdicts};
+    use super::*;
+
+    #[test]
+    fn ids_are_unique_kebab_case() {
+        let mut seen = BTreeSet::new();
+        for id in FindingId::ALL {
+            for name in [&[id.as_str()], id.former_ids()].concat() {
+                assert!(seen.insert(name), "{name} is listed twice");
+                assert_eq!(FindingId::parse(name), Some(*id));
+                let is_kebab = |c: char| c.is_ascii_lowercase() || c == '-';
+                assert!(name.chars().all(is_kebab), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_complete() {
+        for id in FindingId::ALL {
+            let info = id.info();
+            for text in [info.seen, info.meaning, info.action] {
+                assert!(text.ends_with('.'), "{id}: \"{text}\"");
+            }
+            assert!(!info.severities.is_empty(), "{id}");
+            let is_sorted = info.severities.is_sorted_by(|(a, _), (b, _)| a < b);
+            assert!(is_sorted, "{id}: severities are listed mildest first");
+            let has_conditions = info.severities.iter().all(|(_, when)| !when.is_empty());
+            let is_single = info.severities.len() == 1;
+            assert!(is_single || has_conditions, "{id}");
+            assert!(FindingScope::ALL.contains(&info.scope));
+        }
+    }
+
+    #[test]
+    fn exactly_the_errors_withhold_verdicts() {
+        for id in FindingId::ALL {
+            let withholds = id.info().withholds != WithheldVerdicts::Nothing;
+            assert_eq!(withholds, id.info().can_have(Severity::Error), "{id}");
+        }
+    }
+
+    #[test]
+    fn former_and_unknown_ids_are_read() {
+        let read = |id: &str| {
+            let json = format!(r#"{{"id":"{id}","severity":"error","text":"Text."}}"#);
+            serde_json::from_str::<super::super::Finding>(&json).unwrap()
+        };
+        assert_eq!(read("books-differ").id, FindingId::AccountingMismatch);
+        let unknown = read("from-another-version");
+        assert_eq!((unknown.id.known(), unknown.info()), (None, None));
+        let json = serde_json::to_string(&unknown).unwrap();
+        assert!(json.contains(r#""id":"from-another-version""#), "{json}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Rows of the findings about one trial's services and machines.
+
+use super::Severity::{Error, Note, Warning};
+use super::{FindingInfo, FindingScope, WithheldVerdicts};
+
+const BASE: FindingInfo = FindingInfo {
+    scope: FindingScope::Trial,
+    ..FindingInfo::BASE
+};
+
+pub(super) const SERVICE_ENDED: FindingInfo = FindingInfo {
+    seen: "A service exited before its load ended.",
+    severities: &[(Error, "")],
+    withholds: WithheldVerdicts::All,
+    meaning: "The service crashed, or it ran in the background of its command.",
+    action: "Read the service's log in the trial's folder; start the service in the foreground.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const SERVICE_KILLED: FindingInfo = FindingInfo {
+    seen: "A service ignored its stop signal for 10 s and was killed.",
+    severities: &[(Note, "")],
+    meaning: "The figures are not affected, but every trial takes 10 s longer.",
+    action: "Set the service's stop signal to one that ends it.",
+    ..BASE
+};
+
+pub(super) const SERVICE_LIMIT: FindingInfo = FindingInfo {
+    seen: "A service reached a limit of its own.",
+    severities: &[(Warning, "")],
+    meaning: "The service logged the limit: nginx (such as `worker_connections are not enough`), \
+              Apache httpd (such as `reached MaxRequestWorkers`), HAProxy (maxconn, file \
+              descriptors), PHP-FPM (`pm.max_children`), gunicorn (a worker's timeout), uWSGI (its \
+              listen queue), or any program (`Too many open files`, no local port, no memory). Or \
+              the kernel logged SYN flooding of one of its ports, if /dev/kmsg can be read. What \
+              was measured is that limit.",
+    action: "Raise the limit, unless it is what you compare.",
+    explains_difference: true,
+    ..BASE
+};
+
+pub(super) const SERVICE_LOG_CUT: FindingInfo = FindingInfo {
+    seen: "A service logged more than 1 MiB in a trial.",
+    severities: &[(Note, "")],
+    meaning: "The stored log keeps the first and the last 512 KiB; a line between them says how many \
+              bytes are missing. Logging that much costs the service time.",
+    action: "Make the service log less, unless its logging is what you compare.",
+    ..BASE
+};
+
+pub(super) const TELEMETRY_LOST: FindingInfo = FindingInfo {
+    seen: "The telemetry of a machine or of a remote service is missing in a trial.",
+    severities: &[(Warning, "")],
+    meaning: "The machine of `[telemetry] remote` could not be read over ssh, or no process was found \
+              by the `cgroup` or `pid_file` of a `remote` service. The load's own figures stand.",
+    action: "Check that `ssh` works without a prompt, and that `cgroup` or `pid_file` names the \
+             running service.",
+    ..BASE
+};
+
+pub(super) const CRYPTO_UNACCELERATED: FindingInfo = FindingInfo {
+    seen: "The target's libcrypto does not use the processor's AES instructions.",
+    severities: &[(Warning, "")],
+    meaning: "The load uses TLS, and the library that the service has mapped encrypts less than twice \
+              as fast as with AES-NI and PCLMULQDQ masked, on a processor that has them. It is \
+              measured after a variant's first trial, once for each program, library and \
+              environment.",
+    action: "Use a build of the library with assembly, and check OPENSSL_ia32cap.",
+    explains_difference: true,
+    ..BASE
+};

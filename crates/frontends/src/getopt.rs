@@ -1,9 +1,9 @@
-//! Options as C programs read them: short ones together, a value attached or in the next word, long
-//! ones shortened to what tells them apart, options behind other words, `--` as their end.
+//! Parses options as C programs do: bundled short options, values attached or in the next word,
+//! unambiguous abbreviations of long options, options after other words, and `--` as their end.
 
 use std::fmt;
 
-/// An option. A name may stand for a letter that can't be typed alone.
+/// An option. A letter that can't be typed by itself may identify an option that has only names.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) name: Option<&'static str>,
@@ -12,39 +12,39 @@ pub(crate) struct Known {
     pub(crate) takes: Takes,
 }
 
-/// What an option takes.
+/// The value that an option takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Nothing,
-    /// What is attached to it (`-n5`, `--name=5`), or the next word.
+    /// Required: attached (`-n5`, `--name=5`), or the next word.
     Value,
-    /// What is attached to it, if anything.
+    /// Optional: attached only.
     Attached,
 }
 
-/// Where options may stand.
+/// The positions in which options are recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placing {
-    /// Anywhere, as with glibc.
+    /// Anywhere, as in glibc.
     Anywhere,
-    /// Before the first word that is none.
+    /// Only before the first other word.
     First,
 }
 
-/// A word that is no option, or half of one.
+/// An invalid option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Slip {
     NoSuchLetter(char),
     LetterLacksValue(char),
     NoSuchName(String),
-    /// What was typed, and the names that begin so.
+    /// The text typed, and the names that begin with it.
     Ambiguous(String, Vec<&'static str>),
     NameLacksValue(&'static str),
     NameTakesNothing(&'static str),
 }
 
 impl fmt::Display for Slip {
-    /// In glibc's words.
+    /// Formats the error in glibc's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Slip::NoSuchLetter(letter) => write!(f, "invalid option -- '{letter}'"),
@@ -64,17 +64,17 @@ impl fmt::Display for Slip {
     }
 }
 
-/// Reads options one by one; what is none of them is kept aside.
+/// Parses options one by one and collects the other words.
 pub(crate) struct Options<'a> {
     known: &'a [Known],
     placing: Placing,
     words: std::slice::Iter<'a, String>,
-    /// Letters of a word that are still to be read.
+    /// Letters of a bundle that are still to be parsed.
     letters: &'a str,
     others: Vec<&'a str>,
 }
 
-/// An option with its value, where it has one.
+/// An option with its value, if it has one.
 pub(crate) type Read<'a> = Result<(char, Option<&'a str>), Slip>;
 
 impl<'a> Options<'a> {
@@ -88,12 +88,12 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Puts a word among those that are no options.
+    /// Adds a word that is not an option.
     pub(crate) fn keep(&mut self, word: &'a str) {
         self.others.push(word);
     }
 
-    /// What is no option, in order; complete when there are no more options.
+    /// All words that are not options, in order. Complete only after the last option.
     pub(crate) fn others(self) -> Vec<&'a str> {
         self.others
     }
@@ -139,7 +139,7 @@ impl<'a> Options<'a> {
         Ok((known.letter, value))
     }
 
-    /// The option of that name, or the only one whose name begins so.
+    /// The option with this name, or the only one whose name begins with it.
     fn named(&self, typed: &str) -> Result<&'a Known, Slip> {
         let names = || {
             let named = self.known.iter();
@@ -211,7 +211,7 @@ mod tests {
         known("agents-name", 'A', true, Takes::Value),
     ];
 
-    /// Options and values, `!` and a message, then what is none.
+    /// Options and values, `!` and a message, then the other words.
     fn read(words: &str) -> String {
         read_in(Placing::Anywhere, words)
     }
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(read("-L url -- -t 5 --x"), "L | url -t 5 --x");
         assert_eq!(read("- -t -L"), "t=-L | -");
         assert_eq!(read("-l x -lx -Ll --lo --log=x"), "l l=x L l l l=x | x");
-        // Two names of one option are one.
+        // Two names of the same option are not ambiguous.
         assert_eq!(read("--ag x"), "A=x | ");
     }
 

@@ -1,6 +1,6 @@
-//! Answers' heads, as [`prony_load::script::ResponseView`] shows them.
+//! Reads the response heads that [`prony_load::script::ResponseView`] contains.
 
-/// The fields by name and value, blanks around values left out; the first line is none.
+/// The header fields as name and value, without the status line and without blanks around values.
 pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let lines = head.split(|byte| *byte == b'\n').skip(1);
     lines.filter_map(|line| {
@@ -9,7 +9,7 @@ pub(crate) fn fields(head: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Those whose value is UTF-8.
+/// The header fields whose value is UTF-8.
 pub(crate) fn texts(head: &[u8]) -> impl Iterator<Item = (&str, &str)> {
     let text = |bytes| std::str::from_utf8(bytes).ok();
     fields(head).filter_map(move |(name, value)| Some((text(name)?, text(value)?)))

@@ -1,9 +1,9 @@
-//! The arguments and printed results of hey, wrk, ab and siege, over prony's engine.
+//! Runs loads with the arguments and the output of hey, wrk, ab and siege.
 //!
-//! Enters: such a tool's own arguments. Leaves: that tool's own lines, on standard output and
-//! standard error as it has them, and an exit status. Between them a tool's arguments become
-//! [`prony_load::LoadOptions`], the engine makes a record, and that becomes lines; nothing here
-//! drives a connection. docs/front-ends.md lists where a tool is left and why.
+//! Enters: the arguments of such a tool. Leaves: that tool's output on standard output and standard
+//! error, and an exit status. Arguments become [`prony_load::LoadOptions`], the engine makes a
+//! record, and the record becomes output; this crate drives no connection. docs/front-ends.md lists
+//! the differences.
 
 mod ab;
 mod getopt;
@@ -18,7 +18,7 @@ use std::ffi::OsString;
 
 pub use session::{Ending, Session, Stop};
 
-/// A tool whose arguments and output prony has.
+/// A tool whose arguments and output are supported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// <https://github.com/rakyll/hey>
@@ -32,7 +32,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// All of them.
+    /// All tools.
     pub const ALL: [Tool; 4] = [Tool::Hey, Tool::Wrk, Tool::Ab, Tool::Siege];
 
     /// The command's name.
@@ -45,12 +45,12 @@ impl Tool {
         }
     }
 
-    /// The tool of that name.
+    /// The tool with this name.
     pub fn by_name(name: &str) -> Option<Tool> {
         Tool::ALL.into_iter().find(|tool| tool.name() == name)
     }
 
-    /// Does what the tool does when it is called with these arguments, its own name left out.
+    /// Does what the tool does with these arguments (without its own name).
     pub fn run(self, arguments: &[OsString], session: &Session) -> Ending {
         let ending = match self {
             Tool::Hey => hey::run(arguments, session),

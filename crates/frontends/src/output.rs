@@ -1,24 +1,24 @@
-//! Standard output and standard error of a front end. A reader that left early is no failure; any
-//! other refusal of standard output loses results, and the exit status says so.
+//! Writes to standard output and standard error. If standard output fails, results are lost, and
+//! the exit status says so. A reader that closes the pipe early is not a failure.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether standard output has refused something.
+/// True after a write to standard output failed.
 static LOST: AtomicBool = AtomicBool::new(false);
 
-/// Whether results were lost: standard output refused them, and not because nobody reads on.
+/// True if standard output failed for another reason than a closed pipe.
 pub(crate) fn is_lost() -> bool {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Prints to standard output, at once.
+/// Prints to standard output and flushes.
 pub(crate) fn print(text: &str) {
     let mut out = io::stdout().lock();
     heed(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// What became of something written to standard output. The first refusal is told.
+/// Records the result of a write to standard output, and reports the first failure.
 pub(crate) fn heed(written: io::Result<()>) {
     let Err(error) = written else {
         return;
@@ -28,12 +28,12 @@ pub(crate) fn heed(written: io::Result<()>) {
     }
 }
 
-/// Prints to standard error as it is. Where this can't be said, nothing can.
+/// Prints to standard error without changes. Failures are ignored: there is nowhere to report them.
 pub(crate) fn note(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Prints a line to standard error, with the tool's name in front.
+/// Prints a line to standard error, with the tool's name as its prefix.
 pub(crate) fn complain(tool: &str, text: &str) {
     note(&format!("{tool}: {text}\n"));
 }

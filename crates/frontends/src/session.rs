@@ -1,4 +1,4 @@
-//! What every front end needs to run a load and to end well.
+//! Runs a load for a front end, until it ends or is interrupted.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,7 +11,7 @@ use prony_load::{Control, LoadOptions, LoadSpec, RunResult, SpecError, run_with}
 
 use crate::output::complain;
 
-/// How a front end ends. What is to be said has been said.
+/// The end of a front end, after all output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Status 0.
@@ -22,13 +22,13 @@ pub enum Ending {
     Wrong,
     /// Status 3: the machine refused.
     Refused,
-    /// Status 130: interrupted; what was measured until then is printed.
+    /// Status 130: interrupted; the results so far are printed.
     Interrupted,
-    /// This status, where scripts know the tool by it.
+    /// This status, because scripts expect it from the tool.
     Status(u8),
 }
 
-/// Ends the load that runs, or the one that begins next: what Ctrl-C does.
+/// Stops the load that is running, or the next one to start. Ctrl-C uses it.
 #[derive(Debug, Default)]
 pub struct Stop {
     asked: AtomicBool,
@@ -36,7 +36,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Ends it.
+    /// Stops the load.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::SeqCst);
         if let Some(control) = self.running().as_ref() {
@@ -44,58 +44,58 @@ impl Stop {
         }
     }
 
-    /// Whether that was asked for.
+    /// True once [`Stop::ask`] was called.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::SeqCst)
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, Option<Arc<Control>>> {
-        // A panic elsewhere leaves nothing half done in an Option.
+        // A panic elsewhere can't leave an Option half written.
         self.running
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// The program around a front end.
+/// The environment of a front end.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// Ctrl-C.
+    /// Set by Ctrl-C.
     pub stop: Arc<Stop>,
 }
 
-/// Why a front end could not load.
+/// The reason why a front end can't run a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The arguments are wrong.
     Wrong(String),
-    /// The machine refused.
+    /// The environment refused.
     Environment(String),
 }
 
-/// The engine's words, and others in their place.
+/// Words of the engine's messages, and their replacements.
 pub(crate) type Words = [(&'static str, &'static str)];
 
-/// What the engine says of flags that no front end has.
+/// Replacements for the engine's flags, which front ends don't have.
 const NO_FLAGS: &Words = &[
     ("say so with --public", "set PRONY_PUBLIC=1"),
     (", or give its address with --resolve", ""),
     (", or give one with --resolve", ""),
 ];
 
-/// A text with some of its words replaced, each pair in its turn.
+/// Replaces words in a text, one pair after the other.
 fn replaced(text: String, words: &Words) -> String {
     let words = words.iter();
     words.fold(text, |text, (engine, own)| text.replace(engine, own))
 }
 
-/// What the engine refuses, without the flags that no front end has.
+/// The engine's message, without flags that front ends don't have.
 pub(crate) fn told(error: &SpecError) -> String {
     replaced(error.to_string(), NO_FLAGS)
 }
 
 impl Refusal {
-    /// The same with the engine's words replaced by the tool's.
+    /// Replaces the engine's words with the tool's.
     pub(crate) fn reworded(self, words: &Words) -> Refusal {
         match self {
             Refusal::Wrong(text) => Refusal::Wrong(replaced(text, words)),
@@ -103,7 +103,7 @@ impl Refusal {
         }
     }
 
-    /// Says why, with the tool's name in front, on standard error.
+    /// Prints the reason on standard error, with the tool's name as its prefix.
     pub(crate) fn say(&self, tool: &str) -> Ending {
         let (text, ending) = match self {
             Refusal::Wrong(text) => (text, Ending::Wrong),
@@ -114,7 +114,7 @@ impl Refusal {
     }
 }
 
-/// What was typed as a load that can be run.
+/// Resolves what was typed to a load that can run.
 pub(crate) fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSpec, Refusal> {
     LoadSpec::resolve(url, options).map_err(|error| match error {
         SpecError::Environment(_) => Refusal::Environment(told(&error)),
@@ -122,11 +122,11 @@ pub(crate) fn resolve(url: Option<&str>, options: &LoadOptions) -> Result<LoadSp
     })
 }
 
-/// What to do each so often while a load runs, on the calling thread.
+/// A callback that runs at intervals during a load, on the calling thread.
 pub(crate) struct Tick<'a> {
-    /// How often.
+    /// The interval.
     pub(crate) every: Duration,
-    /// What: it is given the time since the load began.
+    /// Called with the time since the start of the load.
     pub(crate) call: &'a mut dyn FnMut(Duration, &Control),
 }
 

@@ -591,7 +591,7 @@ const FAILING: &[(&str, &str, bool)] = &[
     ),
     (
         "n = 0\nfunction request()\n n = n + 1\n return n > 9 and 'junk' or wrk.request() end",
-        ": request(): \"junk\" is no HTTP request\n",
+        ": request(): \"junk\" is not an HTTP request\n",
         true,
     ),
     (

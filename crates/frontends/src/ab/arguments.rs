@@ -1,5 +1,5 @@
-//! ab's command line: flags of one letter up to the first word that is no flag, and beside them a few
-//! long ones that ab lacks.
+//! Parses ab's command line: one-letter flags before the first other word, and a few long flags
+//! that ab lacks.
 
 use std::ffi::OsString;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -8,41 +8,41 @@ use std::time::{Duration, SystemTime};
 
 use prony_load::{HttpProxy, SourceRange, TlsVersion, quantity};
 
-use super::url::Url;
+use super::url::AbUrl;
 use crate::getopt::{Known, Options, Placing, Slip, Takes};
 use crate::session::Refusal;
 
-/// Requests that `-t` stands for, as in ab's manual.
+/// Requests that `-t` implies, as in ab's manual.
 const TIMED_REQUESTS: u64 = 50_000;
-/// The port of a proxy that is named without one.
+/// Default port of a proxy.
 const PROXY_PORT: u16 = 80;
 
-/// What is wanted.
+/// The result of parsing.
 #[derive(Debug)]
-pub(super) enum Wanted {
+pub(super) enum AbCommand {
     /// `-V`.
     Version,
     /// `-h`.
     Usage,
     /// A load.
-    Load(Box<Arguments>),
+    Load(Box<AbArguments>),
 }
 
-/// What is wrong with the words.
+/// The reason why the arguments are refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mistake {
-    /// They don't make a command; the usage follows the text.
+    /// Not a valid command; the usage follows the message.
     Usage(String),
-    /// A flag's value can't be used.
+    /// A flag has an invalid value.
     Value(String),
-    /// The engine or the machine can't do it.
+    /// The engine or the environment refuses it.
     Refused(Refusal),
 }
 
-/// Words as typed, each flag's value read.
+/// The parsed arguments.
 #[derive(Debug)]
-pub(super) struct Arguments {
-    /// `-n`, or what `-t` or ab's default of one stand for.
+pub(super) struct AbArguments {
+    /// `-n`, or the number that `-t` or ab's default implies.
     pub(super) requests: u64,
     /// `-c`.
     pub(super) concurrency: u64,
@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     pub(super) window: Option<u32>,
     /// `-B`.
     pub(super) sources: Vec<SourceRange>,
-    /// `-i`, `-p`, `-u` and `-m` in one word.
+    /// The method of `-i`, `-p`, `-u` or `-m`.
     pub(super) method: String,
     /// `-p` or `-u`.
     pub(super) body_file: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub(super) struct Arguments {
     /// `-P`, `USER:PASSWORD`.
     pub(super) proxy_login: Option<String>,
     /// `-X`.
-    pub(super) proxy: Option<Proxy>,
+    pub(super) proxy: Option<AbProxy>,
     /// `-k`.
     pub(super) keepalive: bool,
     /// Without `-d`.
@@ -92,7 +92,7 @@ pub(super) struct Arguments {
     pub(super) hides_name: bool,
     /// `-Z`.
     pub(super) ciphers: Vec<String>,
-    /// `-f`, where it is one version.
+    /// `-f`, unless it allows any version.
     pub(super) tls: Option<TlsVersion>,
     /// `-E`.
     pub(super) certificate: Option<PathBuf>,
@@ -100,22 +100,22 @@ pub(super) struct Arguments {
     pub(super) expected_size: Option<u64>,
     /// `--start-at`.
     pub(super) start_at: Option<SystemTime>,
-    /// What is loaded.
-    pub(super) url: Url,
+    /// The target.
+    pub(super) url: AbUrl,
 }
 
 /// `-X`: `HOST[:PORT]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Proxy {
-    /// As typed, the port apart.
+pub(super) struct AbProxy {
+    /// Without the port, as typed.
     pub(super) host: String,
-    /// As typed, or the usual one.
+    /// As typed, or the default.
     pub(super) port: u16,
-    /// The same for the engine.
+    /// The proxy as the engine's option.
     pub(super) target: HttpProxy,
 }
 
-/// What is put into the tags of `-w`.
+/// Attributes of the tags of `-w`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Attributes {
     /// `-x`: of the table.
@@ -154,12 +154,12 @@ const fn long(name: &'static str, letter: char) -> Known {
     }
 }
 
-/// Stands for `--expect-size`.
+/// Represents `--expect-size`.
 const EXPECT_SIZE: char = '1';
-/// Stands for `--start-at`.
+/// Represents `--start-at`.
 const START_AT: char = '2';
 
-/// Flags that stand alone.
+/// Flags without a value.
 const ALONE: &str = "lrkVhwiIdSq";
 /// Flags with a value.
 const WITH_VALUE: &str = "nctsbTpuvxyzCHPAgXeBmZfE";
@@ -171,7 +171,7 @@ fn known() -> Vec<Known> {
     alone.chain(with_value).chain(lacking).collect()
 }
 
-/// In the words of APR, which ab reads its flags with.
+/// Words the error like APR, which parses ab's flags.
 fn slipped(slip: Slip) -> Mistake {
     Mistake::Usage(match slip {
         Slip::NoSuchLetter(letter) => format!("illegal option -- {letter}"),
@@ -182,12 +182,12 @@ fn slipped(slip: Slip) -> Mistake {
     })
 }
 
-/// Reads the words after the command's name.
+/// Parses the words after the command's name.
 ///
 /// # Errors
 ///
 /// See [`Mistake`].
-pub(super) fn parse(words: &[OsString]) -> Result<Wanted, Mistake> {
+pub(super) fn parse(words: &[OsString]) -> Result<AbCommand, Mistake> {
     let words: Vec<String> = words
         .iter()
         .map(|word| {
@@ -203,16 +203,16 @@ pub(super) fn parse(words: &[OsString]) -> Result<Wanted, Mistake> {
         .collect::<Result<Vec<_>, _>>()?;
     for (letter, _) in &flags {
         match letter {
-            'h' => return Ok(Wanted::Usage),
-            'V' => return Ok(Wanted::Version),
+            'h' => return Ok(AbCommand::Usage),
+            'V' => return Ok(AbCommand::Version),
             _ => {}
         }
     }
     let [url] = options.others()[..] else {
         return Err(Mistake::Usage("wrong number of arguments".to_owned()));
     };
-    let url = Url::parse(url).map_err(Mistake::Usage)?;
-    let mut arguments = Arguments::new(url);
+    let url = AbUrl::parse(url).map_err(Mistake::Usage)?;
+    let mut arguments = AbArguments::new(url);
     let mut order = Order::default();
     for (letter, value) in flags {
         match value {
@@ -221,10 +221,10 @@ pub(super) fn parse(words: &[OsString]) -> Result<Wanted, Mistake> {
         }
     }
     arguments.settle(order)?;
-    Ok(Wanted::Load(Box::new(arguments)))
+    Ok(AbCommand::Load(Box::new(arguments)))
 }
 
-/// What depends on the flags beside it.
+/// Settings that depend on combinations of flags.
 #[derive(Debug, Default)]
 struct Order {
     requests: Option<u64>,
@@ -234,9 +234,9 @@ struct Order {
     method: Option<String>,
 }
 
-impl Arguments {
-    fn new(url: Url) -> Arguments {
-        Arguments {
+impl AbArguments {
+    fn new(url: AbUrl) -> AbArguments {
+        AbArguments {
             requests: 1,
             concurrency: 1,
             time_limit: None,
@@ -283,7 +283,7 @@ impl Arguments {
             'd' => self.percentages = false,
             'S' => self.deviations = false,
             'q' => self.quiet = true,
-            // What is left is -r: nothing here ends at a failure, with or without it.
+            // Only -r remains. It changes nothing: no failure ends a run.
             _ => {}
         }
         Ok(())
@@ -328,7 +328,7 @@ impl Arguments {
                 let size = quantity::size(value).map_err(|error| flagged("--expect-size", error));
                 self.expected_size = Some(size?);
             }
-            // What is left is START_AT.
+            // Only START_AT remains.
             _ => {
                 let moment = moment(value).map_err(|error| flagged("--start-at", error))?;
                 self.start_at = Some(moment);
@@ -361,7 +361,7 @@ impl Arguments {
     }
 }
 
-/// `-i`, `-p` and `-u` exclude each other.
+/// Checks that `-i`, `-p` and `-u` are not combined.
 fn no_other_method(order: &Order, method: &str) -> Result<(), Mistake> {
     match order.head || order.with_body.is_some() {
         true => Err(Mistake::Value(format!(
@@ -375,7 +375,7 @@ fn flagged(flag: &str, error: String) -> Mistake {
     Mistake::Value(format!("{flag}: {error}"))
 }
 
-/// A whole number: ab takes as much of a word as looks like one, so that `-n 10k` is ten.
+/// Parses a whole number. (ab accepts any prefix, so that `-n 10k` is ten.)
 fn number(value: &str, what: &str) -> Result<u64, Mistake> {
     let invalid = |_| Mistake::Value(format!("Invalid {what} \"{value}\""));
     value.trim().parse::<u64>().map_err(invalid)
@@ -388,7 +388,7 @@ fn positive(value: &str, what: &str) -> Result<u64, Mistake> {
     }
 }
 
-/// `-b`: as with ab, 0 leaves it to the system.
+/// Parses `-b`. As in ab, 0 means the system's default.
 fn window(value: &str) -> Result<Option<u32>, Mistake> {
     let bytes = u32::try_from(number(value, "window size")?)
         .ok()
@@ -397,7 +397,7 @@ fn window(value: &str) -> Result<Option<u32>, Mistake> {
     Ok(Some(bytes).filter(|bytes| *bytes > 0))
 }
 
-/// `-B`: addresses, networks and ranges, separated by commas, or a name of this machine.
+/// Parses `-B`: addresses, networks and ranges separated by commas, or a name of this machine.
 fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
     let one = |typed: &str| {
         typed.parse::<SourceRange>().or_else(|error| {
@@ -413,25 +413,25 @@ fn sources(value: &str) -> Result<Vec<SourceRange>, Mistake> {
     value.split(',').map(one).collect()
 }
 
-fn proxy(value: &str) -> Result<Proxy, Mistake> {
+fn proxy(value: &str) -> Result<AbProxy, Mistake> {
     let wrong = || Mistake::Value(format!("-X: \"{value}\" is not PROXY[:PORT]"));
     let (host, port) = match value.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| wrong())?),
         _ => (value, PROXY_PORT),
     };
-    // A login belongs to -P, a scheme nowhere.
+    // Credentials belong in -P, and a scheme isn't accepted.
     if host.contains(['@', '/']) {
         return Err(wrong());
     }
     let target = format!("{host}:{port}").parse::<HttpProxy>();
-    Ok(Proxy {
+    Ok(AbProxy {
         host: host.to_owned(),
         port,
         target: target.map_err(|_| wrong())?,
     })
 }
 
-/// `-Z`: as OpenSSL separates them.
+/// Splits `-Z` at OpenSSL's separators.
 fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
     value
         .split([':', ',', ' '])
@@ -439,7 +439,7 @@ fn ciphers(value: &str) -> impl Iterator<Item = String> + '_ {
         .map(str::to_owned)
 }
 
-/// `-f`: none for any version. ab reads a word that it doesn't know as any, too.
+/// Parses `-f`; None means any version. ab treats unknown words as any version too.
 fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
     match value.to_ascii_uppercase().as_str() {
         "ALL" => Ok(None),
@@ -454,19 +454,19 @@ fn tls(value: &str) -> Result<Option<TlsVersion>, Mistake> {
     }
 }
 
-/// `--start-at`: seconds since 1970 as `date +%s.%N` prints them, or a moment such as
+/// Parses `--start-at`: seconds since 1970 as `date +%s.%N` prints them, or a time such as
 /// `2026-01-31T12:00:00Z`.
 fn moment(value: &str) -> Result<SystemTime, String> {
     let seconds = value.strip_prefix('@').unwrap_or(value);
     if let Ok(seconds) = seconds.parse::<f64>() {
         let since = Duration::try_from_secs_f64(seconds).ok();
         let moment = since.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
-        return moment.ok_or_else(|| format!("\"{value}\" is no moment"));
+        return moment.ok_or_else(|| format!("\"\"{value}\" is not a time"));
     }
     let moment = value.parse::<jiff::Timestamp>().map(SystemTime::from);
     moment.map_err(|_| {
         format!(
-            "\"{value}\" is no moment; write seconds since 1970 (date +%s), or \
+            "\"{value}\" is not a time; write seconds since 1970 (date +%s), or \
              2026-01-31T12:00:00Z"
         )
     })

@@ -1,9 +1,9 @@
-//! What is said before a load: name, version and usage.
+//! Prints the name, version and usage.
 
 use super::arguments::Attributes;
 
-/// The three lines that ab begins with. Scripts look for the first one and for the version in it;
-/// the others, which name ab's authors, name prony here, so that nobody takes it for their work.
+/// The first three lines of ab's output. Scripts look for the first one and its version. The others
+/// name prony instead of ab's authors, so that nobody mistakes it for their work.
 const LINES: [&str; 3] = [
     concat!(
         "This is ApacheBench, Version 2.3 <prony ",
@@ -14,7 +14,7 @@ const LINES: [&str; 3] = [
     "docs/front-ends.md lists what differs from the ab of the Apache HTTP Server",
 ];
 
-/// The beginning, as text or, with its table to come, as HTML.
+/// The first lines, as text or as the start of an HTML page.
 pub(super) fn banner(html: Option<&Attributes>) -> String {
     let [first, second, third] = LINES;
     match html {
@@ -29,23 +29,23 @@ pub(super) fn banner(html: Option<&Attributes>) -> String {
     }
 }
 
-/// What `-h` prints.
+/// The output of `-h`.
 pub(super) const USAGE: &str = "\
 Usage: ab [options] [http[s]://]hostname[:port]/path
 Options are:
-    -n requests     How many requests to make (default 1)
-    -c concurrency  How many at a time (default 1)
-    -t timelimit    End after so many seconds; stands for -n 50000, too, unless
+    -n requests     Number of requests (default 1)
+    -c concurrency  Number of concurrent requests (default 1)
+    -t timelimit    End after this many seconds; implies -n 50000 unless
                     another -n follows
-    -s timeout      Seconds to wait for an answer or a connection (default 30)
+    -s timeout      Seconds to wait for a response or a connection (default 30)
     -b windowsize   Send and receive buffers of each socket, in bytes
-    -B address      Connect from this address; repeatable, and ADDR/BITS or
-                    FIRST-LAST stand for many
-    -p postfile     POST this file; -T says what it is
-    -u putfile      PUT this file; -T says what it is
-    -T content-type What the file is (default text/plain), such as
+    -B address      Connect from this address; repeatable; ADDR/BITS and
+                    FIRST-LAST name ranges
+    -p postfile     POST this file; -T gives its type
+    -u putfile      PUT this file; -T gives its type
+    -T content-type Type of the file (default text/plain), such as
                     application/x-www-form-urlencoded
-    -v verbosity    1: failures, 2: requests, answers and statuses that are not
+    -v verbosity    1: failures, 2: requests, responses and statuses that are not
                     2xx, 3: every status
     -w              Print HTML tables
     -i              HEAD in place of GET
@@ -61,20 +61,20 @@ Options are:
     -k              Use each connection for many requests
     -d              Leave out the table of percentages
     -S              Leave out medians, deviations and warnings
-    -q              Don't tell how many requests are completed meanwhile
+    -q              Don't print progress
     -l              Let bodies differ in length
     -g filename     Write each request's times to this file, separated by tabs
     -e filename     Write the percentages as CSV to this file
     -r              Accepted: no failure ends a run here
     -m method       The request's method
-    -h              Print this
+    -h              Print this help
     -I              Don't name the server in the TLS handshake (SNI)
     -Z ciphersuite  TLS cipher suites by OpenSSL's names, separated by colons
     -f protocol     TLS1.2, TLS1.3 or ALL
     -E certfile     The client's certificate, its chain and its key in one file
 Options that ab itself lacks:
-    --expect-size N What each body must measure, in bytes or like 10K; without
-                    it, what the first one measures
-    --start-at TIME Begin at this moment, so that several begin at once: seconds
+    --expect-size N Length of each body, in bytes or like 10K (default: that
+                    of the first body)
+    --start-at TIME Start at this time, together with other instances: seconds
                     since 1970 (date +%s) or like 2026-01-31T12:00:00Z
 ";

@@ -1,4 +1,4 @@
-//! The files of `-e` and `-g`.
+//! Writes the files of `-e` and `-g`.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -9,24 +9,24 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::report::whole_ms;
-use super::times::{Column, Row};
+use super::times::{Column, RequestTimes};
 
-/// A file that is written at the end, and opened before the load, so that no load is in vain.
+/// A file that is opened before the load and written after it, so that no load is in vain.
 #[derive(Debug)]
-pub(super) struct Results {
+pub(super) struct ResultFile {
     path: PathBuf,
     file: File,
 }
 
-impl Results {
-    /// Opens it, emptied.
+impl ResultFile {
+    /// Creates or truncates the file.
     ///
     /// # Errors
     ///
-    /// What to print.
-    pub(super) fn create(path: &Path) -> Result<Results, String> {
+    /// Returns the message to print.
+    pub(super) fn create(path: &Path) -> Result<ResultFile, String> {
         match File::create(path) {
-            Ok(file) => Ok(Results {
+            Ok(file) => Ok(ResultFile {
                 path: path.to_owned(),
                 file,
             }),
@@ -37,11 +37,11 @@ impl Results {
         }
     }
 
-    /// Writes it.
+    /// Writes the text.
     ///
     /// # Errors
     ///
-    /// What to print.
+    /// Returns the message to print.
     pub(super) fn write(&mut self, text: &str) -> Result<(), String> {
         self.file
             .write_all(text.as_bytes())
@@ -49,7 +49,7 @@ impl Results {
     }
 }
 
-/// `-e`: for each percentage the time within which so many were served.
+/// The content of `-e`: for each percentage, the time within which that share was served.
 pub(super) fn csv(total: &Column) -> String {
     let mut out = String::from("Percentage served,Time in ms\n");
     for percent in 0..=100u32 {
@@ -63,9 +63,9 @@ pub(super) fn csv(total: &Column) -> String {
     out
 }
 
-/// `-g`: each request's times, the quickest request first. The load began at `began`.
-pub(super) fn gnuplot(rows: &[Row], began: SystemTime, zone: &TimeZone) -> String {
-    let mut rows: Vec<&Row> = rows.iter().collect();
+/// The content of `-g`: each request's times, fastest first. `began` is the start of the load.
+pub(super) fn gnuplot(rows: &[RequestTimes], began: SystemTime, zone: &TimeZone) -> String {
+    let mut rows: Vec<&RequestTimes> = rows.iter().collect();
     rows.sort_by_key(|row| (row.total(), row.start));
     let mut out = String::from("starttime\tseconds\tctime\tdtime\tttime\twait\n");
     for row in rows {
@@ -86,7 +86,7 @@ pub(super) fn gnuplot(rows: &[Row], began: SystemTime, zone: &TimeZone) -> Strin
     out
 }
 
-/// As `Sun Nov 02 06:04:18 2026`.
+/// Formats a time like `Sun Nov 02 06:04:18 2026`.
 fn written(start: &Zoned) -> String {
     start.strftime("%a %b %d %H:%M:%S %Y").to_string()
 }
@@ -97,8 +97,8 @@ mod tests {
     use prony_record::Nanos;
     use std::time::Duration;
 
-    fn row(start_ms: u64, connect_ms: u64, processing_ms: u64) -> Row {
-        Row {
+    fn row(start_ms: u64, connect_ms: u64, processing_ms: u64) -> RequestTimes {
+        RequestTimes {
             start: Nanos::from_millis(start_ms),
             connect: Nanos::from_millis(connect_ms),
             processing: Some(Nanos::from_millis(processing_ms)),

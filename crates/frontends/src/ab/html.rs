@@ -1,11 +1,11 @@
-//! The report as an HTML table: `-w`.
+//! Formats the report as an HTML table, for `-w`.
 
 use super::arguments::Attributes;
-use super::report::{Report, whole_ms};
+use super::report::{AbReport, whole_ms};
 use super::times::Column;
 
 /// The whole table.
-pub(super) fn html(report: &Report, attributes: &Attributes) -> String {
+pub(super) fn html(report: &AbReport, attributes: &Attributes) -> String {
     let mut table = Table {
         attributes,
         out: format!("\n\n<table {}>\n", attributes.table),
@@ -31,7 +31,7 @@ impl Table<'_> {
         );
     }
 
-    fn counts(&mut self, report: &Report) {
+    fn counts(&mut self, report: &AbReport) {
         self.line("Server Software", escaped(&report.software));
         self.line("Server Hostname", escaped(&report.host));
         self.line("Server Port", report.port);
@@ -81,7 +81,7 @@ impl Table<'_> {
         );
     }
 
-    fn rates(&mut self, report: &Report) {
+    fn rates(&mut self, report: &AbReport) {
         if !report.has_rates() {
             return;
         }
@@ -103,7 +103,7 @@ impl Table<'_> {
         }
     }
 
-    fn times(&mut self, report: &Report) {
+    fn times(&mut self, report: &AbReport) {
         let Attributes { row, cell, .. } = self.attributes;
         self.out += &format!(
             "<tr {row}><th {cell} colspan=4>Connection Times (ms)</th></tr>\n\
@@ -129,7 +129,7 @@ fn figures(column: &Column) -> [u64; 3] {
     [column.min_ms(), column.mean_ms(), column.max_ms()].map(whole_ms)
 }
 
-/// A value of the server's or the URL's, which must not become tags.
+/// Escapes a value that comes from the server or the URL.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
@@ -149,7 +149,7 @@ mod tests {
             row: "a=b".to_owned(),
             cell: "c=d".to_owned(),
         };
-        let report = Report {
+        let report = AbReport {
             path: "/<b>&".to_owned(),
             failed: Failed {
                 length: 2,

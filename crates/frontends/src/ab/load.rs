@@ -1,19 +1,19 @@
-//! ab's arguments as a load.
+//! Converts ab's arguments to a load.
 
 use std::time::Duration;
 
 use prony_load::quantity::StatusSet;
 use prony_load::{HttpFlag, LoadOptions, TlsVersion};
 
-use super::arguments::Arguments;
+use super::arguments::AbArguments;
 use super::secured;
 use crate::session::Words;
 
-/// The longest that a connect is waited for where `-s` says more: as long as TCP itself tries.
+/// Maximum connect timeout, whatever `-s` says: about as long as TCP itself tries.
 const LONGEST_CONNECT: Duration = Duration::from_secs(130);
 
-/// The load; its request is written apart.
-pub(super) fn options(arguments: &Arguments) -> LoadOptions {
+/// The load's options, without its request.
+pub(super) fn options(arguments: &AbArguments) -> LoadOptions {
     let mut options = LoadOptions {
         connections: arguments.concurrency,
         requests: Some(arguments.requests),
@@ -24,13 +24,13 @@ pub(super) fn options(arguments: &Arguments) -> LoadOptions {
         source: arguments.sources.clone(),
         socket_buffer: arguments.window.map(u64::from),
         proxy: arguments.proxy.as_ref().map(|proxy| proxy.target.clone()),
-        // Of the proxy's tunnels; what goes to it whole has it written already.
+        // For tunnels only. Requests to the proxy already contain the header.
         proxy_auth: arguments.proxy_login.clone(),
         timeout: arguments.timeout,
         connect_timeout: arguments.timeout.min(LONGEST_CONNECT),
         expect_status: StatusSet::all(),
         expect_size: arguments.expected_size,
-        // ab looks at no certificate, and resumes no session.
+        // ab verifies no certificate and resumes no session.
         insecure: true,
         no_resumption: true,
         tls_min: arguments.tls,
@@ -40,7 +40,7 @@ pub(super) fn options(arguments: &Arguments) -> LoadOptions {
         key: arguments.certificate.clone(),
         ..LoadOptions::default()
     };
-    // Where an address stands for the name, the handshake names nobody (RFC 6066 §3).
+    // If the host is an address, the handshake has no server name (RFC 6066, section 3).
     let named = secured::name(arguments).unwrap_or_else(|| "127.0.0.1".to_owned());
     options.sni = arguments.url.is_tls.then_some(named);
     if arguments.verbosity >= 2 {
@@ -49,7 +49,7 @@ pub(super) fn options(arguments: &Arguments) -> LoadOptions {
     options
 }
 
-/// What is offered unless `-Z` says more, in OpenSSL's order: servers that follow the client's
+/// The suites offered by default, in OpenSSL's order. Servers that follow the client's preference
 /// choose as they do for ab.
 const TLS13: [&str; 3] = [
     "TLS_AES_256_GCM_SHA384",
@@ -65,18 +65,18 @@ const TLS12: [&str; 6] = [
     "ECDHE-RSA-AES128-GCM-SHA256",
 ];
 
-/// OpenSSL's words for many suites at once, of which the library has these six of TLS 1.2.
+/// OpenSSL's names for groups of suites, of which the library supports these six of TLS 1.2.
 const MANY: [&str; 4] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2"];
 
-/// The suites to offer. `-Z` chooses among those of TLS 1.2; those of 1.3 are offered beside them
-/// unless it names some of them or `-f` leaves them out, as OpenSSL has it.
-fn ciphers(arguments: &Arguments) -> Vec<String> {
+/// The suites to offer. `-Z` selects among those of TLS 1.2. Those of TLS 1.3 are offered too,
+/// unless `-Z` names some of them or `-f` excludes them, as in OpenSSL.
+fn ciphers(arguments: &AbArguments) -> Vec<String> {
     let is_13 = |name: &str| name.starts_with("TLS_") && !name.contains("_WITH_");
     let mut typed: Vec<&str> = Vec::new();
     for name in arguments.ciphers.iter().map(String::as_str) {
         match name {
             many if MANY.contains(&many) => typed.extend(TLS12),
-            // Without null ciphers, MD5, RC4 and the like: this library has none to leave out.
+            // Excludes null ciphers, MD5, RC4 and similar ones, which the library lacks anyway.
             left_out if left_out.starts_with('!') && lacks(&left_out[1..]) => {}
             name => typed.push(name),
         }
@@ -96,7 +96,7 @@ fn ciphers(arguments: &Arguments) -> Vec<String> {
     suites.into_iter().map(str::to_owned).collect()
 }
 
-/// Whether nothing of this kind is in the library anyway.
+/// True if the library has no suite of this kind.
 fn lacks(kind: &str) -> bool {
     const KINDS: [&str; 16] = [
         "3DES", "aNULL", "ADH", "AECDH", "CAMELLIA", "DES", "DSS", "eNULL", "EXP", "EXPORT", "LOW",
@@ -105,7 +105,7 @@ fn lacks(kind: &str) -> bool {
     KINDS.contains(&kind)
 }
 
-/// The engine's words for ab's flags, in what it refuses.
+/// ab's flags in place of the engine's, for error messages.
 pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--requests", "-n"),
@@ -120,13 +120,13 @@ pub(super) const WORDS: &Words = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::{Wanted, parse};
+    use super::super::arguments::{AbCommand, parse};
     use super::*;
 
     fn of(words: &str) -> LoadOptions {
         let words: Vec<_> = words.split(' ').map(Into::into).collect();
         match parse(&words) {
-            Ok(Wanted::Load(arguments)) => options(&arguments),
+            Ok(AbCommand::Load(arguments)) => options(&arguments),
             other => panic!("{words:?}: {other:?}"),
         }
     }
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(of("https://h/").sni.unwrap(), "h");
         assert_eq!(of("-H Host:other:81 https://h/").sni.unwrap(), "other");
         for nameless in ["-I https://h/", "https://127.0.0.2/", "https://[::1]/"] {
-            // An address, which no handshake names.
+            // No handshake names an address.
             assert_eq!(of(nameless).sni.unwrap(), "127.0.0.1", "{nameless}");
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         let chosen = of("-f TLS1.3 -Z TLS_AES_128_GCM_SHA256 https://h/").ciphers;
         assert_eq!(chosen, ["TLS_AES_128_GCM_SHA256"]);
         assert_eq!(of("-Z HIGH:!aNULL:!MD5 https://h/").ciphers, all);
-        // What isn't understood is left to the engine, which refuses it by name.
+        // Unknown names are passed to the engine, which refuses them by name.
         assert!(
             of("-Z AES128-SHA https://h/")
                 .ciphers

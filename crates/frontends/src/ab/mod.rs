@@ -1,4 +1,4 @@
-//! ab's arguments and lines: docs/front-ends.md says what differs from Apache's.
+//! ab's arguments and output. docs/front-ends.md lists the differences from Apache's.
 
 mod arguments;
 mod banner;
@@ -27,34 +27,34 @@ use prony_record::FindingId;
 use crate::output::{complain, note, print};
 use crate::session::{Ending, Refusal, Session, Tick, resolve, run as run_load};
 
-use arguments::{Arguments, Mistake, Wanted};
-use files::Results;
-use report::Report;
+use arguments::{AbArguments, AbCommand, Mistake};
+use files::ResultFile;
+use report::AbReport;
 use request::Written;
-use tally::{First, Tally, Watch};
+use tally::{AbTally, AbWatch, First};
 use text::Parts;
-use times::Row;
+use times::RequestTimes;
 use trace::Trace;
 
-/// The status of ab where the command is wrong (EINVAL).
+/// ab's status for a wrong command (EINVAL).
 const WRONG_COMMAND: Ending = Ending::Status(22);
-/// The status of ab where a value is.
+/// ab's status for a wrong value.
 const WRONG_VALUE: Ending = Ending::Status(1);
-/// How often it is looked at whether progress is to be told.
+/// Interval between checks for progress.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// See [`crate::Tool::run`].
 pub(crate) fn run(words: &[OsString], session: &Session) -> Ending {
     match arguments::parse(words) {
-        Ok(Wanted::Version) => {
+        Ok(AbCommand::Version) => {
             print(&banner::banner(None));
             Ending::Done
         }
-        Ok(Wanted::Usage) => {
+        Ok(AbCommand::Usage) => {
             note(banner::USAGE);
             WRONG_COMMAND
         }
-        Ok(Wanted::Load(arguments)) => {
+        Ok(AbCommand::Load(arguments)) => {
             perform(&arguments, session).unwrap_or_else(|mistake| tell(&mistake))
         }
         Err(mistake) => tell(&mistake),
@@ -76,17 +76,17 @@ fn tell(mistake: &Mistake) -> Ending {
     }
 }
 
-/// What a run needs and leaves.
+/// The resources of a run, and its output files.
 struct Run {
     written: Written,
     spec: LoadSpec,
-    csv: Option<Results>,
-    gnuplot: Option<Results>,
+    csv: Option<ResultFile>,
+    gnuplot: Option<ResultFile>,
 }
 
 impl Run {
-    /// Reads and opens all files and looks up all names, so that what is to fail fails now.
-    fn prepare(arguments: &Arguments) -> Result<Run, Mistake> {
+    /// Reads and opens all files and looks up all names, so that errors occur before the load.
+    fn prepare(arguments: &AbArguments) -> Result<Run, Mistake> {
         let body = match &arguments.body_file {
             Some(path) => input_file::read(path, DATA_BYTES_MAX).map_err(|error| {
                 let path = path.display();
@@ -101,7 +101,7 @@ impl Run {
         let request = spec.writer().raw(&arguments.method, written.bytes());
         spec.send_only(&request);
         let create = |path: &Option<PathBuf>| {
-            let file = path.as_deref().map(Results::create).transpose();
+            let file = path.as_deref().map(ResultFile::create).transpose();
             file.map_err(Mistake::Value)
         };
         Ok(Run {
@@ -113,7 +113,12 @@ impl Run {
     }
 
     /// Writes the files of `-e` and `-g`.
-    fn leave(&mut self, report: &Report, rows: &[Row], began: SystemTime) -> Result<(), String> {
+    fn leave(
+        &mut self,
+        report: &AbReport,
+        rows: &[RequestTimes],
+        began: SystemTime,
+    ) -> Result<(), String> {
         if let Some(file) = &mut self.csv {
             file.write(&files::csv(&report.times.total))?;
         }
@@ -124,8 +129,8 @@ impl Run {
     }
 }
 
-/// A run from its files to its report.
-fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> {
+/// Runs a load and prints its report.
+fn perform(arguments: &AbArguments, session: &Session) -> Result<Ending, Mistake> {
     let mut run = Run::prepare(arguments)?;
     print(&banner::banner(arguments.html.as_ref()));
     let beat = Beat::of(arguments);
@@ -134,7 +139,7 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     }
     let trace = Trace::new(arguments.verbosity);
     trace.request(&arguments.method, &run.written);
-    let watch = Watch::new(arguments);
+    let watch = AbWatch::new(arguments);
     wait_until(arguments.start_at, session)?;
 
     let mut told = 0;
@@ -170,8 +175,8 @@ fn perform(arguments: &Arguments, session: &Session) -> Result<Ending, Mistake> 
     })
 }
 
-/// The line that ends when the load does, or is followed by its progress.
-fn announcement(arguments: &Arguments, beat: &Beat) -> String {
+/// The line printed before the load, which progress continues.
+fn announcement(arguments: &AbArguments, beat: &Beat) -> String {
     let through = match &arguments.proxy {
         Some(proxy) => format!("[through {}:{}] ", proxy.host, proxy.port),
         None => String::new(),
@@ -183,7 +188,7 @@ fn announcement(arguments: &Arguments, beat: &Beat) -> String {
     )
 }
 
-/// Rests until the moment that several runs share.
+/// Waits for the common start time of several runs.
 fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mistake> {
     let Some(moment) = moment else {
         return Ok(());
@@ -204,22 +209,22 @@ fn wait_until(moment: Option<SystemTime>, session: &Session) -> Result<(), Mista
     Ok(())
 }
 
-/// How progress is told.
+/// The interval of progress messages.
 struct Beat {
-    /// Each so many requests, if at all.
+    /// Number of requests between messages, if there are any.
     every: Option<u64>,
 }
 
 impl Beat {
-    /// A tenth of the requests, at least a hundred; nothing for few.
-    fn of(arguments: &Arguments) -> Beat {
+    /// A tenth of the requests, at least a hundred; no messages for small numbers.
+    fn of(arguments: &AbArguments) -> Beat {
         let every = (arguments.requests / 10).max(100);
         Beat {
             every: (!arguments.quiet && arguments.requests > 150).then_some(every),
         }
     }
 
-    /// Tells that so many are done, as far as it has not been `told`.
+    /// Prints the messages due at `done` requests that are not yet `printed`.
     fn tell(&self, done: u64, told: &mut u64) {
         let Some(every) = self.every else {
             return;
@@ -230,7 +235,7 @@ impl Beat {
         }
     }
 
-    /// Tells that the load is over.
+    /// Prints the last message.
     fn finish(&self, done: u64, is_interrupted: bool) {
         match self.every {
             _ if is_interrupted => {}
@@ -241,16 +246,16 @@ impl Beat {
 }
 
 fn report_of(
-    arguments: &Arguments,
+    arguments: &AbArguments,
     loaded: &RunResult,
     first: Option<&First>,
-    tally: &Tally,
-) -> Report {
+    tally: &AbTally,
+) -> AbReport {
     let totals = &loaded.record.totals;
     let length = arguments.expected_size.or(first.map(|first| first.length));
     let went_wrong = tally.successful < tally.complete || arguments.expected_size.is_some();
     let is_tls = arguments.url.is_tls;
-    Report {
+    AbReport {
         software: first.map(|first| first.server.clone()).unwrap_or_default(),
         host: arguments.url.host.clone(),
         port: arguments.url.port,
@@ -272,7 +277,7 @@ fn report_of(
 }
 
 impl Parts {
-    fn of(arguments: &Arguments) -> Parts {
+    fn of(arguments: &AbArguments) -> Parts {
         Parts {
             percentages: arguments.percentages,
             deviations: arguments.deviations,

@@ -1,21 +1,21 @@
-//! The one request that ab makes over and over.
+//! Builds the request that ab repeats.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use super::arguments::Arguments;
+use super::arguments::AbArguments;
 
-/// Its bytes: HTTP/1.0, the fields in ab's order, what `-H` gives as it was typed.
+/// The bytes of an HTTP/1.0 request, with headers in ab's order and those of `-H` as typed.
 pub(super) struct Written {
-    /// Request line and fields, the empty line included.
+    /// Request line and headers, including the empty line.
     pub(super) head: Vec<u8>,
     /// The body.
     pub(super) body: Vec<u8>,
 }
 
 impl Written {
-    /// Writes it.
-    pub(super) fn new(arguments: &Arguments, body: Vec<u8>) -> Written {
+    /// Builds the request.
+    pub(super) fn new(arguments: &AbArguments, body: Vec<u8>) -> Written {
         let mut lines = vec![format!(
             "{} {} HTTP/1.0",
             arguments.method,
@@ -34,7 +34,7 @@ impl Written {
                 .as_ref()
                 .map(|login| format!("Authorization: {}", basic(login))),
         );
-        // In a tunnel it would be told to the server itself.
+        // In a tunnel, the header would reach the server itself.
         let asks_proxy = !(arguments.url.is_tls && arguments.proxy.is_some());
         lines.extend(
             arguments
@@ -63,22 +63,22 @@ impl Written {
         Written { head, body }
     }
 
-    /// All that is sent.
+    /// Head and body.
     pub(super) fn bytes(&self) -> Vec<u8> {
         [self.head.as_slice(), &self.body].concat()
     }
 }
 
-/// What the request line asks for: of a proxy the whole URL, unless a tunnel leads through it.
-fn target(arguments: &Arguments) -> String {
+/// The target of the request line: the whole URL for a proxy without a tunnel.
+fn target(arguments: &AbArguments) -> String {
     match &arguments.proxy {
         Some(_) if !arguments.url.is_tls => arguments.url.whole(),
         _ => arguments.url.path.clone(),
     }
 }
 
-/// The value that `-H` gives to a field.
-pub(super) fn given<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a str> {
+/// The value that `-H` gives to a header.
+pub(super) fn given<'a>(arguments: &'a AbArguments, name: &str) -> Option<&'a str> {
     arguments.headers.iter().find_map(|line| {
         let (own, value) = line.split_once(':')?;
         own.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -87,12 +87,12 @@ pub(super) fn given<'a>(arguments: &'a Arguments, name: &str) -> Option<&'a str>
 
 #[cfg(test)]
 mod tests {
-    use super::super::arguments::{Wanted, parse};
+    use super::super::arguments::{AbCommand, parse};
     use super::*;
 
     fn written(words: &str, body: &str) -> String {
         let words: Vec<_> = words.split(' ').map(Into::into).collect();
-        let Wanted::Load(arguments) = parse(&words).unwrap() else {
+        let AbCommand::Load(arguments) = parse(&words).unwrap() else {
             panic!("{words:?}");
         };
         let written = Written::new(&arguments, body.as_bytes().to_vec());

@@ -1,16 +1,27 @@
-//! What TLS agreed on, in ab's words.
+//! Describes the negotiated TLS parameters in ab's words.
 
 use std::net::IpAddr;
 
 use prony_record::Negotiated;
 
-use super::arguments::Arguments;
-use super::report::Tls;
+use super::arguments::AbArguments;
 use super::request::given;
 
-/// The name that the handshake asks for: the one of the field Host, and none for an address
-/// (RFC 6066 §3).
-pub(super) fn name(arguments: &Arguments) -> Option<String> {
+/// The negotiated TLS parameters, as ab prints them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Tls {
+    /// Version, cipher suite, and key lengths of server and cipher; empty if no connection
+    /// succeeded.
+    pub(super) protocol: String,
+    /// Group and key length of the key exchange, if known.
+    pub(super) exchange: Option<String>,
+    /// The server name of the handshake.
+    pub(super) name: Option<String>,
+}
+
+/// The server name of the handshake: that of the Host header; None for an address (RFC 6066,
+/// section 3).
+pub(super) fn name(arguments: &AbArguments) -> Option<String> {
     let host = match given(arguments, "Host") {
         Some(given) => given.rsplit_once(':').map_or(given, |(host, _)| host),
         None => &arguments.url.host,
@@ -19,8 +30,8 @@ pub(super) fn name(arguments: &Arguments) -> Option<String> {
     (!arguments.hides_name && is_name).then(|| host.to_owned())
 }
 
-/// ab's lines about it.
-pub(super) fn tls(agreed: &Negotiated, arguments: &Arguments) -> Tls {
+/// ab's lines about TLS.
+pub(super) fn tls(agreed: &Negotiated, arguments: &AbArguments) -> Tls {
     let (Some(version), Some(cipher)) = (&agreed.tls, &agreed.cipher) else {
         return Tls {
             name: name(arguments),
@@ -39,7 +50,7 @@ pub(super) fn tls(agreed: &Negotiated, arguments: &Arguments) -> Tls {
     }
 }
 
-/// OpenSSL's name of a cipher suite, from IANA's. Those of TLS 1.3 are the same.
+/// Converts IANA's name of a cipher suite to OpenSSL's. Names of TLS 1.3 are equal.
 pub(super) fn openssl_name(iana: &str) -> String {
     let Some((exchange, cipher)) = iana
         .strip_prefix("TLS_")
@@ -55,7 +66,7 @@ pub(super) fn openssl_name(iana: &str) -> String {
     format!("{}-{cipher}", exchange.replace('_', "-"))
 }
 
-/// What OpenSSL calls a group, and the bits of its keys.
+/// OpenSSL's name of a group, with the length of its keys.
 fn openssl_group(group: &str) -> String {
     match group {
         "X25519" => "X25519 253 bits".to_owned(),
@@ -65,7 +76,7 @@ fn openssl_group(group: &str) -> String {
     }
 }
 
-/// Bits of its cipher's key.
+/// Key length of a cipher in bits.
 fn cipher_bits(iana: &str) -> u32 {
     if iana.contains("AES_128") { 128 } else { 256 }
 }

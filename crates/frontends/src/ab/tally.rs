@@ -1,65 +1,65 @@
-//! What is counted of each request, by the load's workers each for itself.
+//! Counts requests. Each worker of the load has its own counter.
 
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use prony_load::script::{CaptureSpec, Director, RequestEnd, ResponseView, Script, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
-use super::arguments::Arguments;
-use super::times::{Row, Times};
+use super::arguments::AbArguments;
+use super::times::{RequestTimes, Times};
 use super::trace::Trace;
 use crate::head::texts;
 
-/// The first whole answer of the load.
+/// The first complete response of the load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct First {
-    /// Its body's length, in bytes.
+    /// Length of its body in bytes.
     pub(super) length: u64,
-    /// What its field Server says, up to a space.
+    /// The Server header, up to the first space.
     pub(super) server: String,
 }
 
-/// Requests that failed, in ab's four kinds.
+/// Failed requests in ab's four categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// No connection, TLS included.
+    /// No connection, including TLS failures.
     pub(super) connect: u64,
-    /// Nothing, or not all, was received: a reset, a close without an answer, a timeout.
+    /// An incomplete or missing response: reset, close, or timeout.
     pub(super) receive: u64,
-    /// The body is not as long as it should be, or as it was promised.
+    /// The body has an unexpected length, or is shorter than announced.
     pub(super) length: u64,
-    /// The answer is not HTTP.
+    /// The response is not valid HTTP.
     pub(super) exceptions: u64,
 }
 
 impl Failed {
-    /// All of them.
+    /// The sum.
     pub(super) fn all(&self) -> u64 {
         self.connect + self.receive + self.length + self.exceptions
     }
 }
 
-/// The counts.
+/// The counts of a load.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
-    /// Requests that ended, in whatever way.
+pub(super) struct AbTally {
+    /// Requests that ended, with any outcome.
     pub(super) complete: u64,
-    /// Those of them that failed.
+    /// Failed requests.
     pub(super) failed: Failed,
-    /// Whole answers with another status than 2xx.
+    /// Complete responses with a status other than 2xx.
     pub(super) non_2xx: u64,
-    /// Whole answers with such a status and of the right length.
+    /// Complete 2xx responses with the right length.
     pub(super) successful: u64,
-    /// Answers after which the connection stayed open.
+    /// Responses after which the connection stayed open.
     pub(super) kept_alive: u64,
-    /// How long they took: those that were answered, and those that were given up.
+    /// Times of requests with a response, and of those that timed out.
     pub(super) times: Times,
-    /// The same, one by one, where they are to be written.
-    pub(super) rows: Vec<Row>,
+    /// The same times one by one, if requested.
+    pub(super) rows: Vec<RequestTimes>,
 }
 
-impl Tally {
-    fn merge(&mut self, other: Tally) {
+impl AbTally {
+    fn merge(&mut self, other: AbTally) {
         self.complete += other.complete;
         self.failed.connect += other.failed.connect;
         self.failed.receive += other.failed.receive;
@@ -73,29 +73,29 @@ impl Tally {
     }
 }
 
-/// Gives each worker its count, and has the whole at the end.
+/// Creates the workers' counters, and adds them up.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct AbWatch {
     rules: Rules,
     trace: Trace,
     first: OnceLock<First>,
-    whole: Mutex<Tally>,
+    whole: Mutex<AbTally>,
 }
 
-/// What is counted how.
+/// The rules of counting.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
-    /// The length that each body must have; where nothing is said, that of the first.
+    /// The required length of bodies; by default that of the first.
     length: Option<u64>,
     any_length: bool,
     keepalive: bool,
     keeps_rows: bool,
 }
 
-impl Watch {
-    /// Over a load with these arguments.
-    pub(super) fn new(arguments: &Arguments) -> Watch {
-        Watch {
+impl AbWatch {
+    /// Creates the counters for a load with these arguments.
+    pub(super) fn new(arguments: &AbArguments) -> AbWatch {
+        AbWatch {
             rules: Rules {
                 length: arguments.expected_size,
                 any_length: arguments.any_length,
@@ -108,17 +108,17 @@ impl Watch {
         }
     }
 
-    /// The first whole answer, if there was one.
+    /// The first complete response, if there was one.
     pub(super) fn first(&self) -> Option<&First> {
         self.first.get()
     }
 
-    /// What the workers that are done have counted, once.
-    pub(super) fn take(&self) -> Tally {
+    /// Takes the sum of all workers that have ended.
+    pub(super) fn take(&self) -> AbTally {
         std::mem::take(&mut *self.whole())
     }
 
-    /// What an answer of this length and with these fields is worth.
+    /// Classifies a response by its length and head.
     fn weigh(&self, user: u32, status: u16, length: u64, head: &[u8]) -> Answered {
         let rules = self.rules;
         let first = self.first.get_or_init(|| First {
@@ -133,19 +133,19 @@ impl Watch {
         }
     }
 
-    fn whole(&self) -> MutexGuard<'_, Tally> {
-        // A worker that panicked has added its count wholly or not at all.
+    fn whole(&self) -> MutexGuard<'_, AbTally> {
+        // A worker that panicked has added its counts completely or not at all.
         self.whole
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-impl Director for Watch {
+impl Director for AbWatch {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
         Ok(Box::new(Counter {
             watch: self,
-            tally: Tally::default(),
+            tally: AbTally::default(),
             answered: None,
         }))
     }
@@ -159,11 +159,11 @@ impl Director for Watch {
     }
 }
 
-/// One worker's count.
+/// One worker's counter.
 struct Counter<'a> {
-    watch: &'a Watch,
-    tally: Tally,
-    /// The answer whose end comes next.
+    watch: &'a AbWatch,
+    tally: AbTally,
+    /// The response whose end comes next.
     answered: Option<Answered>,
 }
 
@@ -206,7 +206,7 @@ impl Script for Counter<'_> {
     }
 }
 
-impl Tally {
+impl AbTally {
     fn count(&mut self, outcome: Outcome, answered: Option<Answered>) {
         self.complete += 1;
         let failed = match (outcome, answered) {
@@ -232,7 +232,7 @@ impl Tally {
     }
 }
 
-/// Under which of ab's words a failure stands.
+/// ab's category of a failure.
 enum Kind {
     None,
     Connect,
@@ -261,13 +261,12 @@ fn kind(outcome: Outcome) -> Kind {
     }
 }
 
-/// The times of a request that says something about them: one that was answered, if only in part,
-/// or for whose answer or connection the client waited until it gave up. A refusal or a reset,
-/// which may come at once, would make the server look quick.
-fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Row> {
+/// The times of a request with at least part of a response, or one that timed out. Refusals and
+/// resets have none: they may come at once, and would make the server look fast.
+fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<RequestTimes> {
     let start = exchange.intended;
     match outcome {
-        Outcome::ConnectTimeout => Some(Row {
+        Outcome::ConnectTimeout => Some(RequestTimes {
             start,
             connect: exchange.ended.since(start),
             processing: None,
@@ -275,7 +274,7 @@ fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Row> {
         }),
         Outcome::Ok | Outcome::UnexpectedSize | Outcome::Truncated | Outcome::Timeout => {
             let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
-            Some(Row {
+            Some(RequestTimes {
                 start,
                 connect,
                 processing: Some(exchange.ended.since(exchange.sent)),
@@ -286,7 +285,7 @@ fn times(outcome: Outcome, exchange: &Exchange, connect: Nanos) -> Option<Row> {
     }
 }
 
-/// The value of Server up to its first space: `nginx/1.22.1`.
+/// The Server header up to its first space, such as `nginx/1.22.1`.
 fn software(head: &[u8]) -> String {
     let server = texts(head).find(|(name, _)| name.eq_ignore_ascii_case("server"));
     let value = server.map_or("", |(_, value)| value);
@@ -297,8 +296,8 @@ fn software(head: &[u8]) -> String {
         .to_owned()
 }
 
-/// Whether the server says that the connection stays: an answer to HTTP/1.0 must
-/// (RFC 9112 §C.2.2).
+/// True if the server says that the connection stays open, which a response to HTTP/1.0 must do
+/// (RFC 9112, section C.2.2).
 fn says_keep_alive(head: &[u8]) -> bool {
     texts(head).any(|(name, value)| {
         name.eq_ignore_ascii_case("connection")

@@ -1,19 +1,19 @@
-//! The report as text, line by line as ab prints it.
+//! Formats the report as text, as ab does.
 
-use super::report::{PERCENTAGES, Report, whole_ms};
+use super::report::{AbReport, PERCENTAGES, whole_ms};
 use super::times::Column;
 
-/// How much of it.
+/// The optional parts of the report.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts {
-    /// Without `-d`: the table of percentages.
+    /// The table of percentages (off with `-d`).
     pub(super) percentages: bool,
-    /// Without `-S`: medians, deviations and warnings.
+    /// Medians, deviations and warnings (off with `-S`).
     pub(super) deviations: bool,
 }
 
 /// The whole report.
-pub(super) fn text(report: &Report, parts: Parts) -> String {
+pub(super) fn text(report: &AbReport, parts: Parts) -> String {
     let mut out = String::from("\n\n");
     server(report, &mut out);
     counts(report, &mut out);
@@ -36,7 +36,7 @@ fn line(out: &mut String, name: &str, value: impl std::fmt::Display) {
     *out += &format!("{:<24}{value}\n", format!("{name}:"));
 }
 
-fn server(report: &Report, out: &mut String) {
+fn server(report: &AbReport, out: &mut String) {
     line(out, "Server Software", &report.software);
     line(out, "Server Hostname", &report.host);
     line(out, "Server Port", report.port);
@@ -60,7 +60,7 @@ fn server(report: &Report, out: &mut String) {
     *out += "\n";
 }
 
-fn counts(report: &Report, out: &mut String) {
+fn counts(report: &AbReport, out: &mut String) {
     line(out, "Concurrency Level", report.concurrency);
     line(
         out,
@@ -103,7 +103,7 @@ fn counts(report: &Report, out: &mut String) {
     );
 }
 
-fn rates(report: &Report, out: &mut String) {
+fn rates(report: &AbReport, out: &mut String) {
     if !report.has_rates() {
         return;
     }
@@ -143,7 +143,7 @@ fn rates(report: &Report, out: &mut String) {
     }
 }
 
-fn columns(report: &Report) -> [(&'static str, &'static str, &Column); 4] {
+fn columns(report: &AbReport) -> [(&'static str, &'static str, &Column); 4] {
     let times = &report.times;
     [
         ("Connect:", "the initial connection time", &times.connect),
@@ -153,7 +153,7 @@ fn columns(report: &Report) -> [(&'static str, &'static str, &Column); 4] {
     ]
 }
 
-fn with_deviations(report: &Report, out: &mut String) {
+fn with_deviations(report: &AbReport, out: &mut String) {
     *out += "              min  mean[+/-sd] median   max\n";
     for (name, _, column) in columns(report) {
         *out += &format!(
@@ -166,7 +166,7 @@ fn with_deviations(report: &Report, out: &mut String) {
         );
     }
     for (_, what, column) in columns(report) {
-        // As ab does, of the figures that are printed: of a whole millisecond each.
+        // As in ab, uses the printed figures, rounded to milliseconds.
         let mean = whole_ms(column.mean_ms()) as f64;
         let apart = (mean - whole_ms(column.median_ms()) as f64).abs();
         if apart > 2.0 * column.deviation_ms() {
@@ -183,7 +183,7 @@ fn with_deviations(report: &Report, out: &mut String) {
     }
 }
 
-fn short(report: &Report, out: &mut String) {
+fn short(report: &AbReport, out: &mut String) {
     *out += "              min   avg   max\n";
     for (name, _, column) in columns(report) {
         *out += &format!(
@@ -195,7 +195,7 @@ fn short(report: &Report, out: &mut String) {
     }
 }
 
-fn percentages(report: &Report, out: &mut String) {
+fn percentages(report: &AbReport, out: &mut String) {
     *out += "\nPercentage of the requests served within a certain time (ms)\n";
     for percent in PERCENTAGES {
         let within = whole_ms(report.served_within_ms(percent));

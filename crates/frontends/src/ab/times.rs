@@ -1,28 +1,28 @@
-//! How long requests took, in ab's four columns.
+//! Collects times in ab's four columns.
 
 use prony_record::{Distribution, Nanos};
 
 /// One request's times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
-    /// When it began, from the start of the load.
+pub(super) struct RequestTimes {
+    /// Its start, from the start of the load.
     pub(super) start: Nanos,
-    /// Connecting and the TLS handshake; none where the connection was there.
+    /// Connect and TLS handshake; zero on a reused connection.
     pub(super) connect: Nanos,
-    /// From the first byte sent to the end; none where none was sent.
+    /// From the first byte sent to the end; None if nothing was sent.
     pub(super) processing: Option<Nanos>,
-    /// From the first byte sent to the first byte of the answer.
+    /// From the first byte sent to the first byte received.
     pub(super) waiting: Option<Nanos>,
 }
 
-impl Row {
-    /// From its beginning to its end.
+impl RequestTimes {
+    /// From the start to the end.
     pub(super) fn total(&self) -> Nanos {
         self.connect + self.processing.unwrap_or_default()
     }
 }
 
-/// One column: its figures are exact but for quantiles, which are within 0.1%.
+/// One column. Its figures are exact, except quantiles, which have an error of 0.1%.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Column {
     count: u64,
@@ -46,7 +46,7 @@ impl Column {
         self.spread.record(time);
     }
 
-    /// Adds all that another column holds.
+    /// Adds all times of another column.
     pub(super) fn merge(&mut self, other: &Column) {
         self.count += other.count;
         self.sum_ns += other.sum_ns;
@@ -59,17 +59,17 @@ impl Column {
         self.spread.merge(&other.spread);
     }
 
-    /// How many times it holds.
+    /// The number of times.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The shortest, in milliseconds; 0 where there is none.
+    /// The minimum in milliseconds; 0 if there is none.
     pub(super) fn min_ms(&self) -> f64 {
         ms(self.min.unwrap_or_default())
     }
 
-    /// The longest, in milliseconds.
+    /// The maximum in milliseconds.
     pub(super) fn max_ms(&self) -> f64 {
         ms(self.max)
     }
@@ -82,7 +82,7 @@ impl Column {
         }
     }
 
-    /// The sample's standard deviation, in milliseconds; 0 for fewer than two.
+    /// The sample's standard deviation in milliseconds; 0 for fewer than two times.
     pub(super) fn deviation_ms(&self) -> f64 {
         if self.count < 2 {
             return 0.0;
@@ -97,8 +97,8 @@ impl Column {
         self.at_ms(self.count / 2)
     }
 
-    /// The time with this index among all, the shortest being 0, in milliseconds; beyond the last
-    /// it is the last.
+    /// The time at this index in ascending order, from 0, in milliseconds. Larger indexes give the
+    /// last.
     pub(super) fn at_ms(&self, index: u64) -> f64 {
         if index == 0 {
             return self.min_ms();
@@ -106,10 +106,10 @@ impl Column {
         if index >= self.count.saturating_sub(1) {
             return self.max_ms();
         }
-        // Half a rank beyond the index, where rounding can't take another one.
+        // Half a rank more, so that rounding can't select another one.
         let quantile = (index as f64 + 0.5) / self.count as f64;
         let (time, _) = self.spread.quantile(quantile);
-        // A bucket's end may lie beyond the longest time in it.
+        // A bucket's end may exceed the longest time in it.
         ms(time).min(self.max_ms())
     }
 }
@@ -121,19 +121,19 @@ fn ms(time: Nanos) -> f64 {
 /// ab's columns.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times {
-    /// Connecting and the TLS handshake.
+    /// Connect and TLS handshake.
     pub(super) connect: Column,
     /// From the first byte sent to the end.
     pub(super) processing: Column,
-    /// From the first byte sent to the first byte of the answer.
+    /// From the first byte sent to the first byte received.
     pub(super) waiting: Column,
-    /// All of it.
+    /// The whole request.
     pub(super) total: Column,
 }
 
 impl Times {
     /// Adds one request.
-    pub(super) fn add(&mut self, row: &Row) {
+    pub(super) fn add(&mut self, row: &RequestTimes) {
         self.connect.add(row.connect);
         self.total.add(row.total());
         row.processing
@@ -142,7 +142,7 @@ impl Times {
         row.waiting.iter().for_each(|time| self.waiting.add(*time));
     }
 
-    /// Adds all that others hold.
+    /// Adds all times of others.
     pub(super) fn merge(&mut self, other: &Times) {
         self.connect.merge(&other.connect);
         self.processing.merge(&other.processing);
@@ -183,7 +183,7 @@ mod tests {
         for (index, expected) in [1.0, 3.0, 5.0, 7.0, 9.0, 9.0].into_iter().enumerate() {
             assert!(near(column.at_ms(index as u64), expected), "{index}");
         }
-        // Of an even count ab takes the upper one of the two in the middle.
+        // For an even count, ab takes the upper of the two middle values.
         assert!(near(of(&[1, 2, 3, 4]).median_ms(), 3.0));
     }
 

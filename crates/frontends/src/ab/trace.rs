@@ -1,4 +1,4 @@
-//! `-v`: what is told of each request while the load runs.
+//! Prints requests and responses during the load, for `-v`.
 
 use prony_load::script::{RequestEnd, ResponseView};
 use prony_record::Negotiated;
@@ -7,33 +7,33 @@ use super::request::Written;
 use super::secured::openssl_name;
 use crate::output::{complain, note, print};
 
-/// Bytes of an answer that are shown.
+/// Maximum number of bytes of a response that are printed.
 const SHOWN: usize = 8192;
 
-/// Tells as much as was asked for.
+/// Prints what the level of `-v` asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Trace {
     verbosity: u32,
 }
 
 impl Trace {
-    /// At this level of `-v`.
+    /// Creates a trace at this level.
     pub(super) fn new(verbosity: u32) -> Trace {
         Trace { verbosity }
     }
 
-    /// How much of a body is shown: nothing, or what fits.
+    /// Number of body bytes to capture.
     pub(super) fn body_bytes(&self) -> usize {
         if self.verbosity >= 2 { SHOWN } else { 0 }
     }
 
-    /// Whether anything is told of answers: then one thread makes the load, so that what belongs
-    /// together stands together.
+    /// True if responses are printed. One thread then makes the load, so that related lines stay
+    /// together.
     pub(super) fn tells_answers(&self) -> bool {
         self.verbosity >= 2
     }
 
-    /// What will be sent.
+    /// Prints the request.
     pub(super) fn request(&self, method: &str, written: &Written) {
         if self.tells_answers() {
             let head = String::from_utf8_lossy(&written.head);
@@ -41,14 +41,14 @@ impl Trace {
         }
     }
 
-    /// An answer.
+    /// Prints a response.
     pub(super) fn answered(&self, answer: &ResponseView<'_>) {
         if self.tells_answers() {
             print(&answer_lines(self.verbosity, answer));
         }
     }
 
-    /// What TLS agreed on.
+    /// Prints the negotiated TLS parameters.
     pub(super) fn agreed(&self, agreed: &Negotiated) {
         if let (true, Some(version), Some(cipher)) =
             (self.tells_answers(), &agreed.tls, &agreed.cipher)
@@ -60,7 +60,7 @@ impl Trace {
         }
     }
 
-    /// A failure.
+    /// Prints a failure.
     pub(super) fn ended(&self, end: &RequestEnd<'_>) {
         if self.verbosity >= 1 && end.outcome.is_failure() {
             let name = end.outcome.name();

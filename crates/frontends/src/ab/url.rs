@@ -1,25 +1,25 @@
-//! What is loaded, as ab takes it apart.
+//! Parses the target as ab does.
 
-/// `[http[s]://]HOST[:PORT]/PATH`.
+/// A target: `[http[s]://]HOST[:PORT]/PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Url {
-    /// `https`.
+pub(super) struct AbUrl {
+    /// True for `https`.
     pub(super) is_tls: bool,
     /// Without the brackets of an IPv6 address.
     pub(super) host: String,
-    /// As typed, or the scheme's.
+    /// The port typed, or the scheme's default.
     pub(super) port: u16,
-    /// From the first slash on, as typed.
+    /// Path and query, as typed.
     pub(super) path: String,
 }
 
-impl Url {
-    /// Reads it; a slash must follow the host.
+impl AbUrl {
+    /// Parses a target; the host must be followed by a slash.
     ///
     /// # Errors
     ///
-    /// What ab says then.
-    pub(super) fn parse(typed: &str) -> Result<Url, String> {
+    /// Returns ab's message.
+    pub(super) fn parse(typed: &str) -> Result<AbUrl, String> {
         let wrong = || "invalid URL".to_owned();
         let (is_tls, rest) = match (
             typed.strip_prefix("http://"),
@@ -39,7 +39,7 @@ impl Url {
             None if port.is_empty() => Some(if is_tls { 443 } else { 80 }),
             None => None,
         };
-        // Credentials, zones and what can't be in a name.
+        // Rejects credentials, zones, and other characters that names can't contain.
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-._~:".contains(c);
         if host.is_empty() || !host.chars().all(is_name) {
             return Err(wrong());
@@ -47,7 +47,7 @@ impl Url {
         if path.contains(|c: char| c.is_control()) {
             return Err(wrong());
         }
-        Ok(Url {
+        Ok(AbUrl {
             is_tls,
             host: host.to_owned(),
             port: port.ok_or_else(wrong)?,
@@ -55,7 +55,7 @@ impl Url {
         })
     }
 
-    /// `HOST[:PORT]`, the port only where it isn't the scheme's: what the field Host says.
+    /// `HOST[:PORT]`, with the port only if it isn't the scheme's default, for the Host header.
     pub(super) fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -67,13 +67,13 @@ impl Url {
         }
     }
 
-    /// The scheme and authority, with a path's first slash.
+    /// Scheme and authority, with the path's first slash.
     pub(super) fn root(&self) -> String {
         let scheme = if self.is_tls { "https" } else { "http" };
         format!("{scheme}://{}/", self.authority())
     }
 
-    /// Whole, as proxies are asked for it.
+    /// The whole URL, as proxies expect it.
     pub(super) fn whole(&self) -> String {
         let root = self.root();
         format!("{}{}", root.trim_end_matches('/'), self.path)
@@ -94,12 +94,12 @@ mod tests {
             ("http://[::1]:81/", false, "::1", 81, "/", "[::1]:81"),
             ("[::1]/", false, "::1", 80, "/", "[::1]"),
         ] {
-            let url = Url::parse(typed).unwrap();
+            let url = AbUrl::parse(typed).unwrap();
             let seen = (url.is_tls, url.host.as_str(), url.port, url.path.as_str());
             assert_eq!(seen, (is_tls, host, port, path), "{typed}");
             assert_eq!(url.authority(), authority, "{typed}");
         }
-        let whole = Url::parse("h:81//x?y").unwrap().whole();
+        let whole = AbUrl::parse("h:81//x?y").unwrap().whole();
         assert_eq!(whole, "http://h:81//x?y");
     }
 
@@ -121,7 +121,7 @@ mod tests {
             "http://h/\r\nx",
             "",
         ] {
-            assert_eq!(Url::parse(bad), Err("invalid URL".to_owned()), "{bad}");
+            assert_eq!(AbUrl::parse(bad), Err("invalid URL".to_owned()), "{bad}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was typed, checked as hey checks it.
+//! Parses and checks arguments as hey does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -9,79 +9,79 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use prony_load::HttpProxy;
 
-use super::flags::{Flag, FlagError, Takes, split};
-use super::url::Url;
+use super::flags::{FlagError, FlagValue, GoFlag, split};
+use super::url::HeyUrl;
 
 /// A load in hey's terms.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Arguments {
+pub(super) struct HeyArguments {
     pub(super) url: String,
-    /// Ignored where there is a time.
+    /// Ignored if there is a duration.
     pub(super) requests: u64,
     pub(super) workers: u64,
-    /// Requests a second for each worker.
+    /// Requests per second and worker.
     pub(super) rate: Option<f64>,
     pub(super) time: Option<Duration>,
     pub(super) csv: bool,
     pub(super) method: String,
-    /// By their names as Go spells them; Host is not among them.
+    /// By canonical name, as Go spells them; without Host.
     pub(super) headers: BTreeMap<String, String>,
     pub(super) host: Option<String>,
     pub(super) body: Option<String>,
-    /// Goes before `body`.
+    /// Takes precedence over `body`.
     pub(super) body_file: Option<PathBuf>,
     pub(super) timeout: Option<Duration>,
-    pub(super) proxy: Option<Proxy>,
+    pub(super) proxy: Option<HeyProxy>,
     pub(super) h2: bool,
     pub(super) keepalive: bool,
     pub(super) redirects: bool,
-    /// Worker threads, where a number was typed.
+    /// Worker threads, if a number was typed.
     pub(super) cores: Option<u64>,
     pub(super) timeline: Option<PathBuf>,
     pub(super) progress: bool,
-    /// What hey would pass over in silence.
+    /// Messages about arguments that hey silently ignores.
     pub(super) notes: Vec<String>,
 }
 
-/// Why there is nothing to run.
+/// The reason why nothing can run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Wrong {
-    /// The usage is wanted, and nothing else.
+pub(super) enum HeyError {
+    /// The usage was requested.
     Help,
-    /// A flag can't be read.
+    /// A flag is invalid.
     Flag(String),
-    /// What was typed makes no load; without words where there is no URL.
+    /// The arguments describe no load; without a message if the URL is missing.
     Load(Option<String>),
 }
 
-impl From<FlagError> for Wrong {
-    fn from(error: FlagError) -> Wrong {
+impl From<FlagError> for HeyError {
+    fn from(error: FlagError) -> HeyError {
         match error {
-            FlagError::Help => Wrong::Help,
-            FlagError::Wrong(text) => Wrong::Flag(text),
+            FlagError::Help => HeyError::Help,
+            FlagError::Wrong(text) => HeyError::Flag(text),
         }
     }
 }
 
-fn load(text: impl Into<String>) -> Wrong {
-    Wrong::Load(Some(text.into()))
+fn load(text: impl Into<String>) -> HeyError {
+    HeyError::Load(Some(text.into()))
 }
 
-/// hey's own name, as servers see it.
+/// hey's own User-Agent.
 const USER_AGENT: &str = "hey/0.0.1";
 
-fn takes(name: &str) -> Option<Takes> {
+fn takes(name: &str) -> Option<FlagValue> {
     match name {
         "n" | "c" | "q" | "z" | "o" | "m" | "H" | "h" | "t" | "A" | "d" | "D" | "T" | "U" | "a"
-        | "x" | "host" | "cpus" | "timeline" | "progress" => Some(Takes::Value),
+        | "x" | "host" | "cpus" | "timeline" | "progress" => Some(FlagValue::Value),
         "h2" | "disable-compression" | "disable-keepalive" | "disable-redirects" | "more" => {
-            Some(Takes::Nothing)
+            Some(FlagValue::Nothing)
         }
         _ => None,
     }
 }
 
-/// The flags' values, before they are looked at together.
+/// The flags' values, before they are checked together.
 struct Typed {
     n: i64,
     c: i64,
@@ -142,7 +142,7 @@ impl Default for Typed {
 }
 
 impl Typed {
-    fn set(&mut self, flag: Flag) -> Result<(), FlagError> {
+    fn set(&mut self, flag: GoFlag) -> Result<(), FlagError> {
         match flag.name.as_str() {
             "n" => self.n = flag.int()?,
             "c" => self.c = flag.int()?,
@@ -177,13 +177,13 @@ impl Typed {
     }
 }
 
-impl Arguments {
-    /// Reads them.
+impl HeyArguments {
+    /// Parses the arguments.
     ///
     /// # Errors
     ///
-    /// See [`Wrong`].
-    pub(super) fn read(arguments: &[OsString]) -> Result<Arguments, Wrong> {
+    /// See [`HeyError`].
+    pub(super) fn read(arguments: &[OsString]) -> Result<HeyArguments, HeyError> {
         let (flags, words) = split(arguments, takes)?;
         let mut typed = Typed::default();
         for flag in flags {
@@ -191,17 +191,17 @@ impl Arguments {
         }
         let mut words = words.into_iter();
         let Some(url) = words.next() else {
-            return Err(Wrong::Load(None));
+            return Err(HeyError::Load(None));
         };
-        let url = Url::typed(&url);
+        let url = HeyUrl::typed(&url);
         typed.check_counts()?;
         let csv = match typed.output.as_str() {
             "" => false,
             "csv" => true,
             other => {
                 return Err(load(format!(
-                    "-o {other}: \"csv\" is the only output beside the summary (hey would take it \
-                     for a template of Go's)"
+                    "-o {other}: \"csv\" is the only output besides the summary (hey would treat it \
+                     as a Go template)"
                 )));
             }
         };
@@ -225,7 +225,7 @@ impl Arguments {
         let headers = typed.headers(&method, url.user.as_deref(), &mut notes)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let whole = |number: i64| u64::try_from(number).ok().filter(|&number| number > 0);
-        Ok(Arguments {
+        Ok(HeyArguments {
             url: url.text,
             requests: typed.n.unsigned_abs(),
             workers: typed.c.unsigned_abs(),
@@ -239,7 +239,7 @@ impl Arguments {
             body_file: some(typed.body_file).map(PathBuf::from),
             timeout: whole(typed.t).map(Duration::from_secs),
             proxy: some(typed.proxy)
-                .map(|proxy| Proxy::typed(&proxy))
+                .map(|proxy| HeyProxy::typed(&proxy))
                 .transpose()?,
             h2: typed.h2,
             keepalive: !typed.no_keepalive,
@@ -253,7 +253,7 @@ impl Arguments {
 }
 
 impl Typed {
-    fn check_counts(&self) -> Result<(), Wrong> {
+    fn check_counts(&self) -> Result<(), HeyError> {
         match self.z {
             Some(_) if self.c <= 0 => Err(load("-c cannot be smaller than 1.")),
             Some(_) => Ok(()),
@@ -263,13 +263,14 @@ impl Typed {
         }
     }
 
-    /// What is sent beside Host, Content-Length and Connection; `user` is the one in the URL.
+    /// The headers sent in addition to Host, Content-Length and Connection. `user` comes from the
+    /// URL.
     fn headers(
         &self,
         method: &str,
         user: Option<&str>,
         notes: &mut Vec<String>,
-    ) -> Result<BTreeMap<String, String>, Wrong> {
+    ) -> Result<BTreeMap<String, String>, HeyError> {
         let unreadable = |input: &str| {
             load(format!(
                 "could not parse the provided input; input = {input}"
@@ -314,7 +315,7 @@ impl Typed {
         };
         let agent = format!("{own} {USER_AGENT}").trim_start().to_owned();
         headers.insert("User-Agent".to_owned(), agent);
-        // Go's client asks for compression where nothing speaks against it.
+        // Go's client asks for compression unless another header prevents it.
         let named = |name: &str| headers.contains_key(name);
         if !self.no_compression && !named("Accept-Encoding") && !named("Range") && method != "HEAD"
         {
@@ -324,7 +325,7 @@ impl Typed {
     }
 }
 
-/// A header as typed: its name as Go spells it, and its value.
+/// A header's canonical name and its value.
 fn header(typed: &str) -> Option<(String, &str)> {
     let (name, value) = typed.split_once(':')?;
     let value = value.trim_start();
@@ -335,7 +336,7 @@ fn header(typed: &str) -> Option<(String, &str)> {
     (is_named && !value.is_empty()).then(|| (canonical(name), value.trim_end()))
 }
 
-/// `x-my-header` as `X-My-Header`.
+/// Converts `x-my-header` to `X-My-Header`.
 fn canonical(name: &str) -> String {
     let mut begins = true;
     name.chars()
@@ -351,22 +352,22 @@ fn canonical(name: &str) -> String {
         .collect()
 }
 
-/// Where requests go through.
+/// The proxy for all requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Proxy {
-    /// With its login.
+pub(super) struct HeyProxy {
+    /// Includes its credentials.
     pub(super) engines: HttpProxy,
     /// `host:port`, for messages.
     pub(super) address: String,
 }
 
-impl Proxy {
-    /// `host:port` or `http://user:password@host:port`.
-    fn typed(typed: &str) -> Result<Proxy, Wrong> {
+impl HeyProxy {
+    /// Parses `host:port` or `http://user:password@host:port`.
+    fn typed(typed: &str) -> Result<HeyProxy, HeyError> {
         let engines = typed.parse().map_err(|why| load(format!("-x: {why}")))?;
         let address = typed.split_once("://").map_or(typed, |(_, rest)| rest);
         let address = address.rsplit('@').next().unwrap_or_default();
-        Ok(Proxy {
+        Ok(HeyProxy {
             engines,
             address: address.trim_end_matches('/').to_owned(),
         })

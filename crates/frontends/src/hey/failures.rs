@@ -1,4 +1,4 @@
-//! Failed requests in the words of Go's HTTP client, which scripts around hey look for.
+//! Describes failed requests in the words of Go's HTTP client, which scripts look for.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use prony_record::Outcome;
 
 use super::watch::Noted;
 
-/// What was asked for, as far as a failure's text tells it.
+/// The request, as far as failure texts mention it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub(super) method: &'a str,
     pub(super) url: &'a str,
-    /// `host:port` of a proxy, where there is one.
+    /// `host:port` of the proxy, if there is one.
     pub(super) proxy: Option<&'a str>,
 }
 
-/// Each kind of failure and how often it was, in the order of the texts.
+/// The number of failures of each kind, sorted by text.
 pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64> {
     let mut told = BTreeMap::new();
     for ((outcome, reason), count) in &noted.failures {
@@ -30,7 +30,7 @@ pub(super) fn failures(noted: &Noted, asked: Asked<'_>) -> BTreeMap<String, u64>
     told
 }
 
-/// `GET` as `Get`.
+/// Converts `GET` to `Get`.
 fn capitalised(method: &str) -> String {
     let (first, rest) = method.split_at_checked(1).unwrap_or((method, ""));
     first.to_owned() + &rest.to_lowercase()
@@ -66,8 +66,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
         }
         Outcome::Redirect => because.to_owned(),
         Outcome::Unfinished => "net/http: request canceled".to_owned(),
-        // Answers of every kind are successes here, so that these don't happen; their names say
-        // enough.
+        // All statuses are successes here, so these can't occur.
         Outcome::Ok
         | Outcome::UnexpectedStatus
         | Outcome::UnexpectedSize
@@ -76,7 +75,7 @@ fn words(outcome: Outcome, reason: Option<&str>, asked: Asked<'_>) -> String {
     }
 }
 
-/// `host:port` of an URL.
+/// `host:port` of a URL.
 fn authority(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

@@ -1,45 +1,45 @@
-//! Arguments as Go's flag package reads them: `-n 5`, `-n=5`, `--n=5`; a switch takes a value only
-//! after `=`; the first word that is no flag ends them.
+//! Parses arguments as Go's flag package does: `-n 5`, `-n=5`, `--n=5`. A switch takes a value only
+//! after `=`. The first word that is not a flag ends the flags.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// What a flag takes.
+/// The value that a flag takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Takes {
-    /// The next word, or what follows `=`.
+pub(super) enum FlagValue {
+    /// The next word, or the text after `=`.
     Value,
-    /// Nothing, or `=true` and `=false`.
+    /// None, `=true` or `=false`.
     Nothing,
 }
 
-/// Why arguments can't be read.
+/// The reason why arguments are invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FlagError {
-    /// `-help`: no error, the usage is wanted.
+    /// `-help`: the usage was requested.
     Help,
-    /// In Go's words.
+    /// A message in Go's words.
     Wrong(String),
 }
 
-/// One flag as it was typed, with a switch's value as `true` or `false`.
+/// One flag as typed. A switch has the value `true` or `false`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Flag {
+pub(super) struct GoFlag {
     /// Its name, without dashes.
     pub(super) name: String,
     /// Its value.
     pub(super) value: String,
 }
 
-/// Splits arguments into flags and the words after them. `takes` knows the flags by name.
+/// Splits arguments into flags and the words after them. `takes` returns the kind of each flag.
 ///
 /// # Errors
 ///
-/// At the first flag that is unknown, misspelt or lacks its value.
+/// Returns the first flag that is unknown, malformed, or lacks its value.
 pub(super) fn split(
     arguments: &[OsString],
-    takes: impl Fn(&str) -> Option<Takes>,
-) -> Result<(Vec<Flag>, Vec<String>), FlagError> {
+    takes: impl Fn(&str) -> Option<FlagValue>,
+) -> Result<(Vec<GoFlag>, Vec<String>), FlagError> {
     let wrong = |text: String| Err(FlagError::Wrong(text));
     let mut words = Vec::new();
     for argument in arguments {
@@ -69,14 +69,14 @@ pub(super) fn split(
         let value = match (takes(name), given) {
             (None, _) if name == "help" => return Err(FlagError::Help),
             (None, _) => return wrong(format!("flag provided but not defined: -{name}")),
-            (Some(Takes::Nothing), None) => "true",
+            (Some(FlagValue::Nothing), None) => "true",
             (Some(_), Some(value)) => value,
-            (Some(Takes::Value), None) => match rest.next() {
+            (Some(FlagValue::Value), None) => match rest.next() {
                 Some(value) => value,
                 None => return wrong(format!("flag needs an argument: -{name}")),
             },
         };
-        flags.push(Flag {
+        flags.push(GoFlag {
             name: name.to_owned(),
             value: value.to_owned(),
         });
@@ -84,19 +84,19 @@ pub(super) fn split(
     Ok((flags, rest.map(str::to_owned).collect()))
 }
 
-impl Flag {
-    /// As a whole number, in any of Go's spellings: `10`, `0x1F`, `0b101`, `1_000`.
+impl GoFlag {
+    /// Parses the value as an integer in any of Go's notations: `10`, `0x1F`, `0b101`, `1_000`.
     pub(super) fn int(&self) -> Result<i64, FlagError> {
         integer(&self.value).map_err(|why| self.invalid("value", why))
     }
 
-    /// As a number.
+    /// Parses the value as a number.
     pub(super) fn float(&self) -> Result<f64, FlagError> {
         let parsed = self.value.parse();
         parsed.map_err(|_| self.invalid("value", PARSE_ERROR))
     }
 
-    /// As a switch's value.
+    /// Parses the value of a switch.
     pub(super) fn switch(&self) -> Result<bool, FlagError> {
         match self.value.as_str() {
             "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -105,7 +105,7 @@ impl Flag {
         }
     }
 
-    /// As a length of time such as `1h30m` or `1.5s`; none for zero and below.
+    /// Parses a duration such as `1h30m` or `1.5s`; None for zero and negative ones.
     pub(super) fn time(&self) -> Result<Option<Duration>, FlagError> {
         let unsigned = self.value.trim_start_matches(['+', '-']);
         let is_negative = self.value.starts_with('-');
@@ -150,7 +150,7 @@ fn integer(typed: &str) -> Result<i64, &'static str> {
     i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| "value out of range")
 }
 
-/// A length of time as Go writes it, its sign left out: numbers with their units in a row, or `0`.
+/// Parses a duration in Go's notation without its sign: numbers with units, or `0`.
 fn duration(typed: &str) -> Option<Duration> {
     if typed == "0" {
         return Some(Duration::ZERO);
@@ -185,15 +185,15 @@ fn duration(typed: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn known(name: &str) -> Option<Takes> {
+    fn known(name: &str) -> Option<FlagValue> {
         match name {
-            "n" | "z" => Some(Takes::Value),
-            "h2" => Some(Takes::Nothing),
+            "n" | "z" => Some(FlagValue::Value),
+            "h2" => Some(FlagValue::Nothing),
             _ => None,
         }
     }
 
-    fn typed(words: &str) -> Result<(Vec<Flag>, Vec<String>), FlagError> {
+    fn typed(words: &str) -> Result<(Vec<GoFlag>, Vec<String>), FlagError> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
         split(&words, known)
     }
@@ -244,8 +244,8 @@ mod tests {
         assert_eq!(typed("--help"), Err(FlagError::Help));
     }
 
-    fn flag(name: &str, value: &str) -> Flag {
-        Flag {
+    fn flag(name: &str, value: &str) -> GoFlag {
+        GoFlag {
             name: name.to_owned(),
             value: value.to_owned(),
         }

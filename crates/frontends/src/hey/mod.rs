@@ -1,4 +1,4 @@
-//! hey's arguments and lines. What enters are its flags, what leaves its summary or its CSV.
+//! hey's arguments and output. Enters: its flags. Leaves: its summary or its CSV.
 
 mod arguments;
 mod failures;
@@ -17,25 +17,25 @@ use std::time::Duration;
 use prony_load::{Control, LoadSpec, RunResult, probe};
 use prony_record::Outcome;
 
-use self::arguments::{Arguments, Wrong};
+use self::arguments::{HeyArguments, HeyError};
 use self::failures::{Asked, failures};
 use self::options::{Spread, WORDS};
-use self::print::{Results, timeline};
-use self::watch::{Noted, Watch};
+use self::print::{HeyResults, timeline};
+use self::watch::{HeyWatch, Noted};
 use crate::output::{complain, heed, note, print};
 use crate::session::{self, Ending, Refusal, Session, Tick, resolve};
 
 const TOOL: &str = "hey";
 
-/// How often older versions of hey say how many requests are done.
+/// Interval of the lines `N requests done.` of older versions of hey.
 const PROGRESS: Duration = Duration::from_millis(500);
 
-/// How long a server is asked whether it speaks HTTP/2.
+/// Timeout of the request that checks for HTTP/2.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// See [`crate::Tool::run`].
 pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
-    match Arguments::read(arguments) {
+    match HeyArguments::read(arguments) {
         Ok(arguments) => {
             load(&arguments, session).unwrap_or_else(|refusal| refusal.reworded(WORDS).say(TOOL))
         }
@@ -43,22 +43,22 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// Says what is wrong as hey says it.
-fn refuse(wrong: &Wrong) -> Ending {
+/// Reports wrong arguments as hey does.
+fn refuse(wrong: &HeyError) -> Ending {
     let usage = usage::usage(std::thread::available_parallelism().map_or(1, |n| n.get()));
     let (text, ending) = match wrong {
-        Wrong::Help => (usage, Ending::Done),
-        Wrong::Flag(why) => (format!("{why}\n{usage}"), Ending::Wrong),
-        Wrong::Load(None) => (format!("{usage}\n"), Ending::Wrong),
-        Wrong::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), Ending::Wrong),
+        HeyError::Help => (usage, Ending::Done),
+        HeyError::Flag(why) => (format!("{why}\n{usage}"), Ending::Wrong),
+        HeyError::Load(None) => (format!("{usage}\n"), Ending::Wrong),
+        HeyError::Load(Some(why)) => (format!("{why}\n\n{usage}\n"), Ending::Wrong),
     };
     note(&text);
     ending
 }
 
-/// How many connections and streams the load needs. Whether the server speaks HTTP/2 has to be
-/// known for that: where it is wished for, it is asked once, by a request that changes nothing.
-fn spread(arguments: &Arguments) -> Spread {
+/// The number of connections and streams. With `-h2`, one HEAD request checks whether the server
+/// supports HTTP/2.
+fn spread(arguments: &HeyArguments) -> Spread {
     let each = Spread::connections(arguments.workers);
     if !(arguments.h2 && arguments.is_tls() && arguments.keepalive) {
         return each;
@@ -74,8 +74,8 @@ fn spread(arguments: &Arguments) -> Spread {
     }
 }
 
-/// Checks the files that are read and written, before anything is loaded.
-fn files(arguments: &Arguments) -> Result<Option<(File, String)>, Refusal> {
+/// Checks the files that are read and written, before the load.
+fn files(arguments: &HeyArguments) -> Result<Option<(File, String)>, Refusal> {
     if let Some(body) = &arguments.body_file {
         File::open(body)
             .map_err(|error| Refusal::Wrong(format!("-D: open {}: {error}", body.display())))?;
@@ -90,13 +90,13 @@ fn files(arguments: &Arguments) -> Result<Option<(File, String)>, Refusal> {
     }
 }
 
-fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
+fn load(arguments: &HeyArguments, session: &Session) -> Result<Ending, Refusal> {
     for remark in &arguments.notes {
         complain(TOOL, remark);
     }
     let timeline_file = files(arguments)?;
     let spec = resolve(Some(&arguments.url), &arguments.options(spread(arguments)))?;
-    let watch = Watch::new(arguments.csv, arguments.until(), arguments.workers);
+    let watch = HeyWatch::new(arguments.csv, arguments.until(), arguments.workers);
     let tells = arguments.progress && !arguments.csv;
     let mut told = 0;
     let mut tell = |_, control: &Control| {
@@ -119,7 +119,7 @@ fn load(arguments: &Arguments, session: &Session) -> Result<Ending, Refusal> {
 }
 
 /// Prints the results.
-fn report(arguments: &Arguments, session: &Session, loaded: &RunResult, noted: Noted) -> Ending {
+fn report(arguments: &HeyArguments, session: &Session, loaded: &RunResult, noted: Noted) -> Ending {
     let asked = Asked {
         method: &arguments.method,
         url: &arguments.url,
@@ -127,7 +127,7 @@ fn report(arguments: &Arguments, session: &Session, loaded: &RunResult, noted: N
     };
     let is_interrupted = session.stop.is_asked();
     let took_s = loaded.record.totals.elapsed_s;
-    let results = Results {
+    let results = HeyResults {
         total_s: match is_interrupted {
             true => took_s,
             false => took_s.max(arguments.schedule_s()),

@@ -1,4 +1,4 @@
-//! hey's terms in the engine's.
+//! Converts hey's settings to the engine's.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use prony_load::quantity::StatusSet;
 use prony_load::{HttpFlag, LoadOptions};
 use prony_record::Nanos;
 
-use super::arguments::Arguments;
+use super::arguments::HeyArguments;
 use crate::session::Words;
 
-/// A load that ends when its users leave has to end some time all the same: in a thousand years.
+/// Duration of a load that ends when its workers stop: a thousand years.
 const NEVER: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
 
-/// Go's client follows so many redirects: it makes ten requests, and fails where that wasn't enough.
+/// Redirects that Go's client follows: it sends at most ten requests.
 const REDIRECTS: u64 = 9;
 
-/// Streams that servers grant a connection at the least (RFC 9113 §6.5.2 advises that many).
+/// Streams per connection; servers should allow at least 100 (RFC 9113, section 6.5.2).
 const STREAMS: u64 = 100;
 
-/// The engine's words for hey's flags, in what it refuses.
+/// hey's flags in place of the engine's, for error messages.
 pub(super) const WORDS: &Words = &[
     ("--connections", "-c"),
     ("--rate", "-q times -c, "),
@@ -30,7 +30,7 @@ pub(super) const WORDS: &Words = &[
     ("--sni", "-host"),
 ];
 
-/// How requests at once are spread: over connections, and on each of them over streams.
+/// The distribution of concurrent requests over connections and streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Spread {
     pub(super) connections: u64,
@@ -38,7 +38,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// A connection for each worker.
+    /// One connection per worker.
     pub(super) fn connections(workers: u64) -> Spread {
         Spread {
             connections: workers,
@@ -46,7 +46,7 @@ impl Spread {
         }
     }
 
-    /// As few connections as HTTP/2 will do with.
+    /// The fewest connections that HTTP/2 needs.
     pub(super) fn streams(workers: u64) -> Spread {
         let connections = workers.div_ceil(STREAMS);
         Spread {
@@ -56,19 +56,19 @@ impl Spread {
     }
 }
 
-impl Arguments {
-    /// The total rate, where there is one.
+impl HeyArguments {
+    /// The total rate, if there is one.
     pub(super) fn total_rate(&self) -> Option<f64> {
         self.rate.map(|rate| rate * self.workers as f64)
     }
 
-    /// When no request is begun any more; those under way are waited for.
+    /// The time after which no request is started; requests in flight are completed.
     pub(super) fn until(&self) -> Option<Nanos> {
         self.time.map(Nanos::from)
     }
 
-    /// How long an open loop's schedule is, in seconds: a load whose last answer came sooner was not
-    /// faster than its rate.
+    /// Length of an open loop's schedule in seconds. A load whose last response came earlier was
+    /// not faster than its rate.
     pub(super) fn schedule_s(&self) -> f64 {
         match (self.end(), self.total_rate()) {
             ((Some(requests), _), Some(rate)) => requests as f64 / rate,
@@ -76,7 +76,7 @@ impl Arguments {
         }
     }
 
-    /// The load in the engine's terms.
+    /// The engine's options for this load.
     pub(super) fn options(&self, spread: Spread) -> LoadOptions {
         let (requests, duration) = self.end();
         LoadOptions {
@@ -99,7 +99,7 @@ impl Arguments {
             fails_beyond_follow: self.redirects,
             proxy: self.proxy.as_ref().map(|proxy| proxy.engines.clone()),
             timeout: self.timeout.unwrap_or_default(),
-            // hey's time-out is that of the whole request.
+            // hey's timeout covers the whole request.
             connect_timeout: self.timeout.unwrap_or(NEVER),
             expect_status: StatusSet::all(),
             insecure: true,
@@ -108,8 +108,8 @@ impl Arguments {
         }
     }
 
-    /// By number, or by time: then an open loop's schedule holds what is due within it, and a closed
-    /// loop's users leave.
+    /// The end of the load by requests or by time. With a time, an open loop's schedule ends then,
+    /// and a closed loop's workers stop.
     fn end(&self) -> (Option<u64>, Option<Duration>) {
         match (self.time, self.total_rate()) {
             (None, _) => (Some(self.requests), None),
@@ -123,7 +123,7 @@ impl Arguments {
 
     fn header_lines(&self) -> Vec<String> {
         let host = self.host.as_ref().map(|host| ("Host", host.as_str()));
-        // The engine's own Accept is not sent where it is given as nothing.
+        // An empty Accept header suppresses the engine's own.
         let no_accept = (!self.headers.contains_key("Accept")).then_some(("Accept", ""));
         let others = self
             .headers
@@ -136,14 +136,14 @@ impl Arguments {
             .collect()
     }
 
-    /// Whether the URL is one of https.
+    /// True for an https URL.
     pub(super) fn is_tls(&self) -> bool {
         self.url
             .get(..8)
             .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"))
     }
 
-    /// The name in `-host`, its port left out.
+    /// The host name of `-host`, without the port.
     fn host_name(&self) -> Option<String> {
         let host = self.host.as_deref()?;
         let name = match host.rsplit_once(':') {

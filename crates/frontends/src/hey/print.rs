@@ -1,4 +1,4 @@
-//! hey's lines out of what was measured.
+//! Formats hey's output.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,27 +8,27 @@ use prony_record::{Nanos, Slice};
 
 use super::watch::{Noted, Stage};
 
-/// What the lines are made of.
+/// The input of hey's output.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Results {
-    /// From the load's begin to its last request's end, in seconds.
+pub(super) struct HeyResults {
+    /// From the start of the load to the end of its last request, in seconds.
     pub(super) total_s: f64,
     pub(super) noted: Noted,
-    /// Response times of the answered requests, ascending, each with its count.
+    /// Response times of requests with a response, ascending, each with its count.
     pub(super) times: Vec<(Nanos, u64)>,
     pub(super) statuses: BTreeMap<u16, u64>,
-    /// Those that were not answered, by the reason.
+    /// The number of other requests by reason.
     pub(super) failures: BTreeMap<String, u64>,
 }
 
-/// How many bars the histogram has beside that of the fastest request.
+/// Bars of the histogram, besides the one for the fastest request.
 const BARS: usize = 10;
 /// The length of the longest bar.
 const LONGEST_BAR: u64 = 40;
 const PERCENTAGES: [u64; 7] = [10, 25, 50, 75, 90, 95, 99];
 
-impl Results {
-    /// Answered or not.
+impl HeyResults {
+    /// Requests with and without a response.
     fn requests(&self) -> u64 {
         self.noted.answers + self.failures.values().sum::<u64>()
     }
@@ -69,8 +69,8 @@ impl Results {
             }
         }
         writeln!(out, "\nDetails (average, fastest, slowest):")?;
-        // The engine hands a request over whole, and the kernel's part of its sending is in the
-        // wait; names are looked up once, before the load.
+        // The engine hands over each request whole, so the kernel's part of sending is in the wait.
+        // Names are looked up once, before the load.
         let none = Stage::default();
         for (name, stage) in [
             ("DNS+dialup", &noted.dial),
@@ -90,7 +90,7 @@ impl Results {
         writeln!(out, "\n")
     }
 
-    /// The error distribution; nothing where there were none.
+    /// The error distribution; empty without errors.
     pub(super) fn failures(&self) -> String {
         if self.failures.is_empty() {
             return String::new();
@@ -110,7 +110,7 @@ impl Results {
         )
     }
 
-    /// The first bar is that of the fastest request, the others part what lies above it evenly.
+    /// The first bar is for the fastest request; the others divide the range above it evenly.
     fn write_histogram(&self, out: &mut String) -> std::fmt::Result {
         if self.noted.answers == 0 {
             return Ok(());
@@ -122,7 +122,8 @@ impl Results {
         let mut counts = [0u64; BARS + 1];
         let mut fastest_left = 1;
         for &(time, count) in &self.times {
-            // A bucket of the distribution is 0.1% wide, and the fastest is one of the first.
+            // A bucket of the distribution is 0.1% wide, and the fastest request is in one of the
+            // first.
             let first = if fastest == slowest {
                 count
             } else {
@@ -148,7 +149,7 @@ impl Results {
         Ok(())
     }
 
-    /// The time that so many percent of the answered requests took at most.
+    /// A percentile of the response times.
     fn percentile(&self, percentage: u64) -> Nanos {
         let rank = (self.noted.answers * percentage).div_ceil(100).max(1);
         let mut seen = 0;
@@ -161,11 +162,11 @@ impl Results {
         time.max(response.fastest).min(response.slowest)
     }
 
-    /// Writes the lines of `-o csv`, which may be many.
+    /// Writes the lines of `-o csv`.
     ///
     /// # Errors
     ///
-    /// Where they can't be written.
+    /// Returns the error of a failed write.
     pub(super) fn write_csv(&self, out: &mut impl io::Write) -> io::Result<()> {
         writeln!(
             out,
@@ -188,7 +189,7 @@ impl Results {
     }
 }
 
-/// `[seconds, completions since the last]` of each half second, from `[0, 0]` on, as JSON.
+/// JSON with `[seconds, completions since the last]` per half second, beginning with `[0, 0]`.
 pub(super) fn timeline(series: &[Slice]) -> String {
     let pairs = series
         .iter()
@@ -200,7 +201,7 @@ pub(super) fn timeline(series: &[Slice]) -> String {
     format!("[\n{}\n]\n", pairs.join(",\n"))
 }
 
-/// The least of a stage, nothing where there was none.
+/// The minimum of a stage; 0 if it never occurred.
 fn fastest(stage: &Stage) -> Nanos {
     stage.fastest.min(stage.slowest)
 }
@@ -213,7 +214,7 @@ fn seconds(time: Nanos) -> String {
     number(time.as_secs_f64())
 }
 
-/// As hey prints it, which is `%4.4f`.
+/// Formats a number as `%4.4f`.
 fn number(number: f64) -> String {
     if number.is_nan() {
         return " NaN".to_owned();

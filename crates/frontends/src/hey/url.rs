@@ -1,21 +1,21 @@
-//! URLs as Go's client sends them: what a URL may not hold is percent-encoded, and a user in it
-//! becomes a header.
+//! Converts URLs as Go's client does: invalid characters are percent-encoded, and credentials
+//! become a header.
 
-/// A URL as typed, made fit to be sent.
+/// A URL that can be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Url {
-    /// Without fragment and user.
+pub(super) struct HeyUrl {
+    /// Without fragment and credentials.
     pub(super) text: String,
-    /// `user:password`, or `user:` where there is no password.
+    /// `user:password`, or `user:` without a password.
     pub(super) user: Option<String>,
 }
 
-impl Url {
-    /// Takes it apart and puts it together again. What is no URL stays as it is: whoever resolves it
-    /// will say so.
-    pub(super) fn typed(typed: &str) -> Url {
+impl HeyUrl {
+    /// Splits and rejoins a URL. An invalid URL is returned unchanged; resolving it reports the
+    /// error.
+    pub(super) fn typed(typed: &str) -> HeyUrl {
         let Some((scheme, rest)) = typed.split_once("://") else {
-            return Url {
+            return HeyUrl {
                 text: typed.to_owned(),
                 user: None,
             };
@@ -46,7 +46,7 @@ impl Url {
             let may_stand = |byte: u8| byte.is_ascii_graphic() && !b"\"<>".contains(&byte);
             encode(query, may_stand, &mut text);
         }
-        Url {
+        HeyUrl {
             text,
             user: user.map(credentials),
         }
@@ -68,7 +68,7 @@ fn credentials(user: &str) -> String {
     format!("{}:{}", decoded(name), decoded(password))
 }
 
-/// `%40` as `@`; what is no such sequence stays.
+/// Decodes percent-encoding (`%40` to `@`), and keeps invalid sequences.
 fn decoded(part: &str) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
@@ -108,7 +108,7 @@ mod tests {
             ("HTTP://[::1]:80//a/../b", "HTTP://[::1]:80//a/../b"),
             ("h:1/x", "h:1/x"),
         ] {
-            let url = Url::typed(typed);
+            let url = HeyUrl::typed(typed);
             assert_eq!((url.text.as_str(), url.user), (expected, None), "{typed}");
         }
     }
@@ -120,7 +120,7 @@ mod tests {
             ("http://me@h/", "me:"),
             ("http://a%40b:p%3Aq%zz@h/", "a@b:p:q%zz"),
         ] {
-            let url = Url::typed(typed);
+            let url = HeyUrl::typed(typed);
             assert_eq!(url.text, "http://h/");
             assert_eq!(url.user.as_deref(), Some(user));
         }

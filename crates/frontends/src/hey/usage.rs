@@ -1,44 +1,45 @@
-//! What `prony hey -help` says, and every complaint about arguments ends with.
+//! The usage that `prony hey -help` prints, and that follows error messages.
 
-/// The flags, on a machine of so many cores.
+/// The usage, on a machine with this number of cores.
 pub(super) fn usage(cores: usize) -> String {
     format!(
         "\
 Usage: hey [options...] <url>
 
 Options:
-  -n  Requests to make, all workers together, exactly so many. Default is 200.
-  -c  Workers: requests at once, at most. No more than -n. Default is 50.
-  -q  Requests a second for each worker, whatever the server does: the load is
-      an open loop of -q times -c a second. Default is as fast as answers come.
-  -z  How long to make requests, such as 10s or 3m, in place of -n. Those under
-      way at the end are waited for.
-  -o  \"csv\" prints a line for each answer in place of the summary.
+  -n  Exact number of requests, over all workers. Default is 200.
+  -c  Workers: maximum number of requests at the same time. At most -n.
+      Default is 50.
+  -q  Requests per second and worker, whatever the server does: the load is
+      an open loop of -q times -c per second. Default is as fast as possible.
+  -z  Duration such as 10s or 3m, in place of -n. Requests in flight at the
+      end are completed.
+  -o  \"csv\" prints a line for each response instead of the summary.
 
   -m  The method: GET, POST, PUT, DELETE, HEAD, OPTIONS and so on.
-  -H  A header, such as -H \"Accept: text/html\"; as often as needed.
-  -t  Seconds until a request is given up. Default is 20; 0 is never.
+  -H  A header, such as -H \"Accept: text/html\"; repeatable.
+  -t  Timeout of a request in seconds. Default is 20; 0 means none.
   -A  The header Accept.
   -d  The body.
-  -D  A file that holds the body.
+  -D  A file that contains the body.
   -T  The header Content-Type. Default is \"text/html\".
-  -U  What User-Agent begins with.
+  -U  The beginning of the User-Agent.
   -a  user:password for basic authentication.
   -x  A proxy, as host:port or http://user:password@host:port.
-  -h2 HTTP/2 where a server over TLS speaks it.
+  -h2 HTTP/2 if a server over TLS supports it.
 
-  -host  The header Host, and the name that TLS asks for.
+  -host  The header Host, and the server name for TLS.
 
-  -disable-compression  Don't ask for compressed answers.
-  -disable-keepalive    A connection for each request.
-  -disable-redirects    Count an answer that points elsewhere as it is.
-  -cpus                 Worker threads. Default is one a core, here {cores}.
-  -more                 Nothing: the details of older versions are always there.
+  -disable-compression  Don't request compressed responses.
+  -disable-keepalive    Open a connection for each request.
+  -disable-redirects    Count a redirect as the response.
+  -cpus                 Worker threads. Default is one per core, here {cores}.
+  -more                 No effect: the details of older versions are always printed.
 
-Options that hey has not:
-  -timeline FILE        Write [seconds, completions] pairs, one each half second.
-  -progress lines|none  Whether the summary begins with \"N requests done.\", each
-                        half second. Default is lines.
+Options that hey lacks:
+  -timeline FILE        Write a [seconds, completions] pair every half second.
+  -progress lines|none  Print \"N requests done.\" every half second, or nothing.
+                        Default is lines.
 "
     )
 }

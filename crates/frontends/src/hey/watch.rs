@@ -1,5 +1,5 @@
-//! What is noted of each request while the load runs: the stages of those that were answered, and
-//! why the others were not.
+//! Collects data of each request during the load: the stages of requests with a response, and the
+//! reasons of the others.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use prony_load::script::{CaptureSpec, Director, RequestEnd, Script, UserStep, Users};
 use prony_record::{Exchange, Nanos, Outcome};
 
-/// A stage of the answered requests.
+/// A stage of the requests with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stage {
     sum_ns: u128,
@@ -38,48 +38,48 @@ impl Stage {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// The mean over so many requests, in seconds; not a number where there are none.
+    /// The mean over this number of requests, in seconds; NaN for none.
     pub(super) fn mean_s(&self, requests: u64) -> f64 {
         self.sum_ns as f64 / requests as f64 / 1e9
     }
 }
 
-/// One answered request, as a line of `-o csv` tells it.
+/// One response, for `-o csv`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct CsvRow {
     pub(super) response: Nanos,
     pub(super) dial: Nanos,
     pub(super) wait: Nanos,
     pub(super) read: Nanos,
     pub(super) status: u16,
-    /// Since the load began.
+    /// Time since the start of the load.
     pub(super) offset: Nanos,
 }
 
-/// The answered requests and the others.
+/// All requests, with and without a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Noted {
-    /// Whole answers, whatever their status.
+    /// Complete responses, whatever their status.
     pub(super) answers: u64,
-    /// From the moment at which a request was due to the end of its answer.
+    /// From the time a request was due to the end of its response.
     pub(super) response: Stage,
-    /// Connecting, and the TLS handshake; nothing on a connection that was there.
+    /// Connect and TLS handshake; zero on a reused connection.
     pub(super) dial: Stage,
-    /// From the first byte sent to the first one received.
+    /// From the first byte sent to the first byte received.
     pub(super) wait: Stage,
-    /// From there to the last one.
+    /// From the first to the last byte received.
     pub(super) read: Stage,
     pub(super) body_bytes: u64,
     pub(super) failures: BTreeMap<(Outcome, Option<String>), u64>,
-    /// Empty unless asked for.
-    pub(super) rows: Vec<Row>,
+    /// Empty unless requested.
+    pub(super) rows: Vec<CsvRow>,
 }
 
 impl Noted {
-    /// Notes an answer.
+    /// Adds a response.
     pub(super) fn answer(&mut self, exchange: &Exchange, dial: Nanos, keeps_row: bool) {
         let first_byte = exchange.first_byte.unwrap_or(exchange.ended);
-        let row = Row {
+        let row = CsvRow {
             response: exchange.ended.since(exchange.intended),
             dial,
             wait: first_byte.since(exchange.sent),
@@ -117,20 +117,20 @@ impl Noted {
     }
 }
 
-/// Gathers what the workers noted.
-pub(super) struct Watch {
+/// Collects the data of all workers.
+pub(super) struct HeyWatch {
     keeps_rows: bool,
-    /// No request is begun from then on; those under way are waited for.
+    /// No request starts after this time; requests in flight are completed.
     until: Option<Nanos>,
-    /// The engine's users may be more than hey's workers: those are too many.
+    /// hey's workers. The engine may have more virtual users; the others stay idle.
     workers: u64,
     gathered: Mutex<Noted>,
 }
 
-impl Watch {
+impl HeyWatch {
     /// Nothing noted so far.
-    pub(super) fn new(keeps_rows: bool, until: Option<Nanos>, workers: u64) -> Watch {
-        Watch {
+    pub(super) fn new(keeps_rows: bool, until: Option<Nanos>, workers: u64) -> HeyWatch {
+        HeyWatch {
             keeps_rows,
             until,
             workers,
@@ -138,7 +138,7 @@ impl Watch {
         }
     }
 
-    /// Everything, once the load is over; rows in the order in which their answers came.
+    /// All data, after the load; rows in the order of their responses.
     pub(super) fn noted(self) -> Noted {
         let gathered = self.gathered.into_inner();
         let mut noted = gathered.unwrap_or_else(PoisonError::into_inner);
@@ -147,7 +147,7 @@ impl Watch {
     }
 }
 
-impl Director for Watch {
+impl Director for HeyWatch {
     fn script(&self, _users: Users) -> Result<Box<dyn Script + '_>, String> {
         Ok(Box::new(Watcher {
             watch: self,
@@ -163,9 +163,9 @@ impl Director for Watch {
     }
 }
 
-/// One worker's part of it.
+/// One worker's data.
 struct Watcher<'a> {
-    watch: &'a Watch,
+    watch: &'a HeyWatch,
     noted: Noted,
 }
 
@@ -189,7 +189,7 @@ impl Script for Watcher<'_> {
 
     fn finish(self: Box<Self>) {
         let gathered = self.watch.gathered.lock();
-        // Another worker's panic ends the load; its own part is lost anyhow.
+        // If another worker panicked, the load ends anyway.
         let mut gathered = gathered.unwrap_or_else(PoisonError::into_inner);
         gathered.merge(self.noted);
     }

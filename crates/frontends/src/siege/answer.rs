@@ -1,34 +1,34 @@
-//! What of an answer's head matters to a user of siege's.
+//! Parses the parts of a response's head that matter to siege's users.
 
 use crate::head::texts;
 
-/// How a body is packed.
+/// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Coding {
-    /// Not at all, or in a way that isn't read here.
+    /// None, or one that isn't decoded here.
     #[default]
     Plain,
     Gzip,
     Deflate,
 }
 
-/// An answer's head taken apart.
+/// A parsed response head.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Head<'a> {
     /// Such as `HTTP/1.1`.
     pub(super) protocol: &'a str,
     pub(super) status: u16,
-    /// The body is a page to look into.
+    /// True if the body is a page to parse.
     pub(super) is_html: bool,
     pub(super) coding: Coding,
     pub(super) location: Option<&'a str>,
     pub(super) set_cookies: Vec<&'a str>,
-    /// Of WWW-Authenticate.
+    /// Values of WWW-Authenticate.
     pub(super) challenges: Vec<&'a str>,
 }
 
 impl<'a> Head<'a> {
-    /// Takes apart what [`prony_load::script::ResponseView`] shows.
+    /// Parses the head that [`prony_load::script::ResponseView`] contains.
     pub(super) fn parse(text: &'a [u8], status: u16) -> Head<'a> {
         let mut head = Head {
             protocol: "HTTP/1.1",
@@ -41,7 +41,7 @@ impl<'a> Head<'a> {
         {
             head.protocol = protocol;
         }
-        // Values that are no UTF-8 are none that is looked for.
+        // Values that aren't UTF-8 are never needed.
         for (name, value) in texts(text) {
             let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
             if is("content-type") {

@@ -1,15 +1,24 @@
-//! siege's command line: short options that can be put together, long ones that can be cut short as
-//! long as no other begins so.
+//! Parses siege's command line: bundled short options, and unambiguous abbreviations of long ones.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::settings::{Reps, seconds_of};
 use crate::getopt::{Known, Options, Placing, Takes};
 
-/// What one option says.
+/// The number of repetitions per user.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reps {
+    /// Until a time limit or Ctrl-C.
+    Forever,
+    /// This number of requests.
+    Times(u64),
+    /// Once through the whole list.
+    Once,
+}
+
+/// One option.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Flag {
+pub(super) enum SiegeFlag {
     Version,
     Help,
     Config,
@@ -36,12 +45,12 @@ pub(super) enum Flag {
     NoFollow,
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Arguments {
-    /// The options, in their order.
-    pub(super) flags: Vec<Flag>,
-    /// What is no option, in its order; the last one is the URL.
+pub(super) struct SiegeArguments {
+    /// The options, in order.
+    pub(super) flags: Vec<SiegeFlag>,
+    /// The other words, in order; the last one is the URL.
     pub(super) operands: Vec<String>,
 }
 
@@ -54,8 +63,8 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
     }
 }
 
-/// The options. `agent` and `L` stand in the manual page alone, and so does what is attached to
-/// `get` and `print`.
+/// The options. `agent` and `L`, and values attached to `get` and `print`, exist only in siege's
+/// manual page.
 const KNOWN: &[Known] = &[
     option("version", 'V', Takes::Nothing),
     option("help", 'h', Takes::Nothing),
@@ -100,62 +109,62 @@ const fn letter(letter: char, takes: Takes) -> Known {
     }
 }
 
-impl Arguments {
-    /// Takes the words apart.
+impl SiegeArguments {
+    /// Parses the words.
     ///
     /// # Errors
     ///
-    /// The option that is wrong, and how.
-    pub(super) fn parse(words: &[OsString]) -> Result<Arguments, String> {
+    /// Returns a message that names the invalid option.
+    pub(super) fn parse(words: &[OsString]) -> Result<SiegeArguments, String> {
         let words: Vec<String> = words.iter().map(text).collect::<Result<_, _>>()?;
         let mut flags = Vec::new();
         let mut options = Options::new(KNOWN, Placing::Anywhere, &words);
         while let Some(read) = options.next() {
             let (letter, value) = read.map_err(|slip| slip.to_string())?;
             flags.push(flag(letter, value)?);
-            // The manual page has --get=URL, the usage text -g URL: both mean the same.
+            // The manual page has --get=URL, the usage -g URL: both mean the same.
             if let ('g' | 'p', Some(url)) = (letter, value) {
                 options.keep(url);
             }
         }
         let operands = options.others().into_iter().map(str::to_owned).collect();
-        Ok(Arguments { flags, operands })
+        Ok(SiegeArguments { flags, operands })
     }
 }
 
-fn flag(letter: char, attached: Option<&str>) -> Result<Flag, String> {
+fn flag(letter: char, attached: Option<&str>) -> Result<SiegeFlag, String> {
     let value = attached.unwrap_or_default();
     Ok(match letter {
-        'V' => Flag::Version,
-        'h' => Flag::Help,
-        'C' => Flag::Config,
-        'v' => Flag::Verbose,
-        'q' => Flag::Quiet,
-        'D' => Flag::Debug,
-        'g' => Flag::Get,
-        'p' => Flag::Print,
-        'b' => Flag::Benchmark,
-        'i' => Flag::Internet,
-        'j' => Flag::Json,
-        'N' => Flag::NoParser,
-        'F' => Flag::NoFollow,
-        'c' => Flag::Concurrent(number(value, "-c")?),
-        'r' => Flag::Reps(reps(value)?),
+        'V' => SiegeFlag::Version,
+        'h' => SiegeFlag::Help,
+        'C' => SiegeFlag::Config,
+        'v' => SiegeFlag::Verbose,
+        'q' => SiegeFlag::Quiet,
+        'D' => SiegeFlag::Debug,
+        'g' => SiegeFlag::Get,
+        'p' => SiegeFlag::Print,
+        'b' => SiegeFlag::Benchmark,
+        'i' => SiegeFlag::Internet,
+        'j' => SiegeFlag::Json,
+        'N' => SiegeFlag::NoParser,
+        'F' => SiegeFlag::NoFollow,
+        'c' => SiegeFlag::Concurrent(number(value, "-c")?),
+        'r' => SiegeFlag::Reps(reps(value)?),
         't' => {
             let seconds = seconds_of(value);
-            Flag::Time(
+            SiegeFlag::Time(
                 seconds.ok_or_else(|| format!("-t \"{value}\": write it like 30S, 5M or 1H"))?,
             )
         }
-        'd' => Flag::Delay(delay(value)?),
-        'f' => Flag::File(value.into()),
-        'R' => Flag::Rc(value.into()),
-        'L' | 'l' => Flag::Log(attached.map(PathBuf::from)),
-        'm' => Flag::Mark(value.to_owned()),
-        'H' => Flag::Header(value.to_owned()),
-        'A' => Flag::UserAgent(value.to_owned()),
-        // What is left is -T.
-        _ => Flag::ContentType(value.to_owned()),
+        'd' => SiegeFlag::Delay(delay(value)?),
+        'f' => SiegeFlag::File(value.into()),
+        'R' => SiegeFlag::Rc(value.into()),
+        'L' | 'l' => SiegeFlag::Log(attached.map(PathBuf::from)),
+        'm' => SiegeFlag::Mark(value.to_owned()),
+        'H' => SiegeFlag::Header(value.to_owned()),
+        'A' => SiegeFlag::UserAgent(value.to_owned()),
+        // Only -T remains.
+        _ => SiegeFlag::ContentType(value.to_owned()),
     })
 }
 
@@ -183,22 +192,42 @@ fn reps(typed: &str) -> Result<Reps, String> {
 
 fn delay(typed: &str) -> Result<f64, String> {
     match typed.trim().parse::<f64>() {
-        // What is below nothing is nothing, as in the original.
+        // As in siege, negative values mean zero.
         Ok(seconds) if seconds.is_finite() => Ok(seconds.max(0.0)),
         _ => Err(format!("-d \"{typed}\": not a number of seconds")),
     }
+}
+
+/// Seconds of `30S`, `5M` or `1H`; minutes without a letter. None if invalid.
+pub(super) fn seconds_of(typed: &str) -> Option<u64> {
+    let typed = typed.trim();
+    let end = typed.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = typed.split_at(end);
+    let number: u64 = number.parse().ok().filter(|&number| number > 0)?;
+    let unit = match unit
+        .trim_start()
+        .bytes()
+        .next()
+        .map(|c| c.to_ascii_lowercase())
+    {
+        Some(b's') => 1,
+        Some(b'm') | None => 60,
+        Some(b'h') => 3600,
+        Some(_) => return None,
+    };
+    number.checked_mul(unit)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Arguments, String> {
+    fn parse(words: &[&str]) -> Result<SiegeArguments, String> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Arguments::parse(&words)
+        SiegeArguments::parse(&words)
     }
 
-    fn one(words: &[&str]) -> Flag {
+    fn one(words: &[&str]) -> SiegeFlag {
         let arguments = parse(words).unwrap();
         assert_eq!(arguments.operands, Vec::<String>::new(), "{words:?}");
         assert_eq!(arguments.flags.len(), 1, "{words:?}");
@@ -207,58 +236,58 @@ mod tests {
 
     #[test]
     fn each_option_short_long_and_cut_short() {
-        let log = |file: &str| Flag::Log(Some(file.into()));
+        let log = |file: &str| SiegeFlag::Log(Some(file.into()));
         for (words, flag) in [
-            (&["-V"][..], Flag::Version),
-            (&["--version"], Flag::Version),
-            (&["-h"], Flag::Help),
-            (&["--hel"], Flag::Help),
-            (&["-C"], Flag::Config),
-            (&["--config"], Flag::Config),
-            (&["-v"], Flag::Verbose),
-            (&["-q"], Flag::Quiet),
-            (&["--quiet"], Flag::Quiet),
-            (&["-D"], Flag::Debug),
-            (&["-g"], Flag::Get),
-            (&["--print"], Flag::Print),
-            (&["-c", "25"], Flag::Concurrent(25)),
-            (&["-c25"], Flag::Concurrent(25)),
-            (&["--concurrent=25"], Flag::Concurrent(25)),
-            (&["--conc", "25"], Flag::Concurrent(25)),
-            (&["-r", "3"], Flag::Reps(Reps::Times(3))),
-            (&["--reps=once"], Flag::Reps(Reps::Once)),
-            (&["-rONCE"], Flag::Reps(Reps::Once)),
-            (&["-t10S"], Flag::Time(10)),
-            (&["-t", "1m"], Flag::Time(60)),
-            (&["--time=2H"], Flag::Time(7200)),
-            (&["-t", "1 S"], Flag::Time(1)),
-            (&["-t5"], Flag::Time(300)),
-            (&["-d", "0.5"], Flag::Delay(0.5)),
-            (&["--delay=-1"], Flag::Delay(0.0)),
-            (&["-b"], Flag::Benchmark),
-            (&["--bench"], Flag::Benchmark),
-            (&["-i"], Flag::Internet),
-            (&["-f", "u"], Flag::File("u".into())),
-            (&["-Rrc"], Flag::Rc("rc".into())),
-            (&["--rc=rc"], Flag::Rc("rc".into())),
-            (&["-l"], Flag::Log(None)),
+            (&["-V"][..], SiegeFlag::Version),
+            (&["--version"], SiegeFlag::Version),
+            (&["-h"], SiegeFlag::Help),
+            (&["--hel"], SiegeFlag::Help),
+            (&["-C"], SiegeFlag::Config),
+            (&["--config"], SiegeFlag::Config),
+            (&["-v"], SiegeFlag::Verbose),
+            (&["-q"], SiegeFlag::Quiet),
+            (&["--quiet"], SiegeFlag::Quiet),
+            (&["-D"], SiegeFlag::Debug),
+            (&["-g"], SiegeFlag::Get),
+            (&["--print"], SiegeFlag::Print),
+            (&["-c", "25"], SiegeFlag::Concurrent(25)),
+            (&["-c25"], SiegeFlag::Concurrent(25)),
+            (&["--concurrent=25"], SiegeFlag::Concurrent(25)),
+            (&["--conc", "25"], SiegeFlag::Concurrent(25)),
+            (&["-r", "3"], SiegeFlag::Reps(Reps::Times(3))),
+            (&["--reps=once"], SiegeFlag::Reps(Reps::Once)),
+            (&["-rONCE"], SiegeFlag::Reps(Reps::Once)),
+            (&["-t10S"], SiegeFlag::Time(10)),
+            (&["-t", "1m"], SiegeFlag::Time(60)),
+            (&["--time=2H"], SiegeFlag::Time(7200)),
+            (&["-t", "1 S"], SiegeFlag::Time(1)),
+            (&["-t5"], SiegeFlag::Time(300)),
+            (&["-d", "0.5"], SiegeFlag::Delay(0.5)),
+            (&["--delay=-1"], SiegeFlag::Delay(0.0)),
+            (&["-b"], SiegeFlag::Benchmark),
+            (&["--bench"], SiegeFlag::Benchmark),
+            (&["-i"], SiegeFlag::Internet),
+            (&["-f", "u"], SiegeFlag::File("u".into())),
+            (&["-Rrc"], SiegeFlag::Rc("rc".into())),
+            (&["--rc=rc"], SiegeFlag::Rc("rc".into())),
+            (&["-l"], SiegeFlag::Log(None)),
             (&["-l/x.log"], log("/x.log")),
             (&["--log=/x.log"], log("/x.log")),
-            (&["--log"], Flag::Log(None)),
+            (&["--log"], SiegeFlag::Log(None)),
             (&["-L", "/x.log"], log("/x.log")),
-            (&["-m", "a b"], Flag::Mark("a b".into())),
-            (&["-H", "A: b"], Flag::Header("A: b".into())),
-            (&["-A", "x"], Flag::UserAgent("x".into())),
-            (&["--user-agent=x"], Flag::UserAgent("x".into())),
-            (&["--agent=x"], Flag::UserAgent("x".into())),
-            (&["-T", "a/b"], Flag::ContentType("a/b".into())),
-            (&["--cont=a/b"], Flag::ContentType("a/b".into())),
-            (&["-j"], Flag::Json),
-            (&["--json"], Flag::Json),
-            (&["--no-parser"], Flag::NoParser),
-            (&["-N"], Flag::NoParser),
-            (&["--no-follow"], Flag::NoFollow),
-            (&["-F"], Flag::NoFollow),
+            (&["-m", "a b"], SiegeFlag::Mark("a b".into())),
+            (&["-H", "A: b"], SiegeFlag::Header("A: b".into())),
+            (&["-A", "x"], SiegeFlag::UserAgent("x".into())),
+            (&["--user-agent=x"], SiegeFlag::UserAgent("x".into())),
+            (&["--agent=x"], SiegeFlag::UserAgent("x".into())),
+            (&["-T", "a/b"], SiegeFlag::ContentType("a/b".into())),
+            (&["--cont=a/b"], SiegeFlag::ContentType("a/b".into())),
+            (&["-j"], SiegeFlag::Json),
+            (&["--json"], SiegeFlag::Json),
+            (&["--no-parser"], SiegeFlag::NoParser),
+            (&["-N"], SiegeFlag::NoParser),
+            (&["--no-follow"], SiegeFlag::NoFollow),
+            (&["-F"], SiegeFlag::NoFollow),
         ] {
             assert_eq!(one(words), flag, "{words:?}");
         }
@@ -270,10 +299,10 @@ mod tests {
         assert_eq!(
             arguments.flags,
             [
-                Flag::Benchmark,
-                Flag::Quiet,
-                Flag::Concurrent(5),
-                Flag::Reps(Reps::Times(2))
+                SiegeFlag::Benchmark,
+                SiegeFlag::Quiet,
+                SiegeFlag::Concurrent(5),
+                SiegeFlag::Reps(Reps::Times(2))
             ]
         );
         assert_eq!(arguments.operands, ["a.test", "b.test"]);

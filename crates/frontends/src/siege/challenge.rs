@@ -1,23 +1,27 @@
-//! Answers to a server that asks who is there: Basic (RFC 7617) and Digest (RFC 7616).
+//! Responds to authentication challenges: Basic (RFC 7617) and Digest (RFC 7616).
 
 use http_auth::{PasswordClient, PasswordParams};
 
 use super::listed::Method;
 use super::settings::Login;
-use super::url::Url;
+use super::url::SiegeUrl;
 
-/// A user's standing answer to one server's challenge. It goes to that server alone.
+/// A user's credentials for one server's challenge. They are sent only to that server.
 #[derive(Debug)]
 pub(super) struct Answering {
     client: PasswordClient,
     login: (String, String),
-    server: Url,
+    server: SiegeUrl,
 }
 
 impl Answering {
-    /// The answer to these challenges of `url`'s; none if there is no login for them, or if they ask
-    /// for another scheme.
-    pub(super) fn choose(challenges: &[&str], logins: &[Login], url: &Url) -> Option<Answering> {
+    /// Chooses credentials for the challenges of `url`'s server; None without a matching login or
+    /// scheme.
+    pub(super) fn choose(
+        challenges: &[&str],
+        logins: &[Login],
+        url: &SiegeUrl,
+    ) -> Option<Answering> {
         let mut builder = PasswordClient::builder();
         for challenge in challenges {
             builder = builder.challenges(challenge);
@@ -48,8 +52,8 @@ impl Answering {
         })
     }
 
-    /// The value of the Authorization header for a request; none for other servers.
-    pub(super) fn header(&mut self, method: Method, url: &Url, body: &[u8]) -> Option<String> {
+    /// The value of the Authorization header; None for other servers.
+    pub(super) fn header(&mut self, method: Method, url: &SiegeUrl, body: &[u8]) -> Option<String> {
         if !self.server.is_beside(url) {
             return None;
         }
@@ -60,7 +64,7 @@ impl Answering {
             method: method.name(),
             body: Some(body),
         };
-        // What can't be answered is sent without an answer, and the server says no again.
+        // If this fails, the request is sent without the header, and the server refuses it again.
         self.client.respond(&asked).ok()
     }
 }
@@ -69,8 +73,8 @@ impl Answering {
 mod tests {
     use super::*;
 
-    fn url(text: &str) -> Url {
-        Url::parse(text, true).unwrap()
+    fn url(text: &str) -> SiegeUrl {
+        SiegeUrl::parse(text, true).unwrap()
     }
 
     fn header(challenges: &[&str], logins: &[&str], at: &str) -> Option<String> {

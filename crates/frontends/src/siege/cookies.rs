@@ -1,13 +1,13 @@
-//! One user's cookies (RFC 6265).
+//! Stores one user's cookies (RFC 6265).
 
 use std::time::{Duration, SystemTime};
 
-use super::url::Url;
+use super::url::SiegeUrl;
 
-/// Cookies of one domain at most (RFC 6265 §6.1); the oldest make room.
+/// Maximum number of cookies per domain (RFC 6265, section 6.1); the oldest are removed.
 const MOST_A_DOMAIN: usize = 50;
 
-/// The cookies of one user. They live as long as the run.
+/// The cookies of one user, kept for the whole run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Jar {
     cookies: Vec<Cookie>,
@@ -18,18 +18,18 @@ struct Cookie {
     name: String,
     value: String,
     domain: String,
-    /// Only the very host that set it gets it.
+    /// True if only the host that set the cookie receives it.
     is_of_host: bool,
     path: String,
     is_secure: bool,
-    /// None: as long as the session.
+    /// None: until the end of the session.
     expires: Option<SystemTime>,
 }
 
 impl Jar {
-    /// Takes the value of a Set-Cookie header that came from `url`. What isn't that server's to set
-    /// is left out, as a browser does.
-    pub(super) fn set(&mut self, header: &str, url: &Url, now: SystemTime) {
+    /// Stores the value of a Set-Cookie header from `url`. Cookies that this server may not set are
+    /// ignored, as in browsers.
+    pub(super) fn set(&mut self, header: &str, url: &SiegeUrl, now: SystemTime) {
         let Some(cookie) = parse(header, url, now) else {
             return;
         };
@@ -58,14 +58,14 @@ impl Jar {
         self.cookies.push(cookie);
     }
 
-    /// The value of the Cookie header for `url`; none if there is no cookie for it.
-    pub(super) fn header(&self, url: &Url, now: SystemTime) -> Option<String> {
+    /// The value of the Cookie header for `url`, if there are any.
+    pub(super) fn header(&self, url: &SiegeUrl, now: SystemTime) -> Option<String> {
         let mut sent: Vec<&Cookie> = self
             .cookies
             .iter()
             .filter(|cookie| cookie.is_for(url) && cookie.expires.is_none_or(|end| end > now))
             .collect();
-        // Longer paths first, older ones before younger (§5.4).
+        // Longer paths first, then older cookies (section 5.4).
         sent.sort_by_key(|cookie| std::cmp::Reverse(cookie.path.len()));
         let pairs: Vec<String> = sent
             .iter()
@@ -74,19 +74,19 @@ impl Jar {
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
 
-    /// Whether there is none at all.
+    /// True without cookies.
     pub(super) fn is_empty(&self) -> bool {
         self.cookies.is_empty()
     }
 
-    /// Forgets them all.
+    /// Removes all cookies.
     pub(super) fn clear(&mut self) {
         self.cookies.clear();
     }
 }
 
 impl Cookie {
-    fn is_for(&self, url: &Url) -> bool {
+    fn is_for(&self, url: &SiegeUrl) -> bool {
         let host = url.host().to_ascii_lowercase();
         let by_host = match self.is_of_host {
             true => host == self.domain,
@@ -96,7 +96,7 @@ impl Cookie {
     }
 }
 
-/// Whether `host` is `domain` or a part of it (§5.1.3).
+/// True if `host` equals `domain` or is within it (section 5.1.3).
 fn is_within(host: &str, domain: &str) -> bool {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     host == domain
@@ -106,7 +106,7 @@ fn is_within(host: &str, domain: &str) -> bool {
                 .is_some_and(|sub| sub.ends_with('.'))
 }
 
-/// Whether a request's path lies in a cookie's (§5.1.4).
+/// True if a request's path is within a cookie's (section 5.1.4).
 fn is_below(requested: &str, path: &str) -> bool {
     let requested = requested.split('?').next().unwrap_or_default();
     match requested.strip_prefix(path) {
@@ -115,7 +115,7 @@ fn is_below(requested: &str, path: &str) -> bool {
     }
 }
 
-/// The folder of a request's path, where a cookie names none.
+/// The folder of a request's path, which is a cookie's default path.
 fn default_path(requested: &str) -> &str {
     let path = requested.split('?').next().unwrap_or_default();
     match path.rfind('/') {
@@ -124,7 +124,7 @@ fn default_path(requested: &str) -> &str {
     }
 }
 
-fn parse(header: &str, url: &Url, now: SystemTime) -> Option<Cookie> {
+fn parse(header: &str, url: &SiegeUrl, now: SystemTime) -> Option<Cookie> {
     let mut parts = header.split(';');
     let (name, value) = parts.next()?.split_once('=')?;
     let is_plain = |text: &str| !text.bytes().any(|byte| byte.is_ascii_control());
@@ -169,12 +169,12 @@ fn parse(header: &str, url: &Url, now: SystemTime) -> Option<Cookie> {
     Some(cookie)
 }
 
-/// Whether it is a whole top-level domain, which no host may set a cookie for.
+/// True for a top-level domain, for which no host may set a cookie.
 fn is_top(domain: &str, host: &str) -> bool {
     !domain.contains('.') && domain != host
 }
 
-/// The end of a Max-Age that begins now.
+/// The end of a Max-Age that starts now.
 fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     let seconds: i64 = seconds.parse().ok()?;
     match u64::try_from(seconds) {
@@ -183,7 +183,8 @@ fn lifetime(seconds: &str, now: SystemTime) -> Option<SystemTime> {
     }
 }
 
-/// An Expires date. Beside the forms of HTTP there is Netscape's, `Wed, 21-Oct-2026 07:28:00 GMT`.
+/// Parses an Expires date. In addition to HTTP's formats, Netscape's is accepted: `Wed, 21-Oct-2026
+/// 07:28:00 GMT`.
 fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text)
         .or_else(|_| httpdate::parse_http_date(&text.replace('-', " ")))
@@ -194,15 +195,15 @@ fn date(text: &str) -> Option<SystemTime> {
 mod tests {
     use super::*;
 
-    fn url(text: &str) -> Url {
-        Url::parse(text, true).unwrap()
+    fn url(text: &str) -> SiegeUrl {
+        SiegeUrl::parse(text, true).unwrap()
     }
 
     fn now() -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
     }
 
-    /// What is sent to each of `to` after `from` set these.
+    /// The cookies sent to each of `to` after `from` set these.
     fn sent(from: &str, set: &[&str], to: &str) -> String {
         let mut jar = Jar::default();
         for header in set {

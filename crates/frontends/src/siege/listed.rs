@@ -1,9 +1,9 @@
-//! What siege is given to request: a line of a file of URLs, or the URL of the command line.
+//! Parses requests: a line of a URL file, or the URL of the command line.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use super::url::Url;
+use super::url::SiegeUrl;
 use super::variables::{Variables, is_name};
 use prony_load::input_file::{self, DATA_BYTES_MAX};
 
@@ -43,41 +43,41 @@ impl Method {
         }
     }
 
-    /// Whether siege sends a body with it, be it an empty one.
+    /// True if siege sends a body with it, even an empty one.
     pub(super) fn has_body(self) -> bool {
         !matches!(self, Method::Get | Method::Head)
     }
 }
 
-/// One request to be made.
+/// One request of the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
-    pub(super) url: Url,
+pub(super) struct ListedRequest {
+    pub(super) url: SiegeUrl,
     pub(super) method: Method,
     pub(super) body: Arc<[u8]>,
 }
 
-impl Wanted {
-    /// A page or a part of one.
-    pub(super) fn get(url: Url) -> Wanted {
-        Wanted {
+impl ListedRequest {
+    /// A GET request for a page or a part of one.
+    pub(super) fn get(url: SiegeUrl) -> ListedRequest {
+        ListedRequest {
             url,
             method: Method::Get,
             body: Arc::from([]),
         }
     }
 
-    /// Takes a line apart: `URL`, `URL METHOD body`, `URL METHOD <file`.
+    /// Parses a line: `URL`, `URL METHOD body`, `URL METHOD <file`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
-    pub(super) fn parse(line: &str, escape: bool) -> Result<Wanted, String> {
+    /// Returns a message about what is wrong.
+    pub(super) fn parse(line: &str, escape: bool) -> Result<ListedRequest, String> {
         let line = unquoted(line.trim());
         let Some((url, method, body)) = split_method(line) else {
-            return Ok(Wanted::get(Url::parse(line, escape)?));
+            return Ok(ListedRequest::get(SiegeUrl::parse(line, escape)?));
         };
-        let url = Url::parse(url.trim_end(), escape)?;
+        let url = SiegeUrl::parse(url.trim_end(), escape)?;
         let body = match body.strip_prefix('<') {
             Some(file) => read_body(Path::new(file.trim()))?,
             None => body.as_bytes().to_vec(),
@@ -85,7 +85,7 @@ impl Wanted {
         if !method.has_body() && !body.is_empty() {
             return Err(format!("{} takes no body", method.name()));
         }
-        Ok(Wanted {
+        Ok(ListedRequest {
             url,
             method,
             body: body.into(),
@@ -93,7 +93,7 @@ impl Wanted {
     }
 }
 
-/// Quotes around the whole line mean nothing; they come from shells.
+/// Removes quotes around the whole line, which come from shells.
 fn unquoted(line: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some(inner) = line
@@ -106,7 +106,7 @@ fn unquoted(line: &str) -> &str {
     line
 }
 
-/// The URL, the first method that stands behind a blank, and what follows it.
+/// The URL, the first method after a blank, and the rest.
 fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     let found = Method::ALL.iter().filter_map(|&method| {
         line.match_indices(method.name())
@@ -121,8 +121,8 @@ fn split_method(line: &str) -> Option<(&str, Method, &str)> {
     Some((&line[..at], method, line[end..].trim_start()))
 }
 
-/// Files of these kinds are sent as they are. Of others blanks at either end are left out, a last
-/// newline among them, unless they are binary.
+/// Files of these types are sent unchanged. Other text files are sent without white space at both
+/// ends.
 const AS_THEY_ARE: &str = "ai aif aifc aiff au avi bcpio bin ccad cdf class cpio cpt csh dcr dir dms doc \
     drw dvi dwg dxf dxr eps exe ez fli gif gtar gz hdf hqx ice ico ief iges igs ips ipx jpe jpeg jpg js \
     json kar latex lha lsp lzh man me mesh mid midi mif mime mov movie mp2 mp3 mpe mpeg mpg mpga ms msh \
@@ -142,16 +142,16 @@ fn read_body(file: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What a file of URLs holds.
+/// The content of a URL file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct UrlFile {
-    /// Its requests, in their order.
-    pub(super) wanted: Vec<Wanted>,
-    /// What should be said of it, each with its line.
+    /// The requests, in order.
+    pub(super) wanted: Vec<ListedRequest>,
+    /// Messages about the file, each with its line.
     pub(super) remarks: Vec<String>,
 }
 
-/// Why a file of URLs can't be used.
+/// The reason why a URL file can't be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum UrlFileError {
     /// It can't be read.
@@ -188,14 +188,14 @@ impl UrlFile {
             let expanded = variables.expand(line);
             for name in &expanded.undefined {
                 file.remarks.push(format!(
-                    "{shown}:{number}: ${name} is not defined; nothing stands in its place"
+                    "{shown}:{number}: ${name} is not defined, and is replaced by nothing"
                 ));
             }
             if let Some((name, value)) = definition(&expanded.text) {
                 variables.define(name, value);
                 continue;
             }
-            let wanted = Wanted::parse(&expanded.text, escape)
+            let wanted = ListedRequest::parse(&expanded.text, escape)
                 .map_err(|error| UrlFileError::Line(format!("{shown}:{number}: {error}")))?;
             file.wanted.push(wanted);
         }
@@ -203,15 +203,15 @@ impl UrlFile {
     }
 }
 
-/// A line without its comment: a `#` begins one at the line's start and behind a blank, elsewhere it
-/// may belong to an URL.
+/// Removes a comment. A `#` starts one at the beginning of a line or after a blank; elsewhere it
+/// may belong to a URL.
 fn without_comment(line: &str) -> &str {
     let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(char::is_whitespace);
     let end = line.match_indices('#').find(begins).map(|(at, _)| at);
     line[..end.unwrap_or(line.len())].trim()
 }
 
-/// `NAME = value`.
+/// Parses `NAME = value`.
 fn definition(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once('=')?;
     is_name(name.trim()).then(|| (name.trim(), unquoted(value.trim())))
@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn shown(file: &UrlFile) -> Vec<String> {
-        let show = |wanted: &Wanted| {
+        let show = |wanted: &ListedRequest| {
             let body = String::from_utf8_lossy(&wanted.body).into_owned();
             format!("{} {} {body}", wanted.method.name(), wanted.url.text())
         };
@@ -302,7 +302,11 @@ mod tests {
             (format!("a.test POST <{}", json.display()), &b"{}\n"[..]),
             (format!("a.test PUT<{}", text.display()), &b"k=v"[..]),
         ] {
-            assert_eq!(&*Wanted::parse(&line, true).unwrap().body, body, "{line}");
+            assert_eq!(
+                &*ListedRequest::parse(&line, true).unwrap().body,
+                body,
+                "{line}"
+            );
         }
         let error = error("\na.test POST </no/such");
         let begins = "u:2: unable to open file: /no/such: ";

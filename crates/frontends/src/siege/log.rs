@@ -1,4 +1,4 @@
-//! siege's log file: a heading, marks, and a line for each run.
+//! Writes siege's log file: a heading, marks, and one line per run.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -6,11 +6,11 @@ use std::path::Path;
 
 const HEADING: &str = "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n";
 
-/// Appends a mark, if there is one, and lines; a new file begins with the heading.
+/// Appends a mark, if given, and lines. A new file starts with the heading.
 ///
 /// # Errors
 ///
-/// What the system says.
+/// Returns the system's error.
 pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::Result<()> {
     let mut text = String::new();
     let is_new = !file.exists();
@@ -28,7 +28,7 @@ pub(super) fn append(file: &Path, mark: Option<&str>, lines: &[String]) -> io::R
         .write_all(text.as_bytes())
 }
 
-/// A mark's line.
+/// The line of a mark.
 pub(super) fn marked(text: &str) -> String {
     format!("**** {text} ****\n")
 }

@@ -1,5 +1,5 @@
-//! siege's arguments and lines: virtual users who go through a list of URLs, keep cookies, follow
-//! redirects and fetch what pages are made of.
+//! siege's arguments and output: virtual users who request a list of URLs, keep cookies, follow
+//! redirects, and fetch the parts of pages.
 
 mod answer;
 mod arguments;
@@ -27,11 +27,11 @@ use std::time::Duration;
 
 use prony_load::{HttpFlag, LoadOptions, LoadSpec};
 
-use self::arguments::{Arguments, Flag};
-use self::listed::{Method, UrlFile, UrlFileError, Wanted};
+use self::arguments::{SiegeArguments, SiegeFlag};
+use self::listed::{ListedRequest, Method, UrlFile, UrlFileError};
 use self::rc::Rc;
-use self::report::Report;
-use self::request::Form;
+use self::report::SiegeReport;
+use self::request::RequestForm;
 use self::script::Siege;
 use self::settings::Settings;
 use self::user::Course;
@@ -39,7 +39,7 @@ use self::verbose::Printer;
 use crate::output::{complain, note, print};
 use crate::session::{self, Ending, Refusal, Session, Words, told};
 
-/// Where neither time nor repetitions end a load, this does: fifty years.
+/// Duration of a load without time limit or repetitions: fifty years.
 const FOR_EVER: Duration = Duration::from_secs(50 * 365 * 86_400);
 
 /// See [`crate::Tool::run`].
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// The engine's words for siege's flags and keys, in what it refuses.
+/// siege's flags and keys in place of the engine's, for error messages.
 const WORDS: &Words = &[
     ("--proxy", "proxy-host"),
     ("--connections", "-c"),
@@ -60,28 +60,28 @@ const WORDS: &Words = &[
     ("--key", "ssl-key"),
 ];
 
-/// What the arguments came to.
+/// The result of the arguments.
 enum Prepared {
-    /// All that was asked for has been said.
+    /// Everything requested has been printed.
     Said,
     /// A load.
     Course(Box<Course>),
 }
 
 fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
-    let arguments = Arguments::parse(words).map_err(Refusal::Wrong)?;
-    let has = |flag: &Flag| arguments.flags.contains(flag);
-    if has(&Flag::Version) {
+    let arguments = SiegeArguments::parse(words).map_err(Refusal::Wrong)?;
+    let has = |flag: &SiegeFlag| arguments.flags.contains(flag);
+    if has(&SiegeFlag::Version) {
         note(&format!("{}\n", shown::version()));
         return Ok(Prepared::Said);
     }
-    if has(&Flag::Help) {
+    if has(&SiegeFlag::Help) {
         note(&format!("{}\n", shown::version()));
         print(shown::usage());
         return Ok(Prepared::Said);
     }
     let typed_rc = arguments.flags.iter().rev().find_map(|flag| match flag {
-        Flag::Rc(file) => Some(file.as_path()),
+        SiegeFlag::Rc(file) => Some(file.as_path()),
         _ => None,
     });
     let mut rc = Rc::load(typed_rc).map_err(Refusal::Wrong)?;
@@ -104,19 +104,19 @@ fn prepare(words: &[OsString]) -> Result<Prepared, Refusal> {
     if let Some(conflict) = rc.settings.settle() {
         note(&format!("{conflict}\n"));
     }
-    if has(&Flag::Config) {
+    if has(&SiegeFlag::Config) {
         print(&shown::configuration(&rc));
         return Ok(Prepared::Said);
     }
     course(rc.settings).map(|course| Prepared::Course(Box::new(course)))
 }
 
-/// The list that a run goes through.
+/// Reads the list of URLs.
 fn course(settings: Settings) -> Result<Course, Refusal> {
     let wrong = |error: String| Refusal::Wrong(error);
     let list = match &settings.url {
         Some(url) => {
-            let mut wanted = Wanted::parse(url, settings.escape).map_err(wrong)?;
+            let mut wanted = ListedRequest::parse(url, settings.escape).map_err(wrong)?;
             if settings.get && wanted.method == Method::Get {
                 wanted.method = settings.get_method;
             }
@@ -147,7 +147,7 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
     let logins = settings
         .login_urls
         .iter()
-        .map(|url| Wanted::parse(url, settings.escape).map(Arc::new))
+        .map(|url| ListedRequest::parse(url, settings.escape).map(Arc::new))
         .collect::<Result<_, _>>()
         .map_err(|error| Refusal::Wrong(format!("login-url: {error}")))?;
     Ok(Course {
@@ -160,13 +160,13 @@ fn course(settings: Settings) -> Result<Course, Refusal> {
 fn in_words(error: &UrlFileError) -> String {
     match error {
         UrlFileError::Unreadable(text) => {
-            format!("{text}; name an URL or a file of them: siege --help shows how")
+            format!("{text}; name a URL or a file of URLs (siege --help shows how)")
         }
         UrlFileError::Line(text) => text.clone(),
     }
 }
 
-/// The load whose users' requests a script makes.
+/// The load's options; a script provides the requests.
 fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
     let timeout = Duration::from_secs(settings.timeout_s.max(1));
     if settings.key.is_some() && settings.certificate.is_none() {
@@ -194,10 +194,10 @@ fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
         no_keepalive: !settings.keep_alive,
         timeout,
         connect_timeout: timeout,
-        // As the original, which looks into no server's certificate.
+        // As in siege, certificates are not verified.
         insecure: true,
         cert: settings.certificate.clone(),
-        // One file can hold both.
+        // One file can contain both.
         key: settings.key.clone().or(settings.certificate.clone()),
         ciphers: settings
             .ciphers
@@ -210,7 +210,7 @@ fn options(settings: &Settings) -> Result<LoadOptions, Refusal> {
 
 fn besiege(course: &Course, session: &Session) -> Ending {
     let settings = &course.settings;
-    let resolved = Form::new(settings)
+    let resolved = RequestForm::new(settings)
         .map_err(Refusal::Wrong)
         .and_then(|form| {
             let spec = session::resolve(Some(&course.list[0].url.text()), &options(settings)?)?;
@@ -230,7 +230,7 @@ fn besiege(course: &Course, session: &Session) -> Ending {
             settings.users
         ));
     }
-    let printer = Printer::start(verbose::Form::new(settings));
+    let printer = Printer::start(verbose::LineFormat::new(settings));
     let siege = Siege::new(course, &form, spec.writer(), printer.lines());
     let loaded = session::run(session, &spec, Some(&siege), None);
     let tally = siege.into_tally();
@@ -243,7 +243,7 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     if !settings.quiet && !settings.get && (is_interrupted || settings.time_s.is_some()) {
         note("\nLifting the server siege...");
     }
-    let report = Report { tally, elapsed_s };
+    let report = SiegeReport { tally, elapsed_s };
     tell(settings, &report);
     match report.tally.successful {
         _ if is_interrupted => Ending::Interrupted,
@@ -252,8 +252,9 @@ fn besiege(course: &Course, session: &Session) -> Ending {
     }
 }
 
-/// Every request of the list can be written: later nothing but what pages name can be refused.
-fn check(course: &Course, form: &Form, spec: &LoadSpec) -> Result<(), Refusal> {
+/// Checks that every request of the list can be built. After that, only URLs in pages can be
+/// refused.
+fn check(course: &Course, form: &RequestForm, spec: &LoadSpec) -> Result<(), Refusal> {
     let writer = spec.writer();
     for wanted in course.list.iter().chain(&course.logins) {
         let bytes = form.write(wanted, None, None);
@@ -266,7 +267,7 @@ fn check(course: &Course, form: &Form, spec: &LoadSpec) -> Result<(), Refusal> {
 }
 
 /// Prints the report and writes the log.
-fn tell(settings: &Settings, report: &Report) {
+fn tell(settings: &Settings, report: &SiegeReport) {
     let is_given_up = settings.failures > 0 && report.tally.failed >= settings.failures;
     if settings.json {
         print(&report.json());

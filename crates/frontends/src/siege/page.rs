@@ -1,4 +1,4 @@
-//! What a page needs beside itself: style sheets, scripts, images; and where it sends its reader.
+//! Finds the parts of a page (style sheets, scripts, images) and its refresh target.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,29 +7,29 @@ use std::io::Read;
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
 use super::answer::Coding;
-use super::url::Url;
+use super::url::SiegeUrl;
 
-/// Of a page's body so many bytes are kept for each user who waits for the rest...
+/// Maximum number of body bytes that are kept of a page.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// ...and of what it unpacks to so many are looked into.
+/// Maximum number of decoded bytes that are parsed.
 const UNPACKED_BYTES: usize = 16 << 20;
 
-/// What a page names, in its order and each once.
+/// The URLs that a page refers to, in order, each once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Page {
-    /// What is to be fetched as well.
-    pub(super) parts: Vec<Url>,
-    /// Where `<meta http-equiv="refresh">` leads.
-    pub(super) refresh: Option<Url>,
+    /// URLs to fetch as parts of the page.
+    pub(super) parts: Vec<SiegeUrl>,
+    /// The target of `<meta http-equiv="refresh">`.
+    pub(super) refresh: Option<SiegeUrl>,
 }
 
 impl Page {
-    /// Reads a page that came from `url`. References that can't be requested are left out.
-    pub(super) fn read(body: &[u8], coding: Coding, url: &Url, escape: bool) -> Page {
+    /// Parses a page from `url`. References that can't be requested are skipped.
+    pub(super) fn read(body: &[u8], coding: Coding, url: &SiegeUrl, escape: bool) -> Page {
         let html = unpacked(body, coding, UNPACKED_BYTES);
         let mut emitter = DefaultEmitter::default();
-        // What stands in scripts and style sheets is no tag.
+        // Text in scripts and style sheets is not parsed as tags.
         emitter.naively_switch_states(true);
         let mut page = Page::default();
         let mut seen = HashSet::new();
@@ -64,7 +64,7 @@ impl Page {
     }
 }
 
-/// An attribute that isn't empty.
+/// A nonempty attribute.
 fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     let value = tag.attributes.get(name)?;
     let value = String::from_utf8_lossy(value).trim().to_owned();
@@ -90,17 +90,17 @@ fn refresh(tag: &StartTag<()>) -> Option<String> {
     (is_url && !url.is_empty()).then(|| url.to_owned())
 }
 
-/// A body without its coding, as far as it can be read, and so many bytes at most.
+/// Decodes a body as far as possible, up to `most` bytes.
 pub(super) fn unpacked(body: &[u8], coding: Coding, most: usize) -> Cow<'_, [u8]> {
     let mut plain = Vec::new();
     let most = most as u64;
-    // A body that breaks off gives what came before.
+    // A truncated body yields its beginning.
     let _ = match coding {
         Coding::Plain => return Cow::Borrowed(body),
         Coding::Gzip => flate2::read::MultiGzDecoder::new(body)
             .take(most)
             .read_to_end(&mut plain),
-        // RFC 9110 §8.4.1.2 means zlib's format; some servers send it bare.
+        // RFC 9110, section 8.4.1.2, means the zlib format; some servers send raw deflate.
         Coding::Deflate if body.first().is_some_and(|byte| byte & 0x0f == 8) => {
             flate2::read::ZlibDecoder::new(body)
                 .take(most)
@@ -123,12 +123,12 @@ mod tests {
     use super::*;
 
     fn read(html: &str) -> Page {
-        let url = Url::parse("http://a.test/dir/page", true).unwrap();
+        let url = SiegeUrl::parse("http://a.test/dir/page", true).unwrap();
         Page::read(html.as_bytes(), Coding::Plain, &url, true)
     }
 
     fn parts(html: &str) -> Vec<String> {
-        read(html).parts.iter().map(Url::text).collect()
+        read(html).parts.iter().map(SiegeUrl::text).collect()
     }
 
     #[test]

@@ -1,30 +1,30 @@
-//! siege's configuration file: a key and a value a line; a key that siege doesn't know is a variable.
+//! Reads siege's configuration file: one key and value per line. An unknown key defines a variable.
 
 use std::path::{Path, PathBuf};
 
+use super::arguments::{Reps, seconds_of};
 use super::listed::Method;
-use super::settings::{Login, Reps, Settings, seconds_of};
+use super::settings::{Login, Settings};
 use super::variables::Variables;
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
-/// A configuration that was read.
+/// A parsed configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rc {
     pub(super) settings: Settings,
     /// The file, if there is one.
     pub(super) path: Option<PathBuf>,
-    /// What should be said of it: keys that can't be had, variables that nobody defined.
+    /// Messages about unsupported keys and undefined variables.
     pub(super) remarks: Vec<String>,
 }
 
 impl Rc {
-    /// Reads the configuration that holds: the file that was typed; else the one that the variable
-    /// SIEGERC names; else `~/.siege/siege.conf`, or the system's where that isn't there; else there
-    /// is none. None is ever made.
+    /// Reads the configuration: the file given, else the one that SIEGERC names, else
+    /// `~/.siege/siege.conf`, else the system's, else none. No file is ever created.
     ///
     /// # Errors
     ///
-    /// The file that can't be read, or the line that is wrong.
+    /// Returns a message that names an unreadable file or an invalid line.
     pub(super) fn load(typed: Option<&Path>) -> Result<Rc, String> {
         let named = typed
             .map(Path::to_owned)
@@ -70,7 +70,7 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
         let expanded = variables.expand(value);
         for name in &expanded.undefined {
             remarks.push(format!(
-                "{shown}:{number}: ${name} is not defined; nothing stands in its place"
+                "{shown}:{number}: ${name} is not defined, and is replaced by nothing"
             ));
         }
         used.extend(expanded.used);
@@ -100,8 +100,8 @@ fn parse(text: &str, shown: &str) -> Result<(Settings, Vec<String>), String> {
     Ok((settings, remarks))
 }
 
-/// A line's key and value, blanks and one or more `=` or `:` between them; a `#` begins a comment at
-/// the line's start and behind a blank, elsewhere it may belong to a password.
+/// Splits a line at blanks and one or more `=` or `:`. A `#` starts a comment at the beginning of a
+/// line or after a blank; elsewhere it may belong to a password.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let begins = |&(at, _): &(usize, &str)| at == 0 || line[..at].ends_with(char::is_whitespace);
     let end = line.match_indices('#').find(begins).map(|(at, _)| at);
@@ -112,18 +112,18 @@ fn key_and_value(line: &str) -> Option<(&str, &str)> {
     (!key.is_empty()).then(|| (key, value.trim_start_matches(separates)))
 }
 
-/// Why a key's value wasn't taken.
+/// The reason why a key is not accepted.
 enum Complaint {
     /// siege has no such key.
     Unknown,
-    /// siege has it, and this front end has not.
+    /// siege has this key, but this front end doesn't support it.
     Lacking(&'static str),
-    /// The value is none of the key's.
+    /// The value is invalid for the key.
     Wrong(String),
 }
 
 fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complaint> {
-    // A key without a value leaves everything as it is.
+    // A key without a value changes nothing.
     if value.is_empty() && key != "accept-encoding" {
         return if KEYS.contains(&key) {
             Ok(())
@@ -182,7 +182,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Complain
     Ok(())
 }
 
-/// Every key of siege's, those that can't be had among them.
+/// All keys of siege, including unsupported ones.
 const KEYS: [&str; 50] = [
     "verbose",
     "color",
@@ -236,7 +236,7 @@ const KEYS: [&str; 50] = [
     "debug",
 ];
 
-/// The keys that are on or off.
+/// The setting of a boolean key.
 fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
     Some(match key {
         "verbose" => &mut settings.verbose,
@@ -259,23 +259,23 @@ fn switch<'s>(settings: &'s mut Settings, key: &str) -> Option<&'s mut bool> {
     })
 }
 
-/// The keys whose work can't be done, where their value asks for it.
+/// Refuses keys that are not supported, unless their value asks for nothing.
 fn lacking(key: &str, value: &str) -> Result<(), Complaint> {
     let (asks, why) = match key {
         "cache" => (
             is_true(value),
-            "nothing is kept; every request is sent in full",
+            "nothing is cached; every request is sent in full",
         ),
         "chunked" => (
             !is_true(value),
-            "chunked answers are read as such, which HTTP/1.1 demands",
+            "chunked responses are always decoded, as HTTP/1.1 requires",
         ),
         "debug" => (
             is_true(value),
             "there is no trace of that kind; -g and -p show what is sent and what comes",
         ),
         "ssl-timeout" => (true, "a handshake has the time of the key timeout"),
-        // FTP is refused where an URL asks for it; the spinner is for terminals that nobody has.
+        // FTP is refused where a URL asks for it. The spinner has no effect.
         "ftp-login" | "unique" | "spinner" => (false, ""),
         _ => return Err(Complaint::Unknown),
     };
@@ -403,7 +403,7 @@ mod tests {
             read("# first\ncache = true\nchunked = false\ndebug = true\nssl-timeout = 3\n");
         assert_eq!(remarks.len(), 4, "{remarks:?}");
         assert!(
-            remarks[0].starts_with("rc:2: cache: nothing is kept"),
+            remarks[0].starts_with("rc:2: cache: nothing is cached"),
             "{remarks:?}"
         );
     }

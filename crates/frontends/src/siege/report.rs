@@ -1,18 +1,18 @@
-//! siege's report: as text, as JSON, and as a line of its log.
+//! Formats siege's report as text, as JSON, and as a line of the log.
 
-use super::tally::{Tally, share};
+use super::tally::{SiegeTally, share};
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Report {
-    pub(super) tally: Tally,
+pub(super) struct SiegeReport {
+    pub(super) tally: SiegeTally,
     /// From the first user's first request to the last user's end.
     pub(super) elapsed_s: f64,
 }
 
 const BYTES_A_MEGABYTE: f64 = 1024.0 * 1024.0;
 
-impl Report {
+impl SiegeReport {
     fn megabytes(&self) -> f64 {
         self.tally.body_bytes as f64 / BYTES_A_MEGABYTE
     }
@@ -25,7 +25,7 @@ impl Report {
         share(self.tally.time.as_secs_f64(), self.elapsed_s)
     }
 
-    /// The lines that end a run.
+    /// The text printed after a run.
     pub(super) fn text(&self) -> String {
         let tally = &self.tally;
         let counted = |label: &str, count: u64| format!("{label}{count:>12}");
@@ -48,7 +48,7 @@ impl Report {
         lines.join("\n")
     }
 
-    /// The same as one object.
+    /// The same as one JSON object.
     pub(super) fn json(&self) -> String {
         let tally = &self.tally;
         let count = |count: u64| format!("{count:>12}");
@@ -80,14 +80,14 @@ impl Report {
         format!("{{{}\n}}\n", fields.join(",\n"))
     }
 
-    /// Its line in the log, at that local time.
+    /// The line for the log, at this local time.
     pub(super) fn log_line(&self, time: &str) -> String {
         let tally = &self.tally;
         format!(
             "{time},{:>7},{:>11.2},{:>12},{:>11.2},{:>12.2},{:>12.2},{:>12.2},{:>8},{:>8}\n",
             tally.transactions,
             self.elapsed_s,
-            // The log has whole megabytes, and a throughput of whole ones.
+            // The log has whole megabytes, and the throughput is based on them.
             self.megabytes() as u64,
             tally.response_time_s(),
             self.rate_per_s(),
@@ -106,12 +106,12 @@ mod tests {
     use super::super::tally::Verdict;
     use super::*;
 
-    fn report() -> Report {
-        let mut tally = Tally::default();
+    fn report() -> SiegeReport {
+        let mut tally = SiegeTally::default();
         tally.answer(Verdict::Success, Nanos::from_millis(250), 3 << 20);
         tally.answer(Verdict::Other, Nanos::from_millis(750), 1 << 19);
         tally.failure();
-        Report {
+        SiegeReport {
             tally,
             elapsed_s: 2.0,
         }

@@ -1,31 +1,30 @@
-//! Requests as siege writes them, header by header.
+//! Builds requests as siege does, header by header.
 
 use http_auth::basic::encode_credentials;
 
-use super::listed::Wanted;
+use super::listed::ListedRequest;
 use super::settings::Settings;
 
-/// Writes requests; what doesn't vary between them is settled once.
+/// Builds requests from parts that are computed once.
 #[derive(Debug, Clone)]
-pub(super) struct Form {
+pub(super) struct RequestForm {
     version: &'static str,
-    /// From Accept to Connection, with what was typed between them.
+    /// Headers from Accept to Connection, with the typed ones between them.
     middle: String,
     /// The Content-Type of bodies.
     content_type: Option<String>,
     names_host: bool,
-    /// The login of the proxy that requests in clear go to, if there is a proxy.
+    /// Credentials for the proxy of cleartext requests, if there is a proxy.
     proxy: Option<Option<String>>,
 }
 
-impl Form {
-    /// The form of a run's requests. Typed headers replace siege's own of the same name, Cookie
-    /// excepted.
+impl RequestForm {
+    /// Prepares the headers. Typed headers replace siege's own of the same name, except Cookie.
     ///
     /// # Errors
     ///
-    /// The header that can't be sent, and why.
-    pub(super) fn new(settings: &Settings) -> Result<Form, String> {
+    /// Returns a message about a header that can't be sent.
+    pub(super) fn new(settings: &Settings) -> Result<RequestForm, String> {
         for (name, value) in &settings.headers {
             check(name, value)?;
         }
@@ -68,7 +67,7 @@ impl Form {
             );
         }
         let is_shown = settings.get || settings.print;
-        Ok(Form {
+        Ok(RequestForm {
             version: if settings.http11 && !is_shown {
                 "HTTP/1.1"
             } else {
@@ -87,13 +86,13 @@ impl Form {
     /// The bytes of one request.
     pub(super) fn write(
         &self,
-        wanted: &Wanted,
+        wanted: &ListedRequest,
         authorization: Option<&str>,
         cookie: Option<&str>,
     ) -> Vec<u8> {
         let url = &wanted.url;
         let mut out = Vec::with_capacity(256 + self.middle.len() + wanted.body.len());
-        // Through a tunnel the server itself is spoken to.
+        // In a tunnel, the headers reach the server itself.
         let proxy = self.proxy.as_ref().filter(|_| !url.is_tls());
         let target = match proxy {
             Some(_) => url.text(),
@@ -172,8 +171,10 @@ mod tests {
     }
 
     fn written(settings: &Settings, line: &str) -> String {
-        let wanted = Wanted::parse(line, true).unwrap();
-        let bytes = Form::new(settings).unwrap().write(&wanted, None, None);
+        let wanted = ListedRequest::parse(line, true).unwrap();
+        let bytes = RequestForm::new(settings)
+            .unwrap()
+            .write(&wanted, None, None);
         String::from_utf8(bytes).unwrap()
     }
 
@@ -195,10 +196,11 @@ mod tests {
 
     #[test]
     fn login_and_cookies_stand_behind_the_host() {
-        let wanted = Wanted::parse("a.test", true).unwrap();
-        let bytes = Form::new(&settings())
-            .unwrap()
-            .write(&wanted, Some("Basic x"), Some("a=1"));
+        let wanted = ListedRequest::parse("a.test", true).unwrap();
+        let bytes =
+            RequestForm::new(&settings())
+                .unwrap()
+                .write(&wanted, Some("Basic x"), Some("a=1"));
         let text = String::from_utf8(bytes).unwrap();
         let begins =
             "GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Basic x\r\nCookie: a=1\r\nAccept:";
@@ -258,7 +260,7 @@ mod tests {
             let mut settings = settings();
             settings.headers.clear();
             settings.add_header(header).unwrap();
-            assert!(Form::new(&settings).is_err(), "{header:?}");
+            assert!(RequestForm::new(&settings).is_err(), "{header:?}");
         }
     }
 }

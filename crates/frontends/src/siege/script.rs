@@ -1,4 +1,4 @@
-//! The users of siege in the engine: what each asks for next, and what becomes of that.
+//! Runs siege's users in the engine: chooses each user's next request and handles its response.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -13,40 +13,40 @@ use prony_load::{Request, Writer};
 use prony_record::{Nanos, Outcome};
 
 use super::answer::Head;
-use super::listed::{Method, Wanted};
+use super::listed::{ListedRequest, Method};
 use super::page::{PAGE_BYTES, unpacked};
-use super::request::Form;
-use super::tally::{Tally, Verdict};
+use super::request::RequestForm;
+use super::tally::{SiegeTally, Verdict};
 use super::user::{Ask, Course, Turn, User};
 use super::verbose::{Done, Line};
 use crate::session::told;
 
-/// What `-p` prints of a body at most; there is one user then.
+/// Maximum number of body bytes that `-p` prints; there is one user then.
 const PRINTED_BYTES: usize = 256 << 20;
 
-/// A user waits this long for the name of a host, and looks this often.
+/// Timeout and polling interval of host name lookups.
 const LOOKUP_TIMEOUT: Nanos = Nanos::from_secs(5);
 const LOOKUP_POLL_INTERVAL: Nanos = Nanos::from_millis(2);
 
-/// Requests that vary in nothing are written once, up to so many.
+/// Maximum number of cached requests.
 const MOST_WRITTEN: usize = 4096;
 
-/// One run's users, all of them.
+/// All users of a run.
 pub(super) struct Siege<'a> {
     course: &'a Course,
-    form: &'a Form,
+    form: &'a RequestForm,
     writer: Writer,
     lines: SyncSender<Line>,
     seed: u64,
     failures: AtomicU64,
-    total: Mutex<Tally>,
+    total: Mutex<SiegeTally>,
 }
 
 impl<'a> Siege<'a> {
-    /// Users who go by this course and whose lines go there.
+    /// Creates the users. Output lines go to `lines`.
     pub(super) fn new(
         course: &'a Course,
-        form: &'a Form,
+        form: &'a RequestForm,
         writer: Writer,
         lines: SyncSender<Line>,
     ) -> Siege<'a> {
@@ -57,12 +57,12 @@ impl<'a> Siege<'a> {
             lines,
             seed: RandomState::new().build_hasher().finish(),
             failures: AtomicU64::new(0),
-            total: Mutex::new(Tally::default()),
+            total: Mutex::new(SiegeTally::default()),
         }
     }
 
-    /// What was counted, once the load is over.
-    pub(super) fn into_tally(self) -> Tally {
+    /// The counts, after the load.
+    pub(super) fn into_tally(self) -> SiegeTally {
         self.total
             .into_inner()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -74,14 +74,14 @@ impl<'a> Siege<'a> {
     }
 
     fn say(&self, line: Line) {
-        // A printer that is gone has said why.
+        // A printer that ended has reported the reason.
         let _ = self.lines.send(line);
     }
 }
 
 impl Director for Siege<'_> {
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String> {
-        let seat = |number| Seat {
+        let seat = |number| ActiveUser {
             user: User::new(number, self.course, self.seed),
             current: None,
             looked_up: None,
@@ -92,7 +92,7 @@ impl Director for Siege<'_> {
             seats: (users.first..users.first + users.count).map(seat).collect(),
             listed: vec![None; self.course.list.len()],
             others: HashMap::new(),
-            tally: Tally::default(),
+            tally: SiegeTally::default(),
         }))
     }
 
@@ -111,17 +111,17 @@ impl Director for Siege<'_> {
 }
 
 /// A user and the request that it waits for.
-struct Seat {
+struct ActiveUser {
     user: User,
     current: Option<Current>,
-    /// A request whose host is being looked up, and since when.
+    /// A request whose host is being looked up, and the start of the lookup.
     looked_up: Option<(Ask, Nanos)>,
 }
 
 struct Current {
     ask: Ask,
     asked: Nanos,
-    /// The protocol and status of the whole answer, once there is one.
+    /// Protocol and status of a complete response.
     answer: Option<(String, u16)>,
 }
 
@@ -129,20 +129,20 @@ struct Current {
 struct Worker<'a> {
     siege: &'a Siege<'a>,
     first: u32,
-    seats: Vec<Seat>,
-    /// The list's requests as they are without cookies and logins.
+    seats: Vec<ActiveUser>,
+    /// The list's requests without cookies and credentials.
     listed: Vec<Option<Arc<Request>>>,
-    /// Other requests of that kind.
+    /// Other cached requests.
     others: HashMap<(Method, String), Arc<Request>>,
-    tally: Tally,
+    tally: SiegeTally,
 }
 
 impl Worker<'_> {
-    fn seat(&mut self, user: u32) -> &mut Seat {
+    fn seat(&mut self, user: u32) -> &mut ActiveUser {
         &mut self.seats[(user - self.first) as usize]
     }
 
-    /// The request as this user makes it; none while its host is being looked up.
+    /// The user's request as bytes; None while its host is being looked up.
     fn written(&mut self, user: u32, ask: &Ask) -> Result<Option<Arc<Request>>, String> {
         let siege = self.siege;
         let user = &mut self.seat(user).user;
@@ -186,7 +186,7 @@ impl Worker<'_> {
 impl Siege<'_> {
     fn write(
         &self,
-        wanted: &Wanted,
+        wanted: &ListedRequest,
         authorization: Option<&str>,
         cookie: Option<&str>,
     ) -> Result<Option<Arc<Request>>, String> {
@@ -199,8 +199,8 @@ impl Siege<'_> {
         written.map(Some).map_err(|error| told(&error))
     }
 
-    /// How lines name what was requested: GET by its path, others by the whole URL.
-    fn shown(&self, wanted: &Wanted) -> Arc<str> {
+    /// The name of a request in output lines: the path for GET, otherwise the URL.
+    fn shown(&self, wanted: &ListedRequest) -> Arc<str> {
         match wanted.method == Method::Get && !self.course.settings.full_url {
             true => wanted.url.path().into(),
             false => wanted.url.text().into(),
@@ -208,8 +208,8 @@ impl Siege<'_> {
     }
 }
 
-/// A failure in words that begin as the original's do.
-fn failure(end: &RequestEnd<'_>, wanted: &Wanted) -> String {
+/// A failure's message; it begins as siege's do.
+fn failure(end: &RequestEnd<'_>, wanted: &ListedRequest) -> String {
     let what = match end.outcome {
         Outcome::ConnectRefused
         | Outcome::ConnectTimeout
@@ -219,7 +219,7 @@ fn failure(end: &RequestEnd<'_>, wanted: &Wanted) -> String {
         other => other.name(),
     };
     let why = match end.reason {
-        // The system's number for it tells nobody anything.
+        // Removes the system's error number.
         Some(reason) => format!(": {}", reason.split(" (os error").next().unwrap_or(reason)),
         None => String::new(),
     };
@@ -271,8 +271,8 @@ impl Script for Worker<'_> {
                 Err(error) => {
                     let text = format!("{}: {error}", ask.wanted.url.text());
                     self.fail(text);
-                    // What the list names was written before the load, so that this can't go on for
-                    // ever; a user with nothing else to ask for may ask again at once.
+                    // The list's requests were checked before the load, so this can't repeat
+                    // forever. Another user asks again at once.
                     if ask.listed.is_some() {
                         return UserStep::Rest(Nanos::from_millis(100));
                     }

@@ -1,35 +1,24 @@
-//! What a run of siege does: its configuration file, and what was typed over it.
+//! Settings of a run, from the configuration file and the command line.
 
 use std::path::PathBuf;
 
-use super::arguments::Flag;
+use super::arguments::{Reps, SiegeFlag};
 use super::listed::Method;
 
-/// The version whose arguments and lines these are.
+/// The version of siege that is emulated.
 pub(super) const VERSION: &str = "4.0.7";
-
-/// How often each user goes through the URLs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reps {
-    /// Until time or Ctrl-C ends it.
-    Forever,
-    /// So many requests.
-    Times(u64),
-    /// Once through the whole list.
-    Once,
-}
 
 /// Name and password for a realm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) name: String,
     pub(super) password: String,
-    /// None: for every realm.
+    /// None: any realm.
     pub(super) realm: Option<String>,
 }
 
 impl Login {
-    /// `NAME:PASSWORD` or `NAME:PASSWORD:REALM`; the realms `any` and `all` are every one.
+    /// Parses `NAME:PASSWORD` or `NAME:PASSWORD:REALM`. The realms `any` and `all` match any.
     pub(super) fn parse(typed: &str) -> Login {
         let mut parts = typed.splitn(3, ':').map(str::trim);
         let mut part = || parts.next().map(str::to_owned);
@@ -42,7 +31,7 @@ impl Login {
     }
 }
 
-/// See the module.
+/// The settings of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) verbose: bool,
@@ -57,16 +46,16 @@ pub(super) struct Settings {
     pub(super) show_log: bool,
     pub(super) log: PathBuf,
     pub(super) mark: Option<String>,
-    /// `-g`
+    /// `-g`.
     pub(super) get: bool,
-    /// `-p`
+    /// `-p`.
     pub(super) print: bool,
     /// The method of `-g`.
     pub(super) get_method: Method,
     pub(super) users: u64,
     pub(super) reps: Reps,
     pub(super) time_s: Option<u64>,
-    /// The longest rest between two pages.
+    /// Maximum pause between two pages, in seconds.
     pub(super) delay_s: f64,
     pub(super) benchmark: bool,
     pub(super) internet: bool,
@@ -77,24 +66,24 @@ pub(super) struct Settings {
     pub(super) content_type: String,
     /// The value of Accept-Encoding.
     pub(super) encoding: String,
-    /// Of `-H`, in their order.
+    /// Headers of `-H`, in order.
     pub(super) headers: Vec<(String, String)>,
     pub(super) http11: bool,
     pub(super) keep_alive: bool,
     pub(super) timeout_s: u64,
     pub(super) parser: bool,
-    /// Hosts whose parts of pages are left alone; a part of the name is enough.
+    /// Hosts whose parts of pages are not fetched; matches any part of the name.
     pub(super) left_alone: Vec<String>,
     pub(super) follow: bool,
     pub(super) cookies: bool,
     pub(super) expire_session: bool,
     pub(super) zero_ok: bool,
     pub(super) escape: bool,
-    /// Failures after which every user leaves; 0 for never.
+    /// Number of failures that ends the run; 0 means never.
     pub(super) failures: u64,
     pub(super) limit: u64,
     pub(super) logins: Vec<Login>,
-    /// Tries at a challenge, the first one included.
+    /// Attempts at authentication, including the first.
     pub(super) attempts: u64,
     pub(super) proxy_host: Option<String>,
     pub(super) proxy_port: u16,
@@ -105,7 +94,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// What holds where a configuration file leaves a key out.
+    /// Values of keys that a configuration file leaves out.
     pub(super) fn bare() -> Settings {
         Settings {
             verbose: false,
@@ -165,8 +154,8 @@ impl Settings {
         }
     }
 
-    /// What the file says that comes with siege, for machines that have none. Its reports are text,
-    /// as its own comment on the key promises.
+    /// Values of siege's template, for machines without a configuration file. The report is text,
+    /// as the template's comment promises.
     pub(super) fn template() -> Settings {
         Settings {
             verbose: true,
@@ -188,62 +177,62 @@ impl Settings {
         }
     }
 
-    /// What was typed goes over what a file says.
+    /// Applies command-line options over the configuration.
     ///
     /// # Errors
     ///
-    /// The option that can't be had, and why.
-    pub(super) fn type_over(&mut self, flags: &[Flag]) -> Result<(), String> {
+    /// Returns a message about an unsupported option.
+    pub(super) fn type_over(&mut self, flags: &[SiegeFlag]) -> Result<(), String> {
         for flag in flags {
             match flag {
-                Flag::Version | Flag::Help | Flag::Config | Flag::Rc(_) => {}
-                Flag::Debug => {
+                SiegeFlag::Version | SiegeFlag::Help | SiegeFlag::Config | SiegeFlag::Rc(_) => {}
+                SiegeFlag::Debug => {
                     return Err(
                         "-D/--debug: there is no trace of that kind; -g and -p show what is sent and what comes"
                             .to_owned(),
                     );
                 }
-                Flag::Verbose => self.verbose = true,
-                Flag::Quiet => self.quiet = true,
-                Flag::Get => self.get = true,
-                Flag::Print => {
+                SiegeFlag::Verbose => self.verbose = true,
+                SiegeFlag::Quiet => self.quiet = true,
+                SiegeFlag::Get => self.get = true,
+                SiegeFlag::Print => {
                     self.print = true;
-                    // One page, unless what follows asks for more.
+                    // One page, unless later options ask for more.
                     self.one_page();
                 }
-                Flag::Concurrent(users) => self.users = *users,
-                Flag::Reps(reps) => self.reps = *reps,
-                Flag::Time(seconds) => self.time_s = Some(*seconds),
-                Flag::Delay(seconds) => self.delay_s = *seconds,
-                Flag::Benchmark => self.benchmark = true,
-                Flag::Internet => self.internet = true,
-                Flag::File(file) => self.file.clone_from(file),
-                Flag::Log(file) => {
+                SiegeFlag::Concurrent(users) => self.users = *users,
+                SiegeFlag::Reps(reps) => self.reps = *reps,
+                SiegeFlag::Time(seconds) => self.time_s = Some(*seconds),
+                SiegeFlag::Delay(seconds) => self.delay_s = *seconds,
+                SiegeFlag::Benchmark => self.benchmark = true,
+                SiegeFlag::Internet => self.internet = true,
+                SiegeFlag::File(file) => self.file.clone_from(file),
+                SiegeFlag::Log(file) => {
                     self.logging = true;
                     if let Some(file) = file {
                         self.log.clone_from(file);
                     }
                 }
-                Flag::Mark(text) => {
+                SiegeFlag::Mark(text) => {
                     self.mark = Some(text.clone());
                     self.logging = true;
                 }
-                Flag::Header(header) => self.add_header(header)?,
-                Flag::UserAgent(agent) => self.user_agent.clone_from(agent),
-                Flag::ContentType(kind) => self.content_type.clone_from(kind),
-                Flag::Json => self.json = true,
-                Flag::NoParser => self.parser = false,
-                Flag::NoFollow => self.follow = false,
+                SiegeFlag::Header(header) => self.add_header(header)?,
+                SiegeFlag::UserAgent(agent) => self.user_agent.clone_from(agent),
+                SiegeFlag::ContentType(kind) => self.content_type.clone_from(kind),
+                SiegeFlag::Json => self.json = true,
+                SiegeFlag::NoParser => self.parser = false,
+                SiegeFlag::NoFollow => self.follow = false,
             }
         }
         Ok(())
     }
 
-    /// `Name: value`, of `-H` and of the file's `header`.
+    /// Parses `Name: value` of `-H` or of the key `header`.
     ///
     /// # Errors
     ///
-    /// If it has no colon.
+    /// Returns an error without a colon.
     pub(super) fn add_header(&mut self, typed: &str) -> Result<(), String> {
         let (name, value) = typed
             .split_once(':')
@@ -253,7 +242,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The login for the proxy: one for every realm, or the first, as its realm isn't asked for.
+    /// The login for the proxy: the first for any realm, or else the first.
     pub(super) fn proxy_login(&self) -> Option<&Login> {
         let of_all = self.proxy_logins.iter().find(|login| login.realm.is_none());
         of_all.or(self.proxy_logins.first())
@@ -265,7 +254,8 @@ impl Settings {
         self.time_s = None;
     }
 
-    /// Settles what some settings mean for others; gives the conflict that is to be told, if any.
+    /// Resolves dependencies between settings. Returns the message about a conflict, if there is
+    /// one.
     pub(super) fn settle(&mut self) -> Option<String> {
         let mut conflict = None;
         if self.benchmark {
@@ -299,28 +289,9 @@ impl Settings {
     }
 }
 
-/// Seconds of `30S`, `5M`, `1H`; without a letter they are minutes. None if it is no time at all.
-pub(super) fn seconds_of(typed: &str) -> Option<u64> {
-    let typed = typed.trim();
-    let end = typed.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = typed.split_at(end);
-    let number: u64 = number.parse().ok().filter(|&number| number > 0)?;
-    let unit = match unit
-        .trim_start()
-        .bytes()
-        .next()
-        .map(|c| c.to_ascii_lowercase())
-    {
-        Some(b's') => 1,
-        Some(b'm') | None => 60,
-        Some(b'h') => 3600,
-        Some(_) => return None,
-    };
-    number.checked_mul(unit)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::arguments::seconds_of;
     use super::*;
 
     #[test]
@@ -352,7 +323,7 @@ mod tests {
         assert_eq!(Login::parse("me").password, "");
     }
 
-    fn settled(flags: &[Flag]) -> (Settings, Option<String>) {
+    fn settled(flags: &[SiegeFlag]) -> (Settings, Option<String>) {
         let mut settings = Settings::template();
         settings.type_over(flags).unwrap();
         let conflict = settings.settle();
@@ -361,42 +332,52 @@ mod tests {
 
     #[test]
     fn time_wins_over_reps_and_says_so() {
-        let (settings, conflict) = settled(&[Flag::Time(5), Flag::Reps(Reps::Times(3))]);
+        let (settings, conflict) = settled(&[SiegeFlag::Time(5), SiegeFlag::Reps(Reps::Times(3))]);
         assert_eq!(settings.reps, Reps::Forever);
         assert!(conflict.unwrap().ends_with("time-based testing: 5 seconds"));
-        assert_eq!(settled(&[Flag::Time(5)]).1, None);
-        assert_eq!(settled(&[Flag::Time(5), Flag::Reps(Reps::Once)]).1, None);
+        assert_eq!(settled(&[SiegeFlag::Time(5)]).1, None);
+        assert_eq!(
+            settled(&[SiegeFlag::Time(5), SiegeFlag::Reps(Reps::Once)]).1,
+            None
+        );
     }
 
     #[test]
     fn get_and_print_are_one_user_and_one_request() {
-        for flag in [Flag::Get, Flag::Print] {
-            let (settings, _) = settled(&[Flag::Concurrent(9), Flag::Delay(3.0), flag]);
+        for flag in [SiegeFlag::Get, SiegeFlag::Print] {
+            let (settings, _) = settled(&[SiegeFlag::Concurrent(9), SiegeFlag::Delay(3.0), flag]);
             assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
             assert_eq!(settings.delay_s, 0.0);
         }
-        let more = [Flag::Concurrent(2), Flag::Reps(Reps::Times(3))];
+        let more = [SiegeFlag::Concurrent(2), SiegeFlag::Reps(Reps::Times(3))];
         let after = |flag| [&[flag], &more[..]].concat();
-        let (settings, _) = settled(&after(Flag::Print));
+        let (settings, _) = settled(&after(SiegeFlag::Print));
         assert_eq!((settings.users, settings.reps), (2, Reps::Times(3)));
-        let (settings, _) = settled(&after(Flag::Get));
+        let (settings, _) = settled(&after(SiegeFlag::Get));
         assert_eq!((settings.users, settings.reps), (1, Reps::Times(1)));
     }
 
     #[test]
     fn json_is_quiet_and_quiet_is_not_verbose() {
         assert!(settled(&[]).0.verbose);
-        let (settings, _) = settled(&[Flag::Json, Flag::Verbose]);
+        let (settings, _) = settled(&[SiegeFlag::Json, SiegeFlag::Verbose]);
         assert!(settings.quiet && !settings.verbose);
-        assert_eq!(settled(&[Flag::Benchmark, Flag::Delay(2.0)]).0.delay_s, 0.0);
+        assert_eq!(
+            settled(&[SiegeFlag::Benchmark, SiegeFlag::Delay(2.0)])
+                .0
+                .delay_s,
+            0.0
+        );
     }
 
     #[test]
     fn what_cannot_be_had_is_refused_by_name() {
         let mut settings = Settings::bare();
-        let error = settings.type_over(&[Flag::Debug]).unwrap_err();
+        let error = settings.type_over(&[SiegeFlag::Debug]).unwrap_err();
         assert!(error.starts_with("-D/--debug: "), "{error}");
-        let error = settings.type_over(&[Flag::Header("x".into())]).unwrap_err();
+        let error = settings
+            .type_over(&[SiegeFlag::Header("x".into())])
+            .unwrap_err();
         assert_eq!(error, "no ':' in http-header");
     }
 }

@@ -1,9 +1,10 @@
-//! What `-h`, `-V` and `-C` show.
+//! The output of `-h`, `-V` and `-C`.
 
+use super::arguments::Reps;
 use super::rc::Rc;
-use super::settings::{Login, Reps, Settings, VERSION};
+use super::settings::{Login, Settings, VERSION};
 
-/// The version line: siege's, whose arguments and lines these are, and prony's, which does the work.
+/// The version line, with siege's version and prony's name.
 pub(super) fn version() -> String {
     format!("SIEGE {VERSION} (prony {})", env!("CARGO_PKG_VERSION"))
 }
@@ -17,10 +18,10 @@ Usage: siege [options]
 Options:
   -V, --version             VERSION, shows it.
   -h, --help                HELP, shows this.
-  -C, --config              CONFIGURATION, shows what holds.
+  -C, --config              CONFIGURATION, shows the settings.
   -v, --verbose             VERBOSE, a line for each transaction.
   -q, --quiet               QUIET, neither lines nor report.
-  -g, --get                 GET, one request, with its headers and the answer's.
+  -g, --get                 GET, one request, with the headers of both sides.
   -p, --print               PRINT, like GET, with the page.
   -c, --concurrent=NUM      CONCURRENT users, without a limit.
   -r, --reps=NUM            REPS, pages that each user asks for, or
@@ -29,7 +30,7 @@ Options:
   -d, --delay=NUM           DELAY after each page, from 0 to NUM seconds.
   -b, --benchmark           BENCHMARK, without any delay.
   -i, --internet            INTERNET, URLs in random order.
-  -f, --file=FILE           FILE with URLs, one a line.
+  -f, --file=FILE           FILE with URLs, one per line.
   -R, --rc=FILE             RC, another configuration file.
   -l, --log[=FILE]          LOG, a line of results in FILE.
   -m, --mark=\"text\"         MARK, a text in the log before that line.
@@ -40,11 +41,11 @@ Options:
       --no-parser           NO PARSER, pages without their parts.
       --no-follow           NO FOLLOW, redirects are not followed.
 
-prony's engine, siege's arguments and lines: docs/front-ends.md has the differences.
+siege's arguments and output, prony's engine; docs/front-ends.md lists the differences.
 "
 }
 
-/// The configuration that holds, setting by setting.
+/// The current configuration, one line per setting.
 pub(super) fn configuration(rc: &Rc) -> String {
     let settings = &rc.settings;
     let mut text = format!(
@@ -73,14 +74,14 @@ pub(super) fn configuration(rc: &Rc) -> String {
 
 fn login(login: &Login) -> String {
     let realm = login.realm.as_deref().unwrap_or("any");
-    // Whoever reads over one's shoulder needs no password.
+    // Passwords are hidden.
     format!("{}:***:{realm}", login.name)
 }
 
-type Row = (&'static str, String);
+type SettingRow = (&'static str, String);
 
 /// All rows, in siege's order.
-fn rows(rc: &Rc) -> Vec<Row> {
+fn rows(rc: &Rc) -> Vec<SettingRow> {
     let mut rows = spoken(&rc.settings);
     rows.extend(load(&rc.settings));
     rows.extend(files(rc));
@@ -91,8 +92,8 @@ fn flag(on: bool) -> String {
     on.to_string()
 }
 
-/// What is said, and to whom.
-fn spoken(settings: &Settings) -> Vec<Row> {
+/// Rows about requests.
+fn spoken(settings: &Settings) -> Vec<SettingRow> {
     let either = |on: bool, one: &str, other: &str| if on { one } else { other }.to_owned();
     let mut rows = vec![
         ("version", VERSION.to_owned()),
@@ -116,8 +117,8 @@ fn spoken(settings: &Settings) -> Vec<Row> {
     rows
 }
 
-/// How much of it.
-fn load(settings: &Settings) -> Vec<Row> {
+/// Rows about the load.
+fn load(settings: &Settings) -> Vec<SettingRow> {
     let none = || "n/a".to_owned();
     let time = settings.time_s.map(|time| format!("{time} seconds"));
     let reps = match settings.reps {
@@ -140,8 +141,8 @@ fn load(settings: &Settings) -> Vec<Row> {
     ]
 }
 
-/// Where it comes from, and where results go.
-fn files(rc: &Rc) -> Vec<Row> {
+/// Rows about files.
+fn files(rc: &Rc) -> Vec<SettingRow> {
     let settings = &rc.settings;
     let none = || "none".to_owned();
     let resource = rc.path.as_ref().map(|path| path.display().to_string());

@@ -1,38 +1,38 @@
-//! What siege counts.
+//! Counts siege's transactions.
 
 use prony_record::Nanos;
 
-/// Counts and times of some transactions.
+/// Counts and times of transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Tally {
-    /// Whole answers, but for those that count as failures.
+pub(super) struct SiegeTally {
+    /// Complete responses that are not failures.
     pub(super) transactions: u64,
-    /// Those among them below 400, and those that ask for a login.
+    /// Transactions with a status below 400, or a request for authentication.
     pub(super) successful: u64,
     pub(super) failed: u64,
-    /// Whole answers of any kind.
+    /// Complete responses of any status.
     answered: u64,
-    /// Of bodies, as they came.
+    /// Body bytes as received.
     pub(super) body_bytes: u64,
-    /// What all whole answers took together.
+    /// Sum of the times of all complete responses.
     pub(super) time: Nanos,
     pub(super) longest: Nanos,
     shortest: Option<Nanos>,
 }
 
-/// What a whole answer counts as.
+/// The class of a complete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// A transaction that succeeded.
+    /// A successful transaction.
     Success,
-    /// A transaction, and nothing better: 404 and its like.
+    /// A transaction without success, such as 404.
     Other,
-    /// No transaction: the server's own failures.
+    /// Not a transaction: a failure of the server.
     Failure,
 }
 
 impl Verdict {
-    /// That of a status.
+    /// The class of a status.
     pub(super) fn of(status: u16) -> Verdict {
         match status {
             ..=399 | 401 | 407 => Verdict::Success,
@@ -42,8 +42,8 @@ impl Verdict {
     }
 }
 
-impl Tally {
-    /// Counts a whole answer.
+impl SiegeTally {
+    /// Counts a complete response.
     pub(super) fn answer(&mut self, verdict: Verdict, took: Nanos, body_bytes: u64) {
         match verdict {
             Verdict::Success => {
@@ -60,13 +60,13 @@ impl Tally {
         self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
     }
 
-    /// Counts a request that no whole answer came to.
+    /// Counts a request without a complete response.
     pub(super) fn failure(&mut self) {
         self.failed += 1;
     }
 
     /// Adds the counts of other users.
-    pub(super) fn merge(&mut self, other: &Tally) {
+    pub(super) fn merge(&mut self, other: &SiegeTally) {
         self.transactions += other.transactions;
         self.successful += other.successful;
         self.failed += other.failed;
@@ -78,7 +78,7 @@ impl Tally {
         self.shortest = both.into_iter().flatten().min();
     }
 
-    /// The share of what was tried that the server carried, in percent.
+    /// Percentage of attempts that were transactions.
     pub(super) fn availability_percent(&self) -> f64 {
         share(
             self.transactions as f64,
@@ -86,18 +86,18 @@ impl Tally {
         ) * 100.0
     }
 
-    /// The mean time of a whole answer, in seconds.
+    /// Mean time of a complete response, in seconds.
     pub(super) fn response_time_s(&self) -> f64 {
         share(self.time.as_secs_f64(), self.answered as f64)
     }
 
-    /// The shortest time of a whole answer.
+    /// Minimum time of a complete response.
     pub(super) fn shortest(&self) -> Nanos {
         self.shortest.unwrap_or(Nanos::ZERO)
     }
 }
 
-/// A part of nothing is nothing.
+/// `part` / `whole`; 0 if `whole` is 0.
 pub(super) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
@@ -125,10 +125,10 @@ mod tests {
     #[test]
     fn merging_equals_counting_all_at_once() {
         let ms = Nanos::from_millis;
-        let mut one = Tally::default();
+        let mut one = SiegeTally::default();
         one.answer(Verdict::Success, ms(10), 13);
         one.answer(Verdict::Failure, ms(40), 1);
-        let mut two = Tally::default();
+        let mut two = SiegeTally::default();
         two.answer(Verdict::Other, ms(4), 5);
         two.failure();
         one.merge(&two);
@@ -139,14 +139,14 @@ mod tests {
         );
         assert_eq!(one.availability_percent(), 50.0);
         assert!((one.response_time_s() - 0.018).abs() < 1e-12);
-        let mut empty = Tally::default();
+        let mut empty = SiegeTally::default();
         empty.merge(&one);
         assert_eq!(empty, one);
     }
 
     #[test]
     fn nothing_is_no_division() {
-        let none = Tally::default();
+        let none = SiegeTally::default();
         assert_eq!(
             (none.availability_percent(), none.response_time_s()),
             (0.0, 0.0)

@@ -1,28 +1,28 @@
-//! URLs as siege takes them: without a scheme or a path, with blanks in them, relative to a page.
+//! Parses URLs as siege does: without a scheme or a path, with blanks, relative to a page.
 
 use std::fmt::Write;
 
-/// Where a request goes.
+/// A request's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Url {
+pub(super) struct SiegeUrl {
     tls: bool,
     /// Without the brackets of an IPv6 address.
     host: String,
     port: u16,
-    /// Path and query; it begins with a `/`.
+    /// Path and query, beginning with `/`.
     path: String,
-    /// Name and password, if the URL had them. They are an answer to a challenge, never sent unasked.
+    /// Credentials in the URL. They respond to a challenge and are never sent without one.
     login: Option<(String, String)>,
 }
 
-impl Url {
-    /// Takes apart what was typed; `escape`: characters that can't stand in a request are written
-    /// as `%XX`.
+impl SiegeUrl {
+    /// Parses a typed URL. With `escape`, characters that can't be in a request are written as
+    /// `%XX`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
-    pub(super) fn parse(typed: &str, escape: bool) -> Result<Url, String> {
+    /// Returns a message about what is wrong.
+    pub(super) fn parse(typed: &str, escape: bool) -> Result<SiegeUrl, String> {
         let (scheme, rest) = split_scheme(typed);
         let tls = match scheme.to_ascii_lowercase().as_str() {
             "" | "http" => false,
@@ -50,7 +50,7 @@ impl Url {
             return Err(format!("\"{typed}\": \"{host}\" can't be a host's name"));
         }
         let standard = if tls { 443 } else { 80 };
-        Ok(Url {
+        Ok(SiegeUrl {
             tls,
             host: host.to_owned(),
             port: port.unwrap_or(standard),
@@ -59,19 +59,19 @@ impl Url {
         })
     }
 
-    /// The URL that `reference` means on a page of this one (RFC 3986 §5.2).
+    /// Resolves `reference` on a page with this URL (RFC 3986, section 5.2).
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
-    pub(super) fn join(&self, reference: &str, escape: bool) -> Result<Url, String> {
+    /// Returns a message about what is wrong.
+    pub(super) fn join(&self, reference: &str, escape: bool) -> Result<SiegeUrl, String> {
         let reference = reference.trim();
         if has_scheme(reference) {
-            return Url::parse(reference, escape);
+            return SiegeUrl::parse(reference, escape);
         }
         if reference.starts_with("//") {
             let scheme = if self.tls { "https:" } else { "http:" };
-            return Url::parse(&format!("{scheme}{reference}"), escape);
+            return SiegeUrl::parse(&format!("{scheme}{reference}"), escape);
         }
         let own = self.path.split('?').next().unwrap_or("/");
         let whole = match reference.bytes().next() {
@@ -85,14 +85,14 @@ impl Url {
         };
         let cut = whole.find(['?', '#']).unwrap_or(whole.len());
         let (path, rest) = whole.split_at(cut);
-        Ok(Url {
+        Ok(SiegeUrl {
             path: path_of(&format!("{}{rest}", without_dots(path)), escape),
             login: None,
             ..self.clone()
         })
     }
 
-    /// Path and query, as a request line has them.
+    /// Path and query, for the request line.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
@@ -102,26 +102,26 @@ impl Url {
         &self.host
     }
 
-    /// Whether it is `https`.
+    /// True for `https`.
     pub(super) fn is_tls(&self) -> bool {
         self.tls
     }
 
-    /// Name and password, if it has them.
+    /// Name and password, if there are any.
     pub(super) fn login(&self) -> Option<(&str, &str)> {
         self.login
             .as_ref()
             .map(|(name, password)| (name.as_str(), password.as_str()))
     }
 
-    /// Whether the same server is meant.
-    pub(super) fn is_beside(&self, other: &Url) -> bool {
+    /// True if both URLs name the same server.
+    pub(super) fn is_beside(&self, other: &SiegeUrl) -> bool {
         self.tls == other.tls
             && self.port == other.port
             && self.host.eq_ignore_ascii_case(&other.host)
     }
 
-    /// The value of the Host header: the port is named where it isn't the scheme's own.
+    /// The value of the Host header, with the port unless it is the scheme's default.
     pub(super) fn host_header(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -133,14 +133,14 @@ impl Url {
         }
     }
 
-    /// The whole URL, without its login.
+    /// The whole URL without credentials.
     pub(super) fn text(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         format!("{scheme}://{}{}", self.host_header(), self.path)
     }
 }
 
-/// The scheme, empty if there is none, and what follows its `//`.
+/// The scheme (empty if there is none), and the text after `//`.
 fn split_scheme(typed: &str) -> (&str, &str) {
     match typed.split_once("://") {
         Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
@@ -148,7 +148,7 @@ fn split_scheme(typed: &str) -> (&str, &str) {
     }
 }
 
-/// Whether a reference on a page begins with a scheme, `mailto:` and `data:` among them.
+/// True if a reference begins with a scheme, including `mailto:` and `data:`.
 pub(super) fn has_scheme(reference: &str) -> bool {
     reference
         .split_once(':')
@@ -164,7 +164,7 @@ fn is_scheme(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-/// Host and port of an authority; none if the port is no port.
+/// Host and port; None if the port is invalid.
 fn split_port(address: &str) -> Option<(&str, Option<u16>)> {
     if let Some(rest) = address.strip_prefix('[')
         && let Some((host, rest)) = rest.split_once(']')
@@ -185,7 +185,7 @@ fn port_number(text: &str) -> Option<u16> {
     text.parse().ok().filter(|&port| port > 0)
 }
 
-/// A path as a request line can have it: it begins with a `/` and has no fragment.
+/// A path for a request line: it begins with `/` and has no fragment.
 fn path_of(typed: &str, escape: bool) -> String {
     let path = typed.split('#').next().unwrap_or_default().trim();
     let path = if path.starts_with('/') {
@@ -196,8 +196,8 @@ fn path_of(typed: &str, escape: bool) -> String {
     if escape { escaped(&path) } else { path }
 }
 
-/// What can't stand in a request line as `%XX`. A `%` before two hexadecimal digits is an escape
-/// already.
+/// Escapes characters that can't be in a request line as `%XX`. A `%` before two hexadecimal digits
+/// stays.
 fn escaped(path: &str) -> String {
     let bytes = path.as_bytes();
     let mut escaped = String::with_capacity(path.len());
@@ -217,7 +217,7 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// A text with its `%XX` read.
+/// Decodes `%XX`.
 fn unescaped(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
@@ -238,7 +238,7 @@ fn unescaped(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// A path without `.` and `..` (RFC 3986 §5.2.4).
+/// Removes `.` and `..` from a path (RFC 3986, section 5.2.4).
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut parts = path.split('/').skip(1).peekable();
@@ -263,8 +263,8 @@ fn without_dots(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn url(typed: &str) -> Url {
-        Url::parse(typed, true).unwrap()
+    fn url(typed: &str) -> SiegeUrl {
+        SiegeUrl::parse(typed, true).unwrap()
     }
 
     #[test]
@@ -291,7 +291,7 @@ mod tests {
         ] {
             assert_eq!(url(typed).text(), text, "{typed}");
         }
-        assert_eq!(Url::parse("a.test/{b}", false).unwrap().path(), "/{b}");
+        assert_eq!(SiegeUrl::parse("a.test/{b}", false).unwrap().path(), "/{b}");
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
             "http://[::1",
             "",
         ] {
-            assert!(Url::parse(typed, true).is_err(), "{typed:?}");
+            assert!(SiegeUrl::parse(typed, true).is_err(), "{typed:?}");
         }
     }
 

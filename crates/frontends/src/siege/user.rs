@@ -1,4 +1,5 @@
-//! One virtual user: where it is in the list, what a page sent it to, its cookies and its login.
+//! One virtual user: its position in the list, its pending parts and redirects, its cookies and its
+//! credentials.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,45 +9,46 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::answer::Head;
+use super::arguments::Reps;
 use super::challenge::Answering;
 use super::cookies::Jar;
-use super::listed::{Method, Wanted};
+use super::listed::{ListedRequest, Method};
 use super::page::Page;
-use super::settings::{Reps, Settings};
-use super::url::Url;
+use super::settings::Settings;
+use super::url::SiegeUrl;
 
-/// Redirects in a row before a user gives up; the original follows them until it crashes.
+/// Maximum number of consecutive redirects; siege follows them until it crashes.
 pub(super) const MOST_REDIRECTS: u32 = 50;
 
-/// How deep parts of a page may have parts themselves: an image may turn out to be a page.
-/// Servers that answer every URL with their start page would have them nest for ever.
+/// Maximum depth of parts within parts. Servers that send their start page for every URL would nest
+/// them forever.
 pub(super) const DEEPEST_PART: u32 = 8;
 
-/// What all users go by.
+/// Settings and list that all users share.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     pub(super) settings: Settings,
-    /// The list; it is never empty.
-    pub(super) list: Vec<Arc<Wanted>>,
-    /// What users request before anything else, by turns.
-    pub(super) logins: Vec<Arc<Wanted>>,
+    /// The list; never empty.
+    pub(super) list: Vec<Arc<ListedRequest>>,
+    /// Requests that users make before the list, in turns.
+    pub(super) logins: Vec<Arc<ListedRequest>>,
 }
 
-/// One request that a user makes.
+/// One request of a user.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
-    pub(super) wanted: Arc<Wanted>,
-    /// Its place in the list, if it comes from there.
+    pub(super) wanted: Arc<ListedRequest>,
+    /// Its index in the list, if it comes from there.
     pub(super) listed: Option<usize>,
-    /// How many redirects led to it.
+    /// Number of redirects that led to it.
     redirects: u32,
-    /// How many answers to a challenge were tried.
+    /// Number of authentication attempts.
     tries: u64,
-    /// How many pages it is a part of, each of the one before.
+    /// Depth of nested pages that it is a part of.
     depth: u32,
 }
 
-/// What a user does next.
+/// A user's next action.
 #[derive(Debug, Clone)]
 pub(super) enum Turn {
     Ask(Ask),
@@ -54,35 +56,35 @@ pub(super) enum Turn {
     Leave,
 }
 
-/// See the module.
+/// A virtual user.
 #[derive(Debug)]
 pub(super) struct User {
-    /// The next place in the list.
+    /// The next index in the list.
     place: usize,
-    /// Pages asked for.
+    /// Number of pages requested.
     pages: u64,
-    /// A page was asked for, and the rest after it is still to come.
+    /// True from the request of a page until the pause after its parts.
     is_on_page: bool,
-    login: Option<Arc<Wanted>>,
-    /// Where the last answer led.
+    login: Option<Arc<ListedRequest>>,
+    /// The target of the last response's redirect.
     onward: Option<Ask>,
-    /// Parts of the page that are still to be asked for; the last one comes first.
+    /// Parts of the page that are not yet requested, in reverse order.
     parts: Vec<Part>,
     jar: Jar,
     answering: Option<Answering>,
     dice: ChaCha8Rng,
 }
 
-/// A part of a page, and [`Ask::depth`].
+/// A part of a page, with its [`Ask::depth`].
 #[derive(Debug, Clone)]
 struct Part {
-    url: Url,
+    url: SiegeUrl,
     depth: u32,
 }
 
 impl User {
-    /// The user of that number. Users begin in different places of the list, as far as it has enough
-    /// for all.
+    /// Creates the user with this number. Users start at different positions if the list is long
+    /// enough.
     pub(super) fn new(number: u32, course: &Course, seed: u64) -> User {
         let step = course.list.len() as u64 / course.settings.users;
         let place = match course.settings.reps {
@@ -104,13 +106,13 @@ impl User {
         }
     }
 
-    /// What comes next; `failures`: how many requests of all users have failed so far.
+    /// The next action. `failures` is the number of failed requests of all users.
     pub(super) fn turn(&mut self, course: &Course, failures: u64) -> Turn {
         if let Some(ask) = self.onward.take() {
             return Turn::Ask(ask);
         }
         if let Some(Part { url, depth }) = self.parts.pop() {
-            let ask = Ask::first(Arc::new(Wanted::get(url)), None);
+            let ask = Ask::first(Arc::new(ListedRequest::get(url)), None);
             return Turn::Ask(Ask { depth, ..ask });
         }
         let settings = &course.settings;
@@ -127,7 +129,7 @@ impl User {
         let is_over = match settings.reps {
             Reps::Forever => false,
             Reps::Times(pages) => self.pages >= pages,
-            // A time makes once into as often as there is time for.
+            // With a time limit, the list is repeated.
             Reps::Once => settings.time_s.is_none() && self.pages >= course.list.len() as u64,
         };
         if is_over {
@@ -154,7 +156,7 @@ impl User {
         self.place - 1
     }
 
-    /// A whole answer came to what was asked. Says what went wrong with where it leads, if anything.
+    /// Handles a complete response. Returns a message if its redirect can't be followed.
     pub(super) fn answered(
         &mut self,
         course: &Course,
@@ -177,7 +179,7 @@ impl User {
         let mut leads = None;
         if settings.parser && head.is_html && head.status < 300 {
             let page = Page::read(body, head.coding, url, settings.escape);
-            let is_left_alone = |part: &Url| {
+            let is_left_alone = |part: &SiegeUrl| {
                 let host = part.host().to_ascii_lowercase();
                 let mut names = settings.left_alone.iter();
                 names.any(|name| host.contains(&name.to_ascii_lowercase()))
@@ -219,7 +221,7 @@ impl User {
             true => ask.wanted.body.clone(),
             false => Arc::from([]),
         };
-        let wanted = Wanted {
+        let wanted = ListedRequest {
             url: to,
             method,
             body,
@@ -247,14 +249,14 @@ impl User {
         }
     }
 
-    /// The Authorization header of what is asked.
-    pub(super) fn authorization(&mut self, wanted: &Wanted) -> Option<String> {
+    /// The Authorization header of a request.
+    pub(super) fn authorization(&mut self, wanted: &ListedRequest) -> Option<String> {
         let answering = self.answering.as_mut()?;
         answering.header(wanted.method, &wanted.url, &wanted.body)
     }
 
-    /// The Cookie header of what is asked.
-    pub(super) fn cookie(&self, wanted: &Wanted) -> Option<String> {
+    /// The Cookie header of a request.
+    pub(super) fn cookie(&self, wanted: &ListedRequest) -> Option<String> {
         match self.jar.is_empty() {
             true => None,
             false => self.jar.header(&wanted.url, SystemTime::now()),
@@ -263,7 +265,7 @@ impl User {
 }
 
 impl Ask {
-    fn first(wanted: Arc<Wanted>, listed: Option<usize>) -> Ask {
+    fn first(wanted: Arc<ListedRequest>, listed: Option<usize>) -> Ask {
         Ask {
             wanted,
             listed,
@@ -283,7 +285,7 @@ mod tests {
         let mut settings = Settings::template();
         settings.users = 1;
         change(&mut settings);
-        let wanted = |url: &&str| Arc::new(Wanted::parse(url, true).unwrap());
+        let wanted = |url: &&str| Arc::new(ListedRequest::parse(url, true).unwrap());
         Course {
             settings,
             list: urls.iter().map(wanted).collect(),
@@ -302,7 +304,7 @@ mod tests {
         format!("{} {}", ask.wanted.method.name(), ask.wanted.url.path())
     }
 
-    /// The next requests, each answered so.
+    /// The next requests, each with the same response.
     fn walk(user: &mut User, course: &Course, head: &str, count: usize) -> Vec<String> {
         let walked = (0..count).map(|_| {
             let ask = asked(user, course);
@@ -496,7 +498,8 @@ mod tests {
     #[test]
     fn login_urls_come_first_and_failures_end_it() {
         let mut course = course(&["a.test/0"], |settings| settings.failures = 3);
-        let login = |path: &str| Arc::new(Wanted::parse(&format!("a.test/{path}"), true).unwrap());
+        let login =
+            |path: &str| Arc::new(ListedRequest::parse(&format!("a.test/{path}"), true).unwrap());
         course.logins = vec![login("in1"), login("in2")];
         let mut user = User::new(3, &course, 0);
         assert_eq!(walk(&mut user, &course, OK, 2), ["GET /in2", "GET /0"]);

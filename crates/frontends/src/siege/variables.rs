@@ -1,32 +1,32 @@
-//! `$NAME`, `$(NAME)` and `${NAME}` in siege's files.
+//! Expands `$NAME`, `$(NAME)` and `${NAME}` in siege's files.
 
 use std::collections::HashMap;
 
-/// The variables of one file; what it doesn't define is looked for in the environment.
+/// The variables of one file. Others come from the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     defined: HashMap<String, String>,
 }
 
-/// A text with its variables replaced.
+/// An expanded text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Expanded {
-    /// The text; a variable that nobody defined is nothing in it.
+    /// The text; undefined variables are empty.
     pub(super) text: String,
-    /// The variables that were used.
+    /// The variables used.
     pub(super) used: Vec<String>,
-    /// Those among them that nobody defined.
+    /// The undefined ones among them.
     pub(super) undefined: Vec<String>,
 }
 
 impl Variables {
-    /// Defines one, or defines it anew.
+    /// Defines or redefines a variable.
     pub(super) fn define(&mut self, name: &str, value: &str) {
         self.defined.insert(name.to_owned(), value.to_owned());
     }
 
-    /// The text with variables replaced. What they stand for is not looked into again: what a file
-    /// defines was expanded when it was defined.
+    /// Replaces variables. Values are not expanded again: those of a file were expanded when they
+    /// were defined.
     pub(super) fn expand(&self, text: &str) -> Expanded {
         let mut expanded = Expanded {
             text: String::with_capacity(text.len()),
@@ -60,7 +60,7 @@ impl Variables {
     }
 }
 
-/// Whether this can be a variable's name.
+/// True if this is a valid name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(in_name)
 }
@@ -69,7 +69,7 @@ fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The name that stands behind a `$`, and what follows it.
+/// The name after a `$`, and the rest.
 fn reference(after: &str) -> Option<(&str, &str)> {
     let closing = match after.as_bytes().first()? {
         b'(' => Some(')'),

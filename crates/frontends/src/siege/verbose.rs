@@ -1,6 +1,6 @@
-//! What siege prints while it runs: a line for each transaction, requests and answers for `-g` and
-//! `-p`. A thread of its own prints, so that a slow terminal holds the load up no sooner than a long
-//! queue is full.
+//! Prints during a run: a line for each transaction, and requests and responses for `-g` and `-p`.
+//! A thread of its own prints, so that a slow terminal delays the load only when a long queue is
+//! full.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::clock;
 use super::settings::Settings;
 use crate::output::{heed, note};
 
-/// Lines that may wait before whoever makes them has to.
+/// Maximum number of queued lines.
 const QUEUE: usize = 8192;
 
 /// Something to print.
@@ -19,13 +19,13 @@ const QUEUE: usize = 8192;
 pub(super) enum Line {
     /// A transaction.
     Done(Done),
-    /// A failure, on standard error.
+    /// A failure, for standard error.
     Failed(String),
-    /// As it is, on standard output.
+    /// Unchanged text for standard output.
     Plain(Vec<u8>),
 }
 
-/// A transaction that has ended.
+/// A finished transaction.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Done {
     pub(super) user: u32,
@@ -36,13 +36,13 @@ pub(super) struct Done {
     pub(super) body_bytes: u64,
     pub(super) method: &'static str,
     pub(super) url: Arc<str>,
-    /// The URL's place in the list, from 0.
+    /// The URL's index in the list.
     pub(super) place: usize,
 }
 
-/// How transactions are printed.
+/// The format of transactions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct LineFormat {
     is_csv: bool,
     has_stamp: bool,
     has_user: bool,
@@ -50,10 +50,10 @@ pub(super) struct Form {
     is_colored: bool,
 }
 
-impl Form {
-    /// Colours are for terminals alone.
-    pub(super) fn new(settings: &Settings) -> Form {
-        Form {
+impl LineFormat {
+    /// Creates the format; colors are for terminals only.
+    pub(super) fn new(settings: &Settings) -> LineFormat {
+        LineFormat {
             is_csv: settings.csv,
             has_stamp: settings.timestamp,
             has_user: settings.display_id,
@@ -122,15 +122,15 @@ fn color(status: u16) -> u8 {
     }
 }
 
-/// A thread that prints what is sent to it.
+/// A thread that prints what it receives.
 pub(super) struct Printer {
     lines: SyncSender<Line>,
     thread: JoinHandle<()>,
 }
 
 impl Printer {
-    /// Starts it.
-    pub(super) fn start(form: Form) -> Printer {
+    /// Starts the thread.
+    pub(super) fn start(form: LineFormat) -> Printer {
         let (lines, waiting) = sync_channel(QUEUE);
         Printer {
             lines,
@@ -138,12 +138,12 @@ impl Printer {
         }
     }
 
-    /// Where lines go in.
+    /// The sender of lines.
     pub(super) fn lines(&self) -> SyncSender<Line> {
         self.lines.clone()
     }
 
-    /// Waits until everything is printed; every other sender must be gone.
+    /// Waits until everything is printed. All other senders must be dropped.
     pub(super) fn finish(self) {
         drop(self.lines);
         // A printer that panicked has printed what it could.
@@ -151,7 +151,7 @@ impl Printer {
     }
 }
 
-fn print(form: &Form, waiting: &Receiver<Line>) {
+fn print(form: &LineFormat, waiting: &Receiver<Line>) {
     let mut out = io::BufWriter::new(io::stdout().lock());
     while let Ok(first) = waiting.recv() {
         for line in std::iter::once(first).chain(waiting.try_iter()) {
@@ -173,12 +173,12 @@ fn print(form: &Form, waiting: &Receiver<Line>) {
 mod tests {
     use super::*;
 
-    fn form(change: impl FnOnce(&mut Settings)) -> Form {
+    fn form(change: impl FnOnce(&mut Settings)) -> LineFormat {
         let mut settings = Settings::template();
         change(&mut settings);
-        Form {
+        LineFormat {
             is_colored: false,
-            ..Form::new(&settings)
+            ..LineFormat::new(&settings)
         }
     }
 

@@ -1,41 +1,41 @@
-//! wrk's options, and wrk2's `-R`, `-U` and `-B`.
+//! Parses wrk's options, and `-R`, `-U` and `-B` of wrk2.
 
 use super::units::{read_count, read_seconds};
-use super::url::Url;
+use super::url::WrkUrl;
 use crate::getopt::{Known, Options, Placing, Takes};
 
-/// What was typed.
+/// The arguments typed.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Arguments {
+pub(super) struct WrkArguments {
     pub(super) connections: u64,
     pub(super) threads: u64,
     pub(super) duration_s: u64,
     pub(super) timeout_s: u64,
-    /// Requests a second in total: wrk2's open loop.
+    /// Requests per second in total, for wrk2's open loop.
     pub(super) rate_per_s: Option<u64>,
     pub(super) script: Option<String>,
-    /// Names and values.
+    /// Header names and values.
     pub(super) headers: Vec<(String, String)>,
     pub(super) prints_latency: bool,
     pub(super) prints_uncorrected: bool,
-    pub(super) url: Url,
-    /// The URL and what follows it: a script's arguments 0, 1 and up.
+    pub(super) url: WrkUrl,
+    /// The URL and the words after it: a script's arguments, from number 0.
     pub(super) words: Vec<String>,
 }
 
-/// Why nothing is run.
+/// The reason why nothing runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wrong {
-    /// On standard output, before the usage.
+pub(super) struct WrkError {
+    /// Printed on standard output before the usage.
     pub(super) version: String,
-    /// On standard error; wrk has no word for most of what it refuses.
+    /// Printed on standard error; None where wrk prints no reason.
     pub(super) message: Option<String>,
 }
 
-/// Longer times, in seconds, are refused: thirty years.
+/// Longest accepted duration in seconds: about 30 years.
 const LONGEST_S: u64 = 1_000_000_000;
 
-/// Printed for `-v`, which is not the end of it.
+/// Printed for `-v`; the run continues.
 pub(super) const VERSION: &str = concat!(
     "wrk as in prony ",
     env!("CARGO_PKG_VERSION"),
@@ -46,7 +46,7 @@ const fn option(name: &'static str, letter: char, takes: Takes) -> Known {
     Known {
         name: Some(name),
         letter,
-        // wrk has no letter for help.
+        // wrk has no short option for help.
         is_short: letter != 'h',
         takes,
     }
@@ -67,20 +67,21 @@ const KNOWN: &[Known] = &[
     option("version", 'v', Takes::Nothing),
 ];
 
-impl Arguments {
-    /// Reads them. The first part of what comes back is to be printed in any case: a version.
-    pub(super) fn read(words: &[String]) -> Result<(String, Arguments), Wrong> {
+impl WrkArguments {
+    /// Parses the words. Returns the text for `-v`, which is printed in any case, and the
+    /// arguments.
+    pub(super) fn read(words: &[String]) -> Result<(String, WrkArguments), WrkError> {
         let mut version = String::new();
-        Arguments::read_all(words, &mut version)
-            .map_err(|message| Wrong {
+        WrkArguments::read_all(words, &mut version)
+            .map_err(|message| WrkError {
                 version: version.clone(),
                 message,
             })
             .map(|arguments| (version, arguments))
     }
 
-    fn read_all(words: &[String], version: &mut String) -> Result<Arguments, Option<String>> {
-        let mut arguments = Arguments {
+    fn read_all(words: &[String], version: &mut String) -> Result<WrkArguments, Option<String>> {
+        let mut arguments = WrkArguments {
             connections: 10,
             threads: 2,
             duration_s: 10,
@@ -90,7 +91,7 @@ impl Arguments {
             headers: Vec::new(),
             prints_latency: false,
             prints_uncorrected: false,
-            url: Url::default(),
+            url: WrkUrl::default(),
             words: Vec::new(),
         };
         let mut options = Options::new(KNOWN, Placing::Anywhere, words);
@@ -125,14 +126,14 @@ impl Arguments {
             'H' => self.add_header(value)?,
             'L' => self.prints_latency = true,
             'U' => (self.prints_latency, self.prints_uncorrected) = (true, true),
-            // A batch's latency is all there is, in wrk and here.
+            // As in wrk, a batch has one latency.
             'B' => {}
             _ => return Err(None),
         }
         Ok(())
     }
 
-    /// A header of the same name is replaced.
+    /// Adds a header, replacing one of the same name.
     fn add_header(&mut self, typed: &str) -> Result<(), Option<String>> {
         let Some((name, value)) = typed.split_once(':') else {
             return Err(Some(format!(
@@ -147,12 +148,12 @@ impl Arguments {
         Ok(())
     }
 
-    fn check(mut self) -> Result<Arguments, Option<String>> {
+    fn check(mut self) -> Result<WrkArguments, Option<String>> {
         let url = self.words.first().ok_or(None)?;
         if self.threads == 0 || self.duration_s == 0 || self.rate_per_s == Some(0) {
             return Err(None);
         }
-        self.url = Url::parse(url).ok_or_else(|| Some(format!("invalid URL: {url}")))?;
+        self.url = WrkUrl::parse(url).ok_or_else(|| Some(format!("invalid URL: {url}")))?;
         if self.connections < self.threads {
             return Err(Some("number of connections must be >= threads".to_owned()));
         }
@@ -160,7 +161,7 @@ impl Arguments {
     }
 }
 
-/// wrk's usage, with wrk2's options among its own.
+/// wrk's usage, with wrk2's options.
 pub(super) const USAGE: &str = "\
 Usage: wrk <options> <url>                            
   Options:                                            
@@ -186,12 +187,12 @@ Usage: wrk <options> <url>
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Result<(String, Arguments), Wrong> {
+    fn read(words: &[&str]) -> Result<(String, WrkArguments), WrkError> {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-        Arguments::read(&words)
+        WrkArguments::read(&words)
     }
 
-    fn good(words: &[&str]) -> Arguments {
+    fn good(words: &[&str]) -> WrkArguments {
         read(words)
             .unwrap_or_else(|wrong| panic!("{words:?}: {wrong:?}"))
             .1

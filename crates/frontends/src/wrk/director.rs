@@ -1,4 +1,4 @@
-//! A script's hooks as the load's workers ask for them.
+//! Connects a script's hooks to the load's workers.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,20 +12,20 @@ use super::lua::{Fault, Scripts, Thread};
 use super::request;
 use crate::session::told;
 
-/// The hooks of a run's threads, one of them for each worker.
+/// The hooks of a run's threads, one per worker.
 pub(super) struct Hooks<'a> {
     scripts: &'a Scripts,
     writer: Writer,
-    /// Where each thread's connections go, as an URL; none for the load's own.
+    /// URLs of threads whose connections go to another server than the load's.
     elsewhere: Vec<Option<String>>,
     has: Has,
-    /// Requests in what a script gives at a time.
+    /// Requests per batch of a script.
     batch: u32,
-    counted: Counted,
+    counted: BatchCounts,
     failure: Failure,
 }
 
-/// Which hooks there were when the first thread had begun.
+/// The hooks that exist after the first thread's `init`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Has {
     pub(super) request: bool,
@@ -34,7 +34,7 @@ pub(super) struct Has {
 }
 
 impl Has {
-    /// Those that a thread has.
+    /// The hooks of a thread.
     pub(super) fn of(thread: &Thread) -> Has {
         let has = |name| thread.state.hook(name).is_some();
         Has {
@@ -44,17 +44,17 @@ impl Has {
         }
     }
 
-    /// Whether any is called while the load runs.
+    /// True if any hook is called during the load.
     pub(super) fn any(self) -> bool {
         self.request || self.response || self.delay
     }
 }
 
-/// Answers to batches, which the load takes for one each.
+/// Responses within batches, which the load counts as one each.
 #[derive(Default)]
-struct Counted {
+struct BatchCounts {
     answers: AtomicU64,
-    /// Of a status over 399.
+    /// Responses with a status over 399.
     not_fine: AtomicU64,
 }
 
@@ -79,29 +79,29 @@ impl<'a> Hooks<'a> {
             elsewhere,
             has,
             batch,
-            counted: Counted::default(),
+            counted: BatchCounts::default(),
             failure: Failure::default(),
         }
     }
 
-    /// Requests in what a script gives at a time.
+    /// Requests per batch of a script.
     pub(super) fn batch(&self) -> u32 {
         self.batch
     }
 
-    /// Where there are several: whole answers, and those of a status over 399 among them.
+    /// With batches: complete responses, and those with a status over 399.
     pub(super) fn counted(&self) -> Option<(u64, u64)> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let Counted { answers, not_fine } = &self.counted;
+        let BatchCounts { answers, not_fine } = &self.counted;
         (self.batch > 1).then(|| (of(answers), of(not_fine)))
     }
 
-    /// Whether a script has failed: there will be no more requests.
+    /// True after a script failed; no more requests are sent then.
     pub(super) fn has_failed(&self) -> bool {
         self.failure.is_there.load(Ordering::Relaxed)
     }
 
-    /// What was wrong.
+    /// The script's failure, if any.
     pub(super) fn failure(&self) -> Option<Fault> {
         let what = self.failure.what.lock();
         what.unwrap_or_else(PoisonError::into_inner).clone()
@@ -144,7 +144,7 @@ impl Director for Hooks<'_> {
     fn capture(&self) -> CaptureSpec {
         CaptureSpec {
             ends: false,
-            // Without one of the two no answer is shown, and those of a batch have to be counted.
+            // Heads are needed for the `response` hook and for counting the responses of a batch.
             heads: self.has.response || self.batch > 1,
             body_bytes: if self.has.response { usize::MAX } else { 0 },
         }
@@ -156,12 +156,12 @@ struct Hooked<'a> {
     hooks: &'a Hooks<'a>,
     thread: &'a Thread,
     elsewhere: Option<&'a str>,
-    /// The thread's request, where it is always the same.
+    /// The thread's request, if it never changes.
     only: Option<Arc<Request>>,
     first_user: u32,
-    /// Whose delay is over, by number from the worker's first.
+    /// Connections whose delay is over, by index within the worker.
     has_rested: Vec<bool>,
-    /// See [`Counted`].
+    /// See [`BatchCounts`].
     answers: u64,
     not_fine: u64,
 }
@@ -172,7 +172,7 @@ impl Hooked<'_> {
         let text = self.thread.request()?;
         let bytes = text.as_bytes();
         let wrong = |what: String| self.thread.state.fault(format!("request(): {what}"));
-        // One is sent as it is; of several it has to be known how many answers are due.
+        // A single request is sent as it is; with several, the number of responses is needed.
         if *batch > 1 {
             let count = request::count(&bytes).map_err(wrong)?;
             if count != *batch {
@@ -199,7 +199,7 @@ impl Hooked<'_> {
             let delay = self.thread.delay_ms()?;
             if delay >= 1.0 {
                 self.has_rested[index] = true;
-                // wrk's are whole milliseconds, and conversion stops at the largest there is.
+                // wrk's delays are whole milliseconds. The conversion saturates.
                 let delay = Duration::from_millis(delay as u64);
                 return Ok(UserStep::Rest(Nanos::from(delay)));
             }
@@ -241,7 +241,7 @@ impl Script for Hooked<'_> {
     }
 
     fn finish(self: Box<Self>) {
-        let Counted { answers, not_fine } = &self.hooks.counted;
+        let BatchCounts { answers, not_fine } = &self.hooks.counted;
         answers.fetch_add(self.answers, Ordering::Relaxed);
         not_fine.fetch_add(self.not_fine, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! A load that is ready: it runs, and its record becomes wrk's numbers.
+//! Runs a prepared load and converts its record to wrk's figures.
 
 use std::time::{Duration, Instant};
 
@@ -6,32 +6,32 @@ use prony_load::script::Director;
 use prony_load::{Control, LoadSpec, RunResult};
 use prony_record::{Distribution, Nanos, Outcome, OutcomeCounts};
 
-use super::arguments::Arguments;
+use super::arguments::WrkArguments;
 use super::director::Hooks;
-use super::report::{self, Errors, Results};
+use super::report::{self, Errors, WrkResults};
 use super::spectrum;
 use super::statistics::Statistics;
 use crate::output::print;
 use crate::session::{self, Refusal, Session, Tick};
 
-/// How often each thread's rate is looked at.
+/// Sampling interval of each thread's rate.
 const SAMPLED_EACH: Duration = Duration::from_millis(100);
 
-/// A load that is ready.
+/// A prepared load.
 pub(super) struct Load<'a> {
-    pub(super) arguments: &'a Arguments,
+    pub(super) arguments: &'a WrkArguments,
     pub(super) session: &'a Session,
     pub(super) spec: &'a LoadSpec,
 }
 
 impl Load<'_> {
-    /// Runs it, with its heading before, and by a script's hooks where they are given.
+    /// Prints the heading and runs the load, with a script's hooks if there are any.
     ///
     /// # Errors
     ///
-    /// Why the machine refused.
-    pub(super) fn run(&self, hooks: Option<&Hooks<'_>>) -> Result<Results, String> {
-        let Arguments {
+    /// Returns the reason if the environment refuses the load.
+    pub(super) fn run(&self, hooks: Option<&Hooks<'_>>) -> Result<WrkResults, String> {
+        let WrkArguments {
             duration_s,
             threads,
             connections,
@@ -58,30 +58,30 @@ impl Load<'_> {
             Refusal::Wrong(text) | Refusal::Environment(text) => text,
         })?;
         let mut results = self.results(&loaded, rates.samples);
-        // The load has taken a batch for one request.
+        // The load counts a batch as one request.
         if let Some((answers, not_fine)) = hooks.and_then(Hooks::counted) {
             (results.requests, results.errors.status) = (answers, not_fine);
         }
         Ok(results)
     }
 
-    fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> Results {
+    fn results(&self, loaded: &RunResult, rates: Vec<u64>) -> WrkResults {
         let (record, recorder) = (&loaded.record, &loaded.recorder);
         let service = recorder.service_time();
-        // wrk2's latency begins when a request is due, wrk's when it is sent.
+        // wrk2's latency starts when a request is due, wrk's when it is sent.
         let (latency, uncorrected) = match self.arguments.rate_per_s {
             Some(_) => (recorder.response_time(), Some(service)),
             None => (service, None),
         };
         let outcomes = recorder.outcomes();
         let mut errors = Errors::of(outcomes);
-        // A reused connection that the server had closed: wrk loses a request so, here it is sent again.
+        // The server closed an idle connection: wrk loses such a request, prony sends it again.
         errors.read += record.totals.retried;
         let not_fine = recorder.statuses().filter(|(status, _)| *status > 399);
         errors.status += not_fine.map(|(_, count)| count).sum::<u64>();
         errors.timeout +=
             late(service, self.arguments.timeout_s).saturating_sub(given_up(outcomes));
-        Results {
+        WrkResults {
             latency: Statistics::of_times(latency),
             uncorrected: uncorrected.map(Statistics::of_times),
             rates: Statistics::of_samples(rates),
@@ -92,8 +92,8 @@ impl Load<'_> {
         }
     }
 
-    /// Prints what it came to.
-    pub(super) fn print(&self, results: &Results) {
+    /// Prints the results.
+    pub(super) fn print(&self, results: &WrkResults) {
         let latency = &results.latency;
         let uncorrected = results.uncorrected.as_ref();
         let distribution = match self.arguments.prints_latency {
@@ -106,7 +106,7 @@ impl Load<'_> {
     }
 }
 
-/// Answers that took longer than `--timeout`, and requests that have waited longer for one.
+/// Responses that took longer than `--timeout`, and requests that waited longer than that.
 fn late(service: &Distribution, timeout_s: u64) -> u64 {
     match timeout_s {
         0 => 0,
@@ -114,14 +114,14 @@ fn late(service: &Distribution, timeout_s: u64) -> u64 {
     }
 }
 
-/// Those of them that have a place as failures.
+/// Timed-out requests that are also counted as failures.
 fn given_up(outcomes: &OutcomeCounts) -> u64 {
     outcomes.get(Outcome::ConnectTimeout) + outcomes.get(Outcome::Timeout)
 }
 
-/// Each thread's requests a second, looked at over and over.
+/// Samples each thread's rate.
 struct Rates {
-    /// Answers to what the load takes for one request.
+    /// Responses per request of the load.
     batch: u32,
     answered: Vec<u64>,
     since: Vec<Instant>,
@@ -138,7 +138,7 @@ impl Rates {
         }
     }
 
-    /// A thread that had no answer since the last time is left for the next.
+    /// A thread without a response since the last sample is skipped.
     fn sample(&mut self, control: &Control) {
         let now = Instant::now();
         let threads = self.answered.iter_mut().zip(&mut self.since);

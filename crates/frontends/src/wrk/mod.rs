@@ -1,8 +1,10 @@
-//! wrk's arguments, scripts and lines; with `-R`, wrk2's.
+//! wrk's arguments, scripts and output; with `-R`, wrk2's.
 //!
-//! The load is closed, every answer is expected and none is given up: what wrk counts apart (statuses
-//! over 399, answers later than `--timeout`) is counted out of what was recorded.
+//! The load is a closed loop in which every response is expected and no request times out. Whatever
+//! wrk counts separately (statuses over 399, responses later than `--timeout`) is computed from the
+//! record.
 
+mod address;
 mod arguments;
 mod director;
 mod load;
@@ -20,9 +22,9 @@ use std::ffi::OsString;
 use crate::output::{note, print};
 use crate::session::{Ending, Session};
 
-use arguments::{Arguments, USAGE, Wrong};
+use arguments::{USAGE, WrkArguments, WrkError};
 
-/// What wrk ends with when nothing was run, or the script failed.
+/// Exit status if nothing ran or the script failed.
 const FAILED: Ending = Ending::Status(1);
 
 /// See [`crate::Tool::run`].
@@ -31,7 +33,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    match Arguments::read(&words) {
+    match WrkArguments::read(&words) {
         Ok((version, arguments)) => {
             print(&version);
             match run::run(&arguments, session) {
@@ -42,7 +44,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
                 }
             }
         }
-        Err(Wrong { version, message }) => {
+        Err(WrkError { version, message }) => {
             print(&version);
             if let Some(message) = message {
                 tell(&message);
@@ -53,8 +55,7 @@ pub(crate) fn run(arguments: &[OsString], session: &Session) -> Ending {
     }
 }
 
-/// A line on standard error, without the name in front: wrk's own messages have none, and scripts
-/// look for them.
+/// Prints a line on standard error without a prefix, as wrk does; scripts look for these lines.
 fn tell(text: &str) {
     note(&format!("{text}\n"));
 }

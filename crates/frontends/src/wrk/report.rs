@@ -1,4 +1,4 @@
-//! wrk's lines.
+//! Formats wrk's output.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use prony_record::{Outcome, OutcomeCounts};
 use super::statistics::Statistics;
 use super::units;
 
-/// Failures as wrk tells them apart.
+/// Failures in wrk's categories.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Errors {
     pub(super) connect: u64,
     pub(super) read: u64,
     pub(super) write: u64,
-    /// Answers of a status over 399.
+    /// Responses with a status over 399.
     pub(super) status: u64,
     pub(super) timeout: u64,
 }
 
 impl Errors {
-    /// Each failure in one of wrk's places; `status` and `timeout` are the caller's to count, as all
-    /// answers are expected here and none is given up.
+    /// Assigns each failure to one of wrk's categories. The caller counts `status` and `timeout`,
+    /// because here all responses are expected and nothing times out.
     pub(super) fn of(outcomes: &OutcomeCounts) -> Errors {
         let mut errors = Errors::default();
         for (outcome, count) in outcomes.happened() {
@@ -51,33 +51,34 @@ impl Errors {
     }
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Results {
+pub(super) struct WrkResults {
     pub(super) latency: Statistics,
-    /// With a rate, without the wait for a free connection.
+    /// With a rate: latency without the wait for a free connection.
     pub(super) uncorrected: Option<Statistics>,
-    /// Requests a second, of each thread each tenth of a second.
+    /// Requests per second of each thread, sampled ten times per second.
     pub(super) rates: Statistics,
     pub(super) duration: Duration,
-    /// Whole answers.
+    /// Complete responses.
     pub(super) requests: u64,
-    /// Received.
+    /// Bytes received.
     pub(super) bytes: u64,
     pub(super) errors: Errors,
 }
 
-/// The lines before a run.
+/// The lines printed before a run.
 pub(super) fn heading(duration_s: u64, url: &str, threads: u64, connections: u64) -> String {
     let time = units::seconds(duration_s);
     format!("Running {time} test @ {url}\n  {threads} threads and {connections} connections\n")
 }
 
-impl Results {
-    /// The lines after a run; `distribution` stands where wrk has its latency distribution.
+impl WrkResults {
+    /// The lines printed after a run, with `distribution` in the place of wrk's latency
+    /// distribution.
     pub(super) fn text(&self, distribution: &str) -> String {
         let mut out = String::new();
-        // Writing into a string does not fail.
+        // Writing to a string doesn't fail.
         let _ = self.write(&mut out, distribution);
         out
     }
@@ -125,7 +126,7 @@ pub(super) fn distribution(latency: &Statistics) -> String {
     let mut out = "  Latency Distribution\n".to_owned();
     for percent in [50.0, 75.0, 90.0, 99.0] {
         let time = units::micros(latency.percentile(percent) as f64);
-        // Writing into a string does not fail.
+        // Writing to a string doesn't fail.
         let _ = writeln!(out, "{percent:>7.0}%{}", cell(&time, 10));
     }
     out
@@ -133,7 +134,7 @@ pub(super) fn distribution(latency: &Statistics) -> String {
 
 fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     let within = match of.within_stdev_percent() {
-        // As C writes what 0 of 0 is there.
+        // C prints 0 / 0 this way.
         share if share.is_nan() => format!("{:>8}%", "-nan"),
         share => format!("{share:>8.2}%"),
     };
@@ -145,7 +146,7 @@ fn row(name: &str, of: &Statistics, written: fn(f64) -> String) -> String {
     )
 }
 
-/// Digits stand below digits: a unit of fewer than two letters is filled up by spaces.
+/// Pads a number so that digits align, whatever the length of the unit.
 pub(super) fn cell(text: &str, width: usize) -> String {
     let letters = text
         .bytes()
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_lines_are_wrks_to_the_space() {
-        let results = Results {
+        let results = WrkResults {
             uncorrected: None,
             latency: Statistics::of_samples(vec![180, 185, 190, 1230, 15_000]),
             rates: Statistics::of_samples(vec![4000, 4370, 5370]),
@@ -194,14 +195,14 @@ Transfer/sec:      2.01MB
 
     #[test]
     fn nothing_at_all_reads_as_wrk_has_it() {
-        let results = Results {
+        let results = WrkResults {
             duration: Duration::from_secs(1),
             errors: Errors {
                 read: 21126,
                 status: 3,
                 ..Errors::default()
             },
-            ..Results::default()
+            ..WrkResults::default()
         };
         let expected = "  Thread Stats   Avg      Stdev     Max   +/- Stdev
     Latency     0.00us    0.00us   0.00us    -nan%

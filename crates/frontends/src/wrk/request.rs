@@ -1,13 +1,13 @@
-//! Requests as bytes: the one of a run without a script, and what a script's are.
+//! Requests as bytes: the default request, and parsing of those that scripts return.
 
-use super::url::Url;
+use super::url::WrkUrl;
 
-/// More header fields than a script is expected to write.
+/// Maximum number of header fields in a script's request.
 const MOST_FIELDS: usize = 256;
 
-/// The request of a run without a script. As in wrk it has a Host and nothing else that isn't asked
-/// for; one that is asked for is the only one.
-pub(super) fn plain(url: &Url, headers: &[(String, String)]) -> Vec<u8> {
+/// The request of a run without a script: a Host and the requested headers only. A given Host
+/// replaces the default.
+pub(super) fn plain(url: &WrkUrl, headers: &[(String, String)]) -> Vec<u8> {
     let mut text = format!("GET {} HTTP/1.1\r\n", url.path);
     let mut line = |name: &str, value: &str| {
         text.extend([name, ": ", value, "\r\n"]);
@@ -29,7 +29,7 @@ pub(super) fn plain(url: &Url, headers: &[(String, String)]) -> Vec<u8> {
 ///
 /// # Errors
 ///
-/// What stands there that is none.
+/// Returns the invalid method.
 pub(super) fn method(bytes: &[u8]) -> Result<&str, String> {
     let end = bytes
         .iter()
@@ -39,16 +39,19 @@ pub(super) fn method(bytes: &[u8]) -> Result<&str, String> {
         Ok(method) if !method.is_empty() && rest.starts_with(b" ") => Ok(method),
         _ => {
             let start = &bytes[..bytes.len().min(40)];
-            Err(format!("\"{}\" is no HTTP request", start.escape_ascii()))
+            Err(format!(
+                "\"{}\" is not an HTTP request",
+                start.escape_ascii()
+            ))
         }
     }
 }
 
-/// How many requests these are, one behind another.
+/// The number of concatenated requests.
 ///
 /// # Errors
 ///
-/// Why they aren't whole requests.
+/// Returns the reason if they are not complete requests.
 pub(super) fn count(bytes: &[u8]) -> Result<u32, String> {
     let mut rest = bytes;
     let mut count: u32 = 0;
@@ -64,7 +67,7 @@ pub(super) fn count(bytes: &[u8]) -> Result<u32, String> {
     Ok(count)
 }
 
-/// What follows the first request.
+/// The bytes after the first request.
 fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -87,7 +90,7 @@ fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
         Some(digits) => std::str::from_utf8(digits)
             .ok()
             .and_then(|digits| digits.parse().ok())
-            .ok_or("has a Content-Length that is no number")?,
+            .ok_or("has an invalid Content-Length")?,
     };
     body.get(length..).ok_or_else(|| {
         format!(
@@ -97,7 +100,7 @@ fn after_first(bytes: &[u8]) -> Result<&[u8], String> {
     })
 }
 
-/// What follows a chunked body (RFC 9112 §7.1).
+/// The bytes after a chunked body (RFC 9112, section 7.1).
 fn after_chunks(mut body: &[u8]) -> Result<&[u8], String> {
     loop {
         let Ok(httparse::Status::Complete((line, size))) = httparse::parse_chunk_size(body) else {
@@ -110,7 +113,7 @@ fn after_chunks(mut body: &[u8]) -> Result<&[u8], String> {
             body = rest.ok_or("has a chunked body that has no end")?;
             continue;
         }
-        // Trailers are lines up to an empty one.
+        // Trailers end with an empty line.
         let mut rest = &body[line..];
         loop {
             let end = rest.iter().position(|byte| *byte == b'\n');
@@ -130,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_run_without_a_script_sends_what_wrk_sends() {
-        let url = Url::parse("http://h:81/a?b").unwrap();
+        let url = WrkUrl::parse("http://h:81/a?b").unwrap();
         let sent = |headers: &[(&str, &str)]| {
             let headers: Vec<_> = headers
                 .iter()
@@ -156,7 +159,11 @@ mod tests {
             b"\xff /",
             b"\r\nGET / HTTP/1.1",
         ] {
-            assert!(method(wrong).unwrap_err().contains("is no HTTP request"));
+            assert!(
+                method(wrong)
+                    .unwrap_err()
+                    .contains("is not an HTTP request")
+            );
         }
     }
 
@@ -198,7 +205,7 @@ mod tests {
             ),
             (
                 "POST / HTTP/1.1\r\nContent-Length: x\r\n\r\n".to_owned(),
-                "has a Content-Length that is no number",
+                "has an invalid Content-Length",
             ),
             (
                 "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nff\r\nab".to_owned(),

@@ -1,4 +1,4 @@
-//! From arguments to printed results.
+//! Runs wrk from its arguments to its printed results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,26 +6,27 @@ use std::time::Duration;
 use prony_load::quantity::StatusSet;
 use prony_load::{HttpFlag, LoadOptions, LoadSpec, SpecError};
 
-use super::arguments::Arguments;
+use super::address::Address;
+use super::arguments::WrkArguments;
 use super::director::{Has, Hooks};
 use super::load::Load;
-use super::lua::{Address, Interrupt, Scripts, Seed};
+use super::lua::{Interrupt, Scripts, Seed};
 use super::request;
-use super::url::Url;
+use super::url::WrkUrl;
 use crate::session::{Session, told};
 
-/// Longer than the system itself tries to connect: wrk gives no connect up.
+/// Longer than the system's own limit: wrk has no connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Does what wrk does.
+/// Runs wrk.
 ///
 /// # Errors
 ///
-/// What is to be said on standard error; results have been printed if there are any.
-pub(super) fn run(arguments: &Arguments, session: &Session) -> Result<(), String> {
+/// Returns the message for standard error; results, if any, are already printed.
+pub(super) fn run(arguments: &WrkArguments, session: &Session) -> Result<(), String> {
     let mut options = options(arguments);
     let own_url = own_url(arguments);
-    // Before anything is connected to: whether it may be loaded at all.
+    // Checks that the target may be loaded before anything connects to it.
     resolve(&own_url, &options, arguments)?;
     let interrupt = Interrupt::new(session.stop.clone());
     let scripts = match &arguments.script {
@@ -55,7 +56,7 @@ pub(super) fn run(arguments: &Arguments, session: &Session) -> Result<(), String
     }
 }
 
-fn options(arguments: &Arguments) -> LoadOptions {
+fn options(arguments: &WrkArguments) -> LoadOptions {
     LoadOptions {
         connections: arguments.connections,
         threads: Some(arguments.threads),
@@ -71,13 +72,13 @@ fn options(arguments: &Arguments) -> LoadOptions {
     }
 }
 
-/// The load's URL: scheme, host and port are the target's, and the rest only results speak of.
-fn own_url(arguments: &Arguments) -> String {
+/// The load's URL. Scheme, host and port define the target; the rest only appears in results.
+fn own_url(arguments: &WrkArguments) -> String {
     let url = &arguments.url;
     format!("{}://{}/", url.scheme.to_ascii_lowercase(), url.authority())
 }
 
-fn resolve(url: &str, options: &LoadOptions, arguments: &Arguments) -> Result<LoadSpec, String> {
+fn resolve(url: &str, options: &LoadOptions, arguments: &WrkArguments) -> Result<LoadSpec, String> {
     LoadSpec::resolve(Some(url), options).map_err(|error| match error {
         SpecError::Name { error, .. } => {
             let cause = error.rsplit(": ").next().unwrap_or_default().to_owned();
@@ -88,17 +89,17 @@ fn resolve(url: &str, options: &LoadOptions, arguments: &Arguments) -> Result<Lo
     })
 }
 
-/// Where the load goes unless a thread is sent elsewhere: to the URL's address, and where it names
-/// none, with the first thread, if that keeps to the URL's port.
-fn target(url: &Url, scripts: &Scripts) -> Option<Address> {
+/// The default address of the load: the URL's, or else that of the first thread if its port matches
+/// the URL's.
+fn target(url: &WrkUrl, scripts: &Scripts) -> Option<Address> {
     let first = || scripts.threads().first()?.handle.address();
     url.address()
         .or_else(first)
         .filter(|address| address.0.port() == url.port())
 }
 
-/// The first of the server's addresses that can be connected to.
-fn first_open(arguments: &Arguments) -> Result<Address, String> {
+/// The first of the server's addresses that accepts a connection.
+fn first_open(arguments: &WrkArguments) -> Result<Address, String> {
     let (host, service) = (&arguments.url.host, arguments.url.service());
     let mut refused = String::new();
     for address in Address::all(host, &service)? {
@@ -110,7 +111,7 @@ fn first_open(arguments: &Arguments) -> Result<Address, String> {
     Err(format!("unable to connect to {host}:{service} {refused}"))
 }
 
-/// The system's words without its number.
+/// The system's message without its number.
 fn cause(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error")
@@ -119,12 +120,12 @@ fn cause(error: &std::io::Error) -> String {
         .to_owned()
 }
 
-fn load_scripts(seed: &Seed<'_>, arguments: &Arguments) -> Result<Scripts, String> {
+fn load_scripts(seed: &Seed<'_>, arguments: &WrkArguments) -> Result<Scripts, String> {
     let service = arguments.url.service();
     let loaded = Scripts::load(seed, &service, arguments.threads, &arguments.words);
     match loaded.map_err(|fault| fault.to_string())? {
         Some(scripts) => Ok(scripts),
-        // Why not is not in the script's reach; the same is asked again for it.
+        // The script can't see the reason, so connecting is tried again to report it.
         None => Err(first_open(arguments)
             .err()
             .unwrap_or_else(|| format!("unable to connect to {}:{service}", arguments.url.host))),
@@ -132,7 +133,7 @@ fn load_scripts(seed: &Seed<'_>, arguments: &Arguments) -> Result<Scripts, Strin
 }
 
 fn without_script(
-    arguments: &Arguments,
+    arguments: &WrkArguments,
     session: &Session,
     mut spec: LoadSpec,
 ) -> Result<(), String> {
@@ -150,7 +151,7 @@ fn without_script(
 }
 
 fn with_script(
-    arguments: &Arguments,
+    arguments: &WrkArguments,
     session: &Session,
     mut spec: LoadSpec,
     scripts: &Scripts,
@@ -199,8 +200,8 @@ fn with_script(
     failed.map_err(|fault| fault.to_string())
 }
 
-/// How many requests a script gives at a time, and what threads give at first: all of them, or where
-/// there is a `request`, the first, which is called once more so than requests are made.
+/// The number of requests per batch, and the threads' initial requests: all of them, or with a
+/// `request` hook only the first, because that hook is called once more than requests are sent.
 fn given(scripts: &Scripts, has: Has) -> Result<(u32, Vec<Vec<u8>>), String> {
     let asked = match has.request {
         true => 1,

@@ -1,4 +1,5 @@
-//! wrk2's lines for `-L` and `-U`: percentiles, and the spectrum that HdrHistogram's tools plot.
+//! Formats wrk2's output for `-L` and `-U`: percentiles, and the spectrum that HdrHistogram's tools
+//! plot.
 
 use std::fmt::Write as _;
 
@@ -6,12 +7,12 @@ use super::report::cell;
 use super::statistics::Statistics;
 use super::units;
 
-/// Rows for each halving of what is left above a percentile.
+/// Rows for each halving of the distance to 100%.
 const ROWS_A_HALVING: f64 = 5.0;
 
 const RULE: &str = "----------------------------------------------------------\n";
 
-/// Times with the wait for a free connection, and without it where that is asked for.
+/// The lines for times with the wait for a free connection and, if given, without it.
 pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) -> String {
     let mut out = one(corrected, "Recorded Latency");
     if let Some(uncorrected) = uncorrected {
@@ -23,7 +24,7 @@ pub(super) fn lines(corrected: &Statistics, uncorrected: Option<&Statistics>) ->
 
 fn one(times: &Statistics, name: &str) -> String {
     let mut out = format!("  Latency Distribution (HdrHistogram - {name})\n");
-    // Writing into a string does not fail; here and below.
+    // Writing to a string doesn't fail, here and below.
     for percent in [50.0, 75.0, 90.0, 99.0, 99.9, 99.99, 99.999, 100.0] {
         let time = units::micros(times.at_share(percent / 100.0) as f64);
         let _ = writeln!(out, "{percent:>7.3}%{}", cell(&time, 10));
@@ -35,7 +36,7 @@ fn one(times: &Statistics, name: &str) -> String {
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     );
     for row in rows(times) {
-        let Row {
+        let SpectrumRow {
             value,
             percent,
             count,
@@ -61,19 +62,19 @@ fn one(times: &Statistics, name: &str) -> String {
     out
 }
 
-/// A value, how many in a hundred were asked for, and how many are no larger.
+/// A value, its requested percentile, and the number of values that are not larger.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Row {
+struct SpectrumRow {
     value: u64,
     percent: f64,
     count: u64,
 }
 
-/// Ever closer to the end, and the end itself.
-fn rows(times: &Statistics) -> Vec<Row> {
+/// Rows that approach the maximum, then the maximum.
+fn rows(times: &Statistics) -> Vec<SpectrumRow> {
     let total = times.count();
     let mut rows = Vec::new();
-    // Steps of so many in a hundred have no error that adds up; shares would.
+    // Steps in percent are exact in binary, so no error accumulates.
     let mut percent = 0.0;
     let mut counts = times.cumulated().peekable();
     while let Some(&(value, count)) = counts.peek() {
@@ -81,7 +82,7 @@ fn rows(times: &Statistics) -> Vec<Row> {
             counts.next();
             continue;
         }
-        rows.push(Row {
+        rows.push(SpectrumRow {
             value,
             percent,
             count,
@@ -93,7 +94,7 @@ fn rows(times: &Statistics) -> Vec<Row> {
         percent += 100.0 / (ROWS_A_HALVING * halvings.exp2());
     }
     let last = rows.last().copied();
-    rows.extend(last.map(|last| Row {
+    rows.extend(last.map(|last| SpectrumRow {
         percent: 100.0,
         ..last
     }));

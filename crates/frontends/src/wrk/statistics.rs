@@ -1,15 +1,15 @@
-//! The statistics that wrk prints and gives to a script's `done`.
+//! Computes the statistics that wrk prints and gives to a script's `done`.
 
 use prony_record::Distribution;
 
-/// Whole numbers and how often each came, in rising order.
+/// Integers and their counts, ascending.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Statistics {
     values: Vec<(u64, u64)>,
 }
 
 impl Statistics {
-    /// Of times, in whole microseconds. They were kept to a thousandth of themselves.
+    /// Converts times to whole microseconds. They have an error of 0.1%.
     pub(super) fn of_times(times: &Distribution) -> Statistics {
         let mut values: Vec<(u64, u64)> = Vec::new();
         for (time, count) in times.buckets() {
@@ -22,7 +22,7 @@ impl Statistics {
         Statistics { values }
     }
 
-    /// Of single values, in whatever order.
+    /// Collects single values, in any order.
     pub(super) fn of_samples(mut samples: Vec<u64>) -> Statistics {
         samples.sort_unstable();
         let chunks = samples.chunk_by(|one, other| one == other);
@@ -30,32 +30,32 @@ impl Statistics {
         Statistics { values }
     }
 
-    /// How many there are.
+    /// The number of values.
     pub(super) fn count(&self) -> u64 {
         self.values.iter().map(|(_, count)| count).sum()
     }
 
-    /// How many different ones there are.
+    /// The number of distinct values.
     pub(super) fn distinct(&self) -> usize {
         self.values.len()
     }
 
-    /// The one at this place, from 0, among the different ones, and how often it came.
+    /// The distinct value at this index, from 0, and its count.
     pub(super) fn at(&self, index: usize) -> Option<(u64, u64)> {
         self.values.get(index).copied()
     }
 
-    /// The smallest; 0 of nothing, as the others.
+    /// The smallest value; 0 if there is none.
     pub(super) fn min(&self) -> u64 {
         self.values.first().map_or(0, |(value, _)| *value)
     }
 
-    /// The largest.
+    /// The largest value; 0 if there is none.
     pub(super) fn max(&self) -> u64 {
         self.values.last().map_or(0, |(value, _)| *value)
     }
 
-    /// The arithmetic mean.
+    /// The arithmetic mean; 0 if there is no value.
     pub(super) fn mean(&self) -> f64 {
         let sum: f64 = self.values.iter().map(|(v, n)| *v as f64 * *n as f64).sum();
         match self.count() {
@@ -74,7 +74,7 @@ impl Statistics {
         }
     }
 
-    /// How many in a hundred lie within one standard deviation of the mean; not a number of nothing.
+    /// Percentage of values within one standard deviation of the mean; NaN if there is no value.
     pub(super) fn within_stdev_percent(&self) -> f64 {
         let (mean, stdev) = (self.mean(), self.stdev());
         let near = |value: u64| (value as f64 - mean).abs() <= stdev;
@@ -82,7 +82,7 @@ impl Statistics {
         near.map(|(_, count)| count).sum::<u64>() as f64 / self.count() as f64 * 100.0
     }
 
-    /// The different ones, each with how many are no larger.
+    /// The distinct values, each with the number of values that are not larger.
     pub(super) fn cumulated(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.values.iter().scan(0, |total, (value, count)| {
             *total += count;
@@ -90,12 +90,12 @@ impl Statistics {
         })
     }
 
-    /// The value at a share of all, 0 to 1, by HdrHistogram's rank: the exact one, rounded.
+    /// The value at a share from 0 to 1, by HdrHistogram's rank: the exact rank, rounded.
     pub(super) fn at_share(&self, share: f64) -> u64 {
         self.at_rank((share * self.count() as f64).round() as u64)
     }
 
-    /// The value at so many in a hundred, by wrk's rank: half above the exact one, rounded.
+    /// The value at a percentage, by wrk's rank: half above the exact rank, rounded.
     pub(super) fn percentile(&self, percent: f64) -> u64 {
         let rank = (percent / 100.0 * self.count() as f64 + 0.5)
             .round()
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(some.at(1), Some((4, 3)));
         assert_eq!(some.at(5), None);
         close_to(some.mean(), 5.0);
-        // The squares of the deviations add up to 32.
+        // The squared deviations add up to 32.
         close_to(some.stdev(), (32.0f64 / 7.0).sqrt());
         // 4, 4, 4, 5, 5 and 7 are within 2.138 of 5.
         close_to(some.within_stdev_percent(), 75.0);

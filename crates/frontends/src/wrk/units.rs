@@ -1,6 +1,6 @@
-//! Numbers as wrk reads and writes them.
+//! Parses and formats numbers as wrk does.
 
-/// A unit, and the larger ones, each so many times the one before.
+/// A unit, and larger units, each a constant multiple of the previous one.
 struct Units {
     scale: u16,
     base: &'static str,
@@ -29,7 +29,7 @@ const METRIC: Units = Units {
 };
 
 impl Units {
-    /// A larger unit is used from 85% of it on, and the largest of all never.
+    /// A larger unit is used from 85% of it on, except for the largest.
     fn write(&self, number: f64, decimals: usize) -> String {
         let (mut amount, mut unit) = (number, self.base);
         let usable = self.larger.len() - 1;
@@ -43,7 +43,7 @@ impl Units {
         format!("{amount:.decimals$}{unit}")
     }
 
-    /// A whole number with a unit or without, in whatever case.
+    /// Parses an integer with an optional unit, in any case.
     fn read(&self, typed: &str) -> Option<u64> {
         let typed = typed.trim_start();
         let typed = typed.strip_prefix('+').unwrap_or(typed);
@@ -60,27 +60,27 @@ impl Units {
     }
 }
 
-/// `1k`, `2M`.
+/// Parses `1k` or `2M`.
 pub(super) fn read_count(typed: &str) -> Option<u64> {
     METRIC.read(typed)
 }
 
-/// Seconds, of `2s`, `2m`, `2h` or `2`.
+/// Parses `2s`, `2m`, `2h` or `2` to seconds.
 pub(super) fn read_seconds(typed: &str) -> Option<u64> {
     SECONDS.read(typed)
 }
 
-/// `12.34k`
+/// Formats a count, such as `12.34k`.
 pub(super) fn count(number: f64) -> String {
     METRIC.write(number, 2)
 }
 
-/// `12.34M`; `B` is the caller's.
+/// Formats bytes without the final `B`, such as `12.34M`.
 pub(super) fn bytes(number: f64) -> String {
     BINARY.write(number, 2)
 }
 
-/// `12.34ms` of microseconds.
+/// Formats microseconds, such as `12.34ms`.
 pub(super) fn micros(number: f64) -> String {
     match number >= 1e6 {
         true => SECONDS.write(number / 1e6, 2),
@@ -88,7 +88,7 @@ pub(super) fn micros(number: f64) -> String {
     }
 }
 
-/// `30s`, `2m` of whole seconds.
+/// Formats whole seconds, such as `30s` or `2m`.
 pub(super) fn seconds(number: u64) -> String {
     SECONDS.write(number as f64, 0)
 }

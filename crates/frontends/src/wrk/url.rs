@@ -1,25 +1,25 @@
-//! The URL as wrk takes it apart.
+//! Parses URLs as wrk does.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::lua::Address;
+use super::address::Address;
 
-/// An URL's parts, for the request and for a script's `wrk` table.
+/// The parts of a URL, for the request and for a script's `wrk` table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Url {
+pub(super) struct WrkUrl {
     /// `http` or `https`, as typed.
     pub(super) scheme: String,
     /// Without the brackets of an IPv6 address.
     pub(super) host: String,
-    /// As typed, if one was.
+    /// The port, if one was typed.
     pub(super) port: Option<u16>,
-    /// From the path's slash to the end, the query with it.
+    /// Path and query, beginning with a slash.
     pub(super) path: String,
 }
 
-impl Url {
-    /// Takes an URL apart; nothing where it isn't one for wrk: scheme and host are needed.
-    pub(super) fn parse(typed: &str) -> Option<Url> {
+impl WrkUrl {
+    /// Parses a URL. Scheme and host are required.
+    pub(super) fn parse(typed: &str) -> Option<WrkUrl> {
         let (scheme, rest) = typed.split_once("://")?;
         if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
             return None;
@@ -29,7 +29,7 @@ impl Url {
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        // A query without a path is left out, as wrk does it.
+        // A query without a path is dropped, as in wrk.
         let path = if path.starts_with('/') { path } else { "/" };
         let place = authority
             .rsplit_once('@')
@@ -54,7 +54,7 @@ impl Url {
             }
             _ => return None,
         };
-        Some(Url {
+        Some(WrkUrl {
             scheme: scheme.to_owned(),
             host: host.to_owned(),
             port,
@@ -62,29 +62,29 @@ impl Url {
         })
     }
 
-    /// The address that it names, if it is no name.
+    /// The address, if the host is an address and not a name.
     pub(super) fn address(&self) -> Option<Address> {
         let ip: IpAddr = self.host.parse().ok()?;
         Some(Address(SocketAddr::new(ip, self.port())))
     }
 
-    /// Whether it is TLS.
+    /// True for https.
     pub(super) fn is_tls(&self) -> bool {
         self.scheme.eq_ignore_ascii_case("https")
     }
 
-    /// The port, typed or by scheme.
+    /// The port, or the scheme's default.
     pub(super) fn port(&self) -> u16 {
         self.port.unwrap_or(if self.is_tls() { 443 } else { 80 })
     }
 
-    /// The port as typed, or the scheme: what wrk resolves names with.
+    /// The typed port, or the scheme: the service that wrk looks up.
     pub(super) fn service(&self) -> String {
         self.port
             .map_or_else(|| self.scheme.clone(), |port| port.to_string())
     }
 
-    /// The value of Host.
+    /// The value of the Host header.
     pub(super) fn authority(&self) -> String {
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
@@ -112,13 +112,13 @@ mod tests {
             ("http://[::1]", "[::1]", "http", "/"),
             ("http://h?x=1", "h", "http", "/"),
         ] {
-            let url = Url::parse(typed).unwrap_or_else(|| panic!("{typed}"));
+            let url = WrkUrl::parse(typed).unwrap_or_else(|| panic!("{typed}"));
             assert_eq!(url.authority(), authority, "{typed}");
             assert_eq!(url.service(), service, "{typed}");
             assert_eq!(url.path, path, "{typed}");
         }
-        assert_eq!(Url::parse("https://h").unwrap().port(), 443);
-        assert_eq!(Url::parse("http://[::1]/").unwrap().host, "::1");
+        assert_eq!(WrkUrl::parse("https://h").unwrap().port(), 443);
+        assert_eq!(WrkUrl::parse("http://[::1]/").unwrap().host, "::1");
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
             "http://[::1]8",
             "http://h/a b",
         ] {
-            assert_eq!(Url::parse(typed), None, "{typed}");
+            assert_eq!(WrkUrl::parse(typed), None, "{typed}");
         }
     }
 }

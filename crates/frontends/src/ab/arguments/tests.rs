@@ -1,13 +1,13 @@
 use super::*;
 
-fn read(words: &str) -> Result<Wanted, Mistake> {
+fn read(words: &str) -> Result<AbCommand, Mistake> {
     let words: Vec<OsString> = words.split_whitespace().map(Into::into).collect();
     parse(&words)
 }
 
-fn load(words: &str) -> Arguments {
+fn load(words: &str) -> AbArguments {
     match read(words) {
-        Ok(Wanted::Load(arguments)) => *arguments,
+        Ok(AbCommand::Load(arguments)) => *arguments,
         other => panic!("{words}: {other:?}"),
     }
 }
@@ -93,7 +93,7 @@ fn a_time_limit_stands_for_a_count_unless_one_follows() {
     assert_eq!(load("-t 5 h/").time_limit, Some(Duration::from_secs(5)));
     assert_eq!(load("-n 10 -t 5 h/").requests, 50_000);
     assert_eq!(load("-t 5 -n 10 h/").requests, 10);
-    // ab's -t 0 is a count alone.
+    // ab's -t 0 means no time limit.
     let endless = load("-t 0 h/");
     assert_eq!((endless.time_limit, endless.requests), (None, 50_000));
 }
@@ -187,7 +187,7 @@ fn words_that_make_no_command_are_told_with_the_usage() {
     for (words, text) in [
         ("", "wrong number of arguments"),
         ("-n 3", "wrong number of arguments"),
-        // Flags end at the first word that is none.
+        // Flags end at the first other word.
         ("h/ -n 3", "wrong number of arguments"),
         ("a/ b/", "wrong number of arguments"),
         ("h", "invalid URL"),
@@ -243,9 +243,9 @@ fn values_that_are_none_are_refused_whole() {
 
 #[test]
 fn help_and_version_need_no_url() {
-    assert!(matches!(read("-h"), Ok(Wanted::Usage)));
-    assert!(matches!(read("-V"), Ok(Wanted::Version)));
-    assert!(matches!(read("-n 5 -V"), Ok(Wanted::Version)));
+    assert!(matches!(read("-h"), Ok(AbCommand::Usage)));
+    assert!(matches!(read("-V"), Ok(AbCommand::Version)));
+    assert!(matches!(read("-n 5 -V"), Ok(AbCommand::Version)));
 }
 
 #[test]

@@ -1,16 +1,16 @@
-use super::super::arguments::{Wanted, parse};
+use super::super::arguments::{AbCommand, parse};
 use super::*;
 use prony_record::Exchange;
 
-fn watch(words: &str) -> Watch {
+fn watch(words: &str) -> AbWatch {
     let words: Vec<_> = words.split(' ').map(Into::into).collect();
     match parse(&words) {
-        Ok(Wanted::Load(arguments)) => Watch::new(&arguments),
+        Ok(AbCommand::Load(arguments)) => AbWatch::new(&arguments),
         other => panic!("{words:?}: {other:?}"),
     }
 }
 
-/// A counter's way to what a request came to, without the request itself.
+/// Lets a counter count an outcome without a request.
 impl Counter<'_> {
     fn sees(&mut self, status: u16, length: u64, head: &str) {
         let answered = self.watch.weigh(0, status, length, head.as_bytes());
@@ -18,10 +18,10 @@ impl Counter<'_> {
     }
 }
 
-fn counter(watch: &Watch) -> Counter<'_> {
+fn counter(watch: &AbWatch) -> Counter<'_> {
     Counter {
         watch,
-        tally: Tally::default(),
+        tally: AbTally::default(),
         answered: None,
     }
 }
@@ -46,7 +46,7 @@ fn the_first_answer_gives_length_and_name() {
     );
     let first = watch.first().unwrap();
     assert_eq!((first.length, first.server.as_str()), (5, "Foo/1.2"));
-    // Without -k nobody asked for it.
+    // Without -k, keep-alive wasn't requested.
     assert_eq!(tally.kept_alive, 0);
 }
 
@@ -106,11 +106,11 @@ fn connections_that_stay_are_counted_with_k() {
 
 #[test]
 fn each_request_is_counted_once_and_each_outcome_under_one_word() {
-    let mut tally = Tally::default();
+    let mut tally = AbTally::default();
     for &outcome in Outcome::ALL {
         tally.count(outcome, None);
     }
-    // An Ok is always answered; what the load's end cut off never gets here.
+    // Ok always has a response, and requests cut off by the end of the load are never counted here.
     let failures = Outcome::ALL
         .iter()
         .filter(|outcome| outcome.is_failure())

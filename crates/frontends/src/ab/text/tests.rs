@@ -1,14 +1,14 @@
-use super::super::report::Tls;
+use super::super::secured::Tls;
 use super::super::tally::Failed;
-use super::super::times::{Row, Times};
+use super::super::times::{RequestTimes, Times};
 use super::*;
 use prony_record::Nanos;
 
-/// So many requests, the nth of which took n milliseconds to connect and 10 n more to be answered.
+/// Times of `count` requests. Request n takes n ms to connect and 10 n ms more to complete.
 pub(in super::super) fn times(count: u64) -> Times {
     let mut times = Times::default();
     for n in 1..=count {
-        times.add(&Row {
+        times.add(&RequestTimes {
             start: Nanos::from_millis(n),
             connect: Nanos::from_millis(n),
             processing: Some(Nanos::from_millis(10 * n)),
@@ -18,8 +18,8 @@ pub(in super::super) fn times(count: u64) -> Times {
     times
 }
 
-pub(in super::super) fn plain() -> Report {
-    Report {
+pub(in super::super) fn plain() -> AbReport {
+    AbReport {
         software: "nginx/1.22.1".to_owned(),
         host: "localhost".to_owned(),
         port: 8080,
@@ -31,7 +31,7 @@ pub(in super::super) fn plain() -> Report {
         bytes_in: 10_240,
         body_bytes_in: 130,
         times: times(10),
-        ..Report::default()
+        ..AbReport::default()
     }
 }
 
@@ -87,7 +87,7 @@ Percentage of the requests served within a certain time (ms)
 
 #[test]
 fn everything_that_may_go_wrong_or_be_asked_for() {
-    let report = Report {
+    let report = AbReport {
         tls: Some(Tls {
             protocol: "TLSv1.3,TLS_AES_256_GCM_SHA384,2048,256".to_owned(),
             exchange: Some("X25519 253 bits".to_owned()),
@@ -164,17 +164,17 @@ Total:         11    61  110
 #[test]
 fn medians_far_from_their_means_are_warned_of() {
     let mut times = Times::default();
-    // 0.5 and 0.4 ms on average, which print as 1 and 0.
+    // 0.5 and 0.4 ms on average, printed as 1 and 0.
     for processing in [400_000, 400_000, 400_000, 790_000] {
-        times.add(&Row {
+        times.add(&RequestTimes {
             start: Nanos::ZERO,
             connect: Nanos::ZERO,
             processing: Some(Nanos(processing)),
             waiting: Some(Nanos(400_000)),
         });
     }
-    // The upper one in the middle is 0.4.
-    let text = text(&Report { times, ..plain() }, ALL);
+    // The upper of the two middle values is 0.4.
+    let text = text(&AbReport { times, ..plain() }, ALL);
     let error =
         "ERROR: The median and mean for the processing time are more than twice the standard
        deviation apart. These results are NOT reliable.\n";
@@ -182,21 +182,21 @@ fn medians_far_from_their_means_are_warned_of() {
     assert_eq!(text.matches("ERROR").count(), 0, "{text}");
     let mut times = Times::default();
     for processing in [450_000, 450_000, 450_000, 790_000] {
-        times.add(&Row {
+        times.add(&RequestTimes {
             start: Nanos::ZERO,
             connect: Nanos::ZERO,
             processing: Some(Nanos(processing)),
             waiting: Some(Nanos(450_000)),
         });
     }
-    let text = super::text(&Report { times, ..plain() }, ALL);
+    let text = super::text(&AbReport { times, ..plain() }, ALL);
     assert!(text.contains(error), "{text}");
     assert!(!text.contains("the waiting time"), "{text}");
 }
 
 #[test]
 fn nothing_is_divided_by_nothing() {
-    let nothing = Report {
+    let nothing = AbReport {
         complete: 0,
         seconds: 0.0,
         times: Times::default(),
@@ -207,7 +207,7 @@ fn nothing_is_divided_by_nothing() {
         text.ends_with("HTML transferred:       130 bytes\n"),
         "{text}"
     );
-    let one = Report {
+    let one = AbReport {
         times: times(1),
         ..plain()
     };

@@ -1,19 +1,19 @@
-//! Arguments and what is made of them.
+//! Tests of the arguments.
 
 use super::*;
 
-fn read(words: &[&str]) -> Result<Arguments, Wrong> {
+fn read(words: &[&str]) -> Result<HeyArguments, HeyError> {
     let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-    Arguments::read(&words)
+    HeyArguments::read(&words)
 }
 
-fn reads(words: &str) -> Arguments {
+fn reads(words: &str) -> HeyArguments {
     read(&words.split_whitespace().collect::<Vec<_>>()).unwrap()
 }
 
 fn refused(words: &[&str]) -> String {
     match read(words) {
-        Err(Wrong::Load(Some(text)) | Wrong::Flag(text)) => text,
+        Err(HeyError::Load(Some(text)) | HeyError::Flag(text)) => text,
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -48,7 +48,7 @@ fn every_flag_lands_in_its_place() {
          -disable-compression -disable-keepalive -disable-redirects -cpus 2 -more \
          -timeline t.json -progress none http://h/",
     );
-    let expected = Arguments {
+    let expected = HeyArguments {
         url: "http://h/".to_owned(),
         requests: 30,
         workers: 3,
@@ -61,7 +61,7 @@ fn every_flag_lands_in_its_place() {
         body: Some("body".to_owned()),
         body_file: Some(PathBuf::from("file")),
         timeout: Some(Duration::from_secs(7)),
-        proxy: Some(Proxy {
+        proxy: Some(HeyProxy {
             engines: "p:3128".parse().unwrap(),
             address: "p:3128".to_owned(),
         }),
@@ -193,8 +193,8 @@ fn what_makes_no_load_is_refused_in_heys_words() {
     assert!(refused(&["-o", "xml", "U"]).starts_with("-o xml: "));
     assert!(refused(&["-x", "socks5://h:1", "U"]).starts_with("-x: socks5: "));
     assert!(refused(&["-progress", "bar", "U"]).starts_with("-progress bar: "));
-    assert_eq!(read(&["-n", "5"]), Err(Wrong::Load(None)));
-    assert_eq!(read(&["-help"]), Err(Wrong::Help));
-    // With a time the number of requests is nothing.
+    assert_eq!(read(&["-n", "5"]), Err(HeyError::Load(None)));
+    assert_eq!(read(&["-help"]), Err(HeyError::Help));
+    // A duration overrides the number of requests.
     assert!(read(&["-z", "1s", "-n", "0", "U"]).is_ok());
 }

@@ -1,10 +1,10 @@
-//! The lines, from results that are made up.
+//! Tests of the output, with made-up results.
 
 use prony_record::{Exchange, Outcome};
 
 use super::*;
 
-/// Ten answers of 10, 20, … 100 ms, the first on a new connection.
+/// Ten responses after 10, 20, … 100 ms, the first on a new connection.
 fn noted() -> Noted {
     let mut noted = Noted::default();
     for n in 1..=10 {
@@ -24,8 +24,8 @@ fn noted() -> Noted {
     noted
 }
 
-fn results() -> Results {
-    Results {
+fn results() -> HeyResults {
+    HeyResults {
         total_s: 11.5,
         noted: noted(),
         times: (1..=10).map(|n| (Nanos::from_millis(10 * n), 1)).collect(),
@@ -46,7 +46,7 @@ fn failures_stand_at_the_end() {
     let summary = results.summary();
     let end = "[404]\t1 responses\n\nError distribution:\n  [2]\tGet \"U\": EOF\n\n";
     assert!(summary.ends_with(end), "{summary}");
-    // They are requests, too: 12 in 11.5 s.
+    // The failures are requests too: 12 in 11.5 s.
     assert!(summary.contains("  Requests/sec:\t1.0435\n"), "{summary}");
     assert!(summary.contains("  Average:\t0.0550 secs\n"), "{summary}");
 }
@@ -55,11 +55,11 @@ fn failures_stand_at_the_end() {
 fn without_an_answer_there_is_no_average() {
     let mut noted = Noted::default();
     noted.failures.insert((Outcome::ClosedEarly, None), 3);
-    let results = Results {
+    let results = HeyResults {
         total_s: 1.5,
         noted,
         failures: BTreeMap::from([("EOF".to_owned(), 3)]),
-        ..Results::default()
+        ..HeyResults::default()
     };
     let summary = results.summary();
     for lines in [
@@ -88,12 +88,12 @@ fn equal_times_are_all_the_fastest() {
     for _ in 0..3 {
         noted.answer(&exchange, Nanos::ZERO, false);
     }
-    let results = Results {
+    let results = HeyResults {
         total_s: 1.0,
         noted,
-        // As a distribution keeps it: the bucket's upper end.
+        // The upper end of the distribution's bucket.
         times: vec![(Nanos(7_003_000), 3)],
-        ..Results::default()
+        ..HeyResults::default()
     };
     let summary = results.summary();
     assert!(summary.contains("  0.007 [3]\t|■"), "{summary}");

@@ -1,8 +1,8 @@
-//! The functions of LuaJIT's `bit`, over 32 bits.
+//! Implements LuaJIT's `bit` library on 32 bits.
 
 use mlua::{Lua, Table, Variadic};
 
-/// A function of numbers that are taken modulo 2 to the 32nd.
+/// A function of numbers modulo 2³².
 type Operation = fn(&[u32]) -> u32;
 
 const OPERATIONS: &[(&str, Operation)] = &[
@@ -19,7 +19,7 @@ const OPERATIONS: &[(&str, Operation)] = &[
     ("ror", |of| at(of, 0).rotate_right(places(of))),
 ];
 
-/// The library as a table.
+/// Returns the library as a table.
 pub(super) fn library(lua: &Lua) -> mlua::Result<Table> {
     let library = lua.create_table()?;
     for &(name, operation) in OPERATIONS {
@@ -47,7 +47,7 @@ fn places(of: &[u32]) -> u32 {
     at(of, 1) & 31
 }
 
-/// So many digits, upper case for a negative number of them; 8 if none is told.
+/// Formats `digits` hexadecimal digits (8 by default), in upper case if negative.
 fn tohex(bits: u32, digits: Option<i32>) -> String {
     let wanted = digits.unwrap_or(8);
     let all = match wanted < 0 {

@@ -1,11 +1,11 @@
-//! Values on their way from one Lua state into another.
+//! Copies values from one Lua state to another.
 
 use mlua::{Error, Lua, Value};
 
-/// Tables within tables that are followed; more is taken for a table that holds itself.
+/// Maximum depth of nested tables; deeper ones are assumed to contain themselves.
 const DEEPEST: usize = 100;
 
-/// A copy in the state `to` of a boolean, a number, a string, nil, or a table of such.
+/// Copies a boolean, number, string, nil, or a table of these to the state `to`.
 pub(super) fn carry(value: &Value, to: &Lua) -> mlua::Result<Value> {
     carry_within(value, to, DEEPEST)
 }

@@ -1,8 +1,8 @@
-//! What a script did wrong, in words.
+//! Describes errors of scripts.
 
 use std::fmt;
 
-/// An error of a script: what, and where as far as Lua knows it.
+/// A script's error message, with its position where Lua knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::wrk) struct Fault(pub(in crate::wrk) String);
 
@@ -13,8 +13,8 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// Lua's own words where the script raised the error; where a function of ours did, they lack
-    /// the place, which is then the innermost line of Lua on the stack.
+    /// Converts an error. If one of our functions raised it, Lua's message has no position, and the
+    /// innermost line of Lua on the stack is used.
     pub(super) fn of(error: &mlua::Error) -> Fault {
         let mut place = None;
         let mut cause = error;
@@ -43,7 +43,7 @@ impl Fault {
     }
 }
 
-/// `file:line` of the first line of a traceback that has one, the prelude's own left out.
+/// The first `file:line` of a traceback, except those of the prelude.
 fn innermost(traceback: &str) -> Option<String> {
     traceback.lines().find_map(|line| {
         let (place, _) = line.trim_start().split_once(": in ")?;

@@ -1,10 +1,10 @@
-//! The statistics that `done` is given.
+//! Provides statistics to `done`.
 
 use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods};
 
 use super::super::statistics::Statistics;
 
-/// Latencies in microseconds, or requests a second.
+/// Latencies in microseconds, or requests per second.
 pub(super) struct Figures(pub(super) Statistics);
 
 impl UserData for Figures {
@@ -20,7 +20,7 @@ impl UserData for Figures {
             Ok(figures.0.percentile(percent))
         });
         methods.add_meta_method(MetaMethod::Len, |_, figures, ()| Ok(figures.0.distinct()));
-        // From 1; 0 times 0 where there is none.
+        // The index starts at 1; the result is (0, 0) beyond the end.
         methods.add_meta_method(MetaMethod::Call, |_, figures, index: usize| {
             let found = index.checked_sub(1).and_then(|index| figures.0.at(index));
             Ok(found.unwrap_or((0, 0)))

@@ -1,8 +1,7 @@
-//! wrk's scripts: a Lua state for each thread, and one before and after them all.
+//! Runs wrk's scripts, with one Lua state per thread and one for `setup` and `done`.
 //!
-//! Whatever a script is given or asked is wrk's documented interface (its file SCRIPTING).
+//! The interface of scripts is the one that wrk documents in its file SCRIPTING.
 
-mod address;
 mod bits;
 mod carry;
 mod fault;
@@ -11,36 +10,35 @@ mod shell;
 mod state;
 mod thread;
 
-pub(super) use address::Address;
 pub(super) use fault::Fault;
 pub(super) use state::{Interrupt, Seed, State};
 pub(super) use thread::Handle;
 
 use mlua::{Function, Table, Value};
 
-use super::report::Results;
+use super::report::WrkResults;
 use crate::head::{fields, texts};
 use figures::Figures;
 
-/// The states of a run: `main`, in which `setup` and `done` are called, and one for each thread.
+/// The states of a run: `main` for `setup` and `done`, and one per thread.
 pub(super) struct Scripts {
     main: State,
     threads: Vec<Thread>,
 }
 
-/// A thread's state, and what the others have of it.
+/// A thread's state, and its handle in other states.
 pub(super) struct Thread {
     pub(super) state: State,
     pub(super) handle: Handle,
 }
 
 impl Scripts {
-    /// Runs the script for itself and once for each thread, finds the server's addresses, and calls
-    /// `setup` and `init`.
+    /// Runs the script in the main state and once per thread, looks up the server's addresses, and
+    /// calls `setup` and `init`.
     ///
     /// # Errors
     ///
-    /// The first that the script raised; an address list that is empty is `Ok(None)`.
+    /// Returns the first error that the script raised. `Ok(None)` means that there is no address.
     pub(super) fn load(
         seed: &Seed<'_>,
         service: &str,
@@ -73,22 +71,22 @@ impl Scripts {
         Ok(Some(Scripts { main, threads: all }))
     }
 
-    /// In the order of their numbers.
+    /// All threads, by number.
     pub(super) fn threads(&self) -> &[Thread] {
         &self.threads
     }
 
-    /// Writes out what scripts have printed, as their output is kept apart from this program's.
+    /// Flushes the output of scripts, which has a buffer of its own.
     pub(super) fn flush(&self) {
         self.main.flush();
     }
 
-    /// Calls `done`, if there is one.
+    /// Calls `done`, if it exists.
     ///
     /// # Errors
     ///
-    /// What it raised.
-    pub(super) fn done(&self, results: &Results) -> Result<(), Fault> {
+    /// Returns the error that it raised.
+    pub(super) fn done(&self, results: &WrkResults) -> Result<(), Fault> {
         let main = &self.main;
         if let Some(done) = main.hook("done") {
             let summary = main.checked(summary(main, results))?;
@@ -102,11 +100,11 @@ impl Scripts {
 }
 
 impl Thread {
-    /// What `request` gives, or where there is none, the thread's only request.
+    /// The result of `request`, or the thread's constant request if there is no such hook.
     ///
     /// # Errors
     ///
-    /// What it raised, or that it is no string.
+    /// Returns the error that it raised, or an error if the result is not a string.
     pub(super) fn request(&self) -> Result<mlua::LuaString, Fault> {
         let state = &self.state;
         let value: Value = match state.hook("request") {
@@ -121,26 +119,26 @@ impl Thread {
         text.ok_or_else(|| state.fault(format!("request() gave a {kind} in place of a string")))
     }
 
-    /// What `delay` gives in milliseconds, where there is one; negative ones and none are 0.
+    /// The result of `delay` in milliseconds; 0 without the hook or if negative.
     ///
     /// # Errors
     ///
-    /// What it raised.
+    /// Returns the error that it raised.
     pub(super) fn delay_ms(&self) -> Result<f64, Fault> {
         let Some(delay) = self.state.hook("delay") else {
             return Ok(0.0);
         };
         let value: Value = self.state.call("delay", Ok(delay), ())?;
         let number = self.state.checked(self.state.lua().coerce_number(value))?;
-        // A NaN is not more than 0 either.
+        // NaN is not greater than 0 either.
         Ok(number.filter(|ms| *ms > 0.0).unwrap_or(0.0))
     }
 
-    /// Calls `response`, if there is still one.
+    /// Calls `response`, if it still exists.
     ///
     /// # Errors
     ///
-    /// What it raised.
+    /// Returns the error that it raised.
     pub(super) fn response(&self, status: u16, head: &[u8], body: &[u8]) -> Result<(), Fault> {
         let Some(response) = self.state.hook("response") else {
             return Ok(());
@@ -152,7 +150,7 @@ impl Thread {
 
     fn answer(&self, head: &[u8], body: &[u8]) -> mlua::Result<(Table, mlua::LuaString)> {
         let lua = self.state.lua();
-        // Texts are made into Lua's strings in one go, and nearly all heads are text.
+        // Valid UTF-8 is converted to Lua strings in one pass; nearly all heads are.
         let headers = match std::str::from_utf8(head) {
             Ok(_) => lua.create_table_from(texts(head))?,
             Err(_) => {
@@ -167,7 +165,7 @@ impl Thread {
     }
 }
 
-/// A script's arguments: the URL is number 0.
+/// The arguments of a script; number 0 is the URL.
 fn words(state: &State, arguments: &[String]) -> mlua::Result<Table> {
     let words = state.lua().create_table()?;
     for (index, argument) in arguments.iter().enumerate() {
@@ -176,7 +174,7 @@ fn words(state: &State, arguments: &[String]) -> mlua::Result<Table> {
     Ok(words)
 }
 
-fn summary(main: &State, results: &Results) -> mlua::Result<Table> {
+fn summary(main: &State, results: &WrkResults) -> mlua::Result<Table> {
     let errors = main.lua().create_table()?;
     let of = &results.errors;
     for (name, count) in [

@@ -1,16 +1,16 @@
-//! `os.execute` without C's `system`, which makes the whole process ignore Ctrl-C meanwhile.
+//! Implements `os.execute` without C's `system`, which makes the process ignore Ctrl-C.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-/// Lua's answer to the question whether there is a shell.
+/// Lua's result if a shell exists.
 const HAS_SHELL: i32 = 1;
-/// Lua's status of a shell that could not be started.
+/// Lua's status if the shell can't start.
 const NO_SHELL: i32 = -1;
 
-/// Runs a command, and returns its status as `system` does.
+/// Runs a command and returns the status that `system` would return.
 pub(super) fn execute(command: Option<&[u8]>) -> i32 {
     let Some(command) = command else {
         return HAS_SHELL;

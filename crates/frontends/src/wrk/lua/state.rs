@@ -1,4 +1,4 @@
-//! One Lua state, with wrk's table and the script in it.
+//! Manages a Lua state that contains wrk's table and the script.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,19 +8,20 @@ use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, LuaString, Table, VmState};
 use prony_load::input_file::{self, TEXT_BYTES_MAX};
 
-use super::super::url::Url;
-use super::{Address, Fault, bits, shell};
+use super::super::address::Address;
+use super::super::url::WrkUrl;
+use super::{Fault, bits, shell};
 use crate::session::Stop;
 
-/// What each state of a run begins with.
+/// The initial content of each state of a run.
 pub(in crate::wrk) struct Seed<'a> {
     pub(in crate::wrk) script: &'a Path,
-    pub(in crate::wrk) url: &'a Url,
+    pub(in crate::wrk) url: &'a WrkUrl,
     pub(in crate::wrk) headers: &'a [(String, String)],
     pub(in crate::wrk) interrupt: &'a Arc<Interrupt>,
 }
 
-/// Ends a script that doesn't end by itself.
+/// Stops scripts that don't end by themselves.
 pub(in crate::wrk) struct Interrupt {
     stop: Arc<Stop>,
     is_heeded: AtomicBool,
@@ -34,7 +35,7 @@ impl Interrupt {
         })
     }
 
-    /// The load is over: a stop that ended it is not meant for `done`.
+    /// Clears the request to stop after the load, so that `done` can run.
     pub(in crate::wrk) fn spare(&self) {
         let asked = self.stop.is_asked();
         self.is_heeded.store(!asked, Ordering::Relaxed);
@@ -45,25 +46,24 @@ impl Interrupt {
     }
 }
 
-/// Instructions of Lua between two looks at whether the run was stopped: some milliseconds.
+/// Lua instructions between checks for a stop: a few milliseconds.
 const INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1_000_000;
 
-/// What each state begins with, beside what is written in Rust. Errors are never said to be these
-/// chunks'.
+/// The Lua part of the initial state. Error positions never refer to this chunk.
 const DIALECT: &str = include_str!("dialect.lua");
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// A state in which the script has been run.
+/// A state in which the script has run.
 pub(in crate::wrk) struct State {
     lua: Lua,
     script: String,
 }
 
 impl State {
-    /// Makes one.
+    /// Creates the state and runs the script.
     pub(super) fn new(seed: &Seed<'_>) -> Result<State, Fault> {
-        // SAFETY: this adds the library `debug`, which a script may crash its own state with, and the
-        // loading of C modules, which the dialect closes before the script runs.
+        // SAFETY: this opens the library `debug`, with which a script may crash its own state, and
+        // allows C modules, which the dialect disables before the script runs.
         let lua = unsafe { Lua::unsafe_new() };
         let state = State {
             lua,
@@ -106,7 +106,7 @@ impl State {
             lua.create_function(|_, to: mlua::UserDataRef<Address>| to.connects())?,
         )?;
         lua.globals().set("wrk", &wrk)?;
-        // For those who require what is there anyhow.
+        // For scripts that call `require("wrk")`.
         lua.register_module("wrk", &wrk)?;
         lua.register_module("bit", bits::library(lua)?)?;
         lua.globals().set("bit", bits::library(lua)?)?;
@@ -124,17 +124,17 @@ impl State {
         &self.lua
     }
 
-    /// The table `wrk`, unless the script has made something else of it.
+    /// The table `wrk`, unless the script replaced it with something else.
     pub(super) fn wrk(&self) -> Result<Table, Fault> {
         self.checked(self.lua.globals().get("wrk"))
     }
 
-    /// The global function of that name.
+    /// The global function with this name.
     pub(in crate::wrk) fn hook(&self, name: &str) -> Option<Function> {
         self.lua.globals().raw_get(name).ok()
     }
 
-    /// Calls a function, which the script may have put there.
+    /// Calls a function that the script may have defined.
     pub(super) fn call<R: FromLuaMulti>(
         &self,
         name: &str,
@@ -150,12 +150,12 @@ impl State {
         result.map_err(|error| Fault::of(&error))
     }
 
-    /// A fault that Lua knows no place of.
+    /// An error at a place that Lua doesn't know.
     pub(in crate::wrk) fn fault(&self, text: String) -> Fault {
         Fault(format!("{}: {text}", self.script))
     }
 
-    /// Lua writes through C's buffers, which are one for all states.
+    /// Flushes C's output buffer, which all states share.
     pub(super) fn flush(&self) {
         // A script may have closed its output or replaced the library; then there is nothing to do.
         let _ = self.lua.load("io.stdout:flush()").exec();
@@ -168,7 +168,7 @@ fn interrupted(place: &Debug<'_>) -> mlua::Error {
     mlua::Error::runtime(format!("{file}:{line}: interrupted"))
 }
 
-/// Lua's own reader of files skips a first line that is for a shell.
+/// Removes a first line that begins with `#`, as Lua does when it reads files.
 fn without_first_comment(text: &[u8]) -> &[u8] {
     match text.first() {
         Some(b'#') => text

@@ -1,14 +1,14 @@
-//! The object that stands for a thread in scripts.
+//! The object that represents a thread in scripts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use mlua::{Error, Lua, UserData, UserDataFields, UserDataMethods, UserDataRef, Value, WeakLua};
 
-use super::Address;
+use super::super::address::Address;
 use super::carry::carry;
 
-/// A thread's state, where it sends to, and whether it was told to stop.
+/// A thread's state, its server address, and its stop flag.
 #[derive(Clone)]
 pub(in crate::wrk) struct Handle(Arc<Shared>);
 
@@ -27,18 +27,18 @@ impl Handle {
         }))
     }
 
-    /// Where its connections go.
+    /// The address of the thread's connections.
     pub(in crate::wrk) fn address(&self) -> Option<Address> {
         *self.lock()
     }
 
-    /// Whether the script has stopped it.
+    /// True if the script stopped the thread.
     pub(in crate::wrk) fn is_stopped(&self) -> bool {
         self.0.is_stopped.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Address>> {
-        // A panic elsewhere leaves nothing half done in an Option.
+        // A panic elsewhere can't leave an Option half written.
         let address = self.0.address.lock();
         address.unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -1,4 +1,4 @@
-//! Server addresses in scripts.
+//! Provides server addresses to scripts.
 
 use std::fmt;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -13,15 +13,15 @@ use crate::session::told;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::wrk) struct Address(pub(in crate::wrk) SocketAddr);
 
-/// A server that takes longer to accept a connection is not taken for one.
+/// Timeout of a connect that checks whether a server listens.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 impl Address {
-    /// All addresses of a host, for a port number or the name `http` or `https`.
+    /// Looks up all addresses of a host. The service is a port, `http` or `https`.
     ///
     /// # Errors
     ///
-    /// Why there are none, as wrk says it.
+    /// Returns the reason in wrk's words.
     pub(in crate::wrk) fn all(host: &str, service: &str) -> Result<Vec<Address>, String> {
         let cause = |cause: &str| format!("unable to resolve {host}:{service} {cause}");
         let port = match service.to_ascii_lowercase().as_str() {
@@ -37,18 +37,18 @@ impl Address {
         Ok(found.map(Address).collect())
     }
 
-    /// Tries to connect; why it can't be done, if it can't.
+    /// Tries to connect.
     pub(in crate::wrk) fn connect(self) -> std::io::Result<()> {
         TcpStream::connect_timeout(&self.0, CONNECT_WITHIN).map(drop)
     }
 
-    /// `wrk.connect`
+    /// Implements `wrk.connect`.
     ///
     /// # Errors
     ///
-    /// Where a load may not go there unasked: then nothing is sent there.
-    pub(super) fn connects(self) -> mlua::Result<bool> {
-        // Of no service in particular, the port is 0, and nothing to connect to.
+    /// Returns an error, without sending anything, if the load may not use the address.
+    pub(in crate::wrk) fn connects(self) -> mlua::Result<bool> {
+        // Without a service the port is 0, so there is nothing to connect to.
         if self.0.port() != 0 {
             let url = format!("http://{}/", self.0);
             LoadSpec::resolve(Some(&url), &LoadOptions::default())
@@ -57,8 +57,8 @@ impl Address {
         Ok(self.connect().is_ok())
     }
 
-    /// `wrk.lookup`
-    pub(super) fn lookup((host, service): (String, Value)) -> mlua::Result<Vec<Address>> {
+    /// Implements `wrk.lookup`.
+    pub(in crate::wrk) fn lookup((host, service): (String, Value)) -> mlua::Result<Vec<Address>> {
         let service = match service {
             Value::Nil => "0".to_owned(),
             other => other.to_string()?,
@@ -68,7 +68,7 @@ impl Address {
 }
 
 impl fmt::Display for Address {
-    /// As wrk has it, an IPv6 address without its brackets.
+    /// Formats an IPv6 address without brackets, as wrk does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.0.ip(), self.0.port())
     }

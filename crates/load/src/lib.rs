@@ -9,7 +9,6 @@
 mod connection;
 mod content_coding;
 mod credentials;
-mod deadlines;
 mod expect;
 mod findings;
 mod forward;
@@ -33,9 +32,7 @@ mod reasons;
 mod request;
 mod run;
 pub mod script;
-mod seat;
 mod sequence;
-mod slot;
 mod socket;
 mod source;
 mod spec;

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use prony_record::{Nanos, Negotiated, Outcome};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::connection::{Buffers, Connection, Ending, Progress, Reason};
+use crate::connection::{
+    ConnectionState, EventKind, HttpFactory, HttpMachine, Progress, Reason, SharedBuffers,
+};
 use crate::content_coding::{self, BodyDigest, DecodeError};
 use crate::expect::Expectations;
 use crate::proxy::Begun;
@@ -96,53 +98,56 @@ pub fn probe_until(
         proxy.write(begun, turn, spec.sources.order(), &mut header);
         line.send(&header)?;
     }
-    let mut connection = Connection::new();
-    connection.see(CaptureSpec {
-        ends: false,
-        heads: true,
-        body_bytes: content_coding::ENCODED_BYTES_MAX,
-    });
+    let mut factory = HttpFactory::new(spec.protocols)
+        .with_capture(CaptureSpec {
+            ends: false,
+            heads: true,
+            body_bytes: content_coding::ENCODED_BYTES_MAX,
+        })
+        .with_body_hashes();
+    let mut connection = ConnectionState::default();
     if let Some(tunnel) = &target.tunnel {
-        line.tunnel(&mut connection, tunnel)?;
+        line.tunnel(&mut connection, &mut factory, tunnel)?;
     }
     match (&target.tls, &spec.tls) {
         (Some(name), Some(settings)) => connection
-            .open_tls(&settings.client(1), name, spec.protocols)
+            .open_tls(&settings.client(1), name, Nanos::ZERO, Nanos::ZERO)
             .map_err(|reason| reason.to_string())?,
         _ => {
-            connection.open(spec.protocols);
+            connection.open_cleartext(&mut factory);
             begin(&mut connection, request)?;
-            if !connection.is_multiplexed() {
+            if !is_h2(&connection) {
                 line.send(&request.bytes)?;
             }
         }
     }
     let anything = Expectations::anything();
-    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], Buffers::default());
+    let (mut buffer, mut buffers) = (vec![0; 64 * 1024], SharedBuffers::default());
     loop {
         line.flush(&mut connection, request, &mut buffers)?;
         let progress = match line.receive(&mut buffer)? {
-            0 => connection.closed(&anything),
-            length => connection.receive(&buffer[..length], Nanos::ZERO, &anything, &mut buffers),
-        };
-        let ended = buffers.ended.drain(..).next();
-        match (ended, progress) {
-            (Some((_, Ending::Answered(_))), _) | (None, Progress::Answered { .. }) => {
-                return Ok(answer(&mut connection, request));
+            0 => connection.peer_closed(&anything, &mut buffers),
+            length => {
+                let bytes = &buffer[..length];
+                connection.receive(bytes, Nanos::ZERO, &mut factory, &anything, &mut buffers)
             }
-            (Some((_, Ending::Reset { code, .. })), _) => {
+        };
+        let event = buffers.events.drain(..).next();
+        match (event.map(|event| event.kind), progress) {
+            (Some(EventKind::Response { .. }), _) => return answer(&mut connection, request),
+            (Some(EventKind::Reset { code, .. }), _) => {
                 let reason = Reason::Reset { code, again: false };
                 return Err(format!("{}: {reason}", Outcome::Reset.name()));
             }
-            (Some((_, Ending::Broken(violation))), _) => {
+            (Some(EventKind::Malformed(violation)), _) => {
                 return Err(format!("{}: {violation}", Outcome::Protocol.name()));
             }
-            (None, Progress::Secured) => begin(&mut connection, request)?,
-            (None, Progress::Waiting | Progress::Streams | Progress::Tunneled) => {}
+            (None, Progress::Secured(_)) => begin(&mut connection, request)?,
+            (None, Progress::Open | Progress::Tunneled) => {}
             (None, Progress::Broken(outcome, reason)) => {
                 return Err(format!("{}: {reason}", outcome.name()));
             }
-            (None, Progress::Lost | Progress::Idle | Progress::Unasked) => {
+            (None, Progress::Lost | Progress::Closed | Progress::Unsolicited) => {
                 return Err(format!(
                     "{}: the server closed the connection without an answer",
                     Outcome::ClosedEarly.name()
@@ -163,43 +168,53 @@ impl Turn {
     }
 }
 
-/// The request begins, in the first place where there are several.
-fn begin(connection: &mut Connection, request: &Request) -> Result<(), String> {
+/// Starts the request, on the first stream if there are several.
+fn begin(connection: &mut ConnectionState, request: &Request) -> Result<(), String> {
     let anything = Expectations::anything();
-    connection.hash_bodies();
-    match (connection.multiplexed_mut(), &request.frames) {
-        (Some(multiplexed), Some(frames)) => multiplexed
+    let Some(session) = connection.session_mut() else {
+        return Ok(());
+    };
+    match (&mut session.http, &request.frames) {
+        (HttpMachine::One(h1), _) => h1.start(0, request, &anything),
+        (HttpMachine::Two(h2), Some(frames)) => h2
             .start(0, frames, &anything)
-            .map_err(|error| error.to_string()),
-        _ => {
-            connection.begin(request, &anything);
-            Ok(())
-        }
+            .map_err(|error| error.to_string())?,
+        (HttpMachine::Two(_), None) => {}
     }
+    Ok(())
 }
 
-fn answer(connection: &mut Connection, request: &Request) -> Answer {
-    let received = connection.received(0);
+fn is_h2(connection: &ConnectionState) -> bool {
+    let session = connection.session();
+    session.is_some_and(|session| session.http.is_h2())
+}
+
+/// The response that came on the connection.
+fn answer(connection: &mut ConnectionState, request: &Request) -> Result<Answer, String> {
+    let Some(session) = connection.session_mut() else {
+        return Err("there is no connection".to_owned());
+    };
+    let received = session.http.received(0);
     let body = BodyDigest {
         length: received.body_bytes,
-        sha256: connection.take_hash(),
+        sha256: session.http.take_hash(0),
     };
-    let (head, bytes) = match connection.seen(0) {
-        Some(seen) => (seen.head(), seen.body()),
+    let (head, bytes) = match session.http.captured(0) {
+        Some(captured) => (captured.head(), captured.body()),
         None => (&b""[..], &b""[..]),
     };
     let fields = FieldLines(head);
     let codings = content_coding::codings(fields.values("content-encoding"));
     let listed = codings.join(", ");
-    Answer {
+    Ok(Answer {
         request: request.name.clone(),
         status: received.status.unwrap_or(0),
         body,
         decoded: content_coding::decode(&codings, bytes, body),
         content_type: fields.values("content-type").next().map(shortened),
         content_encoding: (!listed.is_empty()).then(|| shortened(&listed)),
-        negotiated: connection.negotiated(),
-    }
+        negotiated: session.negotiated(),
+    })
 }
 
 fn shortened(value: &str) -> String {
@@ -302,20 +317,26 @@ impl<'a> Line<'a> {
     }
 
     /// Has the proxy at the other end make a tunnel.
-    fn tunnel(&mut self, connection: &mut Connection, request: &[u8]) -> Result<(), String> {
-        let (anything, mut buffers) = (Expectations::anything(), Buffers::default());
+    fn tunnel(
+        &mut self,
+        connection: &mut ConnectionState,
+        factory: &mut HttpFactory,
+        request: &[u8],
+    ) -> Result<(), String> {
+        let (anything, mut buffers) = (Expectations::anything(), SharedBuffers::default());
         let mut buffer = vec![0; 4096];
-        connection.open_tunnel();
+        connection.open_tunnel(Nanos::ZERO);
         self.send(request)?;
         loop {
             let length = self.receive(&mut buffer)?;
             let bytes = &buffer[..length];
-            let reason = match connection.receive(bytes, Nanos::ZERO, &anything, &mut buffers) {
-                Progress::Tunneled => return Ok(()),
-                Progress::Waiting if length > 0 => continue,
-                Progress::Broken(_, reason) => reason,
-                _ => Reason::NoTunnel(None),
-            };
+            let reason =
+                match connection.receive(bytes, Nanos::ZERO, factory, &anything, &mut buffers) {
+                    Progress::Tunneled => return Ok(()),
+                    Progress::Open if length > 0 => continue,
+                    Progress::Broken(_, reason) => reason,
+                    _ => Reason::NoTunnel(None),
+                };
             return Err(format!("{}: {reason}", Outcome::ConnectFailed.name()));
         }
     }
@@ -323,16 +344,18 @@ impl<'a> Line<'a> {
     /// Sends all that TLS and HTTP/2 have to say, the request included once it has begun.
     fn flush(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut ConnectionState,
         request: &Request,
-        buffers: &mut Buffers,
+        buffers: &mut SharedBuffers,
     ) -> Result<(), String> {
         let mut out = Vec::new();
         let body = request.frames.as_ref().map_or(&[][..], |it| it.body());
         loop {
-            match connection.is_multiplexed() {
-                true => connection.take_frames(&mut out, buffers, |_| body),
-                false => connection.take_out(&request.bytes, &mut out),
+            match connection.session_mut() {
+                Some(session) if session.http.is_h2() => {
+                    session.take_frames(&mut out, buffers, |_| body);
+                }
+                _ => connection.take_ciphertext(&request.bytes, &mut out),
             }
             if out.is_empty() {
                 return Ok(());

@@ -234,14 +234,14 @@ impl<'run> Start<'run, '_> {
         let waiting = |error| RunError::Environment(format!("waiting for sockets: {error}"));
         let mut worker = Worker::new(spec, self.share, sockets.map_err(waiting)?)
             .with_script(self.scripted.take());
-        worker.open_before(control).map_err(waiting)?;
+        worker.preconnect(control).map_err(waiting)?;
         // The receiver waits for all workers, and this one's gate opens or closes after it.
         let _ = self.ready.send(());
         drop(self.ready);
         let Some(epoch) = at_gate(&mut worker, self.gate).map_err(waiting)? else {
             return Ok(None);
         };
-        let mut worker = worker.begin_anew();
+        let mut worker = worker.restart();
         wait_until(epoch);
         worker.start_clock(|sockets| set_clock(sockets, epoch));
         let unwatched = Counter::default();
@@ -258,13 +258,13 @@ fn at_gate<'run, S: Sockets<'run>>(
     worker: &mut Worker<'run, S>,
     gate: &mpsc::Receiver<Instant>,
 ) -> io::Result<Option<Instant>> {
-    if !worker.is_preparing() {
+    if !worker.is_preconnecting() {
         return Ok(gate.recv().ok());
     }
     let epoch = loop {
         match gate.recv_timeout(MINDING) {
             Ok(epoch) => break epoch,
-            Err(RecvTimeoutError::Timeout) => worker.mind()?,
+            Err(RecvTimeoutError::Timeout) => worker.maintain()?,
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
     };
@@ -274,7 +274,7 @@ fn at_gate<'run, S: Sockets<'run>>(
             return Ok(Some(epoch));
         }
         std::thread::sleep(left.min(MINDING));
-        worker.mind()?;
+        worker.maintain()?;
     }
 }
 
@@ -289,46 +289,36 @@ pub(crate) fn merge(
         return Err(RunError::Environment("a load needs a worker".to_owned()));
     };
     for worker in workers {
-        whole.recorder.merge(&worker.recorder);
-        whole.reasons.merge(worker.reasons);
-        whole.negotiated = whole.negotiated.or(worker.negotiated);
+        whole.sink.merge(worker.sink);
         whole.ended = whole.ended.max(worker.ended);
         whole.utilization = whole.utilization.merge(worker.utilization);
-        whole.unasked += worker.unasked;
-        whole.first_start = match (whole.first_start, worker.first_start) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
-        whole.sources.merge(&worker.sources);
-        whole.prepared.merge(worker.prepared);
-        whole.refusals.merge(worker.refusals);
-        whole.connects.merge(worker.connects);
-        whole.streams_limit = match (whole.streams_limit, worker.streams_limit) {
-            (Some(one), Some(other)) => Some(one.min(other)),
-            (one, other) => one.or(other),
-        };
     }
-    let outcomes = whole.recorder.outcomes();
+    let WorkerResult {
+        sink,
+        ended,
+        utilization,
+    } = whole;
+    let outcomes = sink.recorder.outcomes();
     let unstarted = outcomes.get(prony_record::Outcome::Unstarted);
-    let due = whole.recorder.started_count() + unstarted;
+    let due = sink.recorder.started_count() + unstarted;
     let offered = spec.info.rate_per_s.map(|_| due);
-    let span = (spec.warmup.min(whole.ended), whole.ended);
-    let mut record = Record::build(spec.info_here(), whole.recorder.total(), span, offered);
+    let span = (spec.warmup.min(ended), ended);
+    let mut record = Record::build(spec.info_here(), sink.recorder.total(), span, offered);
     record.totals.check().map_err(RunError::Accounting)?;
     record.started_at = humantime::format_rfc3339_seconds(started_at).to_string();
     record.seed = spec.seed;
-    record.sources = whole.sources.summary(&spec.sources);
-    record.negotiated = whole.negotiated.unwrap_or_default();
-    whole.utilization.write_to(&mut record.generator);
+    record.sources = sink.sources.summary(&spec.sources);
+    record.negotiated = sink.negotiated.unwrap_or_default();
+    utilization.write_to(&mut record.generator);
     record.generator.max_rss_bytes = system::peak_memory_bytes();
-    record.findings = findings::of(&record, &Reasons::by_count(&whole.reasons), whole.unasked);
-    let limited = whole.streams_limit;
+    record.findings = findings::of(&record, &Reasons::by_count(&sink.reasons), sink.unsolicited);
+    let limited = sink.streams_limit;
     record
         .findings
         .extend(limited.map(|limit| findings::streams_limited(&record, limit)));
-    record.findings.extend(whole.prepared.finding());
-    record.findings.extend(whole.refusals.finding(spec));
-    record.findings.extend(whole.connects.finding());
+    record.findings.extend(sink.preconnect.finding());
+    record.findings.extend(sink.refusals.finding(spec));
+    record.findings.extend(sink.connects.finding());
     record.findings.extend_from_slice(&spec.forecast);
     if let Some(reason) = &spec.fallback {
         let note = Finding::new(FindingId::IoFallback, Severity::Note, reason.as_str());
@@ -336,8 +326,8 @@ pub(crate) fn merge(
     }
     Ok(RunResult {
         record,
-        recorder: whole.recorder,
-        first_start: whole.first_start,
+        recorder: sink.recorder,
+        first_start: sink.first_start,
         span,
     })
 }

@@ -1,10 +1,10 @@
-//! Which backend carries a load.
+//! The choice of the backend for a load.
 
 use std::io;
 
 use crate::options::IoFlag;
 
-/// A way to sockets.
+/// A backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// Completions: io_uring.
@@ -24,12 +24,12 @@ impl Backend {
         }
     }
 
-    /// The backend for what was typed, and why it is not the best one where the choice was free.
-    /// `workers` are to have up to `slots` connections each.
+    /// The backend for a flag, with the reason if it is not the best one although the choice was free.
+    /// Each of the `workers` has up to `capacity` connections.
     ///
     /// # Errors
     ///
-    /// Where this system hasn't what was asked for.
+    /// This system lacks the backend that was asked for.
     pub(crate) fn choose(
         flag: IoFlag,
         workers: u32,
@@ -53,13 +53,13 @@ impl Backend {
     }
 }
 
-/// io_uring, if it does all that is needed for so many workers, by trying.
+/// io_uring, if a trial shows that it works for this number of workers.
 #[cfg(target_os = "linux")]
 fn io_uring(workers: u32, capacity: u32) -> io::Result<Backend> {
     super::uring::try_out(workers, capacity as usize).map(|()| Backend::Uring)
 }
 
-/// There is none here.
+/// Other systems have no io_uring.
 #[cfg(not(target_os = "linux"))]
 fn io_uring(_workers: u32, _slots: u32) -> io::Result<Backend> {
     Err(io::ErrorKind::Unsupported.into())
@@ -78,7 +78,7 @@ mod tests {
             k,
         };
         let mut filter = [
-            // The call's number is the first word of what is looked at.
+            // The system call's number is the first word of the data.
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
             step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, call as u32),
             step(

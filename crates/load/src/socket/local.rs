@@ -1,4 +1,4 @@
-//! The local end of a connection: which address it leaves from, and which ports there are.
+//! The local end of a connection: its address, and the available ports.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,32 +9,32 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// What the system calls the range that ports are chosen from.
+/// The system's setting for the range of local ports.
 #[cfg(target_os = "linux")]
 pub(crate) const PORT_RANGE_NAME: &str = "net.ipv4.ip_local_port_range";
-/// What the system calls the range that ports are chosen from.
+/// The system's setting for the range of local ports.
 #[cfg(not(target_os = "linux"))]
 pub(crate) const PORT_RANGE_NAME: &str = "net.inet.ip.portrange.first and last";
 
-/// What the system would choose by itself where nothing is said.
+/// A local address and ports, in place of the system's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Source {
-    /// The address to leave from.
+    /// The local address.
     pub(crate) address: Option<IpAddr>,
-    /// How to be bound to it.
+    /// The way to bind to it.
     pub(crate) binding: Binding,
     /// The ports to choose from.
     pub(crate) ports: Option<LocalPorts>,
 }
 
-/// What a bind to an address takes, the least first.
+/// The permission that a bind to an address needs, the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) enum Binding {
     /// Nothing: the machine has the address, or for IPv4 a local route to it.
     #[default]
     Usual,
-    /// Leave to bind to an address that no interface has (IP_FREEBIND, ip(7)): for IPv6, Linux goes by
-    /// the interfaces' addresses alone, and a local route to a block makes none.
+    /// Permission to bind to an address that no interface has (IP_FREEBIND, ip(7)). For IPv6, Linux
+    /// accepts only the interfaces' addresses, and a local route to a block adds none.
     Free,
 }
 
@@ -46,22 +46,22 @@ pub(crate) struct LocalPorts {
 }
 
 impl LocalPorts {
-    /// How many there are.
+    /// Number of ports in the range.
     pub(crate) fn count(self) -> u64 {
         u64::from(self.high.saturating_sub(self.low)) + 1
     }
 }
 
-/// Ports that others hold.
+/// Ports that other sockets hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Held {
-    /// How many.
+    /// All of them.
     pub(crate) count: u64,
     /// Those of them in TIME_WAIT.
     pub(crate) waiting: u64,
 }
 
-/// Tells a socket where to leave from, before it connects.
+/// Binds a socket to its source before it connects.
 ///
 /// A bind leaves the port to the connect, which can then share one between destinations
 /// (IP_BIND_ADDRESS_NO_PORT, ip(7)). Naming the ports that the system has anyway makes Linux 6.8
@@ -70,7 +70,7 @@ pub(crate) struct Held {
 ///
 /// # Errors
 ///
-/// Where the address is not this machine's.
+/// The address does not belong to this machine.
 pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     if let Some(LocalPorts { low, high }) = source.ports {
@@ -82,23 +82,23 @@ pub(crate) fn leave_from(socket: &Socket, source: Source) -> io::Result<()> {
     };
     #[cfg(target_os = "linux")]
     {
-        // Where that is refused the bind takes a port of its own.
+        // If that is refused, the bind takes a port of its own.
         set_ip_option(socket, libc::IP_BIND_ADDRESS_NO_PORT, 1);
         if source.binding == Binding::Free {
-            // Where that is refused the bind fails, and says so.
+            // If that is refused, the bind fails with an error.
             set_ip_option(socket, libc::IP_FREEBIND, 1);
         }
     }
     socket.bind(&SockAddr::from(SocketAddr::new(address, 0)))
 }
 
-/// Gives a socket send and receive buffers of so many bytes, before it connects: what it can receive
-/// is told to the peer then (RFC 7323 §2.2). The system may round, and has an upper bound
-/// (net.core.rmem_max and wmem_max of socket(7)).
+/// Sets the size of a socket's send and receive buffers. This happens before it connects, because the
+/// connect announces the receive window to the peer (RFC 7323 §2.2). The system may round, and has an
+/// upper bound (net.core.rmem_max and wmem_max of socket(7)).
 ///
 /// # Errors
 ///
-/// The system's.
+/// The system's error.
 pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
     socket.set_send_buffer_size(bytes as usize)?;
     socket.set_recv_buffer_size(bytes as usize)
@@ -106,7 +106,7 @@ pub(crate) fn size_buffers(socket: &Socket, bytes: u32) -> io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
-    // SAFETY: the pointer is to an integer of ours, whose size is told.
+    // SAFETY: the pointer is to a local integer, whose size is passed along.
     unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -118,11 +118,11 @@ fn set_ip_option(socket: &Socket, option: libc::c_int, value: u32) {
     }
 }
 
-/// Tries whether connections can leave from an address, and what that takes.
+/// Finds out by a trial whether connections can come from an address, and the permission for it.
 ///
 /// # Errors
 ///
-/// The system's reason why not.
+/// The system's error if they can't.
 pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let bind = |binding| {
@@ -135,13 +135,13 @@ pub(crate) fn try_source(address: IpAddr) -> io::Result<Binding> {
         Ok(binding)
     };
     bind(Binding::Usual).or_else(|error| match address {
-        // Bound freely, any address would do: it has to be one that comes back to this machine.
+        // With IP_FREEBIND any address can be bound. Responses have to reach this machine, too.
         IpAddr::V6(v6) if has_local_route(v6) => bind(Binding::Free),
         _ => Err(error),
     })
 }
 
-/// Whether packets to an IPv6 address are this machine's own by a route.
+/// Whether a local route delivers packets to an IPv6 address to this machine.
 fn has_local_route(address: Ipv6Addr) -> bool {
     let routes = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
     routes
@@ -153,8 +153,8 @@ fn has_local_route(address: Ipv6Addr) -> bool {
         })
 }
 
-/// A line of /proc/net/ipv6_route that makes a block this machine's: the network and its prefix's
-/// length. Fields: destination, length, source, length, gateway, metric, two counts, flags, interface.
+/// Parses a line of /proc/net/ipv6_route with a local route into network and prefix length. Fields:
+/// destination, length, source, length, gateway, metric, two counts, flags, interface.
 fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
     /// RTF_LOCAL of linux/ipv6_route.h.
     const LOCAL: u32 = 0x8000_0000;
@@ -168,7 +168,7 @@ fn local_route(line: &str) -> Option<(Ipv6Addr, u32)> {
     is_local.then(|| (Ipv6Addr::from_bits(network), length))
 }
 
-/// The range that ports are chosen from; none where the system doesn't tell.
+/// The range of local ports, if the system reports it.
 pub(crate) fn local_ports() -> Option<LocalPorts> {
     #[cfg(target_os = "linux")]
     return port_range(&std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?);
@@ -176,16 +176,16 @@ pub(crate) fn local_ports() -> Option<LocalPorts> {
     None
 }
 
-/// How many TCP sockets this machine, or this network namespace, has at present in all states.
+/// Number of TCP sockets in this network namespace, in all states.
 pub(crate) fn sockets_in_use() -> u64 {
-    // proc(5) tells of Linux alone; elsewhere nothing is read.
+    // Only Linux has these files (proc(5)).
     let read =
         |name| std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     count_sockets(&read("sockstat")) + count_sockets(&read("sockstat6"))
 }
 
-/// The ports that others hold towards these destinations, from addresses of which `is_source` is
-/// true. It reads the list of all connections, which takes some 100 ms for 100,000 of them.
+/// The ports that other sockets hold towards these destinations, from addresses for which `is_source`
+/// returns true. It reads the list of all connections, which takes about 100 ms for 100,000 of them.
 pub(crate) fn held_ports(
     destinations: &BTreeSet<SocketAddr>,
     is_source: impl Fn(IpAddr) -> bool,
@@ -249,15 +249,15 @@ fn count_sockets(text: &str) -> u64 {
 }
 
 /// A line of /proc/net/tcp or tcp6 (proc(5)).
-struct Seen {
+struct TcpTableEntry {
     local: SocketAddr,
     remote: SocketAddr,
     is_waiting: bool,
 }
 
-fn connection(line: &str) -> Option<Seen> {
+fn connection(line: &str) -> Option<TcpTableEntry> {
     let mut words = line.split_ascii_whitespace().skip(1);
-    Some(Seen {
+    Some(TcpTableEntry {
         local: endpoint(words.next()?)?,
         remote: endpoint(words.next()?)?,
         is_waiting: words.next()? == "06",

@@ -1,32 +1,32 @@
-//! The contract between the worker and whatever carries its bytes.
+//! The contract between the worker and the sockets that carry its bytes.
 //!
-//! It is shaped around *completions*: the worker submits an operation, goes on, and later reaps one
-//! [`Completion`] for it. A readiness backend performs the operation when the system says that it
-//! won't block; a completion backend hands it over as it is; a user-space stack or a simulation
-//! (which has its own clock) fits the same shape. Nothing above this module may assume a kernel
-//! socket.
+//! It is built on *completions*: the worker submits an operation, goes on, and later reaps one
+//! [`Completion`] for it. io_uring maps to it directly; the readiness backend emulates it by performing
+//! the operation once the system says that it won't block. A user-space stack or a simulation with its
+//! own clock fits the same contract. Nothing above this module may assume a kernel socket.
 //!
-//! The contract, which the tests force on every backend:
+//! The contract, which tests force on every backend:
 //!
-//! 1. A connection lives under a [`Key`] of the worker's choice: a slot that is free, and a
-//!    generation that this slot has not had before.
-//! 2. [`Sockets::connect`] is answered by exactly one `Connected` or `Failed`. After `Connected`
-//!    receiving has begun: it is never asked for. Nothing is sent before the worker asks for it, so
-//!    that the worker's clock reading before a send is never later than the send.
-//! 3. [`Sockets::send`] is answered by one `Sent` once the last byte was taken over, or by a
-//!    `Failed`; where it is [`Sending::Done`] at once, only by a `Failed`, if at all. One send a
-//!    connection is under way at a time, and none follows one that failed. A send's `Sent` comes
-//!    before the `Received` that answers it: an answer that is reaped while its request is still
-//!    under way counts as early, and costs the connection.
-//! 4. `Received` carries bytes that stay readable by [`Sockets::received`] until the next call of
-//!    [`Sockets::next`]. They come in order. `Closed` means the peer's orderly end; nothing is
-//!    received after it, but a send may still go out.
-//! 5. `Failed` of a connect or a receive ends the connection; after that of a send what the peer
-//!    had said is still received, up to its end. In each case the worker calls [`Sockets::close`].
-//! 6. After `close` no completion bears that key; the slot is free again. Bytes of a send that was
-//!    under way may be lost; those of one that was `Done` reach the peer before an orderly end.
-//! 7. What is asked for is begun by the next [`Sockets::wait`] at the latest.
-//! 8. Time is the backend's: [`Sockets::now`] never goes back, unless the clock is started anew.
+//! 1. The worker chooses the [`Key`] of each connection: a free index, and a generation that this
+//!    index has not had before.
+//! 2. [`Sockets::connect`] leads to exactly one `Connected` or `Failed`. After `Connected`, receiving
+//!    has begun without a request for it. Nothing is sent before the worker submits it, so that the
+//!    worker's clock reading before a send is never later than the send.
+//! 3. [`Sockets::send`] leads to one `Sent` once the last byte was taken over, or to a `Failed`. If it
+//!    returns [`Sending::Done`], only a `Failed` may follow. One send per connection is in flight at a
+//!    time, and none follows one that failed. The `Sent` of a request comes before the `Received` of
+//!    its response: a response that is reaped while its request is in flight counts as early, and
+//!    costs the connection.
+//! 4. The bytes of a `Received` stay readable by [`Sockets::received`] until the next call of
+//!    [`Sockets::next`]. They come in order. `Closed` is the peer's orderly end. Nothing is received
+//!    after it, but a send may still go out.
+//! 5. After the `Failed` of a connect or a receive, the connection has ended. After the `Failed` of a
+//!    send, the peer's bytes are still received up to their end. In each case the worker calls
+//!    [`Sockets::close`].
+//! 6. After `close` no completion has that key, and the index is free again. Bytes of a send in flight
+//!    may be lost. Bytes of a send that was `Done` reach the peer before an orderly end.
+//! 7. Every submitted operation begins by the next [`Sockets::wait`] at the latest.
+//! 8. The backend is the clock: [`Sockets::now`] never goes back, unless the clock is started again.
 
 mod backend;
 #[cfg(test)]
@@ -55,11 +55,11 @@ pub(crate) use uring::UringSockets;
 pub(crate) struct Key {
     /// A small number, reused.
     pub(crate) index: u32,
-    /// Differs each time the slot is.
+    /// Differs for each connection with the same index.
     pub(crate) generation: u32,
 }
 
-/// What to connect to.
+/// The other end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Peer {
     /// An address and port.
@@ -68,18 +68,18 @@ pub(crate) enum Peer {
     Unix(PathBuf),
 }
 
-/// A way to a peer.
+/// A peer, and options of the connection to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Route<'a> {
     pub(crate) peer: &'a Peer,
-    /// Where to come from; the system's choice where nothing is said.
+    /// The local address. The system chooses by default.
     pub(crate) source: Option<local::Source>,
-    /// Bytes of a TCP socket's send and receive buffers; the system's choice where nothing is said.
+    /// Bytes of a TCP socket's send and receive buffers. The system chooses by default.
     pub(crate) buffers: Option<u32>,
     /// Whether a send may follow one that the peer has not acknowledged: such a send must not wait
     /// for the acknowledgement (TCP_NODELAY, RFC 9293 §3.7.4).
     pub(crate) nodelay: bool,
-    /// Whether the connection is to carry many requests, which is worth some preparation.
+    /// Whether the connection will carry many requests, which is worth some preparation.
     pub(crate) keepalive: bool,
 }
 
@@ -101,21 +101,21 @@ impl Outgoing<'_> {
     }
 }
 
-/// How a send stands.
+/// The state of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sending {
-    /// Nothing is left to be told, unless it fails: all bytes were taken over, or surely will be.
+    /// No completion follows unless it fails: all bytes were taken over, or certainly will be.
     Done,
     /// `Sent` or `Failed` will follow.
     InFlight,
 }
 
-/// How a connection is taken down.
+/// The way in which a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Close {
-    /// As usual.
+    /// In order: TCP sends FIN.
     Orderly,
-    /// At once, and unsent or unread bytes are dropped (TCP sends RST, and no TIME_WAIT stays).
+    /// At once. Unsent and unread bytes are dropped: TCP sends RST, and no TIME_WAIT remains.
     Abort,
 }
 
@@ -130,12 +130,12 @@ pub(crate) enum Operation {
     Receive,
 }
 
-/// What happened to a connection.
+/// Something that happened to a connection.
 #[derive(Debug)]
 pub(crate) enum Completion {
     /// It is made, and receiving has begun.
     Connected(Key),
-    /// All bytes of the send were taken over; an owned buffer comes back.
+    /// All bytes of the send were taken over. An owned buffer comes back.
     Sent(Key, Option<Vec<u8>>),
     /// Bytes came: see [`Sockets::received`].
     Received(Key),
@@ -146,7 +146,7 @@ pub(crate) enum Completion {
 }
 
 impl Completion {
-    /// The connection that it is about.
+    /// The connection that it concerns.
     pub(crate) fn key(&self) -> Key {
         match self {
             Completion::Connected(key)
@@ -158,13 +158,13 @@ impl Completion {
     }
 }
 
-/// What is worth a moment's wait for more, where much is under way: see [`Sockets::wait_coalesced`].
+/// A batch of completions that a wait may gather: see [`Sockets::wait_coalesced`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitBatch {
-    /// With so many completions there is no more to wait for.
-    pub(crate) most: u32,
-    /// How long to wait for them, from the beginning.
-    pub(crate) within: Nanos,
+    /// The wait ends with this number of completions.
+    pub(crate) max_completions: u32,
+    /// Time to wait for them, from the beginning of the wait.
+    pub(crate) max_wait: Nanos,
 }
 
 /// A backend: see the module's contract.
@@ -172,49 +172,47 @@ pub(crate) trait Sockets<'run> {
     /// The time since the load began.
     fn now(&self) -> Nanos;
 
-    /// The time of the last wait's end, or of the completion that [`Sockets::next`] gave last. It may
-    /// be some microseconds old: reading a clock for each completion costs as much as parsing an
-    /// answer.
+    /// The time of the last wait's end, or of the completion that [`Sockets::next`] returned last. It may
+    /// be some microseconds old: reading a clock for each completion costs as much as parsing a
+    /// response.
     fn cached_now(&self) -> Nanos;
 
     /// Begins a connection.
     fn connect(&mut self, key: Key, route: Route<'_>);
 
-    /// Begins to send. Owned bytes are always under way until `Sent` gives them back.
+    /// Begins to send. Owned bytes are always in flight until `Sent` returns them.
     fn send(&mut self, key: Key, bytes: Outgoing<'run>) -> Sending;
 
-    /// The address of this end of a connection that stands; none where it has none, as with UNIX
-    /// sockets.
+    /// The local address of an open connection. UNIX sockets have none.
     fn local_address(&self, key: Key) -> Option<SocketAddr>;
 
-    /// Bytes of the send that is under way on a connection, or that failed last, which were not sent as
-    /// far as that is known: a backend may count up to 128 KiB too much.
+    /// Bytes of the send in flight on a connection, or of the one that failed last, that were not sent as
+    /// far as that is known. A backend may count up to 128 KiB too much.
     fn unsent(&self, key: Key) -> u64;
 
-    /// Ends a connection, whatever is under way on it; nothing happens where it has ended.
+    /// Ends a connection with all operations on it. Does nothing if it has ended.
     fn close(&mut self, key: Key, how: Close);
 
-    /// Sleeps until something can be reaped or the moment `until` has come; now and then it ends
-    /// sooner.
+    /// Sleeps until a completion can be reaped or the time `until` has come. Sometimes it ends sooner.
     ///
     /// # Errors
     ///
-    /// Where the system's own waiting fails; the load can't go on.
+    /// The system's own waiting fails. The load can't go on.
     fn wait(&mut self, until: Nanos) -> io::Result<()>;
 
-    /// The same, but what can be reaped early may be left until the lot is full or its time is up. A
-    /// backend that can't do this at a profit just waits.
+    /// Like [`Sockets::wait`], but early completions may be left until the batch is full or its time is
+    /// up. A backend without an efficient way to do this just waits.
     ///
     /// # Errors
     ///
     /// As for [`Sockets::wait`].
-    fn wait_coalesced(&mut self, until: Nanos, _lot: WaitBatch) -> io::Result<()> {
+    fn wait_coalesced(&mut self, until: Nanos, _batch: WaitBatch) -> io::Result<()> {
         self.wait(until)
     }
 
-    /// The next thing that happened, if any, without waiting.
+    /// The next completion, if there is one. Does not wait.
     fn next(&mut self) -> Option<Completion>;
 
-    /// The bytes of the `Received` that [`Sockets::next`] gave last.
+    /// The bytes of the `Received` that [`Sockets::next`] returned last.
     fn received(&self) -> &[u8];
 }

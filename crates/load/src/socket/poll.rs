@@ -1,9 +1,8 @@
 //! The readiness backend: epoll on Linux, kqueue on FreeBSD, through the `polling` crate.
 //!
-//! Level-triggered: a short read needs no second one to be sure that nothing was left behind, and an
-//! end of stream that came together with the last bytes is reported by the next wait. The interest
-//! changes twice in a connection's life, from writing to reading when it is made, and around a send
-//! that would block.
+//! Events are level-triggered: a short read needs no second one to prove that nothing is left, and the
+//! next wait reports an end of stream that came together with the last bytes. A connection changes its
+//! interest from writing to reading when it is made, and around a send that would block.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -19,48 +18,48 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, local, system,
 };
 
-/// Large enough that a body of 100 KiB comes in one read where the kernel has it.
-const RECEIVE_BUFFER: usize = 256 * 1024;
+/// Large enough for a body of 100 KiB in one read if the kernel has it.
+const RECEIVE_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Events that a wait brings at most: no fewer than a worker works off in a turn, so that what a
-/// wait leaves behind is never taken for nothing.
-const MOST_EVENTS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Events per wait at most. It is at least the number that a worker handles in a turn, so that the
+/// worker never takes events left behind for an empty queue.
+const EVENTS_MAX: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// See the module and [`Sockets`].
+/// The readiness backend. See [`Sockets`].
 pub(crate) struct PollSockets<'run> {
     poller: Poller,
     events: Events,
-    /// Events of the last wait that are not yet worked off, the next one last.
+    /// Unhandled events of the last wait. The next one comes last.
     batch: Vec<Event>,
     /// Completions that did not need an event.
     ready: VecDeque<Completion>,
-    /// The key that lives in each slot, whether its socket came about or not.
+    /// The open key of each index, even if its socket could not be made.
     live: Vec<Option<Key>>,
-    connections: Vec<Option<Connection<'run>>>,
+    connections: Vec<Option<PollConnection<'run>>>,
     buffer: Box<[u8]>,
     received: usize,
     epoch: Instant,
 }
 
-struct Connection<'run> {
+struct PollConnection<'run> {
     socket: Socket,
     key: Key,
-    stage: Stage,
-    /// Bytes under way, and how many of them were taken over.
+    stage: PollStage,
+    /// Bytes in flight, and the number of them that were taken over.
     sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a send that failed, and were not taken over.
+    /// Bytes of a failed send that were not taken over.
     unsent: usize,
-    /// What the poller was last told to report.
+    /// The interest registered with the poller.
     interest: Interest,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Stage {
+enum PollStage {
     Connecting,
     Open,
-    /// The peer has closed its side: nothing more is received.
+    /// The peer has closed its side. Nothing more is received.
     HalfClosed,
-    /// Nothing more happens.
+    /// The connection has failed. Nothing more happens.
     Failed,
 }
 
@@ -71,7 +70,7 @@ struct Interest {
 }
 
 impl Interest {
-    /// Errors are reported even to those who want nothing, so these are not registered at all.
+    /// Such a socket is not registered at all, because the poller would still report its errors.
     const NONE: Interest = Interest {
         reading: false,
         writing: false,
@@ -79,29 +78,29 @@ impl Interest {
 }
 
 impl<'run> PollSockets<'run> {
-    /// A backend for up to `slots` connections. Its clock starts now, or with
+    /// A backend for up to `capacity` connections. Its clock starts now, or with
     /// [`PollSockets::start_clock`].
     ///
     /// # Errors
     ///
-    /// Where the system has no poller to give.
+    /// The system refuses a poller.
     pub(crate) fn new(capacity: usize) -> io::Result<PollSockets<'run>> {
         let mut connections = Vec::new();
         connections.resize_with(capacity, || None);
         Ok(PollSockets {
             poller: Poller::new()?,
-            events: Events::with_capacity(MOST_EVENTS),
+            events: Events::with_capacity(EVENTS_MAX),
             batch: Vec::new(),
             ready: VecDeque::with_capacity(capacity + 16),
             live: vec![None; capacity],
             connections,
-            buffer: vec![0; RECEIVE_BUFFER].into_boxed_slice(),
+            buffer: vec![0; RECEIVE_BUFFER_BYTES].into_boxed_slice(),
             received: 0,
             epoch: Instant::now(),
         })
     }
 
-    /// Time counts from `epoch`, which all workers of a load share.
+    /// Counts time from `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.epoch = epoch;
     }
@@ -126,11 +125,11 @@ impl<'run> PollSockets<'run> {
             local::leave_from(&socket, source)?;
         }
         let stage = match socket.connect(&address) {
-            Ok(()) => Stage::Open,
-            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Stage::Connecting,
+            Ok(()) => PollStage::Open,
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => PollStage::Connecting,
             Err(error) => return Err(error),
         };
-        let connection = Connection {
+        let connection = PollConnection {
             socket,
             key,
             stage,
@@ -138,32 +137,32 @@ impl<'run> PollSockets<'run> {
             unsent: 0,
             interest: Interest::NONE,
         };
-        if stage == Stage::Open {
+        if stage == PollStage::Open {
             self.ready.push_back(Completion::Connected(key));
         }
         self.connections[key.index as usize] = Some(connection);
-        self.mind(key.index as usize);
+        self.update_interest_at(key.index as usize);
         Ok(())
     }
 
     fn on_event(&mut self, event: Event) -> Option<Completion> {
         let index = event.key & u32::MAX as usize;
         let connection = self.connections.get_mut(index)?.as_mut()?;
-        // An event of the same batch may be about the slot's connection before this one.
+        // An event of the same batch may concern the previous connection with this index.
         if event_key(connection.key) != event.key {
             return None;
         }
         let completion = match connection.stage {
-            Stage::Connecting if event.writable => Some(connection.connected()),
-            Stage::Connecting | Stage::Failed => None,
-            Stage::Open | Stage::HalfClosed => {
+            PollStage::Connecting if event.writable => Some(connection.connected()),
+            PollStage::Connecting | PollStage::Failed => None,
+            PollStage::Open | PollStage::HalfClosed => {
                 let written = match event.writable {
                     true => connection.write(),
                     false => None,
                 };
                 match written {
                     Some(completion) => Some(completion),
-                    None if event.readable && connection.stage == Stage::Open => {
+                    None if event.readable && connection.stage == PollStage::Open => {
                         let (completion, length) = connection.read(&mut self.buffer);
                         self.received = length;
                         completion
@@ -172,19 +171,19 @@ impl<'run> PollSockets<'run> {
                 }
             }
         };
-        self.mind(index);
+        self.update_interest_at(index);
         completion
     }
 
-    /// Tells the poller what a connection waits for now.
-    fn mind(&mut self, index: usize) {
+    /// Registers a connection's present interest with the poller.
+    fn update_interest_at(&mut self, index: usize) {
         let Some(connection) = &mut self.connections[index] else {
             return;
         };
         if let Err(error) = connection.update_interest(&self.poller) {
-            // The poller has no room: what was waited for would never be reported.
+            // The poller is full and would never report the event.
             let operation = match connection.stage {
-                Stage::Connecting => Operation::Connect,
+                PollStage::Connecting => Operation::Connect,
                 _ => Operation::Receive,
             };
             let failed = connection.failed(operation, error);
@@ -197,23 +196,23 @@ impl<'run> PollSockets<'run> {
     }
 }
 
-/// Tells apart events of a slot's successive connections.
+/// Distinguishes events of successive connections with the same index.
 fn event_key(key: Key) -> usize {
     (key.generation as usize) << 32 | key.index as usize
 }
 
-impl<'run> Connection<'run> {
+impl<'run> PollConnection<'run> {
     fn connected(&mut self) -> Completion {
         match self.socket.take_error() {
             Ok(None) => {
-                self.stage = Stage::Open;
+                self.stage = PollStage::Open;
                 Completion::Connected(self.key)
             }
             Ok(Some(error)) | Err(error) => self.failed(Operation::Connect, error),
         }
     }
 
-    /// Begins to send; gives a completion where there is more to tell.
+    /// Begins to send. Returns a completion unless the send is done.
     fn send(&mut self, bytes: Outgoing<'run>) -> (Sending, Option<Completion>) {
         self.sending = Some((bytes, 0));
         match self.write() {
@@ -222,11 +221,11 @@ impl<'run> Connection<'run> {
         }
     }
 
-    /// Reads once; gives how many bytes of the buffer are now the completion's.
+    /// Reads once. Returns the number of bytes in the buffer that belong to the completion.
     fn read(&mut self, buffer: &mut [u8]) -> (Option<Completion>, usize) {
         match self.socket.read(buffer) {
             Ok(0) => {
-                self.stage = Stage::HalfClosed;
+                self.stage = PollStage::HalfClosed;
                 (Some(Completion::Closed(self.key)), 0)
             }
             Ok(length) => (Some(Completion::Received(self.key)), length),
@@ -235,7 +234,7 @@ impl<'run> Connection<'run> {
         }
     }
 
-    /// Writes what is left; gives a completion when it is all out or has failed.
+    /// Writes the remaining bytes. Returns a completion when all are written or writing has failed.
     fn write(&mut self) -> Option<Completion> {
         let (outgoing, sent) = self.sending.as_mut()?;
         loop {
@@ -265,7 +264,7 @@ impl<'run> Connection<'run> {
     }
 
     fn failed(&mut self, operation: Operation, error: io::Error) -> Completion {
-        self.stage = Stage::Failed;
+        self.stage = PollStage::Failed;
         self.lose_sending();
         Completion::Failed(self.key, operation, error)
     }
@@ -283,14 +282,14 @@ impl<'run> Connection<'run> {
         }
     }
 
-    /// Tells the poller what this connection now waits for, if that has changed.
+    /// Registers this connection's interest with the poller if it has changed.
     fn update_interest(&mut self, poller: &Poller) -> io::Result<()> {
         let wanted = Interest {
-            reading: self.stage == Stage::Open,
+            reading: self.stage == PollStage::Open,
             writing: match self.stage {
-                Stage::Connecting => true,
-                Stage::Open | Stage::HalfClosed => self.sending.is_some(),
-                Stage::Failed => false,
+                PollStage::Connecting => true,
+                PollStage::Open | PollStage::HalfClosed => self.sending.is_some(),
+                PollStage::Failed => false,
             },
         };
         if self.interest == wanted {
@@ -298,7 +297,7 @@ impl<'run> Connection<'run> {
         }
         let event = Event::new(event_key(self.key), wanted.reading, wanted.writing);
         if self.interest == Interest::NONE {
-            // SAFETY: the socket stays in `connections` and is taken from the poller in `close` or
+            // SAFETY: the socket stays in `connections` and is removed from the poller in `close` or
             // `drop`, or below, before it is closed.
             unsafe { poller.add_with_mode(&self.socket, event, PollMode::Level)? };
         } else if wanted == Interest::NONE {
@@ -310,7 +309,7 @@ impl<'run> Connection<'run> {
         Ok(())
     }
 
-    /// To be called before the socket is closed.
+    /// Removes the socket from the poller. Call it before the socket is closed.
     fn forget(&self, poller: &Poller) {
         if self.interest != Interest::NONE {
             // It can only fail for a socket that was never added.
@@ -331,7 +330,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         Nanos::from(self.epoch.elapsed())
     }
 
-    /// Each completion took a system call, beside which the clock is cheap.
+    /// Each completion took a system call, compared with which the clock is cheap.
     fn cached_now(&self) -> Nanos {
         self.now()
     }
@@ -352,7 +351,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
         };
         let (sending, completion) = connection.send(bytes);
         self.ready.extend(completion);
-        self.mind(index);
+        self.update_interest_at(index);
         sending
     }
 
@@ -399,7 +398,7 @@ impl<'run> Sockets<'run> for PollSockets<'run> {
             _ => {}
         }
         self.batch.extend(self.events.iter());
-        // Worked off from the end: the first to be reported is the first to be served.
+        // Handled from the end: the first event that was reported is handled first.
         self.batch.reverse();
         Ok(())
     }

@@ -126,7 +126,7 @@ enum What {
     Fail(i32),
 }
 
-struct Link<'run> {
+struct SimulatedLink<'run> {
     key: Key,
     number: u64,
     port: u16,
@@ -148,7 +148,7 @@ pub(crate) struct SimulatedSockets<'run> {
     /// The worker is stopped at this moment, for so long.
     stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
-    links: Vec<Option<Link<'run>>>,
+    links: Vec<Option<SimulatedLink<'run>>>,
     used: HashSet<Key>,
     due: BinaryHeap<Reverse<Due>>,
     planned: u64,
@@ -240,7 +240,7 @@ impl<'run> SimulatedSockets<'run> {
         }
     }
 
-    fn link(&mut self, key: Key) -> &mut Link<'run> {
+    fn link(&mut self, key: Key) -> &mut SimulatedLink<'run> {
         let link = self.links[key.index as usize].as_mut();
         link.filter(|link| link.key == key)
             .expect("the worker uses a key that does not live")
@@ -306,7 +306,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         let place = &mut self.links[key.index as usize];
         let over = place.as_ref().is_none_or(|link| link.over);
         assert!(over, "index {} is taken", key.index);
-        *place = Some(Link {
+        *place = Some(SimulatedLink {
             key,
             number: self.connections,
             port: match route.peer {

@@ -1,5 +1,5 @@
-//! What a thread and its errors are called by the system: the only place in this crate, beside the
-//! backends, that knows.
+//! Error numbers, threads and processes of the operating system. Only this module and the backends
+//! depend on them.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use prony_record::{Nanos, Outcome};
 use socket2::Socket;
 
-/// The outcome of a request whose connect failed so.
+/// The outcome of a request whose connect failed with this error.
 pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     match error.raw_os_error() {
         Some(libc::ECONNREFUSED) => Outcome::ConnectRefused,
@@ -18,8 +18,8 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
         Some(libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EHOSTDOWN | libc::ENETDOWN) => {
             Outcome::ConnectUnreachable
         }
-        // Which of the two it is depends on whether the port or the address is missing; both mean
-        // that there is nothing to connect from.
+        // The error depends on whether the port or the address is missing. Both mean that there is
+        // nothing to connect from.
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE) => Outcome::NoLocalPort,
         Some(libc::EMFILE | libc::ENFILE) => Outcome::TooManyFiles,
         Some(libc::ECONNRESET) => Outcome::Reset,
@@ -27,7 +27,7 @@ pub(crate) fn connect_outcome(error: &io::Error) -> Outcome {
     }
 }
 
-/// Returns whether a connect failed because nothing listens at the address, or no socket is at the path.
+/// Whether a connect failed because nothing listens at the address, or no socket is at the path.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -35,20 +35,20 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     )
 }
 
-/// Whether a connect that failed so is worth another try within its timeout: the backlog of a UNIX
-/// socket is full (connect(2)).
+/// Whether a connect failed because the backlog of a UNIX socket is full (connect(2)). Then it is worth
+/// another try within its timeout.
 pub(crate) fn connect_would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Bytes that the system took over for a TCP connection and has not sent; 0 where it doesn't say.
+/// Bytes that the system took over for a TCP connection and has not sent; 0 if it does not report them.
 pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     #[cfg(target_os = "linux")]
     {
-        /// tcp(7): the part of the send queue that was not sent.
+        /// The part of the send queue that was not sent (tcp(7)).
         const SIOCOUTQNSD: libc::Ioctl = 0x894b;
         let mut bytes: libc::c_int = 0;
-        // SAFETY: the call writes one integer, to a place of ours.
+        // SAFETY: the call writes one integer to a local variable.
         let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCOUTQNSD, &raw mut bytes) };
         if done == 0 {
             return u64::try_from(bytes).unwrap_or(0);
@@ -59,15 +59,15 @@ pub(crate) fn unsent_in_kernel(socket: &Socket) -> u64 {
     0
 }
 
-/// Takes a connection down at once: what is unsent or unread is dropped, TCP sends RST, and no
-/// TIME_WAIT stays. Whoever waits for the socket is woken.
+/// Closes a connection at once. Unsent and unread bytes are dropped, TCP sends RST, and no TIME_WAIT
+/// remains. Threads that wait for the socket are woken.
 #[cfg(target_os = "linux")]
 pub(crate) fn abort(socket: &Socket) {
     // SAFETY: an address is plain numbers, for which zero is a value.
     let mut nowhere: libc::sockaddr = unsafe { std::mem::zeroed() };
     nowhere.sa_family = libc::AF_UNSPEC as libc::sa_family_t;
     // Connecting to no family dissolves the association (connect(2)).
-    // SAFETY: the pointer is to a whole address of ours, whose size is told.
+    // SAFETY: the pointer is to a complete local address, whose size is passed along.
     let dissolved = unsafe {
         libc::connect(
             socket.as_raw_fd(),
@@ -76,7 +76,7 @@ pub(crate) fn abort(socket: &Socket) {
         )
     };
     if dissolved != 0 {
-        // A UNIX socket has no such thing, nor unsent bytes. Failing means that it is gone already.
+        // A UNIX socket has no association and no unsent bytes. A failure means that it is closed.
         let _ = socket.shutdown(Shutdown::Both);
     }
 }
@@ -87,8 +87,8 @@ pub(crate) fn thread_cpu() -> (Nanos, Nanos) {
     (span(usage.ru_utime), span(usage.ru_stime))
 }
 
-/// How long the calling thread has been ready to run and had no core so far; none where the system
-/// doesn't tell (Linux: the second figure of schedstat, proc(5)).
+/// Time for which the calling thread was ready to run and had no core. None if the system does not
+/// report it (Linux: the second figure of schedstat, proc(5)).
 pub(crate) fn thread_run_delay() -> Nanos {
     #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/thread-self/schedstat")
@@ -99,8 +99,8 @@ pub(crate) fn thread_run_delay() -> Nanos {
     Nanos::ZERO
 }
 
-/// How long the machine has been suspended since it was started, or a little less; none where the
-/// system doesn't say (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not, clock_gettime(2)).
+/// Time for which the machine was suspended since it started, or a little less. None if the system does
+/// not report it (Linux: CLOCK_BOOTTIME counts it and CLOCK_MONOTONIC does not, clock_gettime(2)).
 pub(crate) fn suspended_time() -> Nanos {
     #[cfg(target_os = "linux")]
     {
@@ -127,8 +127,8 @@ pub(crate) fn peak_memory_bytes() -> u64 {
 fn usage(who: libc::c_int) -> libc::rusage {
     // SAFETY: rusage is plain numbers, for which zero is a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to a whole rusage of ours. With a valid `who` and pointer the call
-    // can't fail, and if it did the zeros would stay.
+    // SAFETY: the pointer is to a complete local rusage. With a valid `who` and pointer the call
+    // can't fail, and if it did the zeros would remain.
     unsafe { libc::getrusage(who, &mut usage) };
     usage
 }
@@ -139,7 +139,7 @@ fn span(time: libc::timeval) -> Nanos {
     Nanos(seconds * 1_000_000_000 + micros * 1_000)
 }
 
-/// How many files this process may have open: the soft limit, raised to the hard one first.
+/// Number of files that this process may open. Raises the soft limit to the hard one first.
 pub(crate) fn open_files_limit() -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -159,7 +159,7 @@ pub(crate) fn open_files_limit() -> u64 {
 ///
 /// # Errors
 ///
-/// Where this process may not run on that core.
+/// This process may not run on that core.
 pub(crate) fn pin_thread(core: usize) -> Result<(), String> {
     // The crate would index its mask with a core beyond the mask's end.
     let nameable = core < libc::CPU_SETSIZE as usize;

@@ -136,10 +136,6 @@ impl Tls {
         Ok(Tls::Handshaking(Box::new(Handshake::new(client, name)?)))
     }
 
-    pub(crate) fn is_handshaking(&self) -> bool {
-        matches!(self, Tls::Handshaking(_))
-    }
-
     /// The protocol that the peer's first bytes belong to, while the handshake runs.
     pub(crate) fn peer_speaks(&self) -> PeerSpeaks {
         match self {

@@ -1,23 +1,21 @@
 //! A load ends early when its target refuses every connect.
 //!
-//! Each worker notes its first refusal and whether anything but a refusal happened. Once a worker has
-//! seen nothing but refusals for [`REFUSED_FOR`], it ends the load, unless another worker reached the
-//! target: the two decisions exclude each other ([`Control::rule_out_refusal`], [`Control::give_up`]).
+//! Each worker notes its first refusal and whether anything but a refusal happened. A worker that has
+//! seen only refusals for [`REFUSED_TIME`] ends the load, unless another worker reached the target.
+//! The two decisions exclude each other ([`Control::rule_out_refusal`], [`Control::give_up`]).
 
 use std::io;
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-use super::Worker;
 use crate::progress::Control;
-use crate::socket::{Peer, Sockets, system};
+use crate::socket::{Peer, system};
 use crate::spec::LoadSpec;
 
-/// A load ends with the first refusal that comes this long after the very first, if there was nothing
-/// else in between.
-pub(crate) const REFUSED_FOR: Nanos = Nanos::from_secs(1);
-/// Targets that the finding names.
-const TARGETS_NAMED: usize = 3;
+/// Time of nothing but refusals after which a load ends.
+pub(crate) const REFUSED_TIME: Nanos = Nanos::from_secs(1);
+/// Targets that the finding names at most.
+const TARGETS_NAMED_MAX: usize = 3;
 
 /// The refused connects of a load in which nothing else has happened.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +23,7 @@ pub(crate) struct Refusals {
     count: u64,
     since: Option<Nanos>,
     last: Nanos,
-    /// The system's words for the last one.
+    /// The system's message for the last one.
     error: String,
     /// Something other than a refused connect happened.
     ruled_out: bool,
@@ -34,8 +32,8 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// A connect failed: `error` is a refusal, or rules one out.
-    fn add(&mut self, error: &io::Error, now: Nanos) {
+    /// A connect failed with `error`, which is a refusal or rules one out.
+    pub(super) fn add(&mut self, error: &io::Error, now: Nanos) {
         if !system::is_refusal(error) {
             self.ruled_out = true;
         } else if !self.ruled_out {
@@ -46,7 +44,7 @@ impl Refusals {
         }
     }
 
-    /// Adds another worker's.
+    /// Adds another worker's refusals.
     pub(crate) fn merge(&mut self, other: Refusals) {
         self.count += other.count;
         self.since = match (self.since, other.since) {
@@ -59,7 +57,32 @@ impl Refusals {
         self.ruled_out |= other.ruled_out;
     }
 
-    /// The finding of a load in which every connect was refused.
+    /// Something other than a refused connect happened.
+    #[inline]
+    pub(super) fn rule_out(&mut self) {
+        self.ruled_out = true;
+    }
+
+    /// Whether the load ends because its targets refuse every connect.
+    #[inline]
+    pub(super) fn ends_load(&mut self, control: &Control) -> bool {
+        !self.announced && self.decide(control)
+    }
+
+    fn decide(&mut self, control: &Control) -> bool {
+        if self.ruled_out {
+            self.announced = true;
+            return !control.rule_out_refusal();
+        }
+        let since = self.since.unwrap_or(self.last);
+        if self.last.since(since) >= REFUSED_TIME {
+            control.give_up()
+        } else {
+            control.is_given_up()
+        }
+    }
+
+    /// The finding about a load in which every connect was refused.
     pub(crate) fn finding(&self, spec: &LoadSpec) -> Option<Finding> {
         let since = self.since.filter(|_| !self.ruled_out)?;
         let count = match self.count {
@@ -95,45 +118,10 @@ pub(crate) fn target_names(spec: &LoadSpec) -> String {
             names.push(name);
         }
     }
-    let further = names.len().saturating_sub(TARGETS_NAMED);
-    names.truncate(TARGETS_NAMED);
+    let further = names.len().saturating_sub(TARGETS_NAMED_MAX);
+    names.truncate(TARGETS_NAMED_MAX);
     match further {
         0 => names.join(", "),
         further => format!("{} and {further} more addresses", names.join(", ")),
-    }
-}
-
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// A connect failed.
-    pub(super) fn note_connect_error(&mut self, error: &io::Error, now: Nanos) {
-        self.refusals.add(error, now);
-    }
-
-    /// Something other than a refused connect happened.
-    #[inline]
-    pub(super) fn rule_out_refusal(&mut self) {
-        self.refusals.ruled_out = true;
-    }
-
-    /// Returns whether the load ends because its targets refuse every connect.
-    #[inline]
-    pub(super) fn is_refused(&mut self, control: &Control) -> bool {
-        match self.refusals.announced {
-            true => false,
-            false => self.decide_refusal(control),
-        }
-    }
-
-    fn decide_refusal(&mut self, control: &Control) -> bool {
-        let refusals = &mut self.refusals;
-        if refusals.ruled_out {
-            refusals.announced = true;
-            return !control.rule_out_refusal();
-        }
-        let since = refusals.since.unwrap_or(refusals.last);
-        match refusals.last.since(since) >= REFUSED_FOR {
-            true => control.give_up(),
-            false => control.is_given_up(),
-        }
     }
 }

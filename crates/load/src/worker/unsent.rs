@@ -1,68 +1,62 @@
-//! Bytes of requests that were counted as sent and were not, because their exchange ended before.
+//! Bytes that were counted as sent, and were not because their request ended before.
 
 use prony_protocol::h2;
 
 use super::Worker;
+use super::connections::SendState;
+use super::dispatcher::RequestPhase;
+use crate::connection::HttpMachine;
 use crate::socket::Sockets;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Corrects the count of bytes sent for a seat's request, which is about to leave its connection.
+    /// Corrects the count of bytes sent for a slot's request, which is about to leave its connection.
     #[inline]
-    pub(super) fn take_back_unsent(&mut self, seat: u32) {
-        let slot = &self.slots[self.seats[seat as usize].slot as usize];
-        if slot.connection.is_multiplexed() {
-            self.take_back_frames(seat);
-        } else if slot.sending || slot.send_failed {
-            self.take_back_bytes(seat);
+    pub(super) fn take_back_unsent(&mut self, slot: u32) {
+        let taken = self.dispatcher.slot(slot);
+        if taken.phase() != Some(RequestPhase::InFlight) {
+            return;
+        }
+        let entry = &self.connections[taken.connection];
+        if entry.send != SendState::Idle || entry.is_h2() {
+            let unsent = self.unsent(slot);
+            if let Some(pending) = self.dispatcher.slot_mut(slot).pending_mut() {
+                pending.bytes_out = pending.bytes_out.saturating_sub(unsent);
+            }
         }
     }
 
-    #[cold]
-    fn take_back_bytes(&mut self, seat: u32) {
-        let place = &self.seats[seat as usize];
-        let slot = &self.slots[place.slot as usize];
-        let Some(request) = place.request(&self.spec.requests) else {
-            return;
+    /// Bytes of a request in flight that were not sent.
+    fn unsent(&self, slot: u32) -> u64 {
+        let taken = self.dispatcher.slot(slot);
+        let index = taken.connection;
+        let entry = &self.connections[index];
+        let (Some(request), Some(session)) = (taken.request(&self.spec.requests), entry.session())
+        else {
+            return 0;
         };
-        let length = request.bytes.len();
-        let unencrypted = slot.connection.unencrypted(length) as u64;
-        let unsent = unencrypted + self.sockets.unsent(slot.key(place.slot));
-        self.take_back(seat, unsent.min(length as u64));
-    }
-
-    fn take_back_frames(&mut self, seat: u32) {
-        let place = &self.seats[seat as usize];
-        let slot = &self.slots[place.slot as usize];
-        let (Some(request), Some(multiplexed)) = (
-            place.request(&self.spec.requests),
-            slot.connection.multiplexed(),
-        ) else {
-            return;
+        let has_unsent = entry.send != SendState::Idle;
+        let h2 = match &session.http {
+            HttpMachine::One(_) if !has_unsent => return 0,
+            HttpMachine::One(_) => {
+                let length = request.bytes.len();
+                let unencrypted = session.unencrypted(length) as u64;
+                let in_socket = self.sockets.unsent(entry.key(index));
+                return (unencrypted + in_socket).min(length as u64);
+            }
+            HttpMachine::Two(h2) => h2,
         };
-        let has_body = request
-            .frames
-            .as_ref()
-            .is_some_and(|it| !it.body().is_empty());
-        if !has_body {
-            return;
+        let frames = request.frames.as_ref();
+        if frames.is_none_or(|frames| frames.body().is_empty()) {
+            return 0;
         }
-        let body = multiplexed.unsent_body_bytes(place.tag());
-        let counted = request.bytes_in_frames;
-        // Of several streams it is not known whose bytes wait in the socket.
-        let in_socket = match (slot.sending || slot.send_failed) && body > 0 && slot.under_way == 1
-        {
-            true => self.sockets.unsent(slot.key(place.slot)),
-            false => 0,
+        let body = h2.unsent_body_bytes(taken.stream());
+        // With several streams it is unknown whose bytes wait in the socket.
+        let is_alone = self.dispatcher.occupancy(index).in_flight == 1;
+        let in_socket = if has_unsent && body > 0 && is_alone {
+            self.sockets.unsent(entry.key(index))
+        } else {
+            0
         };
-        let unsent = h2::data_wire_bytes(body) + in_socket;
-        self.take_back(seat, unsent.min(counted));
-    }
-
-    fn take_back(&mut self, seat: u32, unsent: u64) {
-        if let Some(pending) = &mut self.seats[seat as usize].pending
-            && pending.is_under_way
-        {
-            pending.bytes_out = pending.bytes_out.saturating_sub(unsent);
-        }
+        (h2::data_wire_bytes(body) + in_socket).min(request.bytes_in_frames)
     }
 }

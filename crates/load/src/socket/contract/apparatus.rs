@@ -89,7 +89,7 @@ pub(super) fn to(peer: &Peer) -> Route<'_> {
 
 /// A completion with its bytes.
 #[derive(Debug, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum Observed {
     Connected(Key),
     Sent(Key, Option<Vec<u8>>),
     Received(Key, Vec<u8>),
@@ -97,19 +97,19 @@ pub(super) enum Seen {
     Failed(Key, Operation, Option<i32>),
 }
 
-pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Seen> {
+pub(super) fn poll_once<S: Sockets<'static>>(sockets: &mut S) -> Option<Observed> {
     Some(match sockets.next()? {
-        Completion::Connected(key) => Seen::Connected(key),
-        Completion::Sent(key, buffer) => Seen::Sent(key, buffer),
-        Completion::Received(key) => Seen::Received(key, sockets.received().to_vec()),
-        Completion::Closed(key) => Seen::Closed(key),
+        Completion::Connected(key) => Observed::Connected(key),
+        Completion::Sent(key, buffer) => Observed::Sent(key, buffer),
+        Completion::Received(key) => Observed::Received(key, sockets.received().to_vec()),
+        Completion::Closed(key) => Observed::Closed(key),
         Completion::Failed(key, operation, error) => {
-            Seen::Failed(key, operation, error.raw_os_error())
+            Observed::Failed(key, operation, error.raw_os_error())
         }
     })
 }
 
-pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Seen {
+pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
     let begun = Instant::now();
     while begun.elapsed() < HANG {
         if let Some(seen) = poll_once(sockets) {
@@ -123,7 +123,7 @@ pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Seen {
 }
 
 /// Whatever else is still to come, within a moment.
-pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Seen> {
+pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     let until = sockets.now() + Nanos::from_millis(30);
     let mut seen = Vec::new();
     while sockets.now() < until {
@@ -134,11 +134,11 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Seen> {
 }
 
 /// Receives until the peer's end, which is given last.
-pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Seen) {
+pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
     let mut all = Vec::new();
     loop {
         match reap(sockets) {
-            Seen::Received(_, bytes) => all.extend(bytes),
+            Observed::Received(_, bytes) => all.extend(bytes),
             end => return (all, end),
         }
     }
@@ -148,7 +148,7 @@ pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, See
 pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
     match sockets.send(key, Outgoing::Shared(bytes)) {
         Sending::Done => sockets.wait(sockets.now()).unwrap(),
-        Sending::InFlight => assert_eq!(reap(sockets), Seen::Sent(key, None)),
+        Sending::InFlight => assert_eq!(reap(sockets), Observed::Sent(key, None)),
     }
 }
 
@@ -158,7 +158,7 @@ pub(super) fn connected<S: Sockets<'static>>(
     key: Key,
 ) -> Socket {
     sockets.connect(key, to(&listener.peer));
-    assert_eq!(reap(sockets), Seen::Connected(key));
+    assert_eq!(reap(sockets), Observed::Connected(key));
     listener.accept()
 }
 

@@ -16,7 +16,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::local::{Binding, Source, local_ports};
 use super::{Close, Operation, Outgoing, Peer, PollSockets, Route, Sending, Sockets, WaitBatch};
 use apparatus::{
-    HANG, Listener, Seen, Via, connected, key, loopback, nobody, pattern, poll_once, reap,
+    HANG, Listener, Observed, Via, connected, key, loopback, nobody, pattern, poll_once, reap,
     receive_all, rest, send_shared, to,
 };
 
@@ -30,7 +30,7 @@ fn indices_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets
         peer.write_all(&[generation as u8]).unwrap();
         assert_eq!(
             reap(&mut sockets),
-            Seen::Received(key, vec![generation as u8])
+            Observed::Received(key, vec![generation as u8])
         );
         sockets.close(key, Close::Orderly);
     }
@@ -39,7 +39,7 @@ fn indices_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets
 fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     sockets.connect(key(0, 1), to(&listener.peer));
-    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     assert_eq!(rest(&mut sockets), []);
     sockets.close(key(0, 1), Close::Abort);
     let (peer, _bound) = nobody(via);
@@ -48,7 +48,7 @@ fn a_connect_is_answered_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
         Via::Unix => libc::ENOENT,
         _ => libc::ECONNREFUSED,
     };
-    let refused = Seen::Failed(key(0, 2), Operation::Connect, Some(errno));
+    let refused = Observed::Failed(key(0, 2), Operation::Connect, Some(errno));
     assert_eq!(reap(&mut sockets), refused);
     assert_eq!(rest(&mut sockets), []);
 }
@@ -72,7 +72,7 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
         ..to(&listener.peer)
     };
     sockets.connect(key(0, 1), route(source));
-    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (_peer, from) = listener.socket.accept().unwrap();
     assert_eq!(from.as_socket().unwrap().ip(), source);
     // 192.0.2.1 is nobody's (RFC 5737), and so not this machine's.
@@ -80,7 +80,7 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
     sockets.connect(key(1, 1), route(foreign));
     let failed = reap(&mut sockets);
     assert!(
-        matches!(failed, Seen::Failed(_, Operation::Connect, _)),
+        matches!(failed, Observed::Failed(_, Operation::Connect, _)),
         "{failed:?}"
     );
 }
@@ -89,7 +89,7 @@ fn a_connection_that_stands_has_an_address<S: Sockets<'static>>(mut sockets: S, 
     let listener = Listener::new(via);
     assert_eq!(sockets.local_address(key(0, 1)), None);
     sockets.connect(key(0, 1), to(&listener.peer));
-    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (_peer, from) = listener.socket.accept().unwrap();
     // A UNIX socket has none on either side.
     assert_eq!(sockets.local_address(key(0, 1)), from.as_socket());
@@ -104,9 +104,12 @@ fn receiving_begins_with_the_connection<S: Sockets<'static>>(mut sockets: S, via
     sockets.connect(key(0, 1), to(&listener.peer));
     sockets.wait(sockets.now()).unwrap();
     listener.accept().write_all(b"first").unwrap();
-    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (bytes, end) = receive_all(&mut sockets);
-    assert_eq!((&bytes[..], end), (&b"first"[..], Seen::Closed(key(0, 1))));
+    assert_eq!(
+        (&bytes[..], end),
+        (&b"first"[..], Observed::Closed(key(0, 1)))
+    );
 }
 
 fn a_send_is_answered_once_however_large<S: Sockets<'static>>(mut sockets: S, via: Via) {
@@ -123,7 +126,7 @@ fn a_send_is_answered_once_however_large<S: Sockets<'static>>(mut sockets: S, vi
         // The buffer comes back as it was given.
         assert_eq!(
             reap(&mut sockets),
-            Seen::Sent(key(0, 1), Some(bytes.clone()))
+            Observed::Sent(key(0, 1), Some(bytes.clone()))
         );
         assert!(
             read.join().unwrap().unwrap() == bytes,
@@ -156,9 +159,9 @@ fn both_directions_go_at_once<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let (mut all, mut sent, mut closed) = (Vec::new(), false, false);
     while !(sent && closed) {
         match reap(&mut sockets) {
-            Seen::Received(_, piece) if !closed => all.extend(piece),
-            Seen::Sent(..) if !sent => sent = true,
-            Seen::Closed(_) if !closed => closed = true,
+            Observed::Received(_, piece) if !closed => all.extend(piece),
+            Observed::Sent(..) if !sent => sent = true,
+            Observed::Closed(_) if !closed => closed = true,
             other => panic!("{other:?}"),
         }
     }
@@ -175,7 +178,7 @@ fn bytes_come_in_order_and_then_the_end<S: Sockets<'static>>(mut sockets: S, via
     let (received, end) = receive_all(&mut sockets);
     writing.join().unwrap().unwrap();
     assert!(received == bytes);
-    assert_eq!(end, Seen::Closed(key(0, 1)));
+    assert_eq!(end, Observed::Closed(key(0, 1)));
     assert_eq!(rest(&mut sockets), []);
 }
 
@@ -194,8 +197,8 @@ fn large_answers_come_whole_on_all_connections<S: Sockets<'static>>(mut sockets:
     let (mut all, mut open) = (vec![Vec::new(); 8], 8);
     while open > 0 {
         match reap(&mut sockets) {
-            Seen::Received(key, piece) => all[key.index as usize].extend(piece),
-            Seen::Closed(_) => open -= 1,
+            Observed::Received(key, piece) => all[key.index as usize].extend(piece),
+            Observed::Closed(_) => open -= 1,
             other => panic!("{other:?}"),
         }
     }
@@ -213,13 +216,13 @@ fn small_buffers_carry_large_answers<S: Sockets<'static>>(mut sockets: S, via: V
         ..to(&listener.peer)
     };
     sockets.connect(key(0, 1), route);
-    assert_eq!(reap(&mut sockets), Seen::Connected(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (mut peer, bytes) = (listener.accept(), pattern(100_000));
     let expected = bytes.clone();
     let writing = std::thread::spawn(move || peer.write_all(&bytes));
     let (received, end) = receive_all(&mut sockets);
     assert!(received == expected);
-    assert_eq!(end, Seen::Closed(key(0, 1)));
+    assert_eq!(end, Observed::Closed(key(0, 1)));
     writing.join().unwrap().unwrap();
 }
 
@@ -227,14 +230,14 @@ fn a_send_goes_out_after_the_peers_end<S: Sockets<'static>>(mut sockets: S, via:
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Closed(key(0, 1)));
     let bytes = pattern(8 << 20);
     sockets.send(key(0, 1), Outgoing::Owned(bytes.clone()));
     let reading = std::thread::spawn(move || {
         let mut read = vec![0; 8 << 20];
         peer.read_exact(&mut read).map(|()| read)
     });
-    assert!(matches!(reap(&mut sockets), Seen::Sent(..)));
+    assert!(matches!(reap(&mut sockets), Observed::Sent(..)));
     assert!(reading.join().unwrap().unwrap() == bytes);
 }
 
@@ -252,18 +255,18 @@ fn what_was_said_before_a_send_failed_is_received<S: Sockets<'static>>(mut socke
     let (mut received, mut failed) = (Vec::new(), false);
     let end = loop {
         match reap(&mut sockets) {
-            Seen::Received(_, bytes) => received.extend(bytes),
-            Seen::Failed(_, Operation::Send, _) => failed = true,
+            Observed::Received(_, bytes) => received.extend(bytes),
+            Observed::Failed(_, Operation::Send, _) => failed = true,
             end => break end,
         }
     };
     assert_eq!(received, b"enough");
     let ended = matches!(
         end,
-        Seen::Closed(_) | Seen::Failed(_, Operation::Receive, _)
+        Observed::Closed(_) | Observed::Failed(_, Operation::Receive, _)
     );
     assert!(ended, "{end:?}");
-    assert!(failed || end != Seen::Closed(key(0, 1)));
+    assert!(failed || end != Observed::Closed(key(0, 1)));
     sockets.close(key(0, 1), Close::Abort);
     assert_eq!(rest(&mut sockets), []);
 }
@@ -274,7 +277,7 @@ fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via: Via) {
     send_shared(&mut sockets, key(0, 1), b"unread");
     peer.set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
-    let reset = Seen::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
+    let reset = Observed::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
     assert_eq!(reap(&mut sockets), reset);
     // It is said once, and a connection that is left in this state costs nothing.
     assert_eq!(rest(&mut sockets), []);
@@ -300,10 +303,10 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
     sockets.connect(key(1, 2), to(&listener.peer));
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));
-    seen.sort_by_key(|seen| !matches!(seen, Seen::Connected(_)));
+    seen.sort_by_key(|seen| !matches!(seen, Observed::Connected(_)));
     let expected = [
-        Seen::Connected(key(1, 2)),
-        Seen::Received(key(3, 1), b"news".to_vec()),
+        Observed::Connected(key(1, 2)),
+        Observed::Received(key(3, 1), b"news".to_vec()),
     ];
     assert_eq!(seen, expected);
 }
@@ -315,7 +318,8 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
         .map(|index| connected(&mut sockets, &listener, key(index, 1)))
         .collect();
     let hour = Nanos::from_secs(3_600);
-    for (most, within) in [(1, hour), (1_000, Nanos::from_millis(1)), (0, Nanos::ZERO)] {
+    for (max_completions, max_wait) in [(1, hour), (1_000, Nanos::from_millis(1)), (0, Nanos::ZERO)]
+    {
         for peer in &mut peers {
             peer.write_all(b"news").unwrap();
         }
@@ -323,11 +327,17 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
         while heard < 3 * b"news".len() {
             let until = sockets.now() + hour;
             sockets
-                .wait_coalesced(until, WaitBatch { most, within })
+                .wait_coalesced(
+                    until,
+                    WaitBatch {
+                        max_completions,
+                        max_wait,
+                    },
+                )
                 .unwrap();
             while let Some(seen) = poll_once(&mut sockets) {
                 match seen {
-                    Seen::Received(_, bytes) => heard += bytes.len(),
+                    Observed::Received(_, bytes) => heard += bytes.len(),
                     other => panic!("{other:?}"),
                 }
             }
@@ -336,8 +346,8 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     // Nothing comes: the moment ends it.
     let until = sockets.now() + Nanos::from_millis(20);
     let batch = WaitBatch {
-        most: 1_000,
-        within: Nanos::from_millis(1),
+        max_completions: 1_000,
+        max_wait: Nanos::from_millis(1),
     };
     while sockets.now() < until {
         sockets.wait_coalesced(until, batch).unwrap();
@@ -400,7 +410,7 @@ fn a_backend_that_is_gone_has_closed_all<S: Sockets<'static>>(mut sockets: S, vi
         .map(|index| connected(&mut sockets, &listener, key(index, 1)))
         .collect();
     peers[0].shutdown(Shutdown::Write).unwrap();
-    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Closed(key(0, 1)));
     sockets.send(key(1, 1), Outgoing::Owned(vec![7; 32 << 20]));
     sockets.wait(sockets.now()).unwrap();
     drop(sockets);
@@ -416,7 +426,7 @@ fn a_backend_that_is_idle_has_closed_all<S: Sockets<'static>>(mut sockets: S, vi
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(reap(&mut sockets), Seen::Closed(key(0, 1)));
+    assert_eq!(reap(&mut sockets), Observed::Closed(key(0, 1)));
     drop(sockets);
     let end = peer.read(&mut [0; 8]).map_err(|e| e.kind());
     assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
@@ -442,7 +452,10 @@ fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"x").unwrap();
     sockets.wait(sockets.now() + Nanos::from_secs(60)).unwrap();
-    assert_eq!(reap(&mut sockets), Seen::Received(key(0, 1), b"x".to_vec()));
+    assert_eq!(
+        reap(&mut sockets),
+        Observed::Received(key(0, 1), b"x".to_vec())
+    );
 }
 
 fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
@@ -450,7 +463,7 @@ fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
     sockets.connect(key(0, 1), to(&long));
     let seen = reap(&mut sockets);
     assert!(
-        matches!(seen, Seen::Failed(_, Operation::Connect, _)),
+        matches!(seen, Observed::Failed(_, Operation::Connect, _)),
         "{seen:?}"
     );
 }
@@ -469,7 +482,7 @@ fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
         sockets.connect(key(index, 1), to(&peer));
     }
     let made = reap(&mut sockets);
-    assert!(matches!(made, Seen::Connected(_)), "{made:?}");
+    assert!(matches!(made, Observed::Connected(_)), "{made:?}");
     assert_eq!(rest(&mut sockets), []);
     assert!(attempts(address) > 0, "nothing is under way");
     for index in 0..4 {
@@ -502,8 +515,8 @@ fn a_full_backlog_is_told<S: Sockets<'static>>(mut sockets: S) {
     for index in 0..8 {
         sockets.connect(key(index, 1), to(&Peer::Unix(path.clone())));
         match reap(&mut sockets) {
-            Seen::Connected(_) => {}
-            Seen::Failed(_, Operation::Connect, Some(libc::EAGAIN)) => return,
+            Observed::Connected(_) => {}
+            Observed::Failed(_, Operation::Connect, Some(libc::EAGAIN)) => return,
             other => panic!("{other:?}"),
         }
     }

@@ -48,7 +48,7 @@ const WHOLE: Shape = Shape {
 };
 
 /// The ring and its buffers. They must outlive the `IoUring` that they are registered with.
-pub(super) struct Buffers {
+pub(super) struct ReceiveBuffers {
     usage: Use,
     shape: Shape,
     memory: Memory,
@@ -58,16 +58,16 @@ pub(super) struct Buffers {
     tail: u16,
 }
 
-impl Buffers {
-    /// Buffers that are registered with `ring`, all of them the kernel's to fill.
+impl ReceiveBuffers {
+    /// ReceiveBuffers that are registered with `ring`, all of them the kernel's to fill.
     ///
     /// # Errors
     ///
     /// Where the kernel knows no ring of buffers (before Linux 5.19).
-    pub(super) fn register(ring: &IoUring) -> io::Result<Buffers> {
-        match Buffers::used(ring, Use::Piecewise) {
+    pub(super) fn register(ring: &IoUring) -> io::Result<ReceiveBuffers> {
+        match ReceiveBuffers::used(ring, Use::Piecewise) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Buffers::used(ring, Use::Whole)
+                ReceiveBuffers::used(ring, Use::Whole)
             }
             result => result,
         }
@@ -77,8 +77,8 @@ impl Buffers {
     ///
     /// # Errors
     ///
-    /// See [`Buffers::register`].
-    pub(super) fn used(ring: &IoUring, usage: Use) -> io::Result<Buffers> {
+    /// See [`ReceiveBuffers::register`].
+    pub(super) fn used(ring: &IoUring, usage: Use) -> io::Result<ReceiveBuffers> {
         let (shape, flags) = match usage {
             Use::Piecewise => (PIECEWISE, INCREMENTAL),
             Use::Whole => (WHOLE, 0),
@@ -91,7 +91,7 @@ impl Buffers {
             ring.submitter()
                 .register_buf_ring_with_flags(address, shape.count, GROUP, flags)?;
         }
-        let mut buffers = Buffers {
+        let mut buffers = ReceiveBuffers {
             usage,
             shape,
             memory: Memory::zeroed(count * shape.bytes as usize),
@@ -123,7 +123,7 @@ impl Buffers {
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 
-    /// The bytes at a place that [`Buffers::taken`] gave.
+    /// The bytes at a place that [`ReceiveBuffers::taken`] gave.
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         debug_assert!(range.end <= self.memory.layout.size());
         // SAFETY: the range lies within the memory, and the kernel writes there again only once

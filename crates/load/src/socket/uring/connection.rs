@@ -16,10 +16,10 @@ const QUIET_BYTES: usize = 4096;
 /// More is sent in parts: how much of one operation was sent is known only when all of it was.
 pub(super) const LONGEST_SEND: usize = 128 << 10;
 
-pub(super) struct Connection<'run> {
+pub(super) struct UringConnection<'run> {
     pub(super) socket: Socket,
     pub(super) key: Key,
-    pub(super) stage: Stage,
+    pub(super) stage: UringStage,
     pub(super) handle: Handle,
     /// The kernel will tell what comes in.
     pub(super) receiving: bool,
@@ -41,7 +41,7 @@ pub(super) enum Handle {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Stage {
+pub(super) enum UringStage {
     Connecting,
     Open,
     /// The peer has closed its side: nothing more is received.
@@ -50,7 +50,7 @@ pub(super) enum Stage {
     Failed,
 }
 
-impl<'run> Connection<'run> {
+impl<'run> UringConnection<'run> {
     /// The operation that receives until the peer's end.
     pub(super) fn receive_entry(&self) -> Entry {
         let entry = match self.handle {

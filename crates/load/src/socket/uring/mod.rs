@@ -30,10 +30,10 @@ use super::{
     Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets, WaitBatch, local,
     system,
 };
-use buffers::Buffers;
+use buffers::ReceiveBuffers;
 #[cfg(test)]
 pub(super) use buffers::Use;
-use connection::{Connection, Handle, LONGEST_SEND, Stage};
+use connection::{Handle, LONGEST_SEND, UringConnection, UringStage};
 use operation::{Kind, error_of, index_of, is_of, is_passing, kind_of, quiet, user_data};
 use ring::Ring;
 pub(super) use trial::try_out;
@@ -46,10 +46,10 @@ const MOST_FED: usize = 16;
 pub(crate) struct UringSockets<'run> {
     // Dropped in this order: the kernel lets go of the buffers with the ring.
     ring: Ring,
-    buffers: Buffers,
+    buffers: ReceiveBuffers,
     /// Completions that did not come through the ring.
     ready: VecDeque<Completion>,
-    connections: Vec<Option<Connection<'run>>>,
+    connections: Vec<Option<UringConnection<'run>>>,
     /// Ciphertext of connections that ended while the kernel was still sending it, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
     /// Where the connects' addresses lie, as the kernel reads them when they are handed over.
@@ -76,7 +76,7 @@ impl<'run> UringSockets<'run> {
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 
-    fn over(ring: Ring, buffers: Buffers, capacity: usize) -> UringSockets<'run> {
+    fn over(ring: Ring, buffers: ReceiveBuffers, capacity: usize) -> UringSockets<'run> {
         let submitter = ring.registry().submitter();
         let has_table = u32::try_from(capacity)
             .is_ok_and(|capacity| submitter.register_files_sparse(capacity).is_ok());
@@ -103,7 +103,7 @@ impl<'run> UringSockets<'run> {
         usage: Use,
     ) -> io::Result<UringSockets<'run>> {
         let ring = Ring::new(capacity)?;
-        let buffers = Buffers::used(ring.registry(), usage)?;
+        let buffers = ReceiveBuffers::used(ring.registry(), usage)?;
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 
@@ -113,7 +113,7 @@ impl<'run> UringSockets<'run> {
     }
 
     /// The connection of a key, if it still lives.
-    fn connection(&mut self, key: Key) -> Option<&mut Connection<'run>> {
+    fn connection(&mut self, key: Key) -> Option<&mut UringConnection<'run>> {
         let place = self.connections.get_mut(key.index as usize)?.as_mut();
         place.filter(|connection| connection.key == key)
     }
@@ -146,7 +146,7 @@ impl<'run> UringSockets<'run> {
         };
         connection.sending = None;
         if operation != Operation::Send {
-            connection.stage = Stage::Failed;
+            connection.stage = UringStage::Failed;
             connection.receiving = false;
         }
         let error = io::Error::from_raw_os_error(libc::ENOBUFS);
@@ -185,7 +185,7 @@ impl<'run> UringSockets<'run> {
             Peer::Unix(path) => {
                 let socket = self.socket(Domain::UNIX, None)?;
                 connect_unix(&socket, path)?;
-                self.install(key, socket, Stage::Open, route.keepalive);
+                self.install(key, socket, UringStage::Open, route.keepalive);
                 self.fix(key);
                 self.receive(key);
                 self.ready.push_back(Completion::Connected(key));
@@ -196,7 +196,7 @@ impl<'run> UringSockets<'run> {
 
     fn connect_tcp(&mut self, key: Key, socket: Socket, address: SocketAddr, keepalive: bool) {
         let descriptor = Fd(socket.as_raw_fd());
-        self.install(key, socket, Stage::Connecting, keepalive);
+        self.install(key, socket, UringStage::Connecting, keepalive);
         let raw = self
             .addresses
             .entry(address)
@@ -207,8 +207,8 @@ impl<'run> UringSockets<'run> {
         self.push_or_fail(key, Operation::Connect, &connect);
     }
 
-    fn install(&mut self, key: Key, socket: Socket, stage: Stage, keepalive: bool) {
-        self.connections[key.index as usize] = Some(Connection {
+    fn install(&mut self, key: Key, socket: Socket, stage: UringStage, keepalive: bool) {
+        self.connections[key.index as usize] = Some(UringConnection {
             socket,
             key,
             stage,
@@ -289,7 +289,7 @@ impl<'run> UringSockets<'run> {
         match error_of(result) {
             None => {
                 if let Some(connection) = self.connection(key) {
-                    connection.stage = Stage::Open;
+                    connection.stage = UringStage::Open;
                 }
                 self.fix(key);
                 self.receive(key);
@@ -297,7 +297,7 @@ impl<'run> UringSockets<'run> {
             }
             Some(error) => {
                 if let Some(connection) = self.connection(key) {
-                    connection.stage = Stage::Failed;
+                    connection.stage = UringStage::Failed;
                 }
                 Completion::Failed(key, Operation::Connect, error)
             }
@@ -342,11 +342,11 @@ impl<'run> UringSockets<'run> {
     ) -> Option<Completion> {
         let connection = self.connection(key)?;
         connection.receiving = more;
-        if connection.stage != Stage::Open {
+        if connection.stage != UringStage::Open {
             return None;
         }
         if result == 0 {
-            connection.stage = Stage::HalfClosed;
+            connection.stage = UringStage::HalfClosed;
             return Some(Completion::Closed(key));
         }
         match (range, error_of(result)) {
@@ -366,7 +366,7 @@ impl<'run> UringSockets<'run> {
                 None
             }
             (None, error) => {
-                connection.stage = Stage::Failed;
+                connection.stage = UringStage::Failed;
                 let error = error.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into());
                 Some(Completion::Failed(key, Operation::Receive, error))
             }
@@ -403,10 +403,10 @@ impl<'run> UringSockets<'run> {
     }
 
     /// Ends what the kernel does with a connection, so that closing the socket ends it.
-    fn stop(&mut self, connection: &Connection<'run>, how: Close) {
+    fn stop(&mut self, connection: &UringConnection<'run>, how: Close) {
         let (socket, key) = (&connection.socket, connection.key);
         let sending = connection.sending.is_some();
-        if connection.stage == Stage::Connecting {
+        if connection.stage == UringStage::Connecting {
             let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, key)).build();
             self.push(&quiet(cancel));
             if how == Close::Abort {
@@ -517,9 +517,9 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
         self.ring.wait(until)
     }
 
-    fn wait_coalesced(&mut self, until: Nanos, lot: WaitBatch) -> io::Result<()> {
+    fn wait_coalesced(&mut self, until: Nanos, batch: WaitBatch) -> io::Result<()> {
         let until = self.prepare_wait(until);
-        self.ring.wait_for(until, Some(lot))
+        self.ring.wait_for(until, Some(batch))
     }
 
     fn next(&mut self) -> Option<Completion> {

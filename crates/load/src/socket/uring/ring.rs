@@ -142,7 +142,7 @@ impl Ring {
     /// # Errors
     ///
     /// Where the kernel refuses for good.
-    pub(super) fn wait_for(&mut self, until: Nanos, lot: Option<WaitBatch>) -> io::Result<()> {
+    pub(super) fn wait_for(&mut self, until: Nanos, batch: Option<WaitBatch>) -> io::Result<()> {
         let waited = if until <= self.moment {
             self.collect()
         } else {
@@ -151,8 +151,8 @@ impl Ring {
             }
             // It rings in time: should that be too early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
-            match lot.filter(|_| self.gathers) {
-                Some(lot) => self.wait_coalesced(until, is_armed, lot),
+            match batch.filter(|_| self.gathers) {
+                Some(batch) => self.wait_coalesced(until, is_armed, batch),
                 None if is_armed => self.io.submit_and_wait(1),
                 None => self.wait_without_alarm(until),
             }
@@ -185,15 +185,15 @@ impl Ring {
         self.io.submitter().submit_with_args(1, &arguments)
     }
 
-    fn wait_coalesced(&self, until: Nanos, is_armed: bool, lot: WaitBatch) -> io::Result<usize> {
+    fn wait_coalesced(&self, until: Nanos, is_armed: bool, batch: WaitBatch) -> io::Result<usize> {
         let limit = Timespec::from(self.left(until));
-        let within = u32::try_from(lot.within.0 / 1_000).unwrap_or(u32::MAX);
+        let within = u32::try_from(batch.max_wait.0 / 1_000).unwrap_or(u32::MAX);
         let arguments = SubmitArgs::new().min_wait_usec(within);
         let arguments = match is_armed {
             true => arguments,
             false => arguments.timespec(&limit),
         };
-        let most = lot.most.max(1) as usize;
+        let most = batch.max_completions.max(1) as usize;
         self.io.submitter().submit_with_args(most, &arguments)
     }
 

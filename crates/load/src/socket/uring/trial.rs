@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prony_record::Nanos;
 
-use super::buffers::Buffers;
+use super::buffers::ReceiveBuffers;
 use super::ring::{Ring, is_memory};
 
 /// How often a ring is tried to be had where memory is short...
@@ -30,9 +30,9 @@ pub(in crate::socket) fn try_out(workers: u32, capacity: usize) -> io::Result<()
 }
 
 /// What makes a backend. The ring is to be dropped first.
-pub(super) fn parts(capacity: usize) -> io::Result<(Ring, Buffers)> {
+pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
     let ring = Ring::new(capacity)?;
-    let buffers = Buffers::register(ring.registry())?;
+    let buffers = ReceiveBuffers::register(ring.registry())?;
     Ok((ring, buffers))
 }
 

@@ -6,7 +6,7 @@ use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::scripts::{Counts, Restless};
+use super::scripts::{Restless, ScriptCounts};
 use super::*;
 use crate::options::Order;
 use crate::socket::simulated::Taken;
@@ -291,7 +291,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_where_connections_were_open_before() {
+fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
     let (mut late, mut retried) = (0, 0);
     for seed in 0..CASES / 3 {
         let outcomes = std::panic::catch_unwind(|| one_prepared_case(seed));
@@ -303,7 +303,7 @@ fn nothing_is_lost_and_nothing_hangs_where_connections_were_open_before() {
 }
 
 /// The same with a script, whose requests go to several targets.
-fn one_scripted_case(seed: u64) -> Counts {
+fn one_scripted_case(seed: u64) -> ScriptCounts {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let connections = random.random_range(1..8u64);
     let end = match random.random_bool(0.5) {
@@ -321,7 +321,7 @@ fn one_scripted_case(seed: u64) -> Counts {
         .into_iter()
         .flat_map(|url| [("GET", url), ("POST", url)])
         .map(|(method, url)| writer.request(method, url, &[], b"").unwrap());
-    let counts = Rc::new(RefCell::new(Counts::default()));
+    let counts = Rc::new(RefCell::new(ScriptCounts::default()));
     let script = Restless {
         requests: requests.collect(),
         counts: counts.clone(),

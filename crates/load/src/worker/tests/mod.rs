@@ -221,12 +221,12 @@ fn simulate_prepared(
         let sockets = SimulatedSockets::new(slots, server).with_cost(cost);
         logs.push(sockets.log());
         let mut worker = Worker::new(&spec, share, sockets);
-        worker.open_before(control).unwrap();
+        worker.preconnect(control).unwrap();
         worker.start_clock(|sockets| sockets.pass(until.looked));
-        if worker.is_preparing() {
-            worker.mind().unwrap();
+        if worker.is_preconnecting() {
+            worker.maintain().unwrap();
         }
-        let mut worker = worker.begin_anew();
+        let mut worker = worker.restart();
         worker.start_clock(|sockets| {
             sockets.pass(until.started);
             sockets.start_clock();

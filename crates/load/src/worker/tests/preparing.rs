@@ -116,14 +116,14 @@ fn late(words: &str, late: Nanos) -> Record {
     let slots = spec.slots_with_twins(share) as usize;
     let sockets = SimulatedSockets::new(slots, taking(|_| Connect::Accept(ms(1))));
     let mut worker = Worker::new(&spec, share, sockets);
-    worker.open_before(&control).unwrap();
-    let mut worker = worker.begin_anew();
+    worker.preconnect(&control).unwrap();
+    let mut worker = worker.restart();
     worker.start_clock(|sockets| {
         sockets.start_clock();
         sockets.pass(late);
     });
     let worked = worker.run(&control, &Counter::default()).unwrap();
-    assert_eq!(worked.first_start, Some(late));
+    assert_eq!(worked.sink.first_start, Some(late));
     merge(&spec, vec![worked], SystemTime::UNIX_EPOCH)
         .unwrap()
         .record

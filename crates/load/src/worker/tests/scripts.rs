@@ -266,14 +266,14 @@ fn failures_and_what_the_end_cuts_off_are_told() {
 /// What the chaos of the other tests does to a script: [`super::chaos`] runs it.
 pub(super) struct Restless {
     pub(super) requests: Vec<Arc<Request>>,
-    pub(super) counts: Rc<RefCell<Counts>>,
+    pub(super) counts: Rc<RefCell<ScriptCounts>>,
     pub(super) random: u64,
     pub(super) left: u32,
 }
 
 /// What a script was told.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct ScriptCounts {
     /// Users that have a request, and whether its answer was shown.
     under_way: BTreeMap<u32, bool>,
     pub(super) begun: u64,

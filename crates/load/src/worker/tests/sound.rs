@@ -1,153 +1,166 @@
-//! What has to hold for a worker's seats and slots whenever it is about to sleep.
+//! Invariants of a worker's request slots and connections whenever it is about to sleep.
 
 use prony_protocol::h2::StartError;
 
-use super::super::{Alarm, Worker};
-use crate::slot::{Early, State};
+use super::super::Worker;
+use crate::connection::ConnectionState;
 use crate::socket::Sockets;
+use crate::worker::connections::SendState;
+use crate::worker::dispatcher::{RequestPhase, SlotState};
+use crate::worker::timers::Alarm;
 
 impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// Everything is counted right, and nothing that could go on stands still.
+    /// All counts are right, and nothing waits that could go on.
     pub(in crate::worker) fn assert_sound(&self) {
-        self.assert_seats_sound();
-        for index in 0..self.slots.len() as u32 {
-            self.assert_slot_counted(index);
-            self.assert_slot_goes_on(index);
+        self.assert_slots_sound();
+        for index in 0..self.connections.len() {
+            self.assert_counts(index);
+            self.assert_progress(index);
         }
-        for (home, twin) in (0..self.homes).zip(self.homes..self.slots.len() as u32) {
-            self.assert_one_takes_requests(home, twin);
+        let primary_count = self.dispatcher.primary_count;
+        for (primary, successor) in (0..primary_count).zip(primary_count..self.connections.len()) {
+            self.assert_one_takes_requests(primary, successor);
         }
     }
 
-    /// Each seat is in one state.
-    fn assert_seats_sound(&self) {
-        let mut listed = vec![0; self.seats.len()];
-        for seat in &self.free {
-            listed[*seat as usize] += 1;
+    /// A slot is in the list of free slots exactly if its state says so.
+    fn assert_slots_sound(&self) {
+        let slots = &self.dispatcher.slots;
+        let mut listed = vec![0; slots.len()];
+        for slot in self.dispatcher.free() {
+            listed[*slot as usize] += 1;
         }
-        for (number, (seat, listed)) in self.seats.iter().zip(listed).enumerate() {
-            let others = [seat.pending.is_some(), seat.is_parked, seat.is_away];
-            let states = listed + others.into_iter().map(u32::from).sum::<u32>();
-            assert_eq!(states, 1, "seat {number} is free, pending, parked or away");
-            assert!(seat.own.is_none() || seat.pending.is_some());
+        for (number, (slot, listed)) in slots.iter().zip(listed).enumerate() {
+            let is_free = matches!(slot.state, SlotState::Free);
+            assert_eq!(
+                listed,
+                u32::from(is_free),
+                "slot {number}: {:?}",
+                slot.state
+            );
+            assert!(slot.own.is_none() || slot.pending().is_some());
         }
-        let pending = self.seats.iter().filter(|seat| seat.pending.is_some());
-        assert_eq!(pending.count() as u32, self.in_flight);
+        let pending = slots.iter().filter(|slot| slot.pending().is_some());
+        assert_eq!(pending.count() as u32, self.dispatcher.pending_count);
     }
 
-    fn assert_slot_counted(&self, index: u32) {
-        let slot = &self.slots[index as usize];
-        let (mut waiting, mut under_way, mut parked, mut diverted) = (0, 0, 0, 0);
-        for seat in self.seats_of(index) {
-            if !self.is_on(seat, index) {
+    fn assert_counts(&self, index: u32) {
+        let (mut waiting, mut in_flight, mut parked, mut deferred) = (0, 0, 0, 0);
+        for slot in self.dispatcher.slots_of(index) {
+            let slot = self.dispatcher.slot(slot);
+            if slot.connection != index {
                 continue;
             }
-            let seat = &self.seats[seat as usize];
-            match &seat.pending {
-                Some(pending) if pending.is_under_way => under_way += 1,
-                Some(pending) if pending.is_diverted => diverted += 1,
-                Some(_) => waiting += 1,
-                None => parked += u32::from(seat.is_parked),
+            match slot.phase() {
+                Some(RequestPhase::InFlight) => in_flight += 1,
+                Some(RequestPhase::Deferred) => deferred += 1,
+                Some(RequestPhase::Waiting) => waiting += 1,
+                None => parked += u32::from(matches!(slot.state, SlotState::Parked)),
             }
         }
-        let counted = (slot.waiting, slot.under_way, slot.parked, slot.diverted);
+        let occupancy = self.dispatcher.occupancy(index);
         assert_eq!(
-            counted,
-            (waiting, under_way, parked, diverted),
-            "slot {index}"
+            (
+                occupancy.waiting,
+                occupancy.in_flight,
+                occupancy.parked,
+                occupancy.deferred
+            ),
+            (waiting, in_flight, parked, deferred),
+            "connection {index}"
         );
-        if slot.state == State::Open
-            && let Some(multiplexed) = slot.connection.multiplexed()
+        if let ConnectionState::Ready(session) = &self.connections[index].state
+            && let Some(h2) = session.http.h2()
         {
-            assert_eq!(multiplexed.active(), under_way, "slot {index}");
+            assert_eq!(h2.active(), in_flight, "connection {index}");
         }
     }
 
     /// Nothing waits that could go on, or for something that won't come.
-    fn assert_slot_goes_on(&self, index: u32) {
-        let slot = &self.slots[index as usize];
-        if slot.early == Early::Held {
-            assert_eq!(slot.under_way, 0, "slot {index} holds its request");
+    fn assert_progress(&self, index: u32) {
+        let entry = &self.connections[index];
+        let occupancy = self.dispatcher.occupancy(index);
+        if self.ramp.as_ref().is_some_and(|ramp| ramp.is_held(index)) {
+            assert_eq!(
+                occupancy.in_flight, 0,
+                "connection {index} holds its request"
+            );
             return;
         }
-        let is_open = matches!(slot.state, State::Vacant | State::Open);
-        let looks_up = self
-            .seats_of(index)
-            .any(|seat| self.is_on(seat, index) && self.seats[seat as usize].lookup.is_some());
+        let is_open = entry.state.is_vacant() || entry.state.is_ready();
+        let is_looking_up = self.dispatcher.slots_of(index).any(|slot| {
+            let redirects = self.redirects.as_ref();
+            self.dispatcher.slot(slot).connection == index
+                && redirects.is_some_and(|redirects| redirects.is_slot_looking_up(slot))
+        });
         assert!(
-            slot.diverted == 0 || slot.waiting + slot.under_way > 0 || !is_open || looks_up,
-            "nobody sends what goes elsewhere from slot {index}"
+            occupancy.deferred == 0
+                || occupancy.waiting + occupancy.in_flight > 0
+                || !is_open
+                || is_looking_up,
+            "deferred requests are stuck on connection {index}"
         );
-        match slot.state {
-            State::Vacant => {
-                let idle = (slot.waiting, slot.parked);
-                assert_eq!(idle, (0, 0), "nobody connects slot {index}");
-                return;
-            }
-            State::BackingOff
-            | State::Connecting
-            | State::Tunneling
-            | State::Securing
-            | State::Draining => return,
-            State::Open => {}
+        if entry.state.is_vacant() {
+            let idle = (occupancy.waiting, occupancy.parked);
+            assert_eq!(idle, (0, 0), "requests wait on vacant connection {index}");
         }
-        let Some(multiplexed) = slot.connection.multiplexed() else {
+        let ConnectionState::Ready(session) = &entry.state else {
             return;
         };
-        let can_start = multiplexed.can_start();
-        let takes_more = !slot.is_suspect && !slot.send_failed && can_start.is_ok();
+        let Some(h2) = session.http.h2() else {
+            return;
+        };
+        let can_start = h2.can_start();
+        let takes_more =
+            !session.maybe_dead && entry.send != SendState::Failed && can_start.is_ok();
         if takes_more {
-            assert_eq!(slot.waiting, 0, "requests wait on slot {index} for nothing");
-            // Those beyond the peer's limit are parked for good, as long as it is.
-            let is_free = |seat: &&u32| self.seats[**seat as usize].slot == index;
-            let free = self.free.iter().filter(is_free).count() as u32;
-            let is_limit_used = multiplexed
+            assert_eq!(
+                occupancy.waiting, 0,
+                "requests wait on ready connection {index}"
+            );
+            // Slots beyond the peer's limit stay parked.
+            let is_free = |slot: &&u32| self.dispatcher.slot(**slot).connection == index;
+            let free = self.dispatcher.free().iter().filter(is_free).count() as u32;
+            let is_limit_used = h2
                 .peer_limit()
-                .is_some_and(|limit| slot.under_way + free >= limit);
-            // Until SETTINGS come there is one at a time.
-            let may_be_first = slot.under_way == 0 && free > 0;
-            let others = is_limit_used || may_be_first || self.rests(index);
-            let is_meant = others || slot.diverted > 0;
+                .is_some_and(|limit| occupancy.in_flight + free >= limit);
+            // Until SETTINGS come there is one request at a time.
+            let may_be_first = occupancy.in_flight == 0 && free > 0;
+            let has_alarm = self.timers.has_alarm(index, Alarm::Unpark);
+            let is_meant = is_limit_used || may_be_first || has_alarm || occupancy.deferred > 0;
             assert!(
-                slot.parked == 0 || is_meant,
-                "seats of slot {index} are parked for nothing"
+                occupancy.parked == 0 || is_meant,
+                "slots of connection {index} are parked without reason"
             );
         }
-        // The peer must say something before it goes on: all else ends by a timeout.
-        let is_held_off = can_start == Err(StartError::PeerLimit);
+        // The peer has to say something first. Everything else ends by a timeout.
+        let is_limited = can_start == Err(StartError::PeerLimit);
         assert!(
-            slot.under_way > 0 || takes_more || is_held_off,
-            "slot {index} is left for dead: {can_start:?}"
+            occupancy.in_flight > 0 || takes_more || is_limited,
+            "connection {index} is stuck: {can_start:?}"
         );
     }
 
-    /// Of a slot and its twin one goes away, or both; and if there are seats that want another
-    /// connection, then there is one.
-    fn assert_one_takes_requests(&self, home: u32, twin: u32) {
-        let goes_away = |index: u32| {
-            let slot = &self.slots[index as usize];
-            let multiplexed = slot.connection.multiplexed();
-            slot.state == State::Open && multiplexed.is_some_and(|it| it.is_going_away())
+    /// Of a connection and its successor at least one is closing. If slots want another connection,
+    /// there is one.
+    fn assert_one_takes_requests(&self, primary: u32, successor: u32) {
+        let is_out = |index: u32| {
+            let entry = &self.connections[index];
+            entry.state.is_vacant() || entry.is_going_away() || entry.state.is_draining()
         };
-        let state = |index: u32| self.slots[index as usize].state;
-        let is_gone = |index: u32| state(index) == State::Vacant;
-        let is_out =
-            |index: u32| is_gone(index) || goes_away(index) || state(index) == State::Draining;
         assert!(
-            is_out(home) || is_out(twin),
-            "slot {home} has two connections: {:?} {:?}",
-            state(home),
-            state(twin)
+            is_out(primary) || is_out(successor),
+            "connection {primary} and its successor are both open"
         );
-        for (index, other) in [(home, twin), (twin, home)] {
-            let slot = &self.slots[index as usize];
-            let is_wanted = goes_away(index) && slot.waiting + slot.parked > 0;
-            assert!(!is_wanted || !is_gone(other), "slot {index} is not left");
+        for (index, other) in [(primary, successor), (successor, primary)] {
+            let occupancy = self.dispatcher.occupancy(index);
+            let is_wanted =
+                self.connections[index].is_going_away() && occupancy.waiting + occupancy.parked > 0;
+            let other = &self.connections[other].state;
+            assert!(
+                !is_wanted || !other.is_vacant(),
+                "slots stay on connection {index}"
+            );
         }
-    }
-
-    fn rests(&self, index: u32) -> bool {
-        let mut alarms = self.alarms.iter();
-        alarms.any(|alarm| alarm.0.1 == index && alarm.0.3 == Alarm::RestOver)
     }
 }

@@ -9,8 +9,8 @@ use rand_chacha::ChaCha8Rng;
 
 use rustls::version::{TLS12, TLS13};
 
-use super::super::scripts::{Counts, Restless};
-use super::secured::{Secured, config};
+use super::super::scripts::{Restless, ScriptCounts};
+use super::secured::{TlsServer, config};
 use super::server::{
     self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
     head, limit, ping, reset, settings, trailers, window_update,
@@ -156,7 +156,7 @@ impl Whim {
     }
 
     /// The same behind TLS of one version, with this and that of ALPN and in the handshake.
-    fn secured(self) -> Secured {
+    fn secured(self) -> TlsServer {
         let version = [&TLS12, &TLS13][self.below(2) as usize];
         let configs = [
             config(version, &[b"h2"]),
@@ -178,7 +178,7 @@ impl Whim {
             false => configs[1].clone(),
             true => configs[one.below(4) as usize].clone(),
         };
-        Secured::new(configs, self.server(window)).with_early(early)
+        TlsServer::new(configs, self.server(window)).with_early(early)
     }
 
     fn window(&self) -> u32 {
@@ -363,7 +363,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
 }
 
 #[test]
-fn nothing_is_lost_and_nothing_hangs_where_connections_were_open_before() {
+fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
     let (mut late, mut retried) = (0, 0);
     let seeds = (0..CASES / 3).map(|seed| (seed, false));
     let over_tls = (0..CASES_OVER_TLS / 3).map(|seed| (seed, true));
@@ -399,7 +399,7 @@ fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     if random.random_bool(0.2) {
         requests.push(writer.raw("GET", b"GET / HTTP/1.1\r\n\r\n".to_vec()));
     }
-    let counts = Rc::new(RefCell::new(Counts::default()));
+    let counts = Rc::new(RefCell::new(ScriptCounts::default()));
     let script = Restless {
         requests,
         counts: counts.clone(),

@@ -10,7 +10,7 @@ mod server;
 mod timeouts;
 
 use super::*;
-use server::{Call, Seen, Steps, TwoServer, after, ok};
+use server::{Call, ServerLog, Steps, TwoServer, after, ok};
 
 /// A server that answers everything after the same time.
 fn steady(service: Nanos) -> TwoServer {
@@ -18,7 +18,7 @@ fn steady(service: Nanos) -> TwoServer {
 }
 
 /// What a load gave, and what its server saw.
-fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<Seen>>) {
+fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<ServerLog>>) {
     let seen = server.seen();
     let spec = spec(&format!("--http 2 {words}"));
     (simulate(&spec, vec![Box::new(server)]), seen)

@@ -3,7 +3,7 @@
 use prony_record::Outcome;
 use rustls::version::{TLS12, TLS13};
 
-use super::secured::{self, Secured, config};
+use super::secured::{self, TlsServer, config};
 use super::server::{NO_ERROR, goaway, limit, ping, settings};
 use super::*;
 
@@ -107,7 +107,7 @@ fn handshakes_are_made_before() {
         for (names, http) in [(&[b"h2" as &[u8]], "2"), (&[b"http/1.1" as &[u8]], "1.1")] {
             let config = config(version, names);
             let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
-            let server = Secured::new(move |_| config.clone(), two);
+            let server = TlsServer::new(move |_| config.clone(), two);
             let outcomes = prepared(secured::spec("-c 4 -n 80"), server);
             assert_eq!(outcomes.all(), [(Outcome::Ok, 80)], "{http}");
             assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 0));
@@ -124,7 +124,7 @@ fn handshakes_are_made_before() {
 #[test]
 fn handshakes_that_fail_are_told_and_made_again_with_the_request() {
     let (good, other) = (config(&TLS13, &[b"h2"]), config(&TLS13, &[b"other"]));
-    let server = Secured::new(
+    let server = TlsServer::new(
         move |connection| match connection {
             0..3 => other.clone(),
             _ => good.clone(),

@@ -14,7 +14,7 @@ use super::server::{NO_ERROR, goaway, limit, settings};
 use super::*;
 
 /// A server of both protocols behind rustls's server.
-pub(super) struct Secured {
+pub(super) struct TlsServer {
     /// By connection.
     config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
     /// What it says as soon as it may, in the flight that ends its handshake.
@@ -42,12 +42,12 @@ pub(super) fn config(
     Arc::new(config)
 }
 
-impl Secured {
+impl TlsServer {
     pub(super) fn new(
         config: impl Fn(u64) -> Arc<ServerConfig> + 'static,
         two: TwoServer,
-    ) -> Secured {
-        Secured {
+    ) -> TlsServer {
+        TlsServer {
             config: Box::new(config),
             early: Vec::new(),
             one: super::super::steady(ms(10), super::super::OK),
@@ -56,13 +56,13 @@ impl Secured {
         }
     }
 
-    pub(super) fn with_early(mut self, early: Vec<u8>) -> Secured {
+    pub(super) fn with_early(mut self, early: Vec<u8>) -> TlsServer {
         self.early = early;
         self
     }
 }
 
-impl Server for Secured {
+impl Server for TlsServer {
     fn connect(&mut self, now: Nanos) -> Connect {
         self.two.connect(now)
     }
@@ -133,7 +133,7 @@ pub(super) fn spec(words: &str) -> LoadSpec {
     LoadSpec::resolve(url, &LoadOptions::typed(&words)).unwrap()
 }
 
-fn load(words: &str, server: Secured) -> Outcomes {
+fn load(words: &str, server: TlsServer) -> Outcomes {
     simulate(&spec(words), vec![Box::new(server)])
 }
 
@@ -143,7 +143,7 @@ fn streams_over_tls() {
         let config = config(version, &[b"h2", b"http/1.1"]);
         let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
         let seen = two.seen();
-        let server = Secured::new(move |_| config.clone(), two);
+        let server = TlsServer::new(move |_| config.clone(), two);
         let outcomes = load("-c 2 --streams 4 -n 80", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
         let record = &outcomes.record;
@@ -162,7 +162,7 @@ fn settings_may_come_with_the_end_of_the_handshake() {
         let config = config(version, &[b"h2"]);
         let two = steady(ms(10)).greeting(|_| Vec::new());
         let seen = two.seen();
-        let server = Secured::new(move |_| config.clone(), two).with_early(limit(3));
+        let server = TlsServer::new(move |_| config.clone(), two).with_early(limit(3));
         let outcomes = load("--http 2 -c 1 --streams 8 -n 60", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 60)]);
         assert!((0..20).all(|round| seen.borrow().at(ms(10 * round)) == 3));
@@ -176,7 +176,7 @@ fn a_server_may_allow_nothing_from_the_first() {
     for version in [&TLS12, &TLS13] {
         let config = config(version, &[b"h2"]);
         let two = steady(ms(10)).greeting(|_| Vec::new());
-        let server = Secured::new(move |_| config.clone(), two).with_early(limit(0));
+        let server = TlsServer::new(move |_| config.clone(), two).with_early(limit(0));
         let outcomes = load("-c 1 --streams 8 -n 10 --timeout 100ms", server);
         assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
         assert_eq!(outcomes.record.negotiated.http.as_deref(), Some("2"));
@@ -197,7 +197,7 @@ fn a_server_may_go_away_from_the_first() {
             let config = config(version, &[b"h2"]);
             let two = steady(ms(10)).greeting(|_| Vec::new());
             let early = [settings(&[]), goaway(0, NO_ERROR)].concat();
-            let server = Secured::new(move |_| config.clone(), two).with_early(early);
+            let server = TlsServer::new(move |_| config.clone(), two).with_early(early);
             let outcomes = load(&format!("{words} --timeout 100ms"), server);
             let totals = &outcomes.record.totals;
             assert_eq!((totals.started, totals.failed), (20, 20), "{words}");
@@ -211,7 +211,7 @@ fn a_server_may_go_away_from_the_first() {
 #[test]
 fn a_server_of_http1_carries_one_request_at_a_time() {
     let config = config(&TLS13, &[b"http/1.1"]);
-    let server = Secured::new(move |_| config.clone(), steady(ms(10)));
+    let server = TlsServer::new(move |_| config.clone(), steady(ms(10)));
     let outcomes = load("-c 2 --streams 4 -n 20", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let record = &outcomes.record;
@@ -236,7 +236,7 @@ fn a_server_that_goes_back_to_http1_gets_what_waits_one_by_one() {
         0 => two.clone(),
         _ => one.clone(),
     };
-    let outcomes = load("-c 1 --streams 4 -n 40", Secured::new(configs, server));
+    let outcomes = load("-c 1 --streams 4 -n 40", TlsServer::new(configs, server));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 40)]);
     assert_eq!(outcomes.record.totals.retried, 4);
 }
@@ -244,7 +244,7 @@ fn a_server_that_goes_back_to_http1_gets_what_waits_one_by_one() {
 #[test]
 fn a_server_that_does_not_agree_on_what_was_demanded() {
     let config = config(&TLS13, &[]);
-    let server = Secured::new(move |_| config.clone(), steady(ms(10)));
+    let server = TlsServer::new(move |_| config.clone(), steady(ms(10)));
     let outcomes = load("--http 2 -c 2 --streams 4 -n 20", server);
     assert_eq!(outcomes.all(), [(Outcome::Protocol, 20)]);
 }

@@ -139,7 +139,7 @@ pub(super) const POST: u8 = 0x83;
 
 /// What the client said, for tests to look at.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct ServerLog {
     /// Whole requests, in order.
     pub(super) calls: Vec<Call>,
     /// Streams that the client reset: when, on which connection.
@@ -150,7 +150,7 @@ pub(super) struct Seen {
     pub(super) acks: u32,
 }
 
-impl Seen {
+impl ServerLog {
     /// How many requests came at each moment.
     pub(super) fn at(&self, now: Nanos) -> usize {
         self.calls.iter().filter(|call| call.now == now).count()
@@ -165,7 +165,7 @@ impl Seen {
 
 /// One connection, as far as the server has read it.
 #[derive(Default)]
-struct Peer {
+struct H2Peer {
     unread: Vec<u8>,
     has_preface: bool,
     has_settings: bool,
@@ -184,7 +184,7 @@ struct Open {
     window: i64,
 }
 
-impl Peer {
+impl H2Peer {
     /// From here on the client keeps to the first settings (RFC 9113 §6.9.2).
     fn acknowledge(&mut self, first_window: i64) {
         if !std::mem::replace(&mut self.has_acknowledged, true) {
@@ -226,21 +226,21 @@ impl Peer {
     }
 }
 
-type Script<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
+type Scripted<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
 
 /// See the module.
 pub(super) struct TwoServer {
-    connect: Script<Nanos, Connect>,
+    connect: Scripted<Nanos, Connect>,
     /// What is said on each new connection, when its preface comes.
-    greet: Script<u64, Steps>,
+    greet: Scripted<u64, Steps>,
     answer: Box<dyn FnMut(&Call) -> Steps>,
-    taken: Script<u64, Taken>,
+    taken: Scripted<u64, Taken>,
     /// What a stream may send at first, and when it may send more of what it has sent; never without.
     windows: (i64, Option<Nanos>),
     /// It answers a request's head and leaves its body unread.
     answers_heads: bool,
-    peers: HashMap<u64, Peer>,
-    seen: Rc<RefCell<Seen>>,
+    peers: HashMap<u64, H2Peer>,
+    seen: Rc<RefCell<ServerLog>>,
 }
 
 impl TwoServer {
@@ -288,17 +288,20 @@ impl TwoServer {
         self
     }
 
-    pub(super) fn seen(&self) -> Rc<RefCell<Seen>> {
+    pub(super) fn seen(&self) -> Rc<RefCell<ServerLog>> {
         self.seen.clone()
     }
 
     fn read(&mut self, asked: &Asked) -> Steps {
         let mut steps = Vec::new();
         let (first, opened) = self.windows;
-        let peer = self.peers.entry(asked.connection).or_insert_with(|| Peer {
-            window: INITIAL_WINDOW,
-            ..Peer::default()
-        });
+        let peer = self
+            .peers
+            .entry(asked.connection)
+            .or_insert_with(|| H2Peer {
+                window: INITIAL_WINDOW,
+                ..H2Peer::default()
+            });
         peer.unread.extend(&asked.bytes);
         if !peer.has_preface {
             assert!(peer.unread.starts_with(PREFACE), "{:?}", peer.unread);

@@ -1,66 +1,65 @@
-//! Deadlines that are all equally far away: a doubly linked list through the slots.
+//! Deadlines of things with the same timeout: a doubly linked list through an array.
 //!
-//! Every request has the same timeout, so the one that began first is the first to run out. Adding
-//! and taking out cost a few writes, allocate nothing, and leave nothing behind for requests that
-//! end in time.
+//! Every request has the same timeout, so the one that began first expires first. Adding and removing
+//! cost a few writes, allocate nothing, and leave nothing behind for requests that end in time.
 
 use prony_record::Nanos;
 
 const NONE: u32 = u32::MAX;
-/// In the place of what is before a slot that is not in the list.
+/// Value of `before` for an index that is not in the list.
 const UNLISTED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy)]
-struct Link {
+struct DeadlineNode {
     before: u32,
     after: u32,
     at: Nanos,
 }
 
-/// The deadlines of up to as many slots as it was made for.
-pub(crate) struct Deadlines {
-    links: Vec<Link>,
+/// Deadlines by index.
+pub(super) struct Deadlines {
+    links: Vec<DeadlineNode>,
     first: u32,
     last: u32,
 }
 
 impl Deadlines {
-    pub(crate) fn new(slots: usize) -> Deadlines {
-        let link = Link {
+    pub(super) fn new(count: usize) -> Deadlines {
+        let link = DeadlineNode {
             before: UNLISTED,
             after: NONE,
             at: Nanos::MAX,
         };
         Deadlines {
-            links: vec![link; slots],
+            links: vec![link; count],
             first: NONE,
             last: NONE,
         }
     }
 
-    /// Sets the slot's deadline, which may not be earlier than any that is listed.
-    pub(crate) fn set(&mut self, slot: u32, at: Nanos) {
-        self.clear(slot);
+    /// Sets the deadline of an index. It must not be earlier than any other that is set.
+    pub(super) fn set(&mut self, index: u32, at: Nanos) {
+        self.clear(index);
         let before = self.last;
-        self.links[slot as usize] = Link {
+        self.links[index as usize] = DeadlineNode {
             before,
             after: NONE,
             at,
         };
         match before {
-            NONE => self.first = slot,
-            before => self.links[before as usize].after = slot,
+            NONE => self.first = index,
+            before => self.links[before as usize].after = index,
         }
-        self.last = slot;
+        self.last = index;
     }
 
-    /// Takes the slot's deadline out, if it has one.
-    pub(crate) fn clear(&mut self, slot: u32) {
-        let link = self.links[slot as usize];
+    /// Removes the deadline of an index, if it has one.
+    pub(super) fn clear(&mut self, index: u32) {
+        let link = self.links[index as usize];
         if link.before == UNLISTED {
             return;
         }
-        self.links[slot as usize].before = UNLISTED;
+        self.links[index as usize].before = UNLISTED;
         match link.before {
             NONE => self.first = link.after,
             before => self.links[before as usize].after = link.after,
@@ -72,21 +71,21 @@ impl Deadlines {
     }
 
     /// The earliest deadline.
-    pub(crate) fn next(&self) -> Nanos {
+    pub(super) fn next(&self) -> Nanos {
         match self.first {
             NONE => Nanos::MAX,
             first => self.links[first as usize].at,
         }
     }
 
-    /// Takes out and gives a slot whose deadline has come.
-    pub(crate) fn expired(&mut self, now: Nanos) -> Option<u32> {
-        let slot = self.first;
+    /// Removes and returns an index whose deadline has come.
+    pub(super) fn expired(&mut self, now: Nanos) -> Option<u32> {
+        let index = self.first;
         if self.next() > now {
             return None;
         }
-        self.clear(slot);
-        Some(slot)
+        self.clear(index);
+        Some(index)
     }
 }
 

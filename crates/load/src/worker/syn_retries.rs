@@ -1,42 +1,40 @@
-//! Connects that took about as long as a lost SYN does.
+//! Connects that took about as long as with a SYN that was lost and sent again.
 
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-use super::Worker;
-use crate::socket::{Peer, Sockets};
-
-/// Moments, in seconds after the first, at which a SYN is sent again: 1 and 3 by RFC 6298, the others by
-/// Linux where it retries linearly at first.
+/// Times at which a SYN is sent again, in seconds after the first one: 1 and 3 by RFC 6298, the others
+/// by Linux if it retries linearly at first.
 const SYN_RETRIES_S: [u64; 6] = [1, 2, 3, 4, 5, 7];
-/// The time after such a moment in which its connect is made: timers of the kernel are late, each a little,
-/// and so is the generator.
+/// The time after a retry in which its connect succeeds. Timers of the kernel are late, and so is the
+/// generator.
 const RETRY_WINDOW: Nanos = Nanos::from_millis(100);
-/// The part of the time until that moment which is added to it: one of this many.
+/// The window grows by one part of this many of the time until the retry.
 const RETRY_WINDOW_PART: u64 = 25;
-/// The share of connects that may be made so late before it is a warning.
+/// Share of retransmitted connects above which the finding is a warning.
 const RETRANSMITTED_SHARE_WARNING: f64 = 0.01;
 
 /// Connects over TCP in the measured part.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ConnectCounts {
     made: u64,
-    /// Those that took as long as with a SYN that was sent again.
+    /// Connects that took as long as with a SYN that was sent again.
     retransmitted: u64,
 }
 
 impl ConnectCounts {
-    /// Adds another worker's.
+    /// Adds another worker's counts.
     pub(crate) fn merge(&mut self, other: ConnectCounts) {
         self.made += other.made;
         self.retransmitted += other.retransmitted;
     }
 
-    fn add(&mut self, took: Nanos) {
+    /// A connect succeeded in this time.
+    pub(super) fn add(&mut self, took: Nanos) {
         self.made += 1;
         self.retransmitted += u64::from(is_retransmitted(took));
     }
 
-    /// The finding of connects whose SYN was sent again.
+    /// The finding about connects whose SYN was sent again.
     pub(crate) fn finding(&self) -> Option<Finding> {
         if self.retransmitted == 0 {
             return None;
@@ -63,18 +61,6 @@ fn is_retransmitted(took: Nanos) -> bool {
         let window = RETRY_WINDOW + Nanos(retry.0 / RETRY_WINDOW_PART);
         (retry..retry + window).contains(&took)
     })
-}
-
-impl<'run, S: Sockets<'run>> Worker<'run, S> {
-    /// A slot's connect was made in the measured part.
-    #[inline]
-    pub(super) fn count_connect(&mut self, index: u32, took: Nanos) {
-        let slot = &self.slots[index as usize];
-        // A UNIX socket has no SYN: its connects are tried again.
-        if let Peer::Tcp(_) = self.targets[slot.target as usize].peer {
-            self.connects.add(took);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,310 @@
+//! HTTP/2 on one connection: one response for each stream number.
+//!
+//! A *stream number* is the request slot's place on the connection, from 0. It is reused by one HTTP/2
+//! stream after another.
+
+use prony_protocol::h2::{
+    ClientSettings, Connection, EncodedRequest, ErrorCode, Event as FrameEvent, StartError,
+    StreamId,
+};
+use prony_record::{Nanos, Outcome};
+
+use super::http::{Received, Room};
+use super::{CapturedResponse, EventKind, HttpEvent, Progress, Reason};
+use crate::expect::{Body, Expectations};
+use crate::protocols::StreamsLimit;
+use crate::script::CaptureSpec;
+
+/// The client side of one HTTP/2 connection.
+pub(crate) struct H2 {
+    http: Connection,
+    /// Indexed by stream number.
+    responses: Vec<StreamResponse>,
+    /// Bytes that came and are not yet counted for a response.
+    unclaimed: u64,
+    /// The peer's settings changed since the last check.
+    has_new_settings: bool,
+    /// The error code of the peer's GOAWAY, unless it was NO_ERROR.
+    goaway_error: Option<ErrorCode>,
+}
+
+/// The part that has come of the response on one stream.
+#[derive(Default)]
+struct StreamResponse {
+    stream: Option<StreamId>,
+    /// The last stream, even if it has ended.
+    last_stream: Option<StreamId>,
+    status: Option<u16>,
+    first_byte: Option<Nanos>,
+    bytes_in: u64,
+    body: Body,
+    captured: Option<Box<CapturedResponse>>,
+}
+
+impl H2 {
+    /// A connection with up to `streams` requests in flight.
+    pub(super) fn new(streams: u32, capture: CaptureSpec) -> H2 {
+        let settings = ClientSettings {
+            streams,
+            ..ClientSettings::default()
+        };
+        let mut responses = Vec::new();
+        responses.resize_with(streams as usize, || StreamResponse {
+            captured: CapturedResponse::new(capture).map(Box::new),
+            ..StreamResponse::default()
+        });
+        let mut http = Connection::new(settings);
+        if capture.heads {
+            http.keep_fields();
+        }
+        H2 {
+            http,
+            responses,
+            unclaimed: 0,
+            has_new_settings: false,
+            goaway_error: None,
+        }
+    }
+
+    /// The captured part of the last response on a stream.
+    pub(super) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        self.responses[stream as usize].captured.as_deref()
+    }
+
+    /// Prepares the machine for another connection. Keeps the memory.
+    pub(super) fn reset(&mut self) {
+        self.http.restart();
+        self.unclaimed = 0;
+        self.has_new_settings = false;
+        self.goaway_error = None;
+        for response in &mut self.responses {
+            response.last_stream = None;
+        }
+    }
+
+    /// Whether another request can start now. A second request waits for the peer's settings, because
+    /// the peer may refuse it before that.
+    ///
+    /// # Errors
+    ///
+    /// The reason why none can start.
+    #[inline]
+    pub(crate) fn can_start(&self) -> Result<(), StartError> {
+        self.http.can_start()?;
+        if self.http.is_established() || self.http.active() == 0 {
+            Ok(())
+        } else {
+            Err(StartError::OwnLimit)
+        }
+    }
+
+    /// Starts a request on the stream number `stream`.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it can't start now, or can't ever start on this connection.
+    #[inline]
+    pub(crate) fn start(
+        &mut self,
+        tag: u32,
+        request: &EncodedRequest,
+        expected: &Expectations,
+    ) -> Result<(), StartError> {
+        let stream = self.http.start(request, tag)?;
+        let response = &mut self.responses[tag as usize];
+        response.stream = Some(stream);
+        response.last_stream = Some(stream);
+        response.status = None;
+        response.first_byte = None;
+        response.bytes_in = 0;
+        response.body.start(expected);
+        if let Some(captured) = &mut response.captured {
+            captured.start();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn room(&self, in_flight: u32) -> Room {
+        match self.can_start() {
+            Ok(()) => Room::Available,
+            // One request waits for that and may time out. Otherwise a load might wait forever.
+            Err(StartError::PeerLimit) if in_flight == 0 => Room::NoStreamsAllowed,
+            Err(StartError::PeerLimit) => {
+                let limit = self.peer_limit().unwrap_or(u32::MAX);
+                Room::Full(StreamsLimit::Settings(limit))
+            }
+            Err(StartError::Unsent) => Room::Backpressured,
+            Err(_) => Room::NotNow,
+        }
+    }
+
+    pub(super) fn peer_closed(&self) -> Progress {
+        match self.active() {
+            0 => Progress::Closed,
+            _ => Progress::Lost,
+        }
+    }
+
+    /// Cancels the request on a stream, if there is one.
+    pub(crate) fn cancel(&mut self, tag: u32) {
+        if let Some(stream) = self.responses[tag as usize].stream.take() {
+            self.http.cancel(stream);
+        }
+    }
+
+    /// See [`Connection::take_output`].
+    #[inline]
+    pub(crate) fn take_output<'b>(
+        &mut self,
+        out: &mut Vec<u8>,
+        body_of: impl FnMut(u32) -> &'b [u8],
+    ) {
+        if self.http.has_output() {
+            self.http.take_output(out, body_of);
+        }
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Progress {
+        loop {
+            let before = bytes.len();
+            let event = self.http.next(&mut bytes);
+            self.unclaimed += (before - bytes.len()) as u64;
+            let event = match event {
+                Ok(event) => event,
+                Err(violation) => {
+                    return Progress::Broken(Outcome::Protocol, Reason::Http2(violation));
+                }
+            };
+            match event {
+                FrameEvent::NeedMore => return Progress::Open,
+                FrameEvent::Settings => self.has_new_settings = true,
+                FrameEvent::GoAway { code, .. } => {
+                    self.goaway_error = Some(code).filter(|code| *code != ErrorCode::NO_ERROR);
+                }
+                FrameEvent::Interim { tag, .. } => {
+                    self.claim(tag, now);
+                }
+                FrameEvent::Head { tag, status } => {
+                    let response = self.claim(tag, now);
+                    response.status = Some(status);
+                    if let Some(captured) = &mut self.responses[tag as usize].captured {
+                        captured.add_head(self.http.fields());
+                    }
+                }
+                FrameEvent::Body { tag, bytes } => {
+                    let response = self.claim(tag, now);
+                    response.body.add(bytes);
+                    if let Some(captured) = &mut response.captured {
+                        captured.add_body(bytes);
+                    }
+                }
+                FrameEvent::End { tag } => {
+                    let response = self.claim(tag, now);
+                    response.stream = None;
+                    let outcome = response.body.judge(response.status.unwrap_or(0), expected);
+                    events.push(HttpEvent {
+                        stream: tag,
+                        kind: EventKind::Response {
+                            outcome,
+                            reusable: true,
+                        },
+                    });
+                }
+                FrameEvent::Reset {
+                    tag,
+                    code,
+                    unprocessed,
+                } => {
+                    self.responses[tag as usize].stream = None;
+                    events.push(HttpEvent {
+                        stream: tag,
+                        kind: EventKind::Reset { code, unprocessed },
+                    });
+                }
+                FrameEvent::Broken { tag, violation } => {
+                    self.responses[tag as usize].stream = None;
+                    events.push(HttpEvent {
+                        stream: tag,
+                        kind: EventKind::Malformed(violation),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Counts the bytes since the last claim for this response, including frames about the whole
+    /// connection.
+    #[inline]
+    fn claim(&mut self, tag: u32, now: Nanos) -> &mut StreamResponse {
+        let response = &mut self.responses[tag as usize];
+        response.bytes_in += std::mem::take(&mut self.unclaimed);
+        response.first_byte.get_or_insert(now);
+        response
+    }
+
+    #[inline]
+    pub(super) fn received(&self, tag: u32) -> Received {
+        let response = &self.responses[tag as usize];
+        Received {
+            status: response.status,
+            first_byte: response.first_byte,
+            bytes: response.bytes_in,
+            body_bytes: response.body.length(),
+        }
+    }
+
+    /// Body bytes of the request on a stream that were not handed out to be sent. Applies to the last
+    /// request there if none is in flight.
+    pub(crate) fn unsent_body_bytes(&self, tag: u32) -> u64 {
+        let stream = self.responses[tag as usize].last_stream;
+        stream.map_or(0, |stream| self.http.unsent_body_bytes(stream))
+    }
+
+    /// Whether the peer's settings have come, which proves that it speaks HTTP/2.
+    #[inline]
+    pub(crate) fn is_established(&self) -> bool {
+        self.http.is_established()
+    }
+
+    /// Number of requests in flight.
+    pub(crate) fn active(&self) -> u32 {
+        self.http.active()
+    }
+
+    /// Whether the connection takes no more requests.
+    pub(crate) fn is_going_away(&self) -> bool {
+        self.http.is_going_away()
+    }
+
+    /// Number of concurrent streams that the peer allows, if it set a limit.
+    pub(crate) fn peer_limit(&self) -> Option<u32> {
+        self.http.peer_limit()
+    }
+
+    /// The error code with which the peer ended the connection, if it sent one.
+    pub(crate) fn goaway_error(&self) -> Option<ErrorCode> {
+        self.goaway_error
+    }
+
+    /// Whether the peer's settings changed since the last call.
+    pub(crate) fn take_new_settings(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_settings)
+    }
+
+    pub(super) fn hash_bodies(&mut self) {
+        for response in &mut self.responses {
+            response.body.hash_always();
+        }
+    }
+
+    pub(super) fn take_hash(&mut self, tag: u32) -> [u8; 32] {
+        self.responses[tag as usize].body.take_hash()
+    }
+}

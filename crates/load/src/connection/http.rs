@@ -1,0 +1,240 @@
+//! One HTTP version's machine on a connection, whichever it is.
+
+use prony_record::Nanos;
+
+use super::h1::H1;
+use super::h2::H2;
+use super::{CapturedResponse, HttpEvent, Progress};
+use crate::expect::Expectations;
+use crate::protocols::{Protocols, StreamsLimit};
+use crate::script::CaptureSpec;
+
+/// Closed machines of each version that are kept for their memory.
+const SPARE_MACHINES_MAX: usize = 64;
+
+/// The HTTP machine of a connection. Each version reports the same [`HttpEvent`]s.
+pub(crate) enum HttpMachine {
+    /// HTTP/1.0 or 1.1. It has one stream at a time.
+    One(H1),
+    /// HTTP/2.
+    Two(Box<H2>),
+}
+
+/// Whether another request fits on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// A request can start now.
+    Available,
+    /// The peer allows no request at all at the moment.
+    NoStreamsAllowed,
+    /// The connection carries as many requests as it may.
+    Full(StreamsLimit),
+    /// Too many bytes wait to be sent.
+    Backpressured,
+    /// Not now: the peer's settings are due, or it is going away.
+    NotNow,
+}
+
+/// The part of a response that has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Received {
+    pub(crate) status: Option<u16>,
+    pub(crate) first_byte: Option<Nanos>,
+    /// HTTP bytes, including those of the body.
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: u64,
+}
+
+impl HttpMachine {
+    /// Takes cleartext bytes from the peer and appends the events that they complete.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Progress {
+        match self {
+            HttpMachine::One(h1) => h1.receive(bytes, now, expected, events),
+            HttpMachine::Two(h2) => h2.receive(bytes, now, expected, events),
+        }
+    }
+
+    /// The peer closed its side. The close is `orderly` unless TLS was cut without `close_notify`.
+    pub(crate) fn peer_closed(
+        &mut self,
+        orderly: bool,
+        expected: &Expectations,
+        events: &mut Vec<HttpEvent>,
+    ) -> Progress {
+        match self {
+            HttpMachine::One(h1) => h1.peer_closed(orderly, expected, events),
+            HttpMachine::Two(h2) => h2.peer_closed(),
+        }
+    }
+
+    /// Whether another request fits, given that `in_flight` are on the connection.
+    #[inline]
+    pub(crate) fn room(&self, in_flight: u32) -> Room {
+        match self {
+            HttpMachine::One(_) if in_flight == 0 => Room::Available,
+            HttpMachine::One(_) => Room::Full(StreamsLimit::Http1),
+            HttpMachine::Two(h2) => h2.room(in_flight),
+        }
+    }
+
+    /// The part that has come of the response on a stream, or of the last one there.
+    #[inline]
+    pub(crate) fn received(&self, stream: u32) -> Received {
+        match self {
+            HttpMachine::One(h1) => h1.received(),
+            HttpMachine::Two(h2) => h2.received(stream),
+        }
+    }
+
+    /// The captured part of the last response on a stream, if any is captured.
+    pub(crate) fn captured(&self, stream: u32) -> Option<&CapturedResponse> {
+        match self {
+            HttpMachine::One(h1) => h1.captured(),
+            HttpMachine::Two(h2) => h2.captured(stream),
+        }
+    }
+
+    /// Length of the body of the last response on a stream.
+    pub(crate) fn body_length(&self, stream: u32) -> u64 {
+        match self {
+            HttpMachine::One(h1) => h1.body_length(),
+            HttpMachine::Two(h2) => h2.received(stream).body_bytes,
+        }
+    }
+
+    /// SHA-256 of the last body on a stream. The machine must come from a factory that hashes bodies.
+    pub(crate) fn take_hash(&mut self, stream: u32) -> [u8; 32] {
+        match self {
+            HttpMachine::One(h1) => h1.take_hash(),
+            HttpMachine::Two(h2) => h2.take_hash(stream),
+        }
+    }
+
+    /// The HTTP version that both sides use, once it is known.
+    pub(crate) fn version(&self) -> Option<&'static str> {
+        match self {
+            HttpMachine::One(h1) => h1.version(),
+            HttpMachine::Two(_) => Some("2"),
+        }
+    }
+
+    /// HTTP/1: whether any byte of the response in flight has come.
+    pub(crate) fn has_response_begun(&self) -> bool {
+        match self {
+            HttpMachine::One(h1) => h1.has_response_begun(),
+            HttpMachine::Two(_) => false,
+        }
+    }
+
+    /// Whether this is HTTP/2.
+    #[inline]
+    pub(crate) fn is_h2(&self) -> bool {
+        matches!(self, HttpMachine::Two(_))
+    }
+
+    /// The HTTP/2 machine, if this is HTTP/2.
+    #[inline]
+    pub(crate) fn h2(&self) -> Option<&H2> {
+        match self {
+            HttpMachine::One(_) => None,
+            HttpMachine::Two(h2) => Some(h2),
+        }
+    }
+
+    /// The HTTP/2 machine for changes, if this is HTTP/2.
+    #[inline]
+    pub(crate) fn h2_mut(&mut self) -> Option<&mut H2> {
+        match self {
+            HttpMachine::One(_) => None,
+            HttpMachine::Two(h2) => Some(h2),
+        }
+    }
+}
+
+/// Makes the HTTP machines of new connections, and reuses the memory of closed ones.
+#[derive(Default)]
+pub(crate) struct HttpFactory {
+    protocols: Protocols,
+    capture: CaptureSpec,
+    hashes_bodies: bool,
+    spare_h1: Vec<H1>,
+    spare_h2: Vec<Box<H2>>,
+}
+
+impl HttpFactory {
+    /// A factory for connections that may use these protocols.
+    pub(crate) fn new(protocols: Protocols) -> HttpFactory {
+        HttpFactory {
+            protocols,
+            ..HttpFactory::default()
+        }
+    }
+
+    /// Captures parts of each response.
+    pub(crate) fn with_capture(mut self, capture: CaptureSpec) -> HttpFactory {
+        self.capture = capture;
+        self
+    }
+
+    /// Hashes each body, for [`HttpMachine::take_hash`].
+    pub(crate) fn with_body_hashes(mut self) -> HttpFactory {
+        self.hashes_bodies = true;
+        self
+    }
+
+    /// The protocols that a connection may use.
+    pub(crate) fn protocols(&self) -> Protocols {
+        self.protocols
+    }
+
+    /// A machine for a cleartext connection.
+    pub(super) fn cleartext(&mut self) -> HttpMachine {
+        if self.protocols.is_two_known() {
+            self.h2()
+        } else {
+            self.h1()
+        }
+    }
+
+    /// An HTTP/1 machine.
+    pub(super) fn h1(&mut self) -> HttpMachine {
+        let mut h1 = self.spare_h1.pop().unwrap_or_else(|| H1::new(self.capture));
+        if self.hashes_bodies {
+            h1.hash_bodies();
+        }
+        HttpMachine::One(h1)
+    }
+
+    /// An HTTP/2 machine.
+    pub(super) fn h2(&mut self) -> HttpMachine {
+        let spare = self.spare_h2.pop();
+        let mut h2 =
+            spare.unwrap_or_else(|| Box::new(H2::new(self.protocols.streams, self.capture)));
+        if self.hashes_bodies {
+            h2.hash_bodies();
+        }
+        HttpMachine::Two(h2)
+    }
+
+    /// Takes back the machine of a closed connection.
+    pub(super) fn recycle(&mut self, http: HttpMachine) {
+        match http {
+            HttpMachine::One(mut h1) if self.spare_h1.len() < SPARE_MACHINES_MAX => {
+                h1.reset();
+                self.spare_h1.push(h1);
+            }
+            HttpMachine::Two(mut h2) if self.spare_h2.len() < SPARE_MACHINES_MAX => {
+                h2.reset();
+                self.spare_h2.push(h2);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Responses to requests that were pipelined (RFC 9112 §9.3.2). The load counts such a batch as one
+//! request, whose response ends with the last one.
+//!
+//! Only wrk's front end sends batches. Their responses can't be separated there, because only the
+//! connection knows where one response ends and the next begins. A connection without a batch
+//! checks one pointer per response.
+
+use prony_protocol::h1::Expects;
+use prony_record::Outcome;
+
+/// The responses to a batch of requests in flight.
+#[derive(Debug)]
+pub(super) struct Pipeline {
+    /// Responses after the first.
+    additional: u32,
+    /// Responses due after the current one.
+    due: u32,
+    expects: Expects,
+    /// The first failure, if any.
+    outcome: Outcome,
+    /// Bytes of the complete bodies.
+    body_bytes: u64,
+    complete: Vec<PipelinedResponse>,
+}
+
+/// A complete response that was not the last of its batch.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PipelinedResponse {
+    pub(crate) status: u16,
+    /// The captured part of the head.
+    pub(crate) head: Vec<u8>,
+    /// The captured part of the body.
+    pub(crate) body: Vec<u8>,
+    /// Length of the whole body.
+    pub(crate) length: u64,
+}
+
+impl Pipeline {
+    /// A batch of `responses`. Returns none for a single response.
+    pub(super) fn new(responses: u32, expects: Expects) -> Option<Pipeline> {
+        let additional = responses.checked_sub(1).filter(|count| *count > 0)?;
+        Some(Pipeline {
+            additional,
+            due: additional,
+            expects,
+            outcome: Outcome::Ok,
+            body_bytes: 0,
+            complete: Vec::new(),
+        })
+    }
+
+    /// Whether responses are due after the current one.
+    pub(super) fn is_more_due(&self) -> bool {
+        self.due > 0
+    }
+
+    /// Whether any response is complete, taken or not.
+    pub(super) fn has_begun(&self) -> bool {
+        self.due < self.additional
+    }
+
+    /// Adds a complete response. Returns the parser's expectation for the next one.
+    pub(super) fn add(&mut self, response: PipelinedResponse, outcome: Outcome) -> Expects {
+        self.due -= 1;
+        self.body_bytes += response.length;
+        self.outcome = self.outcome_with(outcome);
+        self.complete.push(response);
+        self.expects
+    }
+
+    /// Outcome of the batch, given that of the last response.
+    pub(super) fn outcome_with(&self, last: Outcome) -> Outcome {
+        match self.outcome {
+            Outcome::Ok => last,
+            first => first,
+        }
+    }
+
+    /// Body bytes of the responses before the current one.
+    pub(super) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Takes the complete responses.
+    pub(super) fn take(&mut self) -> Vec<PipelinedResponse> {
+        std::mem::take(&mut self.complete)
+    }
+}

@@ -1,0 +1,179 @@
+//! HTTP on a connection that is ready for requests, with TLS below it if the target uses that.
+
+use prony_protocol::h1::Violation;
+use prony_protocol::h2;
+use prony_record::{Nanos, Negotiated, Outcome};
+
+use super::h1::broken;
+use super::http::HttpMachine;
+use super::{EventKind, HttpEvent, Progress, Reason, SharedBuffers};
+use crate::expect::Expectations;
+use crate::tls::{self, Tls};
+
+/// Bytes of a request that are encrypted at a time, so that a large request is never in memory twice.
+const ENCRYPTED_PIECE_BYTES: usize = 64 * 1024;
+
+/// A connection that is ready for requests, or that drains after the last one.
+pub(crate) struct HttpSession {
+    tls: Option<Tls>,
+    pub(crate) http: HttpMachine,
+    /// Responses that came on this connection.
+    pub(crate) served: u32,
+    /// HTTP/2: it is listed as having output to send.
+    pub(crate) is_dirty: bool,
+    /// HTTP/2: a request timed out while nothing at all came. The connection takes no more requests
+    /// until something comes.
+    pub(crate) maybe_dead: bool,
+    /// HTTP/2: when bytes last came.
+    pub(crate) last_heard: Nanos,
+}
+
+impl HttpSession {
+    pub(super) fn new(tls: Option<Tls>, http: HttpMachine) -> HttpSession {
+        HttpSession {
+            tls,
+            http,
+            served: 0,
+            is_dirty: false,
+            maybe_dead: false,
+            last_heard: Nanos::ZERO,
+        }
+    }
+
+    /// Takes bytes from the peer and appends the events that they complete to the buffers.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        if self.tls.is_some() {
+            return self.receive_ciphertext(bytes, now, expected, buffers);
+        }
+        match self.http.receive(bytes, now, expected, &mut buffers.events) {
+            Progress::Broken(outcome, Reason::Http2(h2::Violation::Http1)) => {
+                Progress::Broken(outcome, Reason::CleartextHttp1)
+            }
+            progress => progress,
+        }
+    }
+
+    fn receive_ciphertext(
+        &mut self,
+        mut bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        let Some(tls) = &mut self.tls else {
+            return Progress::Open;
+        };
+        let events = &mut buffers.events;
+        let is_h2 = self.http.is_h2();
+        let mut progress = Progress::Open;
+        loop {
+            match tls.receive(&mut bytes, &mut buffers.tls) {
+                Ok(tls::Event::NeedMore) => break,
+                // The handshake was over before.
+                Ok(tls::Event::Secured { .. }) => {}
+                // The first violation counts.
+                Ok(tls::Event::Plain(_)) if !matches!(progress, Progress::Open) => {}
+                Ok(tls::Event::Plain(_)) if !is_h2 && !events.is_empty() => {
+                    events.clear();
+                    progress = broken(Violation::BytesAfterEnd);
+                }
+                Ok(tls::Event::Plain(plain)) => {
+                    progress = self.http.receive(plain, now, expected, events);
+                }
+                Err(error) => {
+                    if !is_h2 {
+                        events.clear();
+                    }
+                    let reason = Reason::of_tls(&error, tls.peer_speaks());
+                    return Progress::Broken(Outcome::Tls, reason);
+                }
+            }
+        }
+        if !matches!(progress, Progress::Open) || !tls.peer_has_closed() {
+            return progress;
+        }
+        match events.last_mut() {
+            // The socket may stay open for long, but the peer sends nothing more on it.
+            Some(HttpEvent {
+                kind: EventKind::Response { reusable, .. },
+                ..
+            }) if !is_h2 => {
+                *reusable = false;
+                Progress::Open
+            }
+            _ => self.http.peer_closed(true, expected, events),
+        }
+    }
+
+    /// The peer closed its side of the socket.
+    pub(super) fn peer_closed(
+        &mut self,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        // Without TLS's close_notify anybody may have cut the connection (RFC 9112 §9.8).
+        let orderly = self.tls.as_ref().is_none_or(Tls::peer_has_closed);
+        self.http
+            .peer_closed(orderly, expected, &mut buffers.events)
+    }
+
+    /// Whether TLS carries the connection.
+    #[inline]
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// HTTP/1 over TLS: appends TLS's own output and the next piece of the `request` in flight.
+    /// Appends nothing once all is out.
+    pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
+        if let (Some(tls), HttpMachine::One(h1)) = (&mut self.tls, &mut self.http) {
+            tls.take_out(h1.take_unencrypted(request, ENCRYPTED_PIECE_BYTES), out);
+        }
+    }
+
+    /// HTTP/2: appends the output of HTTP/2 and TLS. `body_of` returns the request body for a stream
+    /// number.
+    pub(crate) fn take_frames<'b>(
+        &mut self,
+        out: &mut Vec<u8>,
+        buffers: &mut SharedBuffers,
+        body_of: impl FnMut(u32) -> &'b [u8],
+    ) {
+        let Some(h2) = self.http.h2_mut() else {
+            return;
+        };
+        match &mut self.tls {
+            None => h2.take_output(out, body_of),
+            Some(tls) => {
+                buffers.plain.clear();
+                h2.take_output(&mut buffers.plain, body_of);
+                tls.take_out(&buffers.plain, out);
+            }
+        }
+    }
+
+    /// Bytes of an HTTP/1 request of `length` bytes that TLS has not taken yet. None in cleartext.
+    pub(crate) fn unencrypted(&self, length: usize) -> usize {
+        match (&self.tls, &self.http) {
+            (Some(_), HttpMachine::One(h1)) => h1.unencrypted(length),
+            _ => 0,
+        }
+    }
+
+    /// The HTTP version, TLS version and cipher that both sides use.
+    pub(crate) fn negotiated(&self) -> Negotiated {
+        let agreed = self.tls.as_ref().and_then(Tls::agreed);
+        let tls = agreed.map(tls::Agreed::negotiated).unwrap_or_default();
+        Negotiated {
+            http: self.http.version().map(str::to_owned),
+            ..tls
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! The state of one connection, without its socket.
+//!
+//! ```text
+//!  Vacant ─► Connecting ─► (Tunneling) ─► (Handshaking) ─► Ready ─► Draining ─► Vacant
+//!     ▲ ▲         │             │               │            │
+//!     │ └─────────┴─────────────┴───────────────┴────────────┘  closed or failed
+//!     └── Backoff ◄─ connect or tunnel failed
+//! ```
+
+use prony_record::{Handshake, Nanos, Outcome};
+use rustls::pki_types::ServerName;
+
+use super::http::HttpFactory;
+use super::session::HttpSession;
+use super::tunnel::Tunnel;
+use super::{Progress, Reason, SharedBuffers};
+use crate::expect::Expectations;
+use crate::tls::{self, PeerSpeaks, Tls};
+
+/// The state of a connection. Each variant holds the data of that state.
+#[derive(Default)]
+pub(crate) enum ConnectionState {
+    /// There is no connection. A request may open one.
+    #[default]
+    Vacant,
+    /// The last connect failed. The next one may begin `until` then.
+    Backoff { until: Nanos },
+    /// A connect is in flight, or waits to be tried again.
+    Connecting { since: Nanos },
+    /// A proxy was asked for a tunnel.
+    Tunneling { since: Nanos, tunnel: Tunnel },
+    /// The TLS handshake is in progress. The connect before it took the time `connect`.
+    Handshaking {
+        connect: Nanos,
+        since: Nanos,
+        tls: Tls,
+    },
+    /// The connection takes requests, or carries some.
+    Ready(HttpSession),
+    /// The last response has come. The peer gets a moment to close first, so that the TIME_WAIT state
+    /// stays on its side (RFC 9293 §3.6) and the load's ports stay free.
+    Draining(HttpSession),
+}
+
+/// Result of a completed TLS handshake.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Secured {
+    /// Duration of the connect before it.
+    pub(crate) connect: Nanos,
+    pub(crate) handshake: Handshake,
+}
+
+impl ConnectionState {
+    /// The session, if the connection is ready or draining.
+    #[inline]
+    pub(crate) fn session(&self) -> Option<&HttpSession> {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// The session for changes, if the connection is ready or draining.
+    #[inline]
+    pub(crate) fn session_mut(&mut self) -> Option<&mut HttpSession> {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// Whether it is ready for requests, or carries some.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self, ConnectionState::Ready(_))
+    }
+
+    /// Whether it is draining.
+    #[inline]
+    pub(crate) fn is_draining(&self) -> bool {
+        matches!(self, ConnectionState::Draining(_))
+    }
+
+    /// Whether there is no connection.
+    pub(crate) fn is_vacant(&self) -> bool {
+        matches!(self, ConnectionState::Vacant)
+    }
+
+    /// Whether a connection is being made.
+    pub(crate) fn is_being_made(&self) -> bool {
+        use ConnectionState::{Connecting, Handshaking, Tunneling};
+        matches!(
+            self,
+            Connecting { .. } | Tunneling { .. } | Handshaking { .. }
+        )
+    }
+
+    /// When the connect began, until TLS begins.
+    pub(crate) fn connecting_since(&self) -> Option<Nanos> {
+        match self {
+            ConnectionState::Connecting { since } | ConnectionState::Tunneling { since, .. } => {
+                Some(*since)
+            }
+            _ => None,
+        }
+    }
+
+    /// The connection to a proxy is made, which is asked for a tunnel.
+    pub(crate) fn open_tunnel(&mut self, since: Nanos) {
+        let tunnel = Tunnel::new();
+        *self = ConnectionState::Tunneling { since, tunnel };
+    }
+
+    /// A cleartext connection is made.
+    pub(crate) fn open_cleartext(&mut self, factory: &mut HttpFactory) {
+        *self = ConnectionState::Ready(HttpSession::new(None, factory.cleartext()));
+    }
+
+    /// TLS begins after a connect that took the time `connect`. Its first flight is ready in
+    /// [`ConnectionState::take_ciphertext`].
+    ///
+    /// # Errors
+    ///
+    /// The settings don't suit the server's name.
+    pub(crate) fn open_tls(
+        &mut self,
+        client: &tls::Client,
+        name: &ServerName<'static>,
+        connect: Nanos,
+        now: Nanos,
+    ) -> Result<(), Reason> {
+        let tls =
+            Tls::new(client, name).map_err(|error| Reason::of_tls(&error, PeerSpeaks::Unknown))?;
+        *self = ConnectionState::Handshaking {
+            connect,
+            since: now,
+            tls,
+        };
+        Ok(())
+    }
+
+    /// Takes bytes from the peer. The events that they complete are in the buffers.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        bytes: &[u8],
+        now: Nanos,
+        factory: &mut HttpFactory,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
+                session.receive(bytes, now, expected, buffers)
+            }
+            ConnectionState::Tunneling { tunnel, .. } => tunnel.receive(bytes),
+            ConnectionState::Handshaking { .. } => {
+                self.handshake(bytes, now, factory, expected, buffers)
+            }
+            ConnectionState::Vacant
+            | ConnectionState::Backoff { .. }
+            | ConnectionState::Connecting { .. } => Progress::Unsolicited,
+        }
+    }
+
+    /// Takes bytes of the TLS handshake. When it is complete, ALPN decides on the HTTP version.
+    #[cold]
+    fn handshake(
+        &mut self,
+        mut bytes: &[u8],
+        now: Nanos,
+        factory: &mut HttpFactory,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        let ConnectionState::Handshaking {
+            connect,
+            since,
+            tls,
+        } = self
+        else {
+            return Progress::Open;
+        };
+        let early = match tls.receive(&mut bytes, &mut buffers.tls) {
+            Ok(tls::Event::Secured { early }) => early,
+            Ok(_) if tls.peer_has_closed() => return closed_in_handshake(),
+            Ok(_) => return Progress::Open,
+            Err(error) => {
+                let reason = Reason::of_tls(&error, tls.peer_speaks());
+                return Progress::Broken(Outcome::Tls, reason);
+            }
+        };
+        let agreed = tls.agreed();
+        let secured = Secured {
+            connect: *connect,
+            handshake: Handshake {
+                took: now.since(*since),
+                resumed: agreed.is_some_and(|agreed| agreed.resumed),
+            },
+        };
+        let http = if agreed.and_then(|agreed| agreed.alpn) == Some(tls::HTTP2) {
+            let mut http = factory.h2();
+            let progress = http.receive(&early, now, expected, &mut buffers.events);
+            if !matches!(progress, Progress::Open) {
+                factory.recycle(http);
+                return progress;
+            }
+            http
+        } else if factory.protocols().is_two_known() {
+            return Progress::Broken(Outcome::Protocol, Reason::NoHttp2);
+        } else if !early.is_empty() {
+            // A response before any request.
+            return super::h1::broken(prony_protocol::h1::Violation::BytesAfterEnd);
+        } else {
+            factory.h1()
+        };
+        if let ConnectionState::Handshaking { tls, .. } = std::mem::take(self) {
+            *self = ConnectionState::Ready(HttpSession::new(Some(tls), http));
+        }
+        Progress::Secured(secured)
+    }
+
+    /// The peer closed its side of the socket.
+    pub(crate) fn peer_closed(
+        &mut self,
+        expected: &Expectations,
+        buffers: &mut SharedBuffers,
+    ) -> Progress {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
+                session.peer_closed(expected, buffers)
+            }
+            ConnectionState::Handshaking { .. } => closed_in_handshake(),
+            _ => Progress::Closed,
+        }
+    }
+
+    /// HTTP/1 or a handshake: appends TLS's own output and the next piece of the `request` in flight.
+    pub(crate) fn take_ciphertext(&mut self, request: &[u8], out: &mut Vec<u8>) {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
+                session.take_ciphertext(request, out);
+            }
+            ConnectionState::Handshaking { tls, .. } => tls.take_out(&[], out),
+            _ => {}
+        }
+    }
+
+    /// Whether TLS carries the connection, or is about to.
+    #[inline]
+    pub(crate) fn is_tls(&self) -> bool {
+        match self {
+            ConnectionState::Ready(session) | ConnectionState::Draining(session) => {
+                session.is_tls()
+            }
+            ConnectionState::Handshaking { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// The session begins to drain.
+    pub(crate) fn drain(&mut self) {
+        *self = match std::mem::take(self) {
+            ConnectionState::Ready(session) => ConnectionState::Draining(session),
+            other => other,
+        };
+    }
+
+    /// Ends the connection. Its memory goes back to the factory.
+    pub(crate) fn close(&mut self, factory: &mut HttpFactory) {
+        if let ConnectionState::Ready(session) | ConnectionState::Draining(session) =
+            std::mem::take(self)
+        {
+            factory.recycle(session.http);
+        }
+    }
+}
+
+fn closed_in_handshake() -> Progress {
+    let reason = "the server closed the connection within the TLS handshake";
+    Progress::Broken(Outcome::Tls, Reason::Text(reason.to_owned()))
+}

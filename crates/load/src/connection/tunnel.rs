@@ -1,0 +1,40 @@
+//! A proxy's response to CONNECT.
+
+use prony_protocol::h1::{Event, Expects, Limits, ResponseParser, Violation};
+use prony_record::Outcome;
+
+use super::{Progress, Reason};
+
+/// A connection to a proxy that was asked for a tunnel.
+pub(crate) struct Tunnel {
+    parser: ResponseParser,
+}
+
+impl Tunnel {
+    pub(super) fn new() -> Tunnel {
+        let mut parser = ResponseParser::new(Limits::default());
+        parser.start(Expects::Connect);
+        Tunnel { parser }
+    }
+
+    /// Takes bytes from the proxy. Bytes after its head would come from the server, which must not
+    /// send any before TLS begins.
+    #[cold]
+    pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Progress {
+        let failed = |reason| Progress::Broken(Outcome::ConnectFailed, reason);
+        loop {
+            match self.parser.next(&mut bytes) {
+                Ok(Event::NeedMore) => return Progress::Open,
+                Ok(Event::Interim(_)) => {}
+                Ok(Event::Head(head)) if !(200..300).contains(&head.status) => {
+                    return failed(Reason::NoTunnel(Some(head.status)));
+                }
+                Ok(Event::Head(_)) if bytes.is_empty() => return Progress::Tunneled,
+                Ok(Event::Head(_) | Event::Body(_) | Event::End { .. }) => {
+                    return failed(Reason::Http1(Violation::BytesAfterEnd));
+                }
+                Err(violation) => return failed(Reason::Http1(violation)),
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Completions of the sockets, and the fate of the connections that they concern.
+
+use std::io;
+
+use prony_record::{Nanos, Outcome};
+
+use super::Worker;
+use super::connections::SendState;
+use crate::connection::{ConnectionState, Progress, Reason};
+use crate::socket::{Close, Completion, Operation, Sockets};
+
+/// Time for the peer to close a connection first.
+const DRAIN_TIMEOUT: Nanos = Nanos::from_millis(10);
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Inlined into both callers, because a call costs 1% of a request.
+    #[inline(always)]
+    pub(super) fn on_completion(&mut self, completion: Completion, now: Nanos) {
+        let key = completion.key();
+        if !self.connections.is_current(key) {
+            return;
+        }
+        let index = key.index;
+        match completion {
+            Completion::Connected(_) => self.connected(index, now),
+            Completion::Sent(_, buffer) => self.sent(key, buffer),
+            Completion::Received(_) => {
+                let bytes = self.sockets.received();
+                let progress = self
+                    .connections
+                    .receive(index, bytes, now, &self.spec.expect);
+                self.on_progress(index, progress, now);
+            }
+            Completion::Closed(_) => self.on_peer_closed(index, now),
+            Completion::Failed(_, Operation::Connect, error) => {
+                self.on_connect_error(index, &error, now);
+            }
+            Completion::Failed(_, Operation::Send, _) => {
+                // Bytes that the peer sent before it stopped reading are still to be received.
+                self.connections[index].send = SendState::Failed;
+                self.close_if_spent(index, now);
+            }
+            Completion::Failed(_, Operation::Receive, error) => {
+                self.on_receive_error(index, &error, now);
+            }
+        }
+    }
+
+    /// The peer closed its side in order.
+    fn on_peer_closed(&mut self, index: u32, now: Nanos) {
+        let entry = &self.connections[index];
+        if entry.state.is_draining() {
+            self.drained(index, Close::Orderly, now);
+        } else if entry.send == SendState::Failed {
+            // The failed send has consumed the error of a reset, which looks like an orderly end now.
+            let reset = io::Error::from_raw_os_error(libc::ECONNRESET);
+            self.on_receive_error(index, &reset, now);
+        } else {
+            let progress = self.connections.peer_closed(index, &self.spec.expect);
+            self.on_progress(index, progress, now);
+            if self.connections[index].state.is_draining() {
+                self.drained(index, Close::Orderly, now);
+            }
+        }
+    }
+
+    /// Bytes came on a connection, or their end.
+    #[inline]
+    fn on_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
+        match progress {
+            Progress::Secured(secured) => return self.secured(index, secured, now),
+            Progress::Tunneled => return self.tunneled(index, now),
+            _ => {}
+        }
+        let is_h2 = match &self.connections[index].state {
+            ConnectionState::Ready(session) => session.http.is_h2(),
+            ConnectionState::Draining(_) => {
+                return self.on_progress_while_draining(index, &progress, now);
+            }
+            _ => return self.on_early_progress(index, progress, now),
+        };
+        if is_h2 {
+            self.note_heard(index, now);
+            self.note_negotiated(index);
+        }
+        let has_events = self.handle_events(index, now);
+        match progress {
+            Progress::Open if is_h2 => self.continue_h2(index, now),
+            Progress::Open if has_events => {}
+            Progress::Open => self.send_ciphertext(index),
+            Progress::Closed => self.close_idle(index, Close::Orderly, now),
+            Progress::Lost if is_h2 => self.h2_lost(index, now),
+            Progress::Lost => self.lost(index, now),
+            Progress::Broken(outcome, reason) if is_h2 => {
+                self.h2_broken(index, outcome, reason, now);
+            }
+            Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
+            Progress::Unsolicited => {
+                self.sink.unsolicited += 1;
+                self.close_idle(index, Close::Abort, now);
+            }
+            // These were handled above.
+            Progress::Secured(_) | Progress::Tunneled => {}
+        }
+    }
+
+    /// Bytes came on a connection that has served its last request.
+    fn on_progress_while_draining(&mut self, index: u32, progress: &Progress, now: Nanos) {
+        self.connections.buffers.events.clear();
+        if self.connections[index].is_h2() {
+            // It failed before, and only its GOAWAY is still to be sent.
+            return;
+        }
+        match progress {
+            Progress::Unsolicited => self.sink.unsolicited += 1,
+            Progress::Broken(..) => self.drained(index, Close::Abort, now),
+            _ => {}
+        }
+    }
+
+    /// Closes a ready connection between two requests.
+    fn close_idle(&mut self, index: u32, how: Close, now: Nanos) {
+        if self.connections[index].state.is_ready() {
+            self.note_preconnect_close();
+            self.close(index, how);
+            self.vacated(index, now);
+        }
+    }
+
+    /// Gives the peer a moment to close a connection that has served its last request.
+    pub(super) fn drain(&mut self, index: u32, now: Nanos) {
+        self.connections[index].state.drain();
+        self.timers.drains.set(index, now + DRAIN_TIMEOUT);
+    }
+
+    /// A draining connection ends.
+    pub(super) fn drained(&mut self, index: u32, how: Close, now: Nanos) {
+        self.close(index, how);
+        self.vacated(index, now);
+    }
+
+    /// HTTP/1: the connection was lost before any byte of the response.
+    fn lost(&mut self, index: u32, now: Nanos) {
+        let outcome = match self.connections[index].send {
+            SendState::Failed => Outcome::Reset,
+            _ => Outcome::ClosedEarly,
+        };
+        if !self.retry(index, now) {
+            self.fail(index, outcome, None, now);
+        }
+    }
+
+    /// HTTP/1: sends a request again if a *reused* connection lost it and it is safe to repeat.
+    fn retry(&mut self, index: u32, now: Nanos) -> bool {
+        let slot = self.connections[index].slot;
+        if !self.may_repeat(slot) {
+            return false;
+        }
+        self.requeue_for_retry(slot, now);
+        self.close(index, Close::Orderly);
+        self.connect(index, now);
+        true
+    }
+
+    fn on_receive_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        let outcome = match error.raw_os_error() {
+            Some(libc::ETIMEDOUT) => Outcome::Timeout,
+            _ => Outcome::Reset,
+        };
+        let reason = Reason::Text(error.to_string());
+        let occupancy = self.dispatcher.occupancy(index);
+        let is_idle = occupancy.waiting + occupancy.in_flight == 0;
+        let (is_h2, has_begun) = match &self.connections[index].state {
+            ConnectionState::Draining(_) => return self.drained(index, Close::Orderly, now),
+            ConnectionState::Tunneling { .. } => {
+                return self.connect_failed(index, Outcome::ConnectFailed, Some(reason), now);
+            }
+            ConnectionState::Ready(session) => {
+                (session.http.is_h2(), session.http.has_response_begun())
+            }
+            _ => (false, false),
+        };
+        if is_idle {
+            self.note_preconnect_failure(outcome, Some(&reason));
+            self.close(index, Close::Orderly);
+            self.vacated(index, now);
+        } else if is_h2 {
+            self.fail_streams(index, outcome, outcome, Some(&reason), now);
+        } else if has_begun || !self.retry(index, now) {
+            self.fail(index, outcome, Some(reason), now);
+        }
+    }
+
+    /// A connection failed, and with it the requests in flight. If it was not ready yet, the requests
+    /// that wait for it fail, too.
+    pub(super) fn fail(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
+        let state = &self.connections[index].state;
+        if state.is_draining() {
+            self.drained(index, Close::Abort, now);
+            return;
+        }
+        let is_ready = state.is_ready();
+        self.note_preconnect_failure(outcome, reason.as_ref());
+        for slot in self.dispatcher.slots_of(index) {
+            let waits = !is_ready && self.dispatcher.is_waiting_on(slot, index);
+            if waits || self.dispatcher.is_in_flight_on(slot, index) {
+                self.record_end(slot, outcome, reason.as_ref(), now);
+                self.dispatcher.set_free(slot, now);
+            }
+        }
+        self.close(index, Close::Abort);
+        self.vacated(index, now);
+    }
+
+    /// Notes the negotiated protocols of an HTTP/2 connection. They are known as soon as the peer
+    /// speaks HTTP/2, even if no request succeeds.
+    #[inline]
+    pub(super) fn note_negotiated(&mut self, index: u32) {
+        if self.sink.negotiated.is_some() {
+            return;
+        }
+        let Some(session) = self.connections[index].session() else {
+            return;
+        };
+        if session.http.h2().is_some_and(|h2| h2.is_established()) {
+            self.sink.negotiated = Some(session.negotiated());
+        }
+    }
+}

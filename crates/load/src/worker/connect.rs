@@ -1,0 +1,261 @@
+//! Connections are made: connect, tunnel, TLS handshake, and their failures.
+
+use std::io;
+
+use prony_protocol::h2::ErrorCode;
+use prony_record::{Nanos, Outcome};
+
+use super::Worker;
+use super::sink::OpenedConnection;
+use super::timers::Alarm;
+use crate::connection::{ConnectionState, Progress, Reason, Secured};
+use crate::socket::{Close, Peer, Route, Sockets, system};
+
+/// The backoff after a connect that failed. It doubles with each further failure.
+pub(super) const BACKOFF_MIN: Nanos = Nanos::from_millis(10);
+/// The longest backoff.
+const BACKOFF_MAX: Nanos = Nanos::from_millis(500);
+/// The shortest and longest pause between two tries to connect to a UNIX socket whose backlog is full.
+/// In between it is a quarter of the time waited so far. A thousand connections that each tried again
+/// every millisecond would take a whole core, and perhaps the server's.
+const RETRY_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(1), Nanos::from_millis(20));
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Begins a connection for the requests that wait for it. Its timeout runs from here.
+    pub(super) fn connect(&mut self, index: u32, now: Nanos) {
+        let slot = self.dispatcher.first_waiting(index);
+        let number = self.connections.take_number();
+        let entry = &mut self.connections[index];
+        entry.slot = slot.unwrap_or(entry.slot);
+        entry.number = number;
+        let deadline = now + self.spec.connect_timeout;
+        self.timers.connects.set(index, deadline);
+        self.submit_connect(index, now);
+    }
+
+    /// Tries a connect again that found the backlog full.
+    pub(super) fn retry_connect(&mut self, index: u32) {
+        if let ConnectionState::Connecting { since } = self.connections[index].state {
+            self.submit_connect(index, since);
+        }
+    }
+
+    fn submit_connect(&mut self, index: u32, since: Nanos) {
+        let turn = self.source_turn(index);
+        self.connections.begin_connect(index, since);
+        self.dispatcher.occupancy_mut(index).write_backpressured = false;
+        let entry = &self.connections[index];
+        let target = &self.targets[entry.target];
+        let has_proxy_header = self.spec.sources.proxy().is_some();
+        let has_own_requests = self.script.is_some() || self.redirects.is_some();
+        let route = Route {
+            peer: &target.peer,
+            source: self.spec.sources.source(&target.peer, turn),
+            buffers: self.spec.buffers,
+            nodelay: target.nodelay || has_proxy_header || has_own_requests,
+            keepalive: self.spec.keepalive,
+        };
+        self.sockets.connect(entry.key(index), route);
+    }
+
+    /// The socket is connected.
+    pub(super) fn connected(&mut self, index: u32, now: Nanos) {
+        self.sink.refusals.rule_out();
+        self.write_proxy_header(index);
+        if self.request_tunnel(index) {
+            return;
+        }
+        let connect = self.end_connect(index, now);
+        let entry = &self.connections[index];
+        if self.targets[entry.target].tls.is_some() {
+            self.begin_tls(index, connect, now);
+            return;
+        }
+        self.connections.open_cleartext(index);
+        let opened = OpenedConnection {
+            connect,
+            handshake: None,
+            is_tcp: self.is_tcp(index),
+        };
+        self.record_opened(index, &opened, now);
+        if let Some(script) = &mut self.script {
+            script.connection_made(self.connections[index].slot, Some(connect), None);
+        }
+        self.ready(index, now);
+    }
+
+    /// The connect succeeded, including a tunnel. Returns its duration.
+    fn end_connect(&mut self, index: u32, now: Nanos) -> Nanos {
+        self.timers.connects.clear(index);
+        let entry = &mut self.connections[index];
+        entry.backoff = Nanos::ZERO;
+        now.since(entry.state.connecting_since().unwrap_or(now))
+    }
+
+    /// Asks for a tunnel on a new connection if the target needs one. The time until it is made
+    /// belongs to the connect, and the connect timeout covers it.
+    fn request_tunnel(&mut self, index: u32) -> bool {
+        let entry = &mut self.connections[index];
+        let Some(tunnel) = &self.targets[entry.target].tunnel else {
+            return false;
+        };
+        let since = entry.state.connecting_since().unwrap_or_default();
+        entry.state.open_tunnel(since);
+        let mut out = std::mem::take(&mut entry.outbox);
+        out.extend_from_slice(tunnel);
+        self.send_owned(index, out);
+        true
+    }
+
+    /// The proxy made the tunnel.
+    pub(super) fn tunneled(&mut self, index: u32, now: Nanos) {
+        let connect = self.end_connect(index, now);
+        self.begin_tls(index, connect, now);
+    }
+
+    /// The TLS handshake begins after a connect of this duration.
+    fn begin_tls(&mut self, index: u32, connect: Nanos, now: Nanos) {
+        let entry = &mut self.connections[index];
+        let target = &self.targets[entry.target];
+        let (Some(name), Some(client)) = (&target.tls, &self.targets.tls) else {
+            // Every target with TLS brings the settings for it.
+            self.fail(index, Outcome::Tls, None, now);
+            return;
+        };
+        if let Some(script) = &mut self.script {
+            script.connection_made(entry.slot, Some(connect), None);
+        }
+        match entry.state.open_tls(client, name, connect, now) {
+            Ok(()) => self.send_ciphertext(index),
+            Err(reason) => self.fail(index, Outcome::Tls, Some(reason), now),
+        }
+    }
+
+    /// The TLS handshake is complete.
+    pub(super) fn secured(&mut self, index: u32, secured: Secured, now: Nanos) {
+        let handshake = Some(secured.handshake);
+        if let Some(script) = &mut self.script {
+            script.connection_made(self.connections[index].slot, None, handshake);
+        }
+        let opened = OpenedConnection {
+            connect: secured.connect,
+            handshake,
+            is_tcp: self.is_tcp(index),
+        };
+        self.record_opened(index, &opened, now);
+        self.ready(index, now);
+    }
+
+    fn is_tcp(&self, index: u32) -> bool {
+        let target = &self.targets[self.connections[index].target];
+        matches!(target.peer, Peer::Tcp(_))
+    }
+
+    fn record_opened(&mut self, index: u32, opened: &OpenedConnection, now: Nanos) {
+        let source = (self.sink.sources.is_counting())
+            .then(|| self.source_of(index))
+            .flatten();
+        self.sink.connection_opened(now, opened, || source);
+    }
+
+    /// A connection takes requests from now on.
+    fn ready(&mut self, index: u32, now: Nanos) {
+        self.note_negotiated(index);
+        let session = self.connections[index].session();
+        if let Some(h2) = session.and_then(|session| session.http.h2()) {
+            if h2.is_going_away() {
+                // GOAWAY came with the end of the handshake. A new connection would get it, too.
+                let code = h2.goaway_error().unwrap_or(ErrorCode::NO_ERROR);
+                let reason = Some(Reason::GoneAway(code));
+                self.connect_failed(index, Outcome::Reset, reason, now);
+                return;
+            }
+            self.connections.mark_dirty(index);
+        }
+        if !self.hold(index, now) {
+            self.send_waiting(index, now);
+            self.dispatcher.unpark(index, now);
+        }
+        // TLS may have the end of its handshake to send.
+        self.send_ciphertext(index);
+    }
+
+    /// Holds the request of a new connection if the ramp asks for it. Its clock stops.
+    fn hold(&mut self, index: u32, now: Nanos) -> bool {
+        let Some(ramp) = &mut self.ramp else {
+            return false;
+        };
+        let settled = self.sockets.cached_now();
+        if !ramp.hold(index, settled) {
+            return false;
+        }
+        let slot = self.connections[index].slot;
+        self.dispatcher.slot_mut(slot).free_since = now;
+        self.timers.requests.clear(slot);
+        true
+    }
+
+    /// Bytes came, or their end, before a connection was ready.
+    pub(super) fn on_early_progress(&mut self, index: u32, progress: Progress, now: Nanos) {
+        let is_tunneling = matches!(
+            self.connections[index].state,
+            ConnectionState::Tunneling { .. }
+        );
+        match progress {
+            Progress::Open => self.send_ciphertext(index),
+            Progress::Broken(outcome, reason) if is_tunneling => {
+                self.connect_failed(index, outcome, Some(reason), now);
+            }
+            _ if is_tunneling => {
+                let reason = Some(Reason::NoTunnel(None));
+                self.connect_failed(index, Outcome::ConnectFailed, reason, now);
+            }
+            Progress::Broken(outcome, reason) => self.fail(index, outcome, Some(reason), now),
+            _ => {}
+        }
+    }
+
+    /// A connect failed with an error of the system.
+    pub(super) fn on_connect_error(&mut self, index: u32, error: &io::Error, now: Nanos) {
+        self.sink.refusals.add(error, now);
+        let entry = &self.connections[index];
+        if system::connect_would_block(error) {
+            let waited = now.since(entry.state.connecting_since().unwrap_or(now));
+            let pause = Nanos(waited.0 / 4).clamp(RETRY_PAUSE.0, RETRY_PAUSE.1);
+            let generation = entry.generation;
+            self.timers
+                .set_alarm(now + pause, index, generation, Alarm::RetryConnect);
+            return;
+        }
+        let outcome = system::connect_outcome(error);
+        let reason = Some(Reason::Text(error.to_string()));
+        self.connect_failed(index, outcome, reason, now);
+    }
+
+    /// No connection was made. The requests that waited for it have failed, and the next connect
+    /// waits for a backoff.
+    pub(super) fn connect_failed(
+        &mut self,
+        index: u32,
+        outcome: Outcome,
+        reason: Option<Reason>,
+        now: Nanos,
+    ) {
+        self.note_preconnect_failure(outcome, reason.as_ref());
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_waiting_on(slot, index) {
+                self.record_end(slot, outcome, reason.as_ref(), now);
+                self.dispatcher.park(slot);
+            }
+        }
+        self.close(index, Close::Abort);
+        let entry = &mut self.connections[index];
+        let backoff = Nanos(entry.backoff.0 * 2).clamp(BACKOFF_MIN, BACKOFF_MAX);
+        let until = now + backoff;
+        entry.backoff = backoff;
+        entry.state = ConnectionState::Backoff { until };
+        let generation = entry.generation;
+        self.timers
+            .set_alarm(until, index, generation, Alarm::EndBackoff);
+    }
+}

@@ -1,0 +1,262 @@
+//! The connections of a worker: a slab whose entries are reused by one connection after another.
+
+use std::ops::{Index, IndexMut};
+
+use prony_record::Nanos;
+
+use crate::connection::{ConnectionState, HttpFactory, HttpSession, Progress, SharedBuffers};
+use crate::expect::Expectations;
+use crate::socket::Key;
+
+/// State of the last send on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SendState {
+    /// Another send may begin.
+    Idle,
+    /// It is in flight.
+    InFlight,
+    /// It failed. The response, or the reason, is still to be received.
+    Failed,
+}
+
+/// One entry of the slab.
+pub(super) struct ConnectionEntry {
+    pub(super) state: ConnectionState,
+    pub(super) send: SendState,
+    pub(super) generation: u32,
+    /// The generation up to which connections were made before the load began.
+    fresh_generation: u32,
+    /// The target that the connection leads to.
+    pub(super) target: u32,
+    /// Number of the connection among all of its worker's, from 0. It wraps after 2^32.
+    pub(super) number: u32,
+    /// The request slot that opened the connection; with HTTP/1, the one whose request is in flight.
+    pub(super) slot: u32,
+    /// The last backoff after a failed connect.
+    pub(super) backoff: Nanos,
+    /// Buffer for output, while no send has it. Bytes in it are sent before anything else.
+    pub(super) outbox: Vec<u8>,
+}
+
+impl ConnectionEntry {
+    fn new() -> ConnectionEntry {
+        ConnectionEntry {
+            state: ConnectionState::Vacant,
+            send: SendState::Idle,
+            generation: 0,
+            fresh_generation: 0,
+            target: 0,
+            number: 0,
+            slot: 0,
+            backoff: Nanos::ZERO,
+            outbox: Vec::new(),
+        }
+    }
+
+    /// Whether the load has made no connection in this entry yet.
+    #[inline]
+    pub(super) fn is_fresh(&self) -> bool {
+        self.generation == self.fresh_generation
+    }
+
+    /// Connections so far were made before the load began.
+    pub(super) fn set_fresh(&mut self) {
+        self.fresh_generation = self.generation;
+    }
+
+    pub(super) fn key(&self, index: u32) -> Key {
+        Key {
+            index,
+            generation: self.generation,
+        }
+    }
+
+    /// Whether the last send left all bytes of the connection sent.
+    pub(super) fn is_all_sent(&self) -> bool {
+        self.send == SendState::Idle
+    }
+
+    #[inline]
+    pub(super) fn session(&self) -> Option<&HttpSession> {
+        self.state.session()
+    }
+
+    #[inline]
+    pub(super) fn session_mut(&mut self) -> Option<&mut HttpSession> {
+        self.state.session_mut()
+    }
+
+    /// Whether the connection speaks HTTP/2.
+    #[inline]
+    pub(super) fn is_h2(&self) -> bool {
+        self.session().is_some_and(|session| session.http.is_h2())
+    }
+
+    /// Whether the peer announced that it will close the connection, which is open.
+    pub(super) fn is_going_away(&self) -> bool {
+        match &self.state {
+            ConnectionState::Ready(session) => {
+                session.http.h2().is_some_and(|h2| h2.is_going_away())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A worker's connections and the memory that they share.
+pub(super) struct Connections {
+    entries: Vec<ConnectionEntry>,
+    pub(super) factory: HttpFactory,
+    pub(super) buffers: SharedBuffers,
+    /// Connections whose HTTP/2 has output to send.
+    dirty: Vec<u32>,
+    /// Connections begun so far.
+    next_number: u32,
+}
+
+impl Connections {
+    pub(super) fn new(count: u32, factory: HttpFactory) -> Connections {
+        Connections {
+            entries: (0..count).map(|_| ConnectionEntry::new()).collect(),
+            factory,
+            buffers: SharedBuffers::default(),
+            dirty: Vec::new(),
+            next_number: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// Whether a key belongs to the present connection of its entry.
+    #[inline]
+    pub(super) fn is_current(&self, key: Key) -> bool {
+        self.entries
+            .get(key.index as usize)
+            .is_some_and(|entry| entry.generation == key.generation)
+    }
+
+    /// A number for a new connection.
+    pub(super) fn take_number(&mut self) -> u32 {
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        number
+    }
+
+    /// A connect begins in an entry, or is tried again.
+    pub(super) fn begin_connect(&mut self, index: u32, since: Nanos) {
+        let entry = &mut self.entries[index as usize];
+        entry.generation = entry.generation.wrapping_add(1);
+        entry.state = ConnectionState::Connecting { since };
+        entry.send = SendState::Idle;
+        entry.outbox.clear();
+    }
+
+    /// The connection of an entry is ready for requests in cleartext.
+    pub(super) fn open_cleartext(&mut self, index: u32) {
+        let entry = &mut self.entries[index as usize];
+        entry.state.open_cleartext(&mut self.factory);
+    }
+
+    /// Takes bytes from the peer. The events that they complete are in the buffers.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        index: u32,
+        bytes: &[u8],
+        now: Nanos,
+        expected: &Expectations,
+    ) -> Progress {
+        let state = &mut self.entries[index as usize].state;
+        state.receive(bytes, now, &mut self.factory, expected, &mut self.buffers)
+    }
+
+    /// The peer closed its side of a connection.
+    pub(super) fn peer_closed(&mut self, index: u32, expected: &Expectations) -> Progress {
+        let state = &mut self.entries[index as usize].state;
+        state.peer_closed(expected, &mut self.buffers)
+    }
+
+    /// Takes the output of a connection's HTTP/2. `body_of` returns the request body for a stream
+    /// number.
+    pub(super) fn take_frames<'b>(
+        &mut self,
+        index: u32,
+        body_of: impl FnMut(u32) -> &'b [u8],
+    ) -> Vec<u8> {
+        let entry = &mut self.entries[index as usize];
+        let mut out = std::mem::take(&mut entry.outbox);
+        if let Some(session) = entry.state.session_mut() {
+            session.take_frames(&mut out, &mut self.buffers, body_of);
+        }
+        out
+    }
+
+    /// Empties an entry, unless it is empty. Returns the key of the socket to be closed.
+    pub(super) fn close(&mut self, index: u32) -> Option<Key> {
+        let entry = &mut self.entries[index as usize];
+        match entry.state {
+            ConnectionState::Vacant | ConnectionState::Backoff { .. } => None,
+            _ => {
+                let key = entry.key(index);
+                entry.state.close(&mut self.factory);
+                entry.generation = entry.generation.wrapping_add(1);
+                Some(key)
+            }
+        }
+    }
+
+    /// A connection's HTTP/2 has output to send.
+    #[inline]
+    pub(super) fn mark_dirty(&mut self, index: u32) {
+        if let Some(session) = self.entries[index as usize].state.session_mut()
+            && !std::mem::replace(&mut session.is_dirty, true)
+        {
+            self.dirty.push(index);
+        }
+    }
+
+    /// Removes and returns a connection that has output to send.
+    #[inline]
+    pub(super) fn take_dirty(&mut self) -> Option<u32> {
+        let index = self.dirty.pop()?;
+        if let Some(session) = self.entries[index as usize].state.session_mut() {
+            session.is_dirty = false;
+        }
+        Some(index)
+    }
+
+    #[inline]
+    pub(super) fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+}
+
+impl Index<u32> for Connections {
+    type Output = ConnectionEntry;
+
+    #[inline]
+    fn index(&self, index: u32) -> &ConnectionEntry {
+        &self.entries[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Connections {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut ConnectionEntry {
+        &mut self.entries[index as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load of 18,000 connections has as many entries. Lower the bound when an entry gets smaller.
+    #[test]
+    fn an_entry_takes_few_bytes() {
+        let bytes = size_of::<ConnectionEntry>();
+        assert!(bytes <= 320, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,187 @@
+//! The choice of the free slot that takes the next request.
+
+use super::Dispatcher;
+use crate::connection::{ConnectionState, Room};
+use crate::protocols::StreamsLimit;
+use crate::worker::connections::{Connections, SendState};
+use crate::worker::ramp::ConnectRamp;
+
+/// What the dispatcher sees of the connections.
+#[derive(Clone, Copy)]
+pub(in crate::worker) struct ConnectionView<'a> {
+    pub(in crate::worker) connections: &'a Connections,
+    pub(in crate::worker) ramp: Option<&'a ConnectRamp>,
+}
+
+/// Whether a connection can take another request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Eligibility {
+    /// It can carry one now.
+    Ready,
+    /// A connection has to be made first.
+    Vacant,
+    /// It is idle, and leads to another target.
+    OtherTarget,
+    /// It can carry one once the peer allows any request at all.
+    NoStreamsAllowed,
+    /// It carries as many requests as it may.
+    Full(StreamsLimit),
+    /// Too many bytes wait to be sent on it.
+    Backpressured,
+    /// Not at the moment: it is being made or closed.
+    NotNow,
+}
+
+impl Dispatcher {
+    /// Takes the free slot that suits a request to this target best. With one target, slots that
+    /// can't take a request are parked. With several, each slot keeps its connection if possible.
+    #[inline]
+    pub(in crate::worker) fn take_slot(
+        &mut self,
+        target: u32,
+        has_many_targets: bool,
+        view: ConnectionView<'_>,
+        limit: &mut Option<StreamsLimit>,
+    ) -> Option<u32> {
+        if has_many_targets {
+            self.take_best_slot(target, view, limit)
+        } else {
+            self.take_first_slot(Some(target), view, limit)
+        }
+    }
+
+    /// Takes the first free slot that can have a request to this target. Without a target, that of
+    /// each slot's connection will do.
+    #[inline]
+    pub(in crate::worker) fn take_first_slot(
+        &mut self,
+        target: Option<u32>,
+        view: ConnectionView<'_>,
+        limit: &mut Option<StreamsLimit>,
+    ) -> Option<u32> {
+        while let Some(slot) = self.free.pop_front() {
+            let connection = self.next_connection(slot);
+            self.slot_mut(slot).connection = connection;
+            match self.eligibility(connection, target, view) {
+                Eligibility::Ready | Eligibility::Vacant => return Some(slot),
+                Eligibility::NoStreamsAllowed => {
+                    note_limit(limit, StreamsLimit::Settings(0));
+                    return Some(slot);
+                }
+                Eligibility::Full(lower) => {
+                    note_limit(limit, lower);
+                    self.park(slot);
+                }
+                Eligibility::Backpressured => {
+                    self.occupancy_mut(connection).write_backpressured = true;
+                    self.park(slot);
+                }
+                Eligibility::OtherTarget | Eligibility::NotNow => self.park(slot),
+            }
+        }
+        None
+    }
+
+    fn take_best_slot(
+        &mut self,
+        target: u32,
+        view: ConnectionView<'_>,
+        limit: &mut Option<StreamsLimit>,
+    ) -> Option<u32> {
+        let mut backpressured = None;
+        let cost = |slot: u32| {
+            let connection = self.next_connection(slot);
+            match self.eligibility(connection, Some(target), view) {
+                Eligibility::Ready => Some(0),
+                Eligibility::Vacant => Some(1),
+                Eligibility::OtherTarget => Some(2),
+                Eligibility::NoStreamsAllowed => {
+                    note_limit(limit, StreamsLimit::Settings(0));
+                    Some(3)
+                }
+                Eligibility::Full(lower) => {
+                    note_limit(limit, lower);
+                    None
+                }
+                Eligibility::Backpressured => {
+                    backpressured = Some(connection);
+                    None
+                }
+                Eligibility::NotNow => None,
+            }
+        };
+        let costs = self.free.iter().copied().map(cost).enumerate();
+        let best = costs.filter_map(|(place, cost)| Some((cost?, place))).min();
+        if let Some((_, place)) = best {
+            let slot = self.free.remove(place)?;
+            self.slot_mut(slot).connection = self.next_connection(slot);
+            return Some(slot);
+        }
+        if let Some(connection) = backpressured {
+            self.occupancy_mut(connection).write_backpressured = true;
+        }
+        self.has_no_eligible_slot = true;
+        None
+    }
+
+    #[inline]
+    fn eligibility(
+        &self,
+        connection: u32,
+        target: Option<u32>,
+        view: ConnectionView<'_>,
+    ) -> Eligibility {
+        let occupancy = self.occupancy(connection);
+        if occupancy.deferred > 0 || view.is_held(connection) {
+            return Eligibility::NotNow;
+        }
+        let entry = &view.connections[connection];
+        let session = match &entry.state {
+            ConnectionState::Vacant => return Eligibility::Vacant,
+            ConnectionState::Ready(session) => session,
+            _ => return Eligibility::NotNow,
+        };
+        if target.is_some_and(|target| target != entry.target) {
+            return match occupancy.waiting + occupancy.in_flight {
+                0 => Eligibility::OtherTarget,
+                _ => Eligibility::NotNow,
+            };
+        }
+        if occupancy.waiting > 0 || session.maybe_dead || entry.send == SendState::Failed {
+            return Eligibility::NotNow;
+        }
+        match session.http.room(occupancy.in_flight) {
+            Room::Available => Eligibility::Ready,
+            Room::NoStreamsAllowed => Eligibility::NoStreamsAllowed,
+            Room::Full(limit) => Eligibility::Full(limit),
+            Room::Backpressured => Eligibility::Backpressured,
+            Room::NotNow => Eligibility::NotNow,
+        }
+    }
+
+    /// Whether a request that waits for this connection can go out on it now.
+    pub(in crate::worker) fn has_room(&self, connection: u32, view: ConnectionView<'_>) -> bool {
+        let entry = &view.connections[connection];
+        let ConnectionState::Ready(session) = &entry.state else {
+            return false;
+        };
+        let in_flight = self.occupancy(connection).in_flight;
+        !view.is_held(connection)
+            && !session.maybe_dead
+            && entry.send != SendState::Failed
+            && session.http.room(in_flight) == Room::Available
+    }
+}
+
+impl ConnectionView<'_> {
+    /// Whether requests on a connection are held until the ramp is over.
+    #[inline]
+    fn is_held(&self, connection: u32) -> bool {
+        self.ramp.is_some_and(|ramp| ramp.is_held(connection))
+    }
+}
+
+/// Keeps the lower of two limits.
+fn note_limit(limit: &mut Option<StreamsLimit>, other: StreamsLimit) {
+    *limit = Some(limit.map_or(other, |limit| limit.min(other)));
+}

@@ -1,0 +1,477 @@
+//! The request slots of a worker: which are free, which wait, and when the next request is due.
+//!
+//! Each connection of the load has a fixed number of slots: one, or with HTTP/2 one per stream. When
+//! a peer announces that it will close a connection (GOAWAY), the connection's idle slots move to a
+//! *successor connection*, while the requests in flight finish on the old one.
+
+mod eligibility;
+mod slot;
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use prony_record::{Measured, Nanos};
+
+pub(super) use self::eligibility::ConnectionView;
+pub(super) use self::slot::{Pending, RequestPhase, RequestSlot, SlotState};
+use crate::pacing::{End, Schedule, Share};
+use crate::request::Request;
+use crate::sequence::Sequence;
+use crate::socket::WaitBatch;
+use crate::spec::{LoadSpec, Model};
+
+/// With fewer requests in flight no response waits for others.
+const COALESCE_REQUESTS_MIN: u32 = 16;
+/// A response waits for others for 1/20 of the average latency...
+const COALESCE_LATENCY_PART: u64 = 20;
+/// ...at most this long, and not at all if that is shorter than the first value.
+const COALESCE_TIME: (Nanos, Nanos) = (Nanos::from_micros(8), Nanos::from_micros(50));
+/// Weight of a new latency in the average: one part of this many.
+const EWMA_PARTS: i64 = 64;
+
+/// The source of start times.
+pub(super) enum Pace {
+    /// A request starts as soon as a slot is free, `left` more times.
+    Closed { left: u64 },
+    /// Requests are due on a schedule.
+    Open(Box<Schedule>),
+}
+
+/// Counts of a connection's request slots.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Occupancy {
+    /// Requests that wait for the connection.
+    pub(super) waiting: u32,
+    /// Requests that it carries.
+    pub(super) in_flight: u32,
+    /// Requests to another target that wait until it is idle.
+    pub(super) deferred: u32,
+    /// Slots that can't take a request now.
+    pub(super) parked: u32,
+    /// The peer takes no more requests on it. New ones go to its successor.
+    pub(super) uses_successor: bool,
+    /// A slot was parked because too many bytes wait to be sent.
+    pub(super) write_backpressured: bool,
+}
+
+/// Request slots and start times of a worker.
+pub(super) struct Dispatcher {
+    pub(super) slots: Vec<RequestSlot>,
+    /// By connection.
+    occupancy: Vec<Occupancy>,
+    /// Free slots. The one that is free for longest comes first.
+    free: VecDeque<u32>,
+    /// No free slot can take the next request.
+    has_no_eligible_slot: bool,
+    /// When that last ended. In a closed loop it is at first the start of the worker.
+    pub(super) eligible_since: Nanos,
+    /// Slots whose request is deferred.
+    deferred: Vec<u32>,
+    pub(super) pace: Pace,
+    sequence: Sequence,
+    /// Slots with a request.
+    pub(super) pending_count: u32,
+    /// Slots per connection.
+    streams: u32,
+    /// Connections that have slots of their own. The others are successors.
+    pub(super) primary_count: u32,
+    /// Moving average of the latency of HTTP/2 responses.
+    ewma_latency: Nanos,
+}
+
+impl Dispatcher {
+    pub(super) fn new(spec: &LoadSpec, shard: Share, pace: Pace) -> Dispatcher {
+        let primary_count = spec.slots(shard);
+        let connections = spec.slots_with_twins(shard);
+        let streams = spec.protocols.streams;
+        // The first slot of every connection comes before any second one, so that all are opened.
+        let in_turn = (0..streams).flat_map(|stream| {
+            (0..primary_count).map(move |connection| connection * streams + stream)
+        });
+        Dispatcher {
+            slots: (0..primary_count * streams)
+                .map(|slot| RequestSlot::new(slot / streams, slot % streams))
+                .collect(),
+            occupancy: vec![Occupancy::default(); connections as usize],
+            free: in_turn.collect(),
+            has_no_eligible_slot: false,
+            eligible_since: Nanos::ZERO,
+            deferred: Vec::new(),
+            pace,
+            sequence: Sequence::new(spec, shard),
+            pending_count: 0,
+            streams,
+            primary_count,
+            ewma_latency: Nanos::ZERO,
+        }
+    }
+
+    /// The slots of a connection and its successor, in the order of their stream numbers.
+    #[inline]
+    pub(super) fn slots_of(&self, connection: u32) -> Range<u32> {
+        let first = connection % self.primary_count * self.streams;
+        first..first + self.streams
+    }
+
+    #[inline]
+    pub(super) fn occupancy(&self, connection: u32) -> &Occupancy {
+        &self.occupancy[connection as usize]
+    }
+
+    #[inline]
+    pub(super) fn occupancy_mut(&mut self, connection: u32) -> &mut Occupancy {
+        &mut self.occupancy[connection as usize]
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, slot: u32) -> &RequestSlot {
+        &self.slots[slot as usize]
+    }
+
+    #[inline]
+    pub(super) fn slot_mut(&mut self, slot: u32) -> &mut RequestSlot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Whether a slot is on this connection, and its request in this phase.
+    #[inline]
+    pub(super) fn is_on_in(&self, slot: u32, connection: u32, phase: RequestPhase) -> bool {
+        let slot = self.slot(slot);
+        slot.connection == connection && slot.phase() == Some(phase)
+    }
+
+    /// Whether a slot's request waits for this connection.
+    #[inline]
+    pub(super) fn is_waiting_on(&self, slot: u32, connection: u32) -> bool {
+        self.is_on_in(slot, connection, RequestPhase::Waiting)
+    }
+
+    /// Whether this connection carries a slot's request.
+    #[inline]
+    pub(super) fn is_in_flight_on(&self, slot: u32, connection: u32) -> bool {
+        self.is_on_in(slot, connection, RequestPhase::InFlight)
+    }
+
+    /// The first slot whose request waits for this connection.
+    pub(super) fn first_waiting(&self, connection: u32) -> Option<u32> {
+        let mut slots = self.slots_of(connection);
+        slots.find(|&slot| self.is_waiting_on(slot, connection))
+    }
+
+    /// The connection that takes over when the peer wants no more requests on this one, and the other
+    /// way around.
+    pub(super) fn successor(&self, connection: u32) -> Option<u32> {
+        let has_successors = self.occupancy.len() > self.primary_count as usize;
+        has_successors.then(|| {
+            if connection < self.primary_count {
+                connection + self.primary_count
+            } else {
+                connection - self.primary_count
+            }
+        })
+    }
+
+    /// The connection on which a free slot has its next request.
+    #[inline]
+    pub(super) fn next_connection(&self, slot: u32) -> u32 {
+        let connection = self.slot(slot).connection;
+        if self.occupancy(connection).uses_successor {
+            self.successor(connection).unwrap_or(connection)
+        } else {
+            connection
+        }
+    }
+
+    /// Moves all slots of a connection to its successor, except those whose request it carries.
+    pub(super) fn move_to_successor(&mut self, connection: u32, successor: u32) {
+        for number in self.slots_of(connection) {
+            let slot = &mut self.slots[number as usize];
+            if slot.connection != connection {
+                continue;
+            }
+            let (mut waiting, mut deferred, mut parked) = (0, 0, 0);
+            match slot.phase() {
+                Some(RequestPhase::InFlight) => continue,
+                Some(RequestPhase::Waiting) => waiting = 1,
+                Some(RequestPhase::Deferred) => deferred = 1,
+                None => parked = u32::from(matches!(slot.state, SlotState::Parked)),
+            }
+            slot.connection = successor;
+            let old = self.occupancy_mut(connection);
+            old.waiting -= waiting;
+            old.deferred -= deferred;
+            old.parked -= parked;
+            let new = self.occupancy_mut(successor);
+            new.waiting += waiting;
+            new.deferred += deferred;
+            new.parked += parked;
+        }
+    }
+
+    /// Puts a slot into the list of free ones.
+    #[inline]
+    pub(super) fn set_free(&mut self, number: u32, now: Nanos) {
+        let slot = self.slot_mut(number);
+        slot.state = SlotState::Free;
+        slot.free_since = now;
+        self.free.push_back(number);
+        self.note_change(now);
+    }
+
+    /// A slot may suit the next request, in case none did.
+    #[inline]
+    fn note_change(&mut self, now: Nanos) {
+        if std::mem::take(&mut self.has_no_eligible_slot) {
+            self.eligible_since = now;
+        }
+    }
+
+    /// A slot without a request waits until something happens to its connection.
+    pub(super) fn park(&mut self, number: u32) {
+        let slot = self.slot_mut(number);
+        slot.state = SlotState::Parked;
+        let connection = slot.connection;
+        self.occupancy_mut(connection).parked += 1;
+    }
+
+    /// Something happened to a connection. Its parked slots become free.
+    pub(super) fn unpark(&mut self, connection: u32, now: Nanos) {
+        self.note_change(now);
+        if self.occupancy(connection).parked == 0 {
+            return;
+        }
+        self.occupancy_mut(connection).parked = 0;
+        for number in self.slots_of(connection) {
+            let slot = self.slot(number);
+            if slot.connection == connection && matches!(slot.state, SlotState::Parked) {
+                self.set_free(number, now);
+            }
+        }
+    }
+
+    /// A slot's virtual user takes no request for a time, or for good.
+    pub(super) fn set_away(&mut self, slot: u32) {
+        self.slot_mut(slot).state = SlotState::Away;
+    }
+
+    /// Whether a free slot may suit the next request.
+    #[inline]
+    pub(super) fn has_free_slot(&self) -> bool {
+        !self.free.is_empty() && !self.has_no_eligible_slot
+    }
+
+    /// When the next request is due; the outer option is none if no request is due by `now`, the inner
+    /// one if it is due as soon as a slot is free.
+    #[inline]
+    pub(super) fn due(&self, now: Nanos) -> Option<Option<Nanos>> {
+        match &self.pace {
+            Pace::Closed { left: 0 } => None,
+            Pace::Closed { .. } => Some(None),
+            Pace::Open(schedule) => schedule.peek().filter(|due| *due <= now).map(Some),
+        }
+    }
+
+    /// The time of the next scheduled request, if a slot is free for it.
+    #[inline]
+    pub(super) fn next_due(&self) -> Nanos {
+        match &self.pace {
+            Pace::Open(schedule) if self.has_free_slot() => schedule.peek().unwrap_or(Nanos::MAX),
+            _ => Nanos::MAX,
+        }
+    }
+
+    /// A request with this intended start begins. Requests of the warm-up don't count against the
+    /// limit on requests.
+    #[inline]
+    pub(super) fn advance_pace(&mut self, intended: Nanos, spec: &LoadSpec) {
+        match &mut self.pace {
+            Pace::Open(schedule) => schedule.advance(),
+            Pace::Closed { left } if spec.limit.is_some() && intended >= spec.warmup => *left -= 1,
+            Pace::Closed { .. } => {}
+        }
+    }
+
+    /// Index of the next request in the spec's list.
+    #[inline]
+    pub(super) fn next_listed(&self) -> u32 {
+        self.sequence.peek()
+    }
+
+    /// The next request of the list was taken.
+    #[inline]
+    pub(super) fn advance_list(&mut self) {
+        self.sequence.advance();
+    }
+
+    /// A request begins in a slot, and waits for the slot's connection.
+    #[inline]
+    pub(super) fn begin(&mut self, number: u32, request: u32, intended: Nanos, now: Nanos) {
+        let slot = self.slot_mut(number);
+        slot.state = SlotState::Busy(Pending {
+            request,
+            phase: RequestPhase::Waiting,
+            retried: false,
+            intended,
+            begun: now,
+            sent: None,
+            bytes_out: 0,
+        });
+        let connection = slot.connection;
+        self.pending_count += 1;
+        self.occupancy_mut(connection).waiting += 1;
+    }
+
+    /// The connection carries a slot's request from now on. `bytes` are sent for it.
+    #[inline]
+    pub(super) fn set_in_flight(&mut self, number: u32, bytes: u64, now: Nanos) {
+        let slot = &mut self.slots[number as usize];
+        let connection = slot.connection;
+        if let Some(pending) = slot.pending_mut() {
+            pending.sent.get_or_insert(now);
+            pending.bytes_out += bytes;
+            pending.phase = RequestPhase::InFlight;
+            let occupancy = self.occupancy_mut(connection);
+            occupancy.waiting -= 1;
+            occupancy.in_flight += 1;
+        }
+    }
+
+    /// A request in flight waits for its connection again. `retried` says whether it is sent a second
+    /// time, or is redirected.
+    pub(super) fn requeue(&mut self, number: u32, retried: bool) {
+        let slot = &mut self.slots[number as usize];
+        let connection = slot.connection;
+        if let Some(pending) = slot.pending_mut() {
+            pending.phase = RequestPhase::Waiting;
+            pending.retried = retried;
+            let occupancy = self.occupancy_mut(connection);
+            occupancy.in_flight -= 1;
+            occupancy.waiting += 1;
+        }
+    }
+
+    /// Defers a waiting request, which goes to another target, until its connection is idle.
+    pub(super) fn defer_until_idle(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        let connection = slot.connection;
+        if let Some(pending) = slot.pending_mut() {
+            pending.phase = RequestPhase::Deferred;
+            let occupancy = self.occupancy_mut(connection);
+            occupancy.waiting -= 1;
+            occupancy.deferred += 1;
+            self.deferred.push(number);
+        }
+    }
+
+    /// A deferred request waits for its slot's connection from now on.
+    pub(super) fn end_deferral(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        let connection = slot.connection;
+        if let Some(pending) = slot.pending_mut() {
+            pending.phase = RequestPhase::Waiting;
+            let occupancy = self.occupancy_mut(connection);
+            occupancy.deferred -= 1;
+            occupancy.waiting += 1;
+        }
+    }
+
+    /// The deferred slot in this place of the list.
+    pub(super) fn deferred_at(&self, place: usize) -> Option<u32> {
+        self.deferred.get(place).copied()
+    }
+
+    /// Removes a slot from the list of deferred ones. The last one takes its place.
+    pub(super) fn remove_deferred(&mut self, place: usize) {
+        self.deferred.swap_remove(place);
+    }
+
+    /// Whether any request is deferred.
+    #[inline]
+    pub(super) fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// A slot's request ends. Returns it with its own request, if it has one. The slot is then in no
+    /// list: the caller sets it free or parks it.
+    #[inline]
+    pub(super) fn end(&mut self, number: u32) -> Option<(Pending, Option<Arc<Request>>)> {
+        let slot = &mut self.slots[number as usize];
+        let connection = slot.connection;
+        let pending = *slot.pending()?;
+        slot.state = SlotState::Away;
+        let own = slot.own.take();
+        self.pending_count -= 1;
+        let occupancy = self.occupancy_mut(connection);
+        match pending.phase {
+            RequestPhase::InFlight => occupancy.in_flight -= 1,
+            RequestPhase::Waiting => occupancy.waiting -= 1,
+            RequestPhase::Deferred => occupancy.deferred -= 1,
+        }
+        Some((pending, own))
+    }
+
+    /// An HTTP/2 response took this long.
+    pub(super) fn note_latency(&mut self, took: Nanos) {
+        let (took, average) = (took.0 as i64, self.ewma_latency.0 as i64);
+        self.ewma_latency = Nanos((average + (took - average) / EWMA_PARTS) as u64);
+    }
+
+    /// The batch that a wait may gather, if gathering pays.
+    ///
+    /// Servers send many responses on one connection in several small segments. A client that takes
+    /// each at once is woken for each, and sends one request at a time, so that the server is woken
+    /// for each, too: both are busy with wake-ups. In a closed loop with many requests in flight,
+    /// responses are taken in batches instead, each at most 5% later than it came.
+    #[inline]
+    pub(super) fn wait_batch(&self) -> Option<WaitBatch> {
+        let max_wait = Nanos(self.ewma_latency.0 / COALESCE_LATENCY_PART).min(COALESCE_TIME.1);
+        let pays = max_wait >= COALESCE_TIME.0 && self.pending_count >= COALESCE_REQUESTS_MIN;
+        (pays && matches!(self.pace, Pace::Closed { .. })).then_some(WaitBatch {
+            max_completions: self.pending_count,
+            max_wait,
+        })
+    }
+
+    /// Whether no further request will start.
+    #[inline]
+    pub(super) fn is_exhausted(&self, spec: &LoadSpec) -> bool {
+        match &self.pace {
+            Pace::Closed { left } => *left == 0,
+            Pace::Open(schedule) => schedule.peek().is_none() && spec.limit.is_some(),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn free(&self) -> &VecDeque<u32> {
+        &self.free
+    }
+}
+
+/// The source of a worker's start times, and the requests that are measured.
+pub(super) fn pace(spec: &LoadSpec, shard: Share, end: Nanos) -> (Pace, Measured) {
+    match spec.model {
+        Model::Closed => {
+            let left = spec.limit.map_or(u64::MAX, |limit| shard.part(limit));
+            let measured = match spec.limit {
+                // Exactly as many requests are measured as were asked for.
+                Some(_) => Measured::DueFrom(spec.warmup),
+                None => Measured::EndedFrom(spec.warmup),
+            };
+            (Pace::Closed { left }, measured)
+        }
+        Model::Open {
+            rate_per_s,
+            arrivals,
+        } => {
+            let until = End {
+                requests: spec.limit.unwrap_or(u64::MAX),
+                counted_from: spec.warmup,
+                at: end,
+            };
+            let schedule = Schedule::new(arrivals, rate_per_s, spec.seed, shard, until);
+            let measured = Measured::DueFrom(spec.warmup);
+            (Pace::Open(Box::new(schedule)), measured)
+        }
+    }
+}

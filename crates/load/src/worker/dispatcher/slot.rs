@@ -1,0 +1,111 @@
+//! A request slot: room for one request. HTTP/1 has one slot per connection, HTTP/2 one per stream.
+
+use std::sync::Arc;
+
+use prony_record::Nanos;
+
+use crate::request::Request;
+
+/// The stage of a request between its start and its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum RequestPhase {
+    /// It waits for its slot's connection.
+    Waiting,
+    /// The connection carries it.
+    InFlight,
+    /// It goes to another target than the connection, and waits until the connection is idle.
+    Deferred,
+}
+
+/// A request between its start and its end.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Pending {
+    /// Index in the spec's list, unless the slot has a request of its own.
+    pub(in crate::worker) request: u32,
+    pub(in crate::worker) phase: RequestPhase,
+    /// It is sent a second time.
+    pub(in crate::worker) retried: bool,
+    pub(in crate::worker) intended: Nanos,
+    /// When its connect or send began.
+    pub(in crate::worker) begun: Nanos,
+    /// When its first byte was handed to the socket.
+    pub(in crate::worker) sent: Option<Nanos>,
+    /// HTTP bytes sent for it so far.
+    pub(in crate::worker) bytes_out: u64,
+}
+
+/// The state of a request slot.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) enum SlotState {
+    /// It is in the list of free slots.
+    Free,
+    /// It can't take a request until something happens to its connection.
+    Parked,
+    /// Its virtual user thinks, or has left.
+    Away,
+    /// It has a request.
+    Busy(Pending),
+}
+
+/// Room for one request on a connection.
+pub(in crate::worker) struct RequestSlot {
+    /// The connection that it belongs to at the moment: its own, or that one's successor.
+    pub(in crate::worker) connection: u32,
+    stream: u16,
+    pub(in crate::worker) state: SlotState,
+    /// The pending request, if it is not in the spec's list.
+    pub(in crate::worker) own: Option<Arc<Request>>,
+    pub(in crate::worker) free_since: Nanos,
+}
+
+impl RequestSlot {
+    pub(super) fn new(connection: u32, stream: u32) -> RequestSlot {
+        RequestSlot {
+            connection,
+            stream: stream as u16,
+            state: SlotState::Free,
+            own: None,
+            free_since: Nanos::ZERO,
+        }
+    }
+
+    /// Stream number on the connection, from 0. It is less than `ClientSettings::STREAMS_MAX`.
+    #[inline]
+    pub(in crate::worker) fn stream(&self) -> u32 {
+        u32::from(self.stream)
+    }
+
+    /// The pending request's data.
+    #[inline]
+    pub(in crate::worker) fn pending(&self) -> Option<&Pending> {
+        match &self.state {
+            SlotState::Busy(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    /// The pending request's data for changes.
+    #[inline]
+    pub(in crate::worker) fn pending_mut(&mut self) -> Option<&mut Pending> {
+        match &mut self.state {
+            SlotState::Busy(pending) => Some(pending),
+            _ => None,
+        }
+    }
+
+    /// The stage of the pending request.
+    #[inline]
+    pub(in crate::worker) fn phase(&self) -> Option<RequestPhase> {
+        self.pending().map(|pending| pending.phase)
+    }
+
+    /// The pending request: the slot's own, or one of the list.
+    #[inline]
+    pub(in crate::worker) fn request<'a>(&'a self, listed: &'a [Request]) -> Option<&'a Request> {
+        match (&self.own, &self.state) {
+            (Some(own), _) => Some(own),
+            (None, SlotState::Busy(pending)) => listed.get(pending.request as usize),
+            (None, _) => None,
+        }
+    }
+}

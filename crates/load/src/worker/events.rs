@@ -1,0 +1,260 @@
+//! Requests end by what came on their connection, and HTTP/2 connections go on or end.
+
+use prony_record::{Nanos, Outcome};
+
+use super::Worker;
+use super::connections::SendState;
+use crate::connection::{ConnectionState, EventKind, Reason};
+use crate::socket::{Close, Sockets};
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Handles the events that the last bytes completed. Returns whether there were any.
+    #[inline]
+    pub(super) fn handle_events(&mut self, index: u32, now: Nanos) -> bool {
+        if self.connections.buffers.events.is_empty() {
+            return false;
+        }
+        let first = self.dispatcher.slots_of(index).start;
+        let mut events = std::mem::take(&mut self.connections.buffers.events);
+        for event in events.drain(..) {
+            self.handle_event(index, first + event.stream, event.kind, now);
+        }
+        self.connections.buffers.events = events;
+        true
+    }
+
+    #[inline]
+    fn handle_event(&mut self, index: u32, slot: u32, kind: EventKind, now: Nanos) {
+        match kind {
+            EventKind::Response { outcome, reusable } => {
+                if self.connections[index].is_h2() {
+                    self.on_h2_response(index, slot, outcome, now);
+                } else {
+                    self.on_h1_response(index, slot, outcome, reusable, now);
+                }
+                return;
+            }
+            // The peer did not process it: that is safe to repeat, whatever the method.
+            EventKind::Reset {
+                unprocessed: true, ..
+            } if !self.is_retried(slot) => {
+                self.requeue_for_retry(slot, now);
+                return;
+            }
+            EventKind::Reset { code, unprocessed } => {
+                let again = unprocessed;
+                let reason = Reason::Reset { code, again };
+                self.record_end(slot, Outcome::Reset, Some(&reason), now);
+            }
+            EventKind::Malformed(violation) => {
+                let reason = Reason::Stream(violation);
+                self.record_end(slot, Outcome::Protocol, Some(&reason), now);
+            }
+        }
+        self.dispatcher.set_free(slot, now);
+    }
+
+    /// A complete response came by HTTP/1. The connection is reused, drained or closed.
+    fn on_h1_response(
+        &mut self,
+        index: u32,
+        slot: u32,
+        outcome: Outcome,
+        reusable: bool,
+        now: Nanos,
+    ) {
+        let entry = &mut self.connections[index];
+        let sent_all = entry.is_all_sent();
+        if let Some(session) = entry.session_mut() {
+            session.served = session.served.saturating_add(1);
+            if self.sink.negotiated.is_none() {
+                self.sink.negotiated = Some(session.negotiated());
+            }
+        }
+        let is_over = self.end_or_redirect(slot, outcome, now);
+        if reusable && sent_all && self.spec.keepalive {
+            if is_over {
+                self.dispatcher.set_free(slot, now);
+            }
+            if self.dispatcher.occupancy(index).waiting > 0 {
+                self.send_waiting(index, now);
+            }
+        } else if !reusable && sent_all {
+            if is_over {
+                self.dispatcher.park(slot);
+            }
+            self.drain(index, now);
+        } else {
+            // Either the response came before the request was sent, which leaves bytes that nobody
+            // reads; or the server keeps a connection that the load does not.
+            self.close(index, Close::Abort);
+            if is_over {
+                self.dispatcher.set_free(slot, now);
+            }
+            self.vacated(index, now);
+        }
+    }
+
+    /// A complete response came on an HTTP/2 stream.
+    fn on_h2_response(&mut self, index: u32, slot: u32, outcome: Outcome, now: Nanos) {
+        if let Some(session) = self.connections[index].session_mut() {
+            session.served = session.served.saturating_add(1);
+        }
+        let pending = self.dispatcher.slot(slot).pending();
+        let sent = pending.and_then(|pending| pending.sent);
+        self.dispatcher.note_latency(now.since(sent.unwrap_or(now)));
+        if self.end_or_redirect(slot, outcome, now) {
+            self.dispatcher.set_free(slot, now);
+        }
+    }
+
+    fn is_retried(&self, slot: u32) -> bool {
+        let pending = self.dispatcher.slot(slot).pending();
+        pending.is_some_and(|pending| pending.retried)
+    }
+
+    /// Whether a request in flight may be sent again because a connection lost it that had served
+    /// others.
+    pub(super) fn may_repeat(&self, slot: u32) -> bool {
+        let taken = self.dispatcher.slot(slot);
+        let index = taken.connection;
+        if !self.dispatcher.is_in_flight_on(slot, index) || self.is_retried(slot) {
+            return false;
+        }
+        let session = self.connections[index].session();
+        let is_reused = session.is_some_and(|session| session.served > 0);
+        let request = taken.request(&self.spec.requests);
+        is_reused && request.is_some_and(|request| request.idempotent)
+    }
+
+    /// A request in flight waits for a connection again.
+    pub(super) fn requeue_for_retry(&mut self, slot: u32, now: Nanos) {
+        self.take_back_unsent(slot);
+        if self.dispatcher.slot(slot).pending().is_some() {
+            self.dispatcher.requeue(slot, true);
+            self.sink.recorder.retried(now);
+        }
+    }
+
+    /// HTTP/2: something came, so the connection is not dead.
+    pub(super) fn note_heard(&mut self, index: u32, now: Nanos) {
+        if let Some(session) = self.connections[index].session_mut() {
+            session.last_heard = now;
+            if std::mem::take(&mut session.maybe_dead) {
+                self.dispatcher.unpark(index, now);
+            }
+        }
+    }
+
+    /// HTTP/2: the connection goes on, or ends because one side wants no more of it.
+    pub(super) fn continue_h2(&mut self, index: u32, now: Nanos) {
+        let session = self.connections[index].session_mut();
+        let Some(h2) = session.and_then(|session| session.http.h2_mut()) else {
+            return;
+        };
+        let may_have_room = h2.take_new_settings() || self.dispatcher.occupancy(index).waiting > 0;
+        if self.close_if_spent(index, now) {
+            return;
+        }
+        self.connections.mark_dirty(index);
+        if may_have_room {
+            self.fill(index, now);
+        }
+        self.use_successor_if_going_away(index, now);
+    }
+
+    /// HTTP/2: the peer closed the connection while requests were in flight.
+    pub(super) fn h2_lost(&mut self, index: u32, now: Nanos) {
+        if self.connections[index].send == SendState::Failed {
+            self.fail_streams(index, Outcome::Reset, Outcome::Reset, None, now);
+            return;
+        }
+        let within = Reason::Text("the connection closed within the response".to_owned());
+        let (early, late) = (Outcome::ClosedEarly, Outcome::Truncated);
+        self.fail_streams(index, early, late, Some(&within), now);
+    }
+
+    /// HTTP/2: the connection was lost. Requests whose response has not begun may be sent again. The
+    /// others end as `late` if their response has begun, or as `early`.
+    pub(super) fn fail_streams(
+        &mut self,
+        index: u32,
+        early: Outcome,
+        late: Outcome,
+        reason: Option<&Reason>,
+        now: Nanos,
+    ) {
+        let session = self.connections[index].session();
+        let goaway_error = session
+            .and_then(|session| session.http.h2())
+            .and_then(|h2| h2.goaway_error())
+            .map(Reason::GoneAway);
+        for slot in self.dispatcher.slots_of(index) {
+            if !self.dispatcher.is_in_flight_on(slot, index) {
+                continue;
+            }
+            let stream = self.dispatcher.slot(slot).stream();
+            let session = self.connections[index].session();
+            let received = session.map(|session| session.http.received(stream));
+            let has_begun = received.is_some_and(|received| received.first_byte.is_some());
+            if !has_begun && self.may_repeat(slot) {
+                self.requeue_for_retry(slot, now);
+                continue;
+            }
+            let (outcome, reason) = if has_begun {
+                (late, reason)
+            } else {
+                (early, reason.filter(|_| early == late))
+            };
+            self.record_end(slot, outcome, goaway_error.as_ref().or(reason), now);
+            self.dispatcher.set_free(slot, now);
+        }
+        self.close(index, Close::Orderly);
+        self.vacated(index, now);
+    }
+
+    /// HTTP/2: the peer broke HTTP/2 or TLS. Everything on the connection fails.
+    pub(super) fn h2_broken(&mut self, index: u32, outcome: Outcome, reason: Reason, now: Nanos) {
+        let is_ready = self.connections[index].state.is_ready();
+        if !is_ready || outcome == Outcome::Tls {
+            self.fail(index, outcome, Some(reason), now);
+            return;
+        }
+        self.note_preconnect_failure(outcome, Some(&reason));
+        // No request fails if none is in flight, but the violation is reported.
+        self.sink.unsolicited += u64::from(self.dispatcher.occupancy(index).in_flight == 0);
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.is_in_flight_on(slot, index) {
+                self.record_end(slot, outcome, Some(&reason), now);
+                self.dispatcher.park(slot);
+            }
+        }
+        // GOAWAY gives the peer the reason, and it gets a moment to read it (RFC 9113 §5.4.1).
+        self.drain(index, now);
+        self.send_frames(index);
+    }
+
+    /// Closes an HTTP/2 connection that carries nothing and takes no more requests. It is aborted,
+    /// because otherwise its port stays in TIME_WAIT.
+    pub(super) fn close_if_spent(&mut self, index: u32, now: Nanos) -> bool {
+        let entry = &self.connections[index];
+        let (ConnectionState::Ready(session) | ConnectionState::Draining(session)) = &entry.state
+        else {
+            return false;
+        };
+        let Some(h2) = session.http.h2() else {
+            return false;
+        };
+        let takes_more = self.spec.keepalive
+            && !session.maybe_dead
+            && entry.send != SendState::Failed
+            && !h2.is_going_away();
+        let is_spent = self.dispatcher.occupancy(index).in_flight == 0 && !takes_more;
+        if is_spent {
+            self.note_preconnect_close();
+            self.close(index, Close::Abort);
+            self.vacated(index, now);
+        }
+        is_spent
+    }
+}

@@ -1,0 +1,98 @@
+//! Timers expire.
+
+use prony_record::{Nanos, Outcome};
+
+use super::Worker;
+use super::dispatcher::RequestPhase;
+use super::timers::{Alarm, Expired};
+use crate::connection::ConnectionState;
+use crate::socket::{Close, Sockets};
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Handles all timers that have expired.
+    #[inline]
+    pub(super) fn run_timers(&mut self, now: Nanos) {
+        while let Some(expired) = self.timers.expired(now) {
+            match expired {
+                Expired::Alarm {
+                    connection,
+                    generation,
+                    alarm,
+                } => {
+                    if self.connections[connection].generation == generation {
+                        self.on_alarm(connection, alarm, now);
+                    }
+                }
+                // An abort, because the side that closes first in order keeps the port in TIME_WAIT.
+                Expired::Drain(index) => self.drained(index, Close::Abort, now),
+                Expired::Connect(index) => {
+                    self.sink.refusals.rule_out();
+                    self.connect_failed(index, Outcome::ConnectTimeout, None, now);
+                }
+                Expired::Request(slot) => self.on_request_timeout(slot, now),
+            }
+        }
+    }
+
+    fn on_alarm(&mut self, index: u32, alarm: Alarm, now: Nanos) {
+        match alarm {
+            Alarm::EndBackoff => {
+                let entry = &mut self.connections[index];
+                if let ConnectionState::Backoff { until } = entry.state
+                    && until <= now
+                {
+                    entry.state = ConnectionState::Vacant;
+                    self.vacated(index, now);
+                }
+            }
+            Alarm::Unpark => self.dispatcher.unpark(index, now),
+            Alarm::RetryConnect => self.retry_connect(index),
+        }
+    }
+
+    /// No complete response came in time.
+    fn on_request_timeout(&mut self, slot: u32, now: Nanos) {
+        self.sink.refusals.rule_out();
+        let taken = self.dispatcher.slot(slot);
+        let (index, phase) = (taken.connection, taken.phase());
+        let entry = &self.connections[index];
+        let is_in_flight = phase == Some(RequestPhase::InFlight);
+        let waits_alone = phase == Some(RequestPhase::Waiting)
+            && entry.state.is_being_made()
+            && self.dispatcher.occupancy(index).waiting == 1;
+        if is_in_flight && entry.is_h2() {
+            self.on_stream_timeout(slot, now);
+        } else if is_in_flight || waits_alone {
+            self.fail(index, Outcome::Timeout, None, now);
+        } else {
+            // Other requests still want the connection, or it is made and only lacks room.
+            self.record_end(slot, Outcome::Timeout, None, now);
+            self.dispatcher.set_free(slot, now);
+            if self.dispatcher.occupancy(index).waiting == 0 {
+                self.dispatcher.unpark(index, now);
+            }
+        }
+    }
+
+    /// The stream is cancelled, and the others go on. If nothing at all came since it began, the
+    /// connection may be dead.
+    fn on_stream_timeout(&mut self, slot: u32, now: Nanos) {
+        let taken = self.dispatcher.slot(slot);
+        let (index, stream) = (taken.connection, taken.stream());
+        let sent = taken.pending().and_then(|pending| pending.sent);
+        if let Some(session) = self.connections[index].session_mut() {
+            if let Some(h2) = session.http.h2_mut() {
+                h2.cancel(stream);
+            }
+            session.maybe_dead |= sent.is_some_and(|sent| session.last_heard <= sent);
+        }
+        self.record_end(slot, Outcome::Timeout, None, now);
+        self.dispatcher.set_free(slot, now);
+        if !self.close_if_spent(index, now) {
+            self.connections.mark_dirty(index);
+            if self.dispatcher.occupancy(index).waiting > 0 {
+                self.fill(index, now);
+            }
+        }
+    }
+}

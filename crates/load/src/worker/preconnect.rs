@@ -1,0 +1,297 @@
+//! Connections are opened before the load begins if several machines begin it at the same time.
+//! Otherwise the first requests would wait for connects that all fall on that moment.
+//!
+//! ```text
+//!  preconnect ─► ready ─► maintain, while others get ready ─► restart ─► the clock starts ─► run
+//! ```
+//!
+//! Nothing of this belongs to the load. It begins with a new worker, which takes over the connections
+//! that are open. A connection that could not be opened, or that the server closed again, is opened
+//! when a request is due on it.
+
+use std::io;
+use std::time::Duration;
+
+use prony_record::{Finding, FindingId, Nanos, Outcome, Severity};
+
+use super::connections::SendState;
+use super::dispatcher::Pace;
+use super::ramp::ConnectRamp;
+use super::{SLEEP_MAX, Worker};
+use crate::connection::{ConnectionState, Reason};
+use crate::progress::Control;
+use crate::reasons::Reasons;
+use crate::socket::{Close, Sockets};
+
+/// Connects that are still in flight after this time are given up, because the others wait.
+const PRECONNECT_TIMEOUT: Nanos = Nanos::from_secs(5);
+/// Completions handled before more connections are begun.
+const COMPLETIONS_MAX: u32 = 256;
+/// Reasons that the finding names at most, the most frequent first.
+const NAMED_REASONS_MAX: usize = 3;
+
+/// Result of opening connections before a load.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PreconnectReport {
+    wanted: u32,
+    /// Connections that were open when the load began.
+    open: u32,
+    /// Reasons why others were not.
+    reasons: Reasons,
+}
+
+impl PreconnectReport {
+    /// Adds another worker's report.
+    pub(crate) fn merge(&mut self, other: PreconnectReport) {
+        self.wanted += other.wanted;
+        self.open += other.open;
+        self.reasons.merge(other.reasons);
+    }
+
+    /// The finding about missing connections, if any are missing.
+    pub(crate) fn finding(&self) -> Option<Finding> {
+        let missing = self.wanted - self.open;
+        if missing == 0 {
+            return None;
+        }
+        let by_count = self.reasons.by_count();
+        let (named, others) = by_count.split_at(by_count.len().min(NAMED_REASONS_MAX));
+        let mut why: Vec<String> = named
+            .iter()
+            .map(|(outcome, reason, count)| format!("{}: {reason} ({count}×)", outcome.name()))
+            .collect();
+        let others: u64 = others.iter().map(|(.., count)| count).sum();
+        if others > 0 {
+            why.push(format!("further reasons ({others}×)"));
+        }
+        let explained: u64 = by_count.iter().map(|(.., count)| count).sum();
+        let late = u64::from(missing).saturating_sub(explained);
+        if late > 0 {
+            why.push(format!("not made in time ({late}×)"));
+        }
+        let text = format!(
+            "{missing} of {} connections were not open when the load began, and were opened when \
+             requests were due on them: {}.",
+            self.wanted,
+            why.join("; ")
+        );
+        Some(Finding::new(
+            FindingId::ConnectionsLate,
+            Severity::Note,
+            text,
+        ))
+    }
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Number of connections to open before the load: those that it begins with.
+    fn preconnect_count(&self) -> u32 {
+        let spec = self.spec;
+        // With several servers it is unknown which one a connection's first request goes to.
+        let can_preconnect = spec.keepalive && self.targets.count() == 1 && self.script.is_none();
+        if !spec.opens_before || !can_preconnect {
+            return 0;
+        }
+        let used = match (spec.limit, spec.warmup, &self.dispatcher.pace) {
+            (Some(_), Nanos::ZERO, Pace::Closed { left }) => *left,
+            (Some(limit), Nanos::ZERO, Pace::Open(_)) => self.shard.part(limit),
+            _ => u64::MAX,
+        };
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        used.min(self.dispatcher.primary_count)
+    }
+
+    /// Opens connections before the load begins, if the spec says so. Returns when all are made or have
+    /// failed, or after [`PRECONNECT_TIMEOUT`].
+    ///
+    /// # Errors
+    ///
+    /// The system's waiting fails.
+    pub(crate) fn preconnect(&mut self, control: &Control) -> io::Result<()> {
+        let wanted = self.preconnect_count();
+        if wanted == 0 {
+            return Ok(());
+        }
+        self.is_preconnecting = true;
+        self.sink.preconnect.wanted = wanted;
+        let entries = self.connections.len();
+        self.ramp = Some(ConnectRamp::preconnect(wanted, entries, self.spec));
+        let (mut begun, mut unsettled) = (0, wanted);
+        loop {
+            let now = self.sockets.now();
+            if now >= PRECONNECT_TIMEOUT || control.is_stopped() {
+                return Ok(());
+            }
+            self.run_timers(now);
+            while begun < wanted && self.ramp.as_ref().is_some_and(|ramp| !ramp.is_full(now)) {
+                self.begin_preconnect(begun, now);
+                begun += 1;
+            }
+            self.send_dirty();
+            // From the last one on, because settled connections usually stay so.
+            while begun == wanted && unsettled > 0 && self.is_settled(unsettled - 1) {
+                unsettled -= 1;
+            }
+            if unsettled == 0 {
+                return Ok(());
+            }
+            self.sockets.wait(self.preconnect_wake_at(now))?;
+            self.reap_preconnect();
+        }
+    }
+
+    /// Whether connections were opened before the load, which has not begun.
+    pub(crate) fn is_preconnecting(&self) -> bool {
+        self.is_preconnecting
+    }
+
+    /// Handles, without waiting, what happened to connections that wait for the load's start.
+    ///
+    /// # Errors
+    ///
+    /// The system's polling fails.
+    pub(crate) fn maintain(&mut self) -> io::Result<()> {
+        self.run_timers(self.sockets.now());
+        self.sockets.wait(Nanos::ZERO)?;
+        self.reap_preconnect();
+        self.send_dirty();
+        Ok(())
+    }
+
+    /// Returns the worker that begins the load: new, with the connections that are open. No time of
+    /// the sockets' clock is left in it, so that the clock may start again.
+    pub(crate) fn restart(mut self) -> Worker<'run, S> {
+        if !self.is_preconnecting {
+            return self;
+        }
+        let wanted = self.sink.preconnect.wanted;
+        let open = (0..wanted)
+            .filter(|&index| self.keep_or_close(index))
+            .count() as u32;
+        self.sink.preconnect.open = open;
+        let entries = self.connections.len();
+        let mut worker = Worker::new(self.spec, self.shard, self.sockets);
+        let pace = &worker.dispatcher.pace;
+        worker.ramp = ConnectRamp::new(pace, wanted - open, entries, self.spec);
+        worker.connections = self.connections;
+        worker.targets = self.targets;
+        worker.sink.negotiated = self.sink.negotiated;
+        worker.sink.preconnect = self.sink.preconnect;
+        worker
+    }
+
+    /// Starts the clock of the sockets.
+    pub(crate) fn start_clock(&mut self, start: impl FnOnce(&mut S)) {
+        start(&mut self.sockets);
+    }
+
+    /// Begins a connection for no request.
+    fn begin_preconnect(&mut self, index: u32, now: Nanos) {
+        self.connections[index].slot = self.dispatcher.slots_of(index).start;
+        if let Some(ramp) = &mut self.ramp {
+            ramp.begin(index);
+        }
+        self.connect(index, now);
+    }
+
+    /// Whether there is nothing to wait for on an entry.
+    fn is_settled(&self, index: u32) -> bool {
+        let entry = &self.connections[index];
+        match &entry.state {
+            ConnectionState::Connecting { .. }
+            | ConnectionState::Tunneling { .. }
+            | ConnectionState::Handshaking { .. } => false,
+            ConnectionState::Vacant
+            | ConnectionState::Backoff { .. }
+            | ConnectionState::Draining(_) => true,
+            ConnectionState::Ready(session) => {
+                let h2 = session.http.h2();
+                entry.send != SendState::InFlight && h2.is_none_or(|h2| h2.is_established())
+            }
+        }
+    }
+
+    fn preconnect_wake_at(&self, now: Nanos) -> Nanos {
+        let ramp = self.ramp.as_ref();
+        ramp.map_or(Nanos::MAX, |ramp| ramp.next_begin(now))
+            .min(self.timers.next_of_connections())
+            .min(PRECONNECT_TIMEOUT)
+            .min(now + SLEEP_MAX)
+    }
+
+    /// Handles what has happened. Starts no requests.
+    fn reap_preconnect(&mut self) {
+        for _ in 0..COMPLETIONS_MAX {
+            let Some(completion) = self.sockets.next() else {
+                return;
+            };
+            let now = self.sockets.cached_now();
+            let index = completion.key().index;
+            self.on_completion(completion, now);
+            self.send_header(index);
+        }
+    }
+
+    /// Sends the PROXY header of a cleartext connection, which otherwise would share a send with the
+    /// first request. A server may not wait for that.
+    fn send_header(&mut self, index: u32) {
+        let entry = &mut self.connections[index];
+        let ConnectionState::Ready(session) = &entry.state else {
+            return;
+        };
+        if !session.is_tls() && !session.http.is_h2() && entry.send == SendState::Idle {
+            let out = std::mem::take(&mut entry.outbox);
+            self.send_owned(index, out);
+        }
+    }
+
+    /// Keeps an entry's connection if it can take its first request. Otherwise the entry is like new.
+    fn keep_or_close(&mut self, index: u32) -> bool {
+        let entry = &mut self.connections[index];
+        let send = entry.send;
+        let mut is_kept = false;
+        if let ConnectionState::Ready(session) = &mut entry.state {
+            let h2 = session.http.h2();
+            // In cleartext HTTP/1 a request would follow at once, and one send is in flight at a time.
+            let can_send = match send {
+                SendState::Idle => true,
+                SendState::InFlight => h2.is_some() || session.is_tls(),
+                SendState::Failed => false,
+            };
+            is_kept = can_send && !h2.is_some_and(|h2| h2.is_going_away());
+            // Like a connection that has served before, it may be lost because it was idle.
+            session.served = 1;
+            session.last_heard = Nanos::ZERO;
+        }
+        if !is_kept {
+            self.close(index, Close::Abort);
+        }
+        let entry = &mut self.connections[index];
+        entry.backoff = Nanos::ZERO;
+        if !is_kept {
+            entry.state = ConnectionState::Vacant;
+            entry.set_fresh();
+        }
+        is_kept
+    }
+
+    /// Notes why a connection was not opened before the load, if this is before the load.
+    #[cold]
+    pub(super) fn note_preconnect_failure(&mut self, outcome: Outcome, reason: Option<&Reason>) {
+        if self.is_preconnecting {
+            let limit = Duration::from(self.spec.connect_timeout);
+            let timed_out = || Reason::Text(format!("no connection within {limit:?}"));
+            let reason = reason.cloned().unwrap_or_else(timed_out);
+            self.sink.preconnect.reasons.add(outcome, Some(reason));
+        }
+    }
+
+    /// Notes that the server closed an idle connection, if this is before the load.
+    #[cold]
+    pub(super) fn note_preconnect_close(&mut self) {
+        if self.is_preconnecting {
+            let reason = Reason::Text("the server closed it before the start".to_owned());
+            self.note_preconnect_failure(Outcome::ClosedEarly, Some(&reason));
+        }
+    }
+}

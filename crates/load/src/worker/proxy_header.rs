@@ -1,0 +1,45 @@
+//! The PROXY protocol header, which precedes a connection's other bytes, and the source address that
+//! a connection is counted for.
+
+use super::Worker;
+use crate::proxy::Begun;
+use crate::socket::Sockets;
+use crate::source::Turn;
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Data from which the source of an entry's present connection follows. Workers take turns, with
+    /// connections as with virtual users.
+    pub(super) fn source_turn(&self, index: u32) -> Turn {
+        let among_all = |number: u32| u64::from(number) * self.shard.of + self.shard.worker;
+        Turn {
+            connection: among_all(self.connections[index].number),
+            user: among_all(index % self.dispatcher.primary_count),
+            seed: self.spec.seed,
+        }
+    }
+
+    /// The number of a connection's source among those that are counted.
+    pub(super) fn source_of(&self, index: u32) -> Option<u64> {
+        let target = self.connections[index].target;
+        let peer = &self.targets[target].peer;
+        self.spec.sources.place(peer, self.source_turn(index))
+    }
+
+    /// Writes the header of a new connection to its output buffer.
+    pub(super) fn write_proxy_header(&mut self, index: u32) {
+        let Some(proxy) = self.spec.sources.proxy() else {
+            return;
+        };
+        let turn = self.source_turn(index);
+        let entry = &mut self.connections[index];
+        let target = &self.targets[entry.target];
+        let local = if proxy.tells_others() {
+            None
+        } else {
+            self.sockets.local_address(entry.key(index))
+        };
+        let begun = Begun::to(target, local);
+        let order = self.spec.sources.order();
+        proxy.write(begun, turn, order, &mut entry.outbox);
+    }
+}

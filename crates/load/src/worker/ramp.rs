@@ -1,0 +1,187 @@
+//! A closed loop with many connections opens all of them before it sends a request on any.
+//!
+//! A server accepts connections while it serves those that it has. nginx accepts one each time that it
+//! has served a request on all connections: under the load of the first thousands, the last hundreds of
+//! ten thousand wait in its backlog for seconds. That says nothing about how it serves, and it shows
+//! the more the quicker the generator is. So requests on the first connections are held until all
+//! connections have been made or have failed, at most for [`HOLD_TIME_MAX`]. The clock of a held
+//! request stands still: its response time is that of its connect and of its response.
+
+use prony_record::Nanos;
+
+use super::dispatcher::Pace;
+use crate::spec::LoadSpec;
+
+/// With fewer connections, a worker sends requests at once.
+const CONNECTIONS_MIN: u32 = 256;
+/// The whole load begins this many connections at a time, once per millisecond. A kernel accepts
+/// connections for its server, so a connect that succeeds does not show how many wait there. If the
+/// server does not run meanwhile, nginx's backlog of 511 is full within 30 ms this way, and within
+/// 10 ms without it.
+const STEP_CONNECTIONS: u32 = 16;
+/// Connects in flight at a time, so that the server is not overrun...
+const IN_FLIGHT_MAX: u32 = 256;
+/// ...and the time after which as many may begin anyway, if the server leaves them unanswered.
+const IN_FLIGHT_RENEWAL: Nanos = Nanos::from_millis(100);
+/// After this time no request is held. A SYN that a full backlog dropped is sent again after a second
+/// (RFC 6298 §2).
+const HOLD_TIME_MAX: Nanos = Nanos::from_millis(1_500);
+/// Time for the server to accept the connections that its kernel holds for it.
+const ACCEPT_TIME: Nanos = Nanos::from_millis(20);
+
+/// The phase of one of the load's first connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RampPhase {
+    /// It takes no part in the ramp, or not any more.
+    Done,
+    /// It is being made.
+    Connecting,
+    /// Its request is held until the others are made.
+    Held,
+}
+
+/// The time until all connections are made.
+pub(super) struct ConnectRamp {
+    /// By connection.
+    phases: Vec<RampPhase>,
+    /// Connections to begin.
+    left: u32,
+    /// Time between two steps.
+    interval: Nanos,
+    begun: u32,
+    /// Connections that are begun, and neither made nor failed.
+    in_flight: u32,
+    /// When a connection was last made, or failed.
+    settled: Nanos,
+    /// Requests are no longer held.
+    is_released: bool,
+}
+
+impl ConnectRamp {
+    /// The ramp of a load that opens this many connections; none if it needs no ramp.
+    pub(super) fn new(
+        pace: &Pace,
+        connections: u32,
+        entries: u32,
+        spec: &LoadSpec,
+    ) -> Option<ConnectRamp> {
+        let Pace::Closed { left } = pace else {
+            return None;
+        };
+        let left = u32::try_from(*left).unwrap_or(u32::MAX).min(connections);
+        // If requests are counted after a warm-up, none may move from before its end to after it.
+        let is_counted_late = spec.limit.is_some() && spec.warmup > Nanos::ZERO;
+        (spec.keepalive && left > CONNECTIONS_MIN && !is_counted_late)
+            .then(|| ConnectRamp::over(left, entries, false, spec))
+    }
+
+    /// The ramp of connections that are opened before the load begins. No requests are held.
+    pub(super) fn preconnect(connections: u32, entries: u32, spec: &LoadSpec) -> ConnectRamp {
+        ConnectRamp::over(connections, entries, true, spec)
+    }
+
+    fn over(left: u32, entries: u32, is_released: bool, spec: &LoadSpec) -> ConnectRamp {
+        ConnectRamp {
+            phases: vec![RampPhase::Done; entries as usize],
+            left,
+            interval: Nanos::from_millis(u64::from(spec.part.of)),
+            begun: 0,
+            in_flight: 0,
+            settled: Nanos::ZERO,
+            is_released,
+        }
+    }
+
+    /// Whether the next connection has to wait.
+    pub(super) fn is_full(&self, now: Nanos) -> bool {
+        let renewed = now.0 / IN_FLIGHT_RENEWAL.0 * u64::from(IN_FLIGHT_MAX);
+        let is_crowded = self.in_flight >= IN_FLIGHT_MAX && u64::from(self.begun) >= renewed;
+        self.left > 0 && (is_crowded || now < self.next_step())
+    }
+
+    /// When the next connection may begin, unless too many are in flight.
+    fn next_step(&self) -> Nanos {
+        Nanos(self.interval.0 * u64::from(self.begun / STEP_CONNECTIONS))
+    }
+
+    /// When [`ConnectRamp::end_if_due`] has something to do next.
+    pub(super) fn wake_at(&self, now: Nanos) -> Nanos {
+        self.next_begin(now).min(self.held_until())
+    }
+
+    /// When more connections may begin, if that is known.
+    pub(super) fn next_begin(&self, now: Nanos) -> Nanos {
+        match self.next_step() {
+            next if self.left > 0 && next > now => next,
+            _ => Nanos::MAX,
+        }
+    }
+
+    /// The time until which requests are held, if that is known.
+    fn held_until(&self) -> Nanos {
+        match (self.left, self.in_flight) {
+            (0, 0) => self.settled + ACCEPT_TIME,
+            _ if self.is_released => Nanos::MAX,
+            _ => HOLD_TIME_MAX,
+        }
+    }
+
+    /// The first connection of an entry begins.
+    pub(super) fn begin(&mut self, index: u32) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.begun += 1;
+            self.in_flight += 1;
+            self.phases[index as usize] = RampPhase::Connecting;
+        }
+    }
+
+    /// The first connection of an entry is made or has failed.
+    pub(super) fn settle(&mut self, index: u32, now: Nanos) {
+        let phase = &mut self.phases[index as usize];
+        if *phase == RampPhase::Connecting {
+            *phase = RampPhase::Done;
+            self.in_flight -= 1;
+            self.settled = now;
+        }
+    }
+
+    /// The first connection of an entry is made. Returns whether its request is held.
+    pub(super) fn hold(&mut self, index: u32, now: Nanos) -> bool {
+        if self.phases[index as usize] == RampPhase::Done {
+            return false;
+        }
+        self.settle(index, now);
+        if self.is_released {
+            return false;
+        }
+        self.phases[index as usize] = RampPhase::Held;
+        true
+    }
+
+    /// Whether the request on a connection is held.
+    #[inline]
+    pub(super) fn is_held(&self, index: u32) -> bool {
+        self.phases[index as usize] == RampPhase::Held
+    }
+
+    /// Ends the hold when it is due. Returns whether requests were released just now.
+    pub(super) fn end_if_due(&mut self, now: Nanos) -> bool {
+        now >= self.held_until() && !std::mem::replace(&mut self.is_released, true)
+    }
+
+    /// Whether the ramp is over, so that it may be dropped.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        self.left == 0 && self.in_flight == 0 && now >= self.held_until()
+    }
+
+    /// Releases the request on a connection. Returns whether it was held.
+    pub(super) fn release(&mut self, index: u32) -> bool {
+        let phase = &mut self.phases[index as usize];
+        let was_held = *phase == RampPhase::Held;
+        if was_held {
+            *phase = RampPhase::Done;
+        }
+        was_held
+    }
+}

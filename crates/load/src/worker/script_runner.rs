@@ -1,0 +1,233 @@
+//! A script in the worker: it is asked what free virtual users do, and shown what came of that.
+
+use prony_record::{Exchange, Handshake, Nanos, Outcome};
+
+use super::{ConnectionView, Worker};
+use crate::connection::{HttpMachine, PipelinedResponse, Reason};
+use crate::request::Request;
+use crate::script::{CaptureSpec, RequestEnd, ResponseView, Script, UserStep};
+use crate::socket::Sockets;
+
+/// Calls of the script before sockets have their turn.
+const CALLS_MAX: u32 = 64;
+
+/// The script of one worker.
+pub(crate) struct ScriptRunner<'run> {
+    script: Box<dyn Script + 'run>,
+    capture: CaptureSpec,
+    /// Number of the user of slot 0. The others follow in the order of the slots.
+    first_user: u32,
+    /// Users that have left for good.
+    left: u32,
+    /// Durations of the connect and of the TLS handshake that each slot's request waited for, if any.
+    waits: Vec<(Option<Nanos>, Option<Nanos>)>,
+}
+
+/// The end of a request, without the data that only the runner has.
+pub(super) struct EndedRequest<'a> {
+    pub(super) request: &'a Request,
+    pub(super) exchange: &'a Exchange,
+    pub(super) outcome: Outcome,
+    pub(super) reason: Option<&'a Reason>,
+    pub(super) is_measured: bool,
+}
+
+impl<'run> ScriptRunner<'run> {
+    /// Runs `script` for users from the number `first_user` on.
+    pub(crate) fn new(
+        script: Box<dyn Script + 'run>,
+        capture: CaptureSpec,
+        first_user: u32,
+    ) -> ScriptRunner<'run> {
+        ScriptRunner {
+            script,
+            capture,
+            first_user,
+            left: 0,
+            waits: Vec::new(),
+        }
+    }
+
+    /// Sets the number of request slots, which is that of the users.
+    pub(super) fn set_slots(&mut self, slots: usize) {
+        self.waits = vec![(None, None); slots];
+    }
+
+    /// The parts of responses that the script is shown.
+    pub(super) fn capture(&self) -> CaptureSpec {
+        self.capture
+    }
+
+    fn is_shown_responses(&self) -> bool {
+        self.capture.heads || self.capture.body_bytes > 0
+    }
+
+    /// A slot's request begins.
+    pub(super) fn request_begins(&mut self, slot: u32) {
+        self.waits[slot as usize] = (None, None);
+    }
+
+    /// The connection that a slot's request waits for was made, or its TLS handshake was.
+    pub(super) fn connection_made(
+        &mut self,
+        slot: u32,
+        connect: Option<Nanos>,
+        handshake: Option<Handshake>,
+    ) {
+        let add = |sum: &mut Option<Nanos>, took: Option<Nanos>| {
+            if let Some(took) = took {
+                *sum = Some(sum.unwrap_or_default() + took);
+            }
+        };
+        let (connects, handshakes) = &mut self.waits[slot as usize];
+        add(connects, connect);
+        add(handshakes, handshake.map(|handshake| handshake.took));
+    }
+
+    /// A slot's request ended.
+    pub(super) fn request_ended(&mut self, slot: u32, ended: &EndedRequest<'_>) {
+        if !self.capture.ends {
+            return;
+        }
+        let (connect, tls) = self.waits[slot as usize];
+        let reason = ended.reason.map(ToString::to_string);
+        let end = RequestEnd {
+            request: ended.request,
+            exchange: ended.exchange,
+            outcome: ended.outcome,
+            reason: reason.as_deref(),
+            connect,
+            tls,
+            is_measured: ended.is_measured,
+        };
+        self.script.ended(self.first_user + slot, &end);
+    }
+
+    /// Shows the script a complete response. `view` holds everything but the head, which is left out
+    /// if the script does not want heads.
+    fn show(&mut self, slot: u32, view: ResponseView<'_>, head: &[u8]) {
+        let head = if self.capture.heads { head } else { &[] };
+        let view = ResponseView { head, ..view };
+        self.script.answered(self.first_user + slot, &view);
+    }
+
+    /// The load is over.
+    pub(super) fn finish(self) {
+        self.script.finish();
+    }
+}
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Whether all users have left for good.
+    pub(super) fn have_users_left(&self) -> bool {
+        let left = self.script.as_ref().map(|script| script.left);
+        left == Some(self.dispatcher.slots.len() as u32)
+    }
+
+    /// Sets slots free whose users have ended their think time.
+    pub(super) fn end_think_times(&mut self, now: Nanos) {
+        while let Some((slot, at)) = self.timers.end_think_time(now) {
+            self.dispatcher.set_free(slot, at);
+        }
+    }
+
+    /// Asks free users until one sends a request. Returns its slot and the request's index in the
+    /// load's list. If the request is the slot's own, the index is unused. Users whose connection can't
+    /// take a request are parked unasked.
+    pub(super) fn ask_users(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        for _ in 0..CALLS_MAX {
+            let view = ConnectionView {
+                connections: &self.connections,
+                ramp: self.ramp.as_ref(),
+            };
+            let limit = &mut self.sink.streams_limit;
+            let slot = self.dispatcher.take_first_slot(None, view, limit)?;
+            let script = self.script.as_mut()?;
+            match script.script.next(script.first_user + slot, now) {
+                UserStep::Listed => {
+                    let request = self.dispatcher.next_listed();
+                    self.dispatcher.advance_list();
+                    return Some((slot, request));
+                }
+                UserStep::Request(request) => {
+                    self.learn_target(request.target);
+                    self.dispatcher.slot_mut(slot).own = Some(request);
+                    return Some((slot, u32::MAX));
+                }
+                UserStep::Rest(time) => {
+                    self.dispatcher.set_away(slot);
+                    // Without any pause it would be asked forever.
+                    self.timers.think(slot, now + time.max(Nanos(1)));
+                }
+                UserStep::Leave => {
+                    self.dispatcher.set_away(slot);
+                    script.left += 1;
+                }
+            }
+            // Another user on the same connection may use the room.
+            let index = self.dispatcher.slot(slot).connection;
+            self.dispatcher.unpark(index, now);
+        }
+        None
+    }
+
+    /// Loads the data of a target that came up while the load runs.
+    pub(super) fn learn_target(&mut self, target: u32) {
+        let connections = self.dispatcher.primary_count;
+        self.targets.learn(target, self.spec, connections);
+    }
+
+    /// Shows the script the complete response to a slot's request, if it wants responses.
+    pub(super) fn show_response(&mut self, slot: u32) {
+        self.show_pipelined(slot);
+        let taken = self.dispatcher.slot(slot);
+        let session = self.connections[taken.connection].session();
+        let (Some(script), Some(request), Some(session)) = (
+            &mut self.script,
+            taken.request(&self.spec.requests),
+            session,
+        ) else {
+            return;
+        };
+        let captured = session.http.captured(taken.stream());
+        if let Some(captured) = captured.filter(|_| script.is_shown_responses()) {
+            let received = session.http.received(taken.stream());
+            let view = ResponseView {
+                request,
+                status: received.status.unwrap_or(0),
+                head: &[],
+                body: captured.body(),
+                length: session.http.body_length(taken.stream()),
+            };
+            script.show(slot, view, captured.head());
+        }
+    }
+
+    /// Shows the script the responses of a pipelined batch before the current one, if it has not seen
+    /// them.
+    pub(super) fn show_pipelined(&mut self, slot: u32) {
+        let taken = self.dispatcher.slot(slot);
+        let session = self.connections[taken.connection].session_mut();
+        let responses: Vec<PipelinedResponse> = match session.map(|session| &mut session.http) {
+            Some(HttpMachine::One(h1)) => h1.take_pipelined(),
+            _ => return,
+        };
+        let (Some(script), Some(request)) = (&mut self.script, taken.request(&self.spec.requests))
+        else {
+            return;
+        };
+        if !script.is_shown_responses() {
+            return;
+        }
+        for response in &responses {
+            let view = ResponseView {
+                request,
+                status: response.status,
+                head: &[],
+                body: &response.body,
+                length: response.length,
+            };
+            script.show(slot, view, &response.head);
+        }
+    }
+}

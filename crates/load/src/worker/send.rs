@@ -1,0 +1,241 @@
+//! Bytes are sent: requests, and the output of TLS and HTTP/2.
+
+use prony_protocol::h2::StartError;
+use prony_record::{Nanos, Outcome};
+
+use super::Worker;
+use super::connect::BACKOFF_MIN;
+use super::connections::SendState;
+use super::timers::Alarm;
+use crate::connection::{ConnectionState, HttpMachine, Reason};
+use crate::socket::{Key, Outgoing, Sending, Sockets};
+
+/// Bytes of a cleartext request that share a send with the PROXY header. The rest is sent from the
+/// request's own memory.
+const SENT_WITH_HEADER_BYTES: usize = 16 * 1024;
+/// Reason for the failure of a raw request on HTTP/2.
+const ONLY_HTTP1: &str = "the request was written for HTTP/1, and the connection speaks HTTP/2";
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Sends a slot's request on its connection, which has room for it.
+    #[inline]
+    pub(super) fn send_request(&mut self, slot: u32, now: Nanos) {
+        let taken = self.dispatcher.slot(slot);
+        let index = taken.connection;
+        let entry = &mut self.connections[index];
+        let (Some(request), ConnectionState::Ready(session)) =
+            (taken.request(&self.spec.requests), &mut entry.state)
+        else {
+            return;
+        };
+        let h1 = match &mut session.http {
+            HttpMachine::One(h1) => h1,
+            HttpMachine::Two(_) => {
+                self.start_stream(slot, now);
+                return;
+            }
+        };
+        h1.start(taken.stream(), request, &self.spec.expect);
+        entry.slot = slot;
+        let bytes = request.bytes.len() as u64;
+        self.dispatcher.set_in_flight(slot, bytes, now);
+        if session.is_tls() {
+            self.send_ciphertext(index);
+            return;
+        }
+        let taken = self.dispatcher.slot(slot);
+        let listed = match (&taken.own, taken.pending()) {
+            (Some(own), _) => {
+                let mut out = std::mem::take(&mut entry.outbox);
+                out.extend_from_slice(&own.bytes);
+                self.send_owned(index, out);
+                return;
+            }
+            (None, Some(pending)) => &self.spec.requests[pending.request as usize].bytes,
+            (None, None) => return,
+        };
+        if entry.outbox.is_empty() {
+            self.send_shared(index, listed);
+        } else {
+            let mut out = std::mem::take(&mut entry.outbox);
+            out.extend_from_slice(&listed[..listed.len().min(SENT_WITH_HEADER_BYTES)]);
+            self.send_owned(index, out);
+        }
+    }
+
+    /// Starts a slot's request on an HTTP/2 stream.
+    fn start_stream(&mut self, slot: u32, now: Nanos) {
+        let taken = self.dispatcher.slot(slot);
+        let index = taken.connection;
+        let request = taken.request(&self.spec.requests);
+        let session = self.connections[index].session_mut();
+        let h2 = session.and_then(|session| session.http.h2_mut());
+        let (Some(request), Some(h2)) = (request, h2) else {
+            return;
+        };
+        let Some(frames) = &request.frames else {
+            let reason = Reason::Text(ONLY_HTTP1.to_owned());
+            self.reject(slot, &reason, now);
+            return;
+        };
+        match h2.start(taken.stream(), frames, &self.spec.expect) {
+            Ok(()) => {
+                let bytes = request.bytes_in_frames;
+                self.dispatcher.set_in_flight(slot, bytes, now);
+                self.connections.mark_dirty(index);
+            }
+            Err(error @ StartError::FieldsTooLong { .. }) => {
+                self.reject(slot, &Reason::NotStarted(error), now);
+            }
+            // It goes on waiting.
+            Err(_) => {}
+        }
+    }
+
+    /// A request can't be sent on this connection. Its slot is parked for a while, because the next
+    /// request would fail at once, and so on forever.
+    fn reject(&mut self, slot: u32, reason: &Reason, now: Nanos) {
+        let index = self.dispatcher.slot(slot).connection;
+        self.record_end(slot, Outcome::Protocol, Some(reason), now);
+        self.dispatcher.park(slot);
+        let generation = self.connections[index].generation;
+        self.timers
+            .set_alarm(now + BACKOFF_MIN, index, generation, Alarm::Unpark);
+    }
+
+    /// A send is complete. An owned buffer comes back.
+    #[inline]
+    pub(super) fn sent(&mut self, key: Key, buffer: Option<Vec<u8>>) {
+        if !self.connections.is_current(key) {
+            return;
+        }
+        let index = key.index;
+        let entry = &mut self.connections[index];
+        entry.send = SendState::Idle;
+        let Some(buffer) = buffer else {
+            return;
+        };
+        entry.outbox = buffer;
+        entry.outbox.clear();
+        if entry.is_h2() {
+            self.send_frames(index);
+            self.end_backpressure(index);
+        } else if entry.state.is_tls() {
+            self.send_ciphertext(index);
+        } else {
+            self.send_rest(index);
+        }
+    }
+
+    /// Sends the rest of a cleartext request whose beginning shared a send with the PROXY header.
+    fn send_rest(&mut self, index: u32) {
+        let entry = &self.connections[index];
+        let slot = self.dispatcher.slot(entry.slot);
+        // A request of the slot's own was sent whole.
+        if slot.own.is_some() || !self.dispatcher.is_in_flight_on(entry.slot, index) {
+            return;
+        }
+        let Some(pending) = slot.pending() else {
+            return;
+        };
+        let request = &self.spec.requests[pending.request as usize].bytes;
+        let rest = request.get(SENT_WITH_HEADER_BYTES..).unwrap_or_default();
+        if !rest.is_empty() && entry.send != SendState::Failed {
+            self.send_shared(index, rest);
+        }
+    }
+
+    /// Sends bytes that outlive the run.
+    #[inline]
+    fn send_shared(&mut self, index: u32, bytes: &'run [u8]) {
+        let entry = &mut self.connections[index];
+        let sending = self.sockets.send(entry.key(index), Outgoing::Shared(bytes));
+        entry.send = match sending {
+            Sending::InFlight => SendState::InFlight,
+            Sending::Done => SendState::Idle,
+        };
+    }
+
+    /// Sends a buffer if it holds any bytes, and keeps it otherwise.
+    pub(super) fn send_owned(&mut self, index: u32, out: Vec<u8>) {
+        let entry = &mut self.connections[index];
+        if out.is_empty() {
+            entry.outbox = out;
+        } else {
+            entry.send = SendState::InFlight;
+            self.sockets.send(entry.key(index), Outgoing::Owned(out));
+        }
+    }
+
+    /// Sends the output of TLS, and then the next piece of an HTTP/1 request.
+    pub(super) fn send_ciphertext(&mut self, index: u32) {
+        let entry = &mut self.connections[index];
+        if entry.send != SendState::Idle || !entry.state.is_tls() {
+            return;
+        }
+        let request = self
+            .dispatcher
+            .slot(entry.slot)
+            .request(&self.spec.requests);
+        let request = request.map_or(&[][..], |request| &request.bytes);
+        let mut out = std::mem::take(&mut entry.outbox);
+        entry.state.take_ciphertext(request, &mut out);
+        self.send_owned(index, out);
+    }
+
+    /// Sends the output of the HTTP/2 connections that have some.
+    #[inline]
+    pub(super) fn send_dirty(&mut self) {
+        while let Some(index) = self.connections.take_dirty() {
+            self.send_frames(index);
+        }
+    }
+
+    /// Sends the output of an HTTP/2 connection. If a send is in flight, the output follows it.
+    pub(super) fn send_frames(&mut self, index: u32) {
+        let entry = &self.connections[index];
+        if entry.send != SendState::Idle || !entry.is_h2() {
+            return;
+        }
+        let first = self.dispatcher.slots_of(index).start;
+        let (slots, requests) = (&self.dispatcher.slots, &self.spec.requests);
+        let body_of = |stream: u32| {
+            let request = slots[(first + stream) as usize].request(requests);
+            let frames = request.and_then(|request| request.frames.as_ref());
+            frames.map_or(&[][..], |frames| frames.body())
+        };
+        let out = self.connections.take_frames(index, body_of);
+        self.send_owned(index, out);
+    }
+
+    /// A send is complete: slots that were parked for it may try again.
+    fn end_backpressure(&mut self, index: u32) {
+        let occupancy = self.dispatcher.occupancy_mut(index);
+        if std::mem::take(&mut occupancy.write_backpressured) || occupancy.waiting > 0 {
+            let now = self.sockets.cached_now();
+            self.fill(index, now);
+        }
+    }
+
+    /// There may be room on a connection. Waiting requests come first, then parked slots.
+    pub(super) fn fill(&mut self, index: u32, now: Nanos) {
+        self.send_waiting(index, now);
+        if self.dispatcher.occupancy(index).waiting == 0 {
+            self.dispatcher.unpark(index, now);
+        }
+    }
+
+    /// Sends requests that wait for a connection, as long as it has room for them.
+    pub(super) fn send_waiting(&mut self, index: u32, now: Nanos) {
+        for slot in self.dispatcher.slots_of(index) {
+            if self.dispatcher.occupancy(index).waiting == 0
+                || !self.dispatcher.has_room(index, self.view())
+            {
+                return;
+            }
+            if self.dispatcher.is_waiting_on(slot, index) {
+                self.send_request(slot, now);
+            }
+        }
+    }
+}

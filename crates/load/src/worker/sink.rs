@@ -1,0 +1,149 @@
+//! Everything that a worker counts and records.
+
+use prony_record::{Exchange, Handshake, Measured, Nanos, Negotiated, Outcome, Recorder};
+
+use super::preconnect::PreconnectReport;
+use super::refusals::Refusals;
+use super::syn_retries::ConnectCounts;
+use crate::connection::Reason;
+use crate::protocols::StreamsLimit;
+use crate::reasons::Reasons;
+use crate::source::SourceCounts;
+
+/// What a worker recorded. The sinks of all workers merge into one.
+pub(crate) struct Sink {
+    pub(crate) recorder: Recorder,
+    /// Reasons of measured failures.
+    pub(crate) reasons: Reasons,
+    pub(crate) negotiated: Option<Negotiated>,
+    /// When the first request started.
+    pub(crate) first_start: Option<Nanos>,
+    /// Times that bytes came while no request was in flight.
+    pub(crate) unsolicited: u64,
+    pub(crate) sources: SourceCounts,
+    /// The lowest limit on concurrent streams that kept requests waiting.
+    pub(crate) streams_limit: Option<StreamsLimit>,
+    /// Connections opened before the start.
+    pub(crate) preconnect: PreconnectReport,
+    /// Refused connects.
+    pub(crate) refusals: Refusals,
+    /// TCP connects in the measured part.
+    pub(crate) connects: ConnectCounts,
+}
+
+/// A connection that was made.
+pub(super) struct OpenedConnection {
+    pub(super) connect: Nanos,
+    pub(super) handshake: Option<Handshake>,
+    /// It is a TCP connection. Connects to UNIX sockets send no SYN.
+    pub(super) is_tcp: bool,
+}
+
+impl Sink {
+    /// An empty sink that counts up to `sources` sources.
+    pub(super) fn new(measured: Measured, sources: u64) -> Sink {
+        Sink {
+            recorder: Recorder::new(measured),
+            reasons: Reasons::default(),
+            negotiated: None,
+            first_start: None,
+            unsolicited: 0,
+            sources: SourceCounts::new(sources),
+            streams_limit: None,
+            preconnect: PreconnectReport::default(),
+            refusals: Refusals::default(),
+            connects: ConnectCounts::default(),
+        }
+    }
+
+    /// Adds another worker's sink.
+    pub(crate) fn merge(&mut self, other: Sink) {
+        self.recorder.merge(&other.recorder);
+        self.reasons.merge(other.reasons);
+        self.negotiated = self.negotiated.take().or(other.negotiated);
+        self.first_start = earliest(self.first_start, other.first_start);
+        self.unsolicited += other.unsolicited;
+        self.sources.merge(&other.sources);
+        self.streams_limit = earliest(self.streams_limit, other.streams_limit);
+        self.preconnect.merge(other.preconnect);
+        self.refusals.merge(other.refusals);
+        self.connects.merge(other.connects);
+    }
+
+    /// A request started.
+    #[inline]
+    pub(super) fn request_started(&mut self, now: Nanos) {
+        self.first_start.get_or_insert(now);
+        self.recorder.started();
+    }
+
+    /// A request ended. Returns whether it is measured. `source` is called for measured requests if
+    /// sources are counted.
+    #[inline]
+    pub(super) fn request_ended(
+        &mut self,
+        exchange: &Exchange,
+        outcome: Outcome,
+        reason: Option<&Reason>,
+        source: impl FnOnce() -> Option<u64>,
+    ) -> bool {
+        let is_measured = self.recorder.ended(exchange, outcome);
+        if is_measured {
+            if self.sources.is_counting()
+                && let Some(source) = source()
+            {
+                self.sources.ended(source, outcome);
+            }
+            if let Some(reason) = reason {
+                self.reasons.add(outcome, Some(reason.clone()));
+            }
+        }
+        is_measured
+    }
+
+    /// A connection was made. `source` is called if it is measured and sources are counted.
+    pub(super) fn connection_opened(
+        &mut self,
+        now: Nanos,
+        opened: &OpenedConnection,
+        source: impl FnOnce() -> Option<u64>,
+    ) {
+        let is_measured = self
+            .recorder
+            .connection_opened(now, opened.connect, opened.handshake);
+        if !is_measured {
+            return;
+        }
+        if self.sources.is_counting()
+            && let Some(source) = source()
+        {
+            self.sources.connected(source);
+        }
+        if opened.is_tcp {
+            self.connects.add(opened.connect);
+        }
+    }
+
+    /// A request was due at `due` and never started.
+    pub(super) fn request_unstarted(&mut self, due: Nanos, ended: Nanos) {
+        let exchange = Exchange {
+            intended: due,
+            sent: due,
+            first_byte: None,
+            ended,
+            status: None,
+            bytes_in: 0,
+            body_bytes_in: 0,
+            bytes_out: 0,
+        };
+        self.recorder.ended(&exchange, Outcome::Unstarted);
+    }
+}
+
+/// The smaller of two values, of those that exist.
+fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

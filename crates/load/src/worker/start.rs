@@ -1,0 +1,161 @@
+//! Requests start: a slot for each, and a connection for the slot if it has none.
+
+use prony_record::Nanos;
+
+use super::Worker;
+use super::dispatcher::Pace;
+use crate::connection::ConnectionState;
+use crate::socket::{Close, Sockets};
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// Starts requests that are due and find a free slot, at most `max`. The limit exists because a
+    /// connect can take the system a millisecond when local ports grow scarce, and thousands may be
+    /// due at once. Returns the number of requests started.
+    #[inline]
+    pub(super) fn start_due(&mut self, mut now: Nanos, max: u32) -> u32 {
+        for started in 0..max {
+            if !self.dispatcher.has_free_slot() || self.is_ramp_full(now) {
+                return started;
+            }
+            if started > 0 {
+                now = self.sockets.now();
+                if now >= self.end {
+                    return started;
+                }
+            }
+            let Some(due) = self.dispatcher.due(now) else {
+                return started;
+            };
+            let Some((slot, request)) = self.take_next(now) else {
+                return started;
+            };
+            let intended = due.unwrap_or_else(|| self.free_since(slot, now).min(now));
+            self.dispatcher.advance_pace(intended, self.spec);
+            self.start(slot, request, intended, now);
+        }
+        max
+    }
+
+    /// Returns the slot that takes the next request and the request's index in the list, or the
+    /// script's choice.
+    #[inline]
+    fn take_next(&mut self, now: Nanos) -> Option<(u32, u32)> {
+        if self.script.is_some() {
+            return self.ask_users(now);
+        }
+        let request = self.dispatcher.next_listed();
+        let target = self.spec.requests[request as usize].target;
+        let has_many_targets = self.targets.count() > 1;
+        let view = super::ConnectionView {
+            connections: &self.connections,
+            ramp: self.ramp.as_ref(),
+        };
+        let limit = &mut self.sink.streams_limit;
+        let slot = self
+            .dispatcher
+            .take_slot(target, has_many_targets, view, limit)?;
+        self.dispatcher.advance_list();
+        Some((slot, request))
+    }
+
+    /// The time since which a slot could have taken this request. A slot whose connection was never
+    /// used is free from now: that the worker can't begin thousands of connections at once is not the
+    /// server's fault.
+    fn free_since(&self, slot: u32, now: Nanos) -> Nanos {
+        let slot = self.dispatcher.slot(slot);
+        if self.connections[slot.connection].is_fresh() {
+            now
+        } else {
+            slot.free_since.max(self.dispatcher.eligible_since)
+        }
+    }
+
+    fn is_ramp_full(&self, now: Nanos) -> bool {
+        let ramp = self.ramp.as_ref();
+        ramp.is_some_and(|ramp| ramp.is_full(now))
+    }
+
+    /// Whether a request could start at once.
+    pub(super) fn can_start(&self, now: Nanos) -> bool {
+        self.dispatcher.has_free_slot()
+            && !self.is_ramp_full(now)
+            && self.dispatcher.due(now).is_some()
+    }
+
+    fn start(&mut self, slot: u32, request: u32, intended: Nanos, now: Nanos) {
+        self.dispatcher.begin(slot, request, intended, now);
+        self.sink.request_started(now);
+        let taken = self.dispatcher.slot(slot);
+        if let Pace::Open(_) = self.dispatcher.pace {
+            let free_since = taken.free_since.max(self.dispatcher.eligible_since);
+            self.sink
+                .recorder
+                .started_by_schedule(intended, free_since, now);
+        }
+        let index = taken.connection;
+        let target = taken.request(&self.spec.requests).map_or(0, |it| it.target);
+        if let Some(timeout) = self.spec.timeout {
+            self.timers.requests.set(slot, now + timeout);
+        }
+        if let Some(script) = &mut self.script {
+            script.request_begins(slot);
+        }
+        let entry = &self.connections[index];
+        let occupancy = self.dispatcher.occupancy(index);
+        if entry.state.is_ready() && entry.target == target {
+            self.send_request(slot, now);
+        } else if occupancy.waiting + occupancy.in_flight > 1 {
+            self.dispatcher.defer_until_idle(slot);
+        } else {
+            // A connection to another target is aborted. Otherwise its port stays in TIME_WAIT.
+            self.close(index, Close::Abort);
+            let entry = &mut self.connections[index];
+            entry.target = target;
+            if entry.is_fresh()
+                && let Some(ramp) = &mut self.ramp
+            {
+                ramp.begin(index);
+            }
+            self.connect(index, now);
+        }
+    }
+
+    /// Goes on with the ramp. Sends what was held once it is over or has lasted long enough.
+    pub(super) fn end_ramp_if_due(&mut self, now: Nanos) {
+        let Some(ramp) = &mut self.ramp else {
+            return;
+        };
+        let released = ramp.end_if_due(now);
+        let is_over = ramp.is_over(now);
+        if released {
+            for index in 0..self.connections.len() {
+                self.release(index, now);
+            }
+        }
+        if is_over {
+            self.ramp = None;
+        }
+    }
+
+    /// Sends the request on a connection that was held, if it was.
+    fn release(&mut self, index: u32, now: Nanos) {
+        if !self.ramp.as_mut().is_some_and(|ramp| ramp.release(index)) {
+            return;
+        }
+        let slot = self.connections[index].slot;
+        let held = self.dispatcher.slot_mut(slot);
+        let free_since = held.free_since;
+        if let Some(pending) = held.pending_mut() {
+            pending.intended = pending.intended + now.since(free_since);
+            if let Some(timeout) = self.spec.timeout {
+                self.timers.requests.set(slot, now + timeout);
+            }
+        }
+        if let ConnectionState::Vacant = self.connections[index].state {
+            // The server closed it before its request was sent.
+            self.vacated(index, now);
+        } else {
+            self.fill(index, now);
+        }
+    }
+}

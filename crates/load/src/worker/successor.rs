@@ -1,0 +1,62 @@
+//! Successor connections: where the peer takes no more requests on a connection that still carries
+//! some (GOAWAY), and what happens when a connection is gone.
+
+use prony_record::Nanos;
+
+use super::Worker;
+use super::ramp::ConnectRamp;
+use crate::socket::Sockets;
+
+impl<'run, S: Sockets<'run>> Worker<'run, S> {
+    /// If the peer takes no more requests on a connection, its idle slots move to the successor
+    /// connection. If that one is still closing itself, they wait.
+    pub(super) fn use_successor_if_going_away(&mut self, index: u32, now: Nanos) {
+        let entry = &self.connections[index];
+        let successor = self.dispatcher.successor(index);
+        let Some(successor) = successor.filter(|_| entry.is_going_away()) else {
+            return;
+        };
+        if !self.dispatcher.occupancy(index).uses_successor {
+            if !self.connections[successor].state.is_vacant() {
+                return;
+            }
+            let target = entry.target;
+            self.dispatcher.occupancy_mut(index).uses_successor = true;
+            self.connections[successor].target = target;
+        }
+        let occupancy = self.dispatcher.occupancy(index);
+        if occupancy.waiting + occupancy.parked > 0 {
+            self.move_to_successor(index, successor, now);
+        }
+    }
+
+    fn move_to_successor(&mut self, index: u32, successor: u32, now: Nanos) {
+        self.dispatcher.move_to_successor(index, successor);
+        if self.connections[successor].state.is_vacant() {
+            self.vacated(successor, now);
+        } else {
+            self.fill(successor, now);
+        }
+    }
+
+    /// A connection is gone. Slots that wait for one get another, unless their requests are held.
+    pub(super) fn vacated(&mut self, index: u32, now: Nanos) {
+        let is_held = |ramp: &ConnectRamp| ramp.is_held(index);
+        if self.ramp.as_ref().is_some_and(is_held) {
+            return;
+        }
+        let occupancy = self.dispatcher.occupancy_mut(index);
+        if std::mem::take(&mut occupancy.uses_successor)
+            && let Some(successor) = self.dispatcher.successor(index)
+        {
+            self.move_to_successor(index, successor, now);
+            // The successor may have waited for that.
+            self.use_successor_if_going_away(successor, now);
+            return;
+        }
+        if self.dispatcher.occupancy(index).waiting > 0 {
+            self.connect(index, now);
+        }
+        self.dispatcher.unpark(index, now);
+    }
+}

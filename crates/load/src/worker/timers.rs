@@ -1,0 +1,166 @@
+//! The times at which a worker has to act: deadlines, alarms and think times.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use prony_record::Nanos;
+
+use super::deadlines::Deadlines;
+
+/// An action on a connection at a set time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// The connection may be made again after a failure.
+    EndBackoff,
+    /// The connect is tried again.
+    RetryConnect,
+    /// Parked request slots may try again.
+    Unpark,
+}
+
+/// A time that has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expired {
+    /// An alarm of a connection, if that still has this generation.
+    Alarm {
+        connection: u32,
+        generation: u32,
+        alarm: Alarm,
+    },
+    /// The drain deadline of a connection.
+    Drain(u32),
+    /// The connect deadline of a connection.
+    Connect(u32),
+    /// The deadline of the request in a slot.
+    Request(u32),
+}
+
+/// A worker's deadlines by kind, its alarms and its think times.
+pub(super) struct Timers {
+    /// By request slot.
+    pub(super) requests: Deadlines,
+    /// By connection.
+    pub(super) connects: Deadlines,
+    /// By connection.
+    pub(super) drains: Deadlines,
+    /// Time, connection and its generation.
+    alarms: BinaryHeap<Reverse<(Nanos, u32, u32, Alarm)>>,
+    /// Time and request slot.
+    think_times: BinaryHeap<Reverse<(Nanos, u32)>>,
+}
+
+impl Timers {
+    pub(super) fn new(slots: usize, connections: usize) -> Timers {
+        Timers {
+            requests: Deadlines::new(slots),
+            connects: Deadlines::new(connections),
+            drains: Deadlines::new(connections),
+            alarms: BinaryHeap::with_capacity(connections),
+            think_times: BinaryHeap::new(),
+        }
+    }
+
+    pub(super) fn set_alarm(&mut self, at: Nanos, connection: u32, generation: u32, alarm: Alarm) {
+        self.alarms
+            .push(Reverse((at, connection, generation, alarm)));
+    }
+
+    /// A slot's user thinks until `at`.
+    pub(super) fn think(&mut self, slot: u32, at: Nanos) {
+        self.think_times.push(Reverse((at, slot)));
+    }
+
+    /// The earliest time at which anything here falls due.
+    #[inline]
+    pub(super) fn next(&self) -> Nanos {
+        self.next_of_connections()
+            .min(self.requests.next())
+            .min(self.next_think_time())
+    }
+
+    /// The earliest time that concerns a connection and no request.
+    pub(super) fn next_of_connections(&self) -> Nanos {
+        let alarm = self.alarms.peek();
+        let alarm = alarm.map_or(Nanos::MAX, |Reverse((at, ..))| *at);
+        alarm.min(self.connects.next()).min(self.drains.next())
+    }
+
+    fn next_think_time(&self) -> Nanos {
+        let first = self.think_times.peek();
+        first.map_or(Nanos::MAX, |Reverse((at, _))| *at)
+    }
+
+    /// Removes and returns a time that has come, or none. Think times are apart.
+    #[inline]
+    pub(super) fn expired(&mut self, now: Nanos) -> Option<Expired> {
+        if let Some(&Reverse((at, connection, generation, alarm))) = self.alarms.peek()
+            && at <= now
+        {
+            self.alarms.pop();
+            return Some(Expired::Alarm {
+                connection,
+                generation,
+                alarm,
+            });
+        }
+        if let Some(connection) = self.drains.expired(now) {
+            return Some(Expired::Drain(connection));
+        }
+        if let Some(connection) = self.connects.expired(now) {
+            return Some(Expired::Connect(connection));
+        }
+        self.requests.expired(now).map(Expired::Request)
+    }
+
+    /// Removes and returns a slot whose think time is over, and when that was.
+    pub(super) fn end_think_time(&mut self, now: Nanos) -> Option<(u32, Nanos)> {
+        if self.next_think_time() > now {
+            return None;
+        }
+        let Reverse((at, slot)) = self.think_times.pop()?;
+        Some((slot, at))
+    }
+
+    /// Whether a connection has an alarm of this kind.
+    #[cfg(test)]
+    pub(super) fn has_alarm(&self, connection: u32, alarm: Alarm) -> bool {
+        let mut alarms = self.alarms.iter();
+        alarms.any(|Reverse((_, of, _, kind))| (*of, *kind) == (connection, alarm))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_time_expires_once_in_order_of_its_kind() {
+        let mut timers = Timers::new(2, 2);
+        let at = Nanos(10);
+        timers.requests.set(1, at);
+        timers.connects.set(0, at);
+        timers.drains.set(1, at);
+        timers.set_alarm(at, 0, 7, Alarm::RetryConnect);
+        timers.think(0, Nanos(5));
+        assert_eq!(timers.next(), Nanos(5));
+        assert_eq!(timers.end_think_time(Nanos(4)), None);
+        assert_eq!(timers.end_think_time(Nanos(9)), Some((0, Nanos(5))));
+        assert_eq!((timers.next(), timers.expired(Nanos(9))), (at, None));
+        let expired: Vec<_> = std::iter::from_fn(|| timers.expired(at)).collect();
+        let alarm = Expired::Alarm {
+            connection: 0,
+            generation: 7,
+            alarm: Alarm::RetryConnect,
+        };
+        assert_eq!(
+            expired,
+            [
+                alarm,
+                Expired::Drain(1),
+                Expired::Connect(0),
+                Expired::Request(1)
+            ]
+        );
+        assert_eq!(timers.next(), Nanos::MAX);
+    }
+}

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use prony_experiment::plan::{Fault, Levels, Machine, Plan, PlanError, PlanErrors};
+use prony_experiment::plan::{
+    DiagnosticKind, LevelSelection, MachineProfile, Plan, PlanError, PlanErrors,
+};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -74,7 +76,9 @@ impl From<Unfit> for Failure {
 
 /// What the machine lacks; other mistakes are mistakes.
 fn unfit(errors: &PlanErrors) -> Unfit {
-    let lacks = errors.iter().all(|error| error.fault == Fault::Machine);
+    let lacks = errors
+        .iter()
+        .all(|error| error.kind == DiagnosticKind::Machine);
     match lacks {
         true => {
             // Several places, or services, lack the same.
@@ -90,9 +94,9 @@ fn unfit(errors: &PlanErrors) -> Unfit {
 
 /// A mistake without the place in the plan, which is the study's.
 fn told(error: &PlanError) -> String {
-    let mend = error.mend.as_ref();
+    let mend = error.hint.as_ref();
     let mend = mend.map(|mend| format!(" ({mend})")).unwrap_or_default();
-    format!("{}{mend}", error.what)
+    format!("{}{mend}", error.message)
 }
 
 /// Where the parts that can change stand in a plan's text.
@@ -177,7 +181,11 @@ fn is_word(text: &str) -> bool {
 
 /// Leaves out the set-ups that this machine has no cores, places or privileges for. A program that
 /// isn't installed is no such thing: it can be, and is refused with all others that are missing.
-pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result<Adapted, Unfit> {
+pub(crate) fn to_machine(
+    text: &str,
+    origin: &Path,
+    machine: &MachineProfile,
+) -> Result<Adapted, Unfit> {
     let mut adapted = Adapted {
         text: text.to_owned(),
         left_out: Vec::new(),
@@ -206,10 +214,10 @@ pub(crate) fn to_machine(text: &str, origin: &Path, machine: &Machine) -> Result
 
 /// The variants that the machine can run, and why not the others; none where what is wrong concerns
 /// all of them or is something else.
-fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<Levels>, Vec<String>)> {
+fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<LevelSelection>, Vec<String>)> {
     let lacking = errors
         .iter()
-        .all(|error| error.fault == Fault::Machine && !error.variants.is_empty());
+        .all(|error| error.kind == DiagnosticKind::Machine && !error.variants.is_empty());
     if !lacking {
         return None;
     }
@@ -218,7 +226,7 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<Levels>, Vec<St
         .variants
         .iter()
         .filter(|variant| !affected(&variant.id));
-    let kept: Vec<Levels> = kept.map(|variant| variant.levels.clone()).collect();
+    let kept: Vec<LevelSelection> = kept.map(|variant| variant.levels.clone()).collect();
     let why = errors.iter().map(|error| {
         let variants = error.variants.join(", ");
         format!("left out on this machine: {variants}: {}", told(error))
@@ -228,7 +236,7 @@ fn what_is_left(plan: &Plan, errors: &PlanErrors) -> Option<(Vec<Levels>, Vec<St
 
 /// The plan's text with these variants alone: without the levels that none of them has, and where
 /// that isn't enough, with a list.
-fn narrowed(text: &str, plan: &Plan, kept: &[Levels]) -> Option<String> {
+fn narrowed(text: &str, plan: &Plan, kept: &[LevelSelection]) -> Option<String> {
     let mut text = text.to_owned();
     let mut product = 1;
     let mut varying = Vec::new();
@@ -270,7 +278,7 @@ fn narrowed(text: &str, plan: &Plan, kept: &[Levels]) -> Option<String> {
 fn with_variants(
     text: &str,
     listed: Option<Range<usize>>,
-    kept: &[Levels],
+    kept: &[LevelSelection],
     varying: &[&str],
 ) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();

@@ -20,10 +20,10 @@ target = "web"
 path   = "/bytes/{{ size }}"
 "#;
 
-fn machine(cores: usize) -> Machine {
-    Machine {
+fn machine(cores: usize) -> MachineProfile {
+    MachineProfile {
         cores: (0..cores).collect(),
-        ..Machine::this()
+        ..MachineProfile::this()
     }
 }
 

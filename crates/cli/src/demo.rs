@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::Settings;
 
 use crate::arguments::DemoArgs;
@@ -14,7 +14,7 @@ const PLAN: &str = include_str!("demo.toml");
 
 /// Runs it.
 pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
-    let plan = plan(&Machine::this())?;
+    let plan = plan(&MachineProfile::this())?;
     let out = typed
         .out
         .clone()
@@ -27,7 +27,7 @@ pub(crate) fn run(typed: &DemoArgs) -> Result<Ending, Failure> {
 }
 
 /// The plan for this machine: server and load get cores of their own where there are two.
-fn plan(machine: &Machine) -> Result<Plan, Failure> {
+fn plan(machine: &MachineProfile) -> Result<Plan, Failure> {
     let text = match machine.cores.as_slice() {
         [server, load, ..] => PLAN
             .replace("@server", &server.to_string())
@@ -51,9 +51,9 @@ mod tests {
     fn the_plan_fits_machines_with_one_core_and_with_many() {
         for cores in [vec![3], vec![2, 5, 7]] {
             let cores_of_its_own = cores.len() > 1;
-            let machine = Machine {
+            let machine = MachineProfile {
                 cores: cores.clone(),
-                ..Machine::this()
+                ..MachineProfile::this()
             };
             let plan = plan(&machine).unwrap();
             let mut given = Vec::new();

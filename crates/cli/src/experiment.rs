@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::{Host, HostError};
-use prony_experiment::plan::{Fault, Plan, PlanErrors, forget_secrets};
+use prony_experiment::plan::{DiagnosticKind, Plan, PlanErrors, forget_secrets};
 use prony_experiment::runner::{
     Event, Finished, FolderError, Interrupt, LoadMaker, Machines, RunnerError, Settings,
     TrialError, forecast, run_on,
@@ -78,10 +78,10 @@ pub(crate) fn wrong_plan(errors: &PlanErrors) -> Failure {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let missing = errors
         .iter()
-        .filter(|error| error.fault == Fault::NotInstalled);
+        .filter(|error| error.kind == DiagnosticKind::NotInstalled);
     let mut packages: Vec<&str> = missing
         .filter_map(|error| {
-            let package = error.mend.as_deref()?.strip_prefix("apt install ")?;
+            let package = error.hint.as_deref()?.strip_prefix("apt install ")?;
             package.split(';').next()
         })
         .collect();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{Plan, Wanted};
+use prony_experiment::plan::{HostRequirement, Plan};
 use prony_fleet::agent::host_name;
 use prony_fleet::coordinator::{CLOCK_BOUND, Choice, Fleet, Stop, Told, Watcher};
 use prony_fleet::credentials::Credentials;
@@ -210,11 +210,11 @@ impl Hosts {
     fn check(&mut self, plan: &Plan) -> Result<(), prony_experiment::plan::PlanErrors> {
         plan.check_hosts(&mut |wanted| {
             match wanted {
-                Wanted::Service { host, spec } => {
+                HostRequirement::Service { host, spec } => {
                     let services = self.services.entry((*host).to_owned()).or_default();
                     services.insert(spec.name.clone());
                 }
-                Wanted::Load { agents, .. } => {
+                HostRequirement::Load { agents, .. } => {
                     self.loads.insert((*agents).to_owned());
                 }
             }

@@ -1,6 +1,8 @@
 //! The keys of a plan as Markdown, for docs/plan.md, and as a JSON schema, for editors.
 
-use prony_experiment::plan::reference::{self, Key, Section, TOP_LEVEL, ValueType};
+use prony_experiment::plan::reference::{
+    self, ReferenceKey, ReferenceSection, TOP_LEVEL, ValueType,
+};
 use serde_json::{Map, Value, json};
 
 /// The manual of plans, as `prony man plan` prints it.
@@ -28,7 +30,7 @@ pub(crate) fn markdown() -> String {
     text
 }
 
-fn row(key: &Key) -> String {
+fn row(key: &ReferenceKey) -> String {
     let code = |value: &str| match value.is_empty() {
         true => String::new(),
         false => format!("`{}`", value.replace('|', "\\|")),
@@ -140,7 +142,7 @@ fn set(object: &mut Value, property: &str, mut schema: Value) {
     *old = schema;
 }
 
-fn object_of(section: &Section) -> Value {
+fn object_of(section: &ReferenceSection) -> Value {
     let mut properties = Map::new();
     for key in &section.keys {
         let own = value_schema(&key.value);
@@ -233,7 +235,7 @@ fn value_schema(value: &ValueType) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use prony_experiment::plan::{Machine, Plan, STARTER};
+    use prony_experiment::plan::{MachineProfile, Plan, STARTER};
 
     use super::*;
 
@@ -289,7 +291,7 @@ mod tests {
             assert!(!validator.is_valid(&as_json(&text)), "schema takes {bad}");
             let origin = std::path::Path::new("plan.toml");
             assert!(
-                Plan::from_str(&text, origin, Machine::this()).is_err(),
+                Plan::from_str(&text, origin, MachineProfile::this()).is_err(),
                 "reader takes {bad}"
             );
         }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use prony_experiment::plan::{MOST_VARIANTS, Machine, Plan};
+use prony_experiment::plan::{MachineProfile, Plan, VARIANTS_MAX};
 use prony_load::{LoadOptions, split_url};
 use prony_stats::Metric;
 use toml::{Table, Value};
@@ -47,9 +47,9 @@ pub(crate) fn plan(
     options: &LoadOptions,
     typed: &[TypedOption],
 ) -> Result<Plan, Failure> {
-    if given.urls.len() > MOST_VARIANTS {
+    if given.urls.len() > VARIANTS_MAX {
         return Err(Failure::wrong(format!(
-            "{} URLs were given; at most {MOST_VARIANTS} can be compared",
+            "{} URLs were given; at most {VARIANTS_MAX} can be compared",
             given.urls.len()
         )));
     }
@@ -67,15 +67,15 @@ pub(crate) fn plan(
     }
     let text = text(&servers, given.judge, typed);
     let origin = Path::new("servers.toml");
-    let plan = Plan::from_str(&text, origin, Machine::this());
+    let plan = Plan::from_str(&text, origin, MachineProfile::this());
     let checked = plan.and_then(|plan| plan.check_machine().map(|()| plan));
     // The text is prony's own, so its line numbers mean nothing to the user.
     checked.map_err(|errors| {
         let lines: Vec<String> = errors
             .iter()
-            .map(|error| match &error.mend {
-                Some(mend) => format!("{} ({mend})", error.what),
-                None => error.what.clone(),
+            .map(|error| match &error.hint {
+                Some(hint) => format!("{} ({hint})", error.message),
+                None => error.message.clone(),
             })
             .collect();
         Failure::wrong(lines.join("\nprony: "))
@@ -406,7 +406,7 @@ mod tests {
         let refused = |urls: &[&str]| compared(urls, None, &[]).unwrap_err().to_string();
         assert!(refused(&["http://8.8.8.8/", "http://127.0.0.1/"]).contains("--public"));
         assert!(refused(&["unix:app.sock", "http://127.0.0.1/"]).contains("whole path"));
-        let many = vec!["http://127.0.0.1/"; MOST_VARIANTS + 1];
+        let many = vec!["http://127.0.0.1/"; VARIANTS_MAX + 1];
         assert!(refused(&many).contains("at most"));
     }
 

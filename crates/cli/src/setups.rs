@@ -228,7 +228,7 @@ fn section(heading: &str, settings: &[Setting]) -> String {
 mod tests {
     use std::path::Path;
 
-    use prony_experiment::plan::Machine;
+    use prony_experiment::plan::MachineProfile;
 
     use super::*;
 
@@ -245,7 +245,7 @@ remote = "127.0.0.1:80"
 target = "web"
 path = "/{{ site }}/{{ cores }}"
 "#;
-        Plan::from_str(text, Path::new("plan.toml"), Machine::this())
+        Plan::from_str(text, Path::new("plan.toml"), MachineProfile::this())
             .unwrap_or_else(|errors| panic!("{errors}"))
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use include_dir::{Dir, DirEntry, include_dir};
-use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::FolderError;
 
 use crate::adapt::Unfit;
@@ -128,7 +128,7 @@ fn unpacked(study: &Dir<'_>, into: &Path, typed: &StudyRunArgs) -> Result<Plan, 
                 text = adapt::with_length(&text, key, &value);
             }
         }
-        adapt::to_machine(&text, &path, &Machine::this())
+        adapt::to_machine(&text, &path, &MachineProfile::this())
     };
     let adapted = match adapted("plan.toml") {
         Err(Unfit::Lacks(why)) if study.get_file(study.path().join(REDUCED)).is_some() => {

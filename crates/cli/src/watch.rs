@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prony_experiment::plan::{Plan, Variant};
+use prony_experiment::plan::{Plan, PlanVariant};
 use prony_experiment::runner::{Event, Forecast, TrialResult};
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
@@ -26,7 +26,7 @@ pub(crate) struct Watch<'a> {
 impl<'a> Watch<'a> {
     /// A watch over the run of a plan that will take so much.
     pub(crate) fn new(progress: &'a Progress, plan: &'a Plan, forecast: Forecast) -> Watch<'a> {
-        let name = |variant: &'a Variant| {
+        let name = |variant: &'a PlanVariant| {
             let levels: Vec<&str> = variant.levels.iter().map(|(_, level)| level).collect();
             (variant.id.as_str(), levels.join(" "))
         };

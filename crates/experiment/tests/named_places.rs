@@ -16,7 +16,7 @@ use prony_experiment::place::topology::{
     Block, Link, LinkEnd, LinkTraffic, NamedPlace, Rate, Topology,
 };
 use prony_experiment::place::{self, Door};
-use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
 use prony_experiment::service::PlaceKind;
 use prony_stats::Metric;
@@ -55,7 +55,7 @@ impl Lab {
 
     /// Runs a plan whose places are called by names that end with `own`, and sees that none is left.
     fn run(&mut self, plan: &str, own: &str, on: &mut dyn FnMut(&Interrupt, &Event)) -> Finished {
-        let plan = Plan::from_str(plan, Path::new("places.toml"), Machine::this());
+        let plan = Plan::from_str(plan, Path::new("places.toml"), MachineProfile::this());
         let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
         plan.check_machine()
             .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use prony_experiment::host::local::LocalHost;
-use prony_experiment::plan::{Machine, Plan};
+use prony_experiment::plan::{MachineProfile, Plan};
 use prony_experiment::runner::{Event, Finished, Interrupt, Settings, run};
 use prony_record::{Finding, FindingId, Severity};
 use prony_stats::{Verdict, VerdictDocument};
@@ -48,7 +48,7 @@ connections = 4
 }
 
 fn plan(text: &str) -> Plan {
-    let plan = Plan::from_str(text, Path::new("nginx.toml"), Machine::this());
+    let plan = Plan::from_str(text, Path::new("nginx.toml"), MachineProfile::this());
     let plan = plan.unwrap_or_else(|errors| panic!("{errors}"));
     plan.check_machine()
         .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
@@ -665,7 +665,8 @@ fn short_study(name: &str, changes: &[(&str, &str)]) -> Plan {
         assert!(text.contains(old), "{name} has no {old} any more");
         text = text.replace(old, new);
     }
-    let plan = Plan::from_str(&text, &study, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+    let plan =
+        Plan::from_str(&text, &study, MachineProfile::this()).unwrap_or_else(|e| panic!("{e}"));
     plan.check_machine()
         .unwrap_or_else(|errors| panic!("{errors}\n(cargo xtask test installs it)"));
     plan

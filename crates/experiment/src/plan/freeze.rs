@@ -1,48 +1,38 @@
 //! An experiment's own copy of its plan: the text, and every file that it names as it was then.
 //!
-//! Within the copy, `folder` says where the plan lay (for working directories and programs) and
-//! `includes` where the copies of its files lie, so that an experiment can be resumed although the
-//! originals have changed since. Private keys, and what an absolute path within a list of URLs
-//! names, stay where they are.
+//! In the copy, `folder` names the plan's original folder (for working directories and programs) and
+//! `includes` the folder of the copied files. An experiment can therefore be resumed after the
+//! originals have changed. Private keys, and absolute paths within a list of URLs, are not copied.
 //!
-//! The copy of the text has placeholders for credentials. These are in a file of their own, which only
-//! the user can read, until the experiment is complete.
+//! The text of the copy has placeholders for credentials. The credentials are in a separate file, which
+//! only the user can read, until the experiment is complete.
 
-use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use prony_record::redact;
 
-use super::Plan;
-use super::error::{Fault, PlanError};
-use super::folder::{Folder, INCLUDES, copy_name};
+use super::diagnostic::{DiagnosticKind, PlanError};
+use super::model::{INCLUDES, Plan};
 
-/// The file within an experiment that holds the credentials of its plan.
-const SECRETS: &str = "secrets.json";
+/// The file of an experiment that has the credentials of its plan.
+const SECRETS_FILE: &str = "secrets.json";
 
-/// For the owner alone.
+/// Permissions of that file: read and write for the owner alone.
 const SECRETS_MODE: u32 = 0o600;
 
-/// A file that a plan names, and where its copy belongs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct FrozenFile {
-    /// Where it lies, absolute.
-    from: PathBuf,
-    /// Where its copy belongs, relative to the experiment's folder.
-    to: PathBuf,
-}
-
 impl Plan {
-    /// The plan's text for an experiment's folder, whose copies of the files it then uses.
+    /// The plan's text for an experiment's folder. It uses the copies of the files.
     pub fn frozen_text(&self) -> String {
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
-        let mut text =
-            String::from("# As run; the files that it names lie in the includes folder.\n");
-        text += &format!("folder = {}\n", quoted(&self.folder.base.to_string_lossy()));
-        text += &format!("includes = {}\n\n", quoted(INCLUDES));
+        let folder = quoted(&self.folder.base.to_string_lossy());
+        let includes = quoted(INCLUDES);
+        let mut text = format!(
+            "# As run; the files that it names are in the includes folder.\n\
+             folder = {folder}\nincludes = {includes}\n\n"
+        );
         let written = self.text.strip_prefix('\u{feff}').unwrap_or(&self.text);
         for (index, line) in written.split_inclusive('\n').enumerate() {
             if !self.replaced_lines.contains(&(index + 1)) {
@@ -52,18 +42,19 @@ impl Plan {
         text
     }
 
-    /// The copies of the files that it names, relative to an experiment's folder.
+    /// The paths of the copied files, relative to an experiment's folder.
     pub(crate) fn frozen_names(&self) -> Vec<PathBuf> {
-        self.frozen.iter().map(|file| file.to.clone()).collect()
+        let files = self.frozen_files.iter();
+        files.map(|file| file.to.clone()).collect()
     }
 
-    /// Writes `plan.toml` and the files that it names into an experiment's folder, which must be
-    /// there. [`Plan::read`] takes that copy.
+    /// Writes `plan.toml` and the files that it names into an experiment's folder, which must exist.
+    /// [`Plan::read`] reads that copy.
     ///
     /// # Errors
-    /// A file that can't be read or written.
+    /// A file can't be read or written.
     pub fn freeze(&self, experiment: &Path) -> io::Result<()> {
-        for file in &self.frozen {
+        for file in &self.frozen_files {
             let to = experiment.join(&file.to);
             if let Some(folder) = to.parent() {
                 fs::create_dir_all(folder)?;
@@ -74,7 +65,7 @@ impl Plan {
         self.keep_secrets(experiment)
     }
 
-    /// The plan's text as an experiment's folder holds it: [`Plan::frozen_text`] without credentials.
+    /// The plan's text as an experiment's folder has it: [`Plan::frozen_text`] without credentials.
     pub fn stored_text(&self) -> String {
         redact::split(&self.frozen_text()).text
     }
@@ -88,14 +79,13 @@ impl Plan {
         if secrets.is_empty() {
             return Ok(());
         }
-        let path = experiment.join(SECRETS);
-        // An old file would keep its permissions.
+        // An existing file would keep its permissions.
         forget_secrets(experiment)?;
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(SECRETS_MODE)
-            .open(path)?;
+            .open(experiment.join(SECRETS_FILE))?;
         file.write_all(serde_json::to_string(&secrets)?.as_bytes())
     }
 }
@@ -103,73 +93,35 @@ impl Plan {
 /// Removes the credentials from an experiment's folder.
 ///
 /// # Errors
-/// The file is there and can't be removed.
+/// The file exists and can't be removed.
 pub fn forget_secrets(experiment: &Path) -> io::Result<()> {
-    match fs::remove_file(experiment.join(SECRETS)) {
+    match fs::remove_file(experiment.join(SECRETS_FILE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// A stored plan's text with its credentials in place.
+/// Puts the credentials back into a stored plan's text.
+///
+/// # Errors
+/// The file of the credentials can't be read, or was removed because the experiment is complete.
 pub(super) fn with_secrets(text: String, plan: &Path) -> Result<String, PlanError> {
     if !redact::is_redacted(&text) {
         return Ok(text);
     }
-    let path = plan.with_file_name(SECRETS);
-    let wrong = |what: String| PlanError::new(Fault::File, plan, 0, what);
+    let path = plan.with_file_name(SECRETS_FILE);
+    let error = |message: String| PlanError::new(DiagnosticKind::File, plan, 0, message);
     let json = match fs::read_to_string(&path) {
         Ok(json) => json,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let what = "the credentials of this plan were removed when its experiment ended";
-            let mend =
-                "name the original plan as well, prony compare PLAN --resume DIR, or run it again";
-            return Err(wrong(what.to_owned()).mend(mend));
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+            let message = "the credentials of this plan were removed when its experiment ended";
+            let hint = "give the original plan, too (prony compare PLAN --resume DIR), or run it \
+                        again";
+            return Err(error(message.to_owned()).with_hint(hint));
         }
-        Err(error) => return Err(wrong(format!("{}: {error}", path.display()))),
+        Err(unreadable) => return Err(error(format!("{}: {unreadable}", path.display()))),
     };
     let secrets: Vec<String> = serde_json::from_str(&json)
-        .map_err(|error| wrong(format!("{}: {error}", path.display())))?;
+        .map_err(|invalid| error(format!("{}: {invalid}", path.display())))?;
     Ok(redact::restore(&text, &secrets))
-}
-
-/// The copies that `references`, paths as a plan writes them, come to.
-pub(super) fn files(references: &BTreeSet<String>, folder: &Folder) -> Vec<FrozenFile> {
-    let mut frozen = BTreeSet::new();
-    for reference in references {
-        let file = FrozenFile {
-            from: folder.file(reference),
-            to: Path::new(INCLUDES).join(copy_name(reference)),
-        };
-        frozen.extend(bodies(&file));
-        frozen.insert(file);
-    }
-    frozen.into_iter().collect()
-}
-
-/// The files that a list of URLs takes bodies from (`/path POST <file`), which lie beside it. A
-/// file that is no such list names none that exist.
-fn bodies(list: &FrozenFile) -> Vec<FrozenFile> {
-    let Ok(text) = fs::read_to_string(&list.from) else {
-        return Vec::new();
-    };
-    let (Some(from), Some(to)) = (list.from.parent(), list.to.parent()) else {
-        return Vec::new();
-    };
-    text.lines()
-        .filter(|line| line.trim_start().starts_with(['/', 'h']))
-        .filter_map(|line| {
-            line.split_once(" <")
-                .map(|(_, file)| Path::new(file.trim()))
-        })
-        .filter(|file| {
-            file.components()
-                .all(|part| matches!(part, Component::Normal(_)))
-        })
-        .map(|file| FrozenFile {
-            from: from.join(file),
-            to: to.join(file),
-        })
-        .filter(|file| file.from.is_file())
-        .collect()
 }

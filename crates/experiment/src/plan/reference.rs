@@ -1,14 +1,14 @@
-//! Every key of a plan as data: its type, default, an example and its meaning.
+//! The keys of a plan as data: type, default, example and meaning of each.
 //!
 //! `docs/plan.md`, `prony man plan` and the JSON schema of plans are made from these tables. A test
-//! compares them with the keys that the reader accepts, so that no key goes undocumented.
+//! compares them with the keys that plans accept, so that every key is documented.
 
 use clap::{Arg, ArgAction, Args};
 use prony_load::LoadOptions;
 
-use super::load;
+use super::render::load;
 
-/// The values that a key takes.
+/// The type of a key's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ValueType {
     /// A string.
@@ -52,39 +52,38 @@ pub enum ValueType {
     Either(Vec<ValueType>),
 }
 
-/// One key.
+/// One key of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Key {
-    /// Its name in the plan.
+pub struct ReferenceKey {
+    /// The name in the plan.
     pub name: String,
-    /// The values that it takes.
+    /// The type of its value.
     pub value: ValueType,
-    /// Its default, in words or as a value; empty where the key is simply absent.
+    /// The default, in words or as a value; empty if there is none.
     pub default: String,
-    /// A value as TOML, or empty.
+    /// An example of a value in TOML; may be empty.
     pub example: String,
-    /// One phrase.
+    /// The meaning in one phrase.
     pub meaning: String,
-    /// Whether the key must be there.
+    /// Set if the key must be present.
     pub required: bool,
 }
 
 /// The keys of one table of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Section {
-    /// The table as a plan writes it, such as `[service.NAME]`; `top level` for the keys above all
-    /// tables.
+pub struct ReferenceSection {
+    /// The table as a plan writes it, such as `[service.NAME]`, or [`TOP_LEVEL`].
     pub heading: &'static str,
-    /// Whether values may be templates such as `"{{ socket.listen }}"`.
+    /// Set if values can be templates such as `"{{ socket.listen }}"`.
     pub templates: bool,
-    /// The keys in the order in which a plan usually has them.
-    pub keys: Vec<Key>,
+    /// The keys in the usual order.
+    pub keys: Vec<ReferenceKey>,
 }
 
-/// Every section of a plan with fixed keys. Factors, levels and environment variables have names of
-/// the author's choice, which is why they are not here.
-pub fn sections() -> Vec<Section> {
-    let section = |heading, templates, keys| Section {
+/// The sections of a plan that have fixed keys. Factors, levels and environment variables are left out,
+/// since the plan's author chooses their names.
+pub fn sections() -> Vec<ReferenceSection> {
+    let section = |heading, templates, keys| ReferenceSection {
         heading,
         templates,
         keys,
@@ -103,12 +102,12 @@ pub fn sections() -> Vec<Section> {
     ]
 }
 
-/// The heading of the keys above all tables.
+/// The heading of the keys outside all tables.
 pub const TOP_LEVEL: &str = "top level";
 
-/// A key from its name, type, default, example and meaning.
-fn key(name: &str, value: ValueType, default: &str, example: &str, meaning: &str) -> Key {
-    Key {
+/// Makes an optional key of its name, type, default, example and meaning.
+fn key(name: &str, value: ValueType, default: &str, example: &str, meaning: &str) -> ReferenceKey {
+    ReferenceKey {
         name: name.to_owned(),
         value,
         default: default.to_owned(),
@@ -118,7 +117,7 @@ fn key(name: &str, value: ValueType, default: &str, example: &str, meaning: &str
     }
 }
 
-fn required(mut key: Key) -> Key {
+fn required(mut key: ReferenceKey) -> ReferenceKey {
     key.required = true;
     key
 }
@@ -132,7 +131,7 @@ fn choice(words: &[&str]) -> ValueType {
 }
 
 #[rustfmt::skip]
-fn top_level() -> Vec<Key> {
+fn top_level() -> Vec<ReferenceKey> {
     use ValueType::{List, Percent, Table, TableArray, Text, TextTable, Path};
     vec![
         key("name", Text, "the file's name", "\"sockets\"", "names the experiment and its folder; 1 to 100 bytes"),
@@ -155,7 +154,7 @@ fn top_level() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn trials() -> Vec<Key> {
+fn trials() -> Vec<ReferenceKey> {
     use ValueType::{Either, Table, Time};
     let blocks = Either(vec![integer(1, u64::from(prony_stats::MOST_BLOCKS)), Table]);
     vec![
@@ -168,7 +167,7 @@ fn trials() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn blocks() -> Vec<Key> {
+fn blocks() -> Vec<ReferenceKey> {
     let count = || integer(1, u64::from(prony_stats::MOST_BLOCKS));
     vec![
         key("min", count(), "5", "5", "blocks before the first verdict"),
@@ -177,7 +176,7 @@ fn blocks() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn service() -> Vec<Key> {
+fn service() -> Vec<ReferenceKey> {
     use ValueType::{Cores, Either, List, Path, Table, Text, TextTable};
     let listen = Either(vec![choice(&["tcp", "unix"]), TextTable]);
     vec![
@@ -202,7 +201,7 @@ fn service() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn ready() -> Vec<Key> {
+fn ready() -> Vec<ReferenceKey> {
     use ValueType::{Either, List, Text, Time};
     let status = Either(vec![integer(100, 599), List]);
     vec![
@@ -215,7 +214,7 @@ fn ready() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn files() -> Vec<Key> {
+fn files() -> Vec<ReferenceKey> {
     use ValueType::{List, Path, Text};
     vec![
         key("template", Path, "", "\"nginx.conf\"", "a file whose `{{ … }}` are filled in"),
@@ -227,7 +226,7 @@ fn files() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn place() -> Vec<Key> {
+fn place() -> Vec<ReferenceKey> {
     use ValueType::{Bool, Cores, Table};
     vec![
         key("cores", Cores, "any", "\"0\"", "cores of the services in the place that name none"),
@@ -237,7 +236,7 @@ fn place() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn link() -> Vec<Key> {
+fn link() -> Vec<ReferenceKey> {
     use ValueType::{BitRate, List, Size, Time};
     vec![
         required(key("between", List, "", "[\"clients\", \"front\"]", "the two places that the link joins")),
@@ -249,7 +248,7 @@ fn link() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn telemetry() -> Vec<Key> {
+fn telemetry() -> Vec<ReferenceKey> {
     use ValueType::{List, Text};
     vec![
         key("counters", choice(&["cores", "processes", "off"]), "\"cores\"", "\"off\"", "how cycles, instructions and cache misses are counted"),
@@ -258,8 +257,8 @@ fn telemetry() -> Vec<Key> {
     ]
 }
 
-/// The keys of `[load]`: those of plans alone, then the long flags of `prony load`.
-fn load_keys() -> Vec<Key> {
+/// The keys of `[load]`: those that only plans have, then the long flags of `prony load`.
+fn load_keys() -> Vec<ReferenceKey> {
     let flags = LoadOptions::augment_args(clap::Command::new("load"));
     let flags = flags.get_arguments().filter(|arg| load::is_key(arg));
     own_load_keys()
@@ -269,7 +268,7 @@ fn load_keys() -> Vec<Key> {
 }
 
 #[rustfmt::skip]
-fn own_load_keys() -> Vec<Key> {
+fn own_load_keys() -> Vec<ReferenceKey> {
     use ValueType::{Either, Text};
     let agents = Either(vec![integer(1, 10_000), Text]);
     vec![
@@ -283,8 +282,8 @@ fn own_load_keys() -> Vec<Key> {
     ]
 }
 
-/// A flag of `prony load` as a key.
-fn of_flag(arg: &Arg) -> Key {
+/// Makes a key of a flag of `prony load`.
+fn of_flag(arg: &Arg) -> ReferenceKey {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let (meaning, in_help) = match help.split_once(" [default: ") {
         Some((meaning, default)) => (meaning.to_owned(), default.trim_end_matches(']').to_owned()),
@@ -304,7 +303,7 @@ fn of_flag(arg: &Arg) -> Key {
             }
         }
     };
-    Key {
+    ReferenceKey {
         value: type_of(arg),
         default,
         example: load_example(&name).to_owned(),
@@ -314,7 +313,7 @@ fn of_flag(arg: &Arg) -> Key {
     }
 }
 
-/// The text with a small first letter, unless its first word is an abbreviation.
+/// Makes the first letter lowercase, unless the first word is an abbreviation.
 fn lower_case_start(text: &str) -> String {
     let mut letters = text.chars();
     match (letters.next(), letters.next()) {
@@ -325,7 +324,7 @@ fn lower_case_start(text: &str) -> String {
     }
 }
 
-/// The type of a flag, from its declaration.
+/// The type of a flag's value, from its declaration.
 fn type_of(arg: &Arg) -> ValueType {
     let choices: Vec<String> = arg
         .get_possible_values()
@@ -357,7 +356,7 @@ fn type_of(arg: &Arg) -> ValueType {
     }
 }
 
-/// An example for those flags whose form isn't plain from their type.
+/// An example for the flags whose form does not follow from their type.
 fn load_example(name: &str) -> &'static str {
     match name {
         "connections" => "64",
@@ -391,7 +390,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::plan::{KEYS, services, telemetry, topology, trials};
+    use crate::plan::model::{document, trials};
+    use crate::plan::render::{files, networks, ready, services, telemetry};
 
     fn documented(heading: &str) -> BTreeSet<String> {
         let found = sections()
@@ -406,28 +406,28 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_the_reader_accepts_is_documented() {
-        assert_eq!(documented(TOP_LEVEL), read(KEYS));
+    fn every_accepted_key_is_documented() {
+        assert_eq!(documented(TOP_LEVEL), read(document::KEYS));
         assert_eq!(documented("[trials]"), read(trials::KEYS));
         assert_eq!(documented("blocks of [trials]"), read(trials::BLOCKS_KEYS));
         assert_eq!(documented("[service.NAME]"), read(services::KEYS));
         assert_eq!(
             documented("ready of [service.NAME]"),
-            read(services::READY_KEYS)
+            read(ready::READY_KEYS)
         );
         assert_eq!(
             documented("[service.NAME.files]"),
-            read(crate::plan::files::KINDS)
+            read(files::FILE_SOURCES)
         );
-        assert_eq!(documented("[place.NAME]"), read(topology::PLACE_KEYS));
-        assert_eq!(documented("[link.NAME]"), read(topology::LINK_KEYS));
+        assert_eq!(documented("[place.NAME]"), read(networks::PLACE_KEYS));
+        assert_eq!(documented("[link.NAME]"), read(networks::LINK_KEYS));
         assert_eq!(documented("[telemetry]"), read(telemetry::KEYS));
         let own: BTreeSet<String> = own_load_keys().into_iter().map(|key| key.name).collect();
         assert_eq!(own, read(load::OWN_KEYS));
     }
 
     #[test]
-    fn every_flag_of_a_load_is_a_documented_key_unless_a_plan_settles_it_otherwise() {
+    fn flags_of_a_load_are_documented_keys_unless_plans_replace_them() {
         let keys = documented("[load]");
         for key in ["connections", "rate", "http", "expect_status", "source"] {
             assert!(keys.contains(key), "{key}");

@@ -283,7 +283,7 @@ fn random_seed() -> u64 {
 /// What a plan compares, in the terms of its statistics.
 pub fn design(plan: &Plan, settings: &Settings) -> Design {
     let (blocks_min, blocks_max) = block_range(plan, settings);
-    let levels = |levels: &crate::plan::Levels| {
+    let levels = |levels: &crate::plan::LevelSelection| {
         levels
             .iter()
             .map(|(factor, level)| (factor.to_owned(), level.to_owned()))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Interrupt;
 use crate::host::{Host, Knock};
-use crate::plan::Ready;
+use crate::plan::ReadySettings;
 use crate::service::Allocated;
 
 /// The pause between two tries.
@@ -38,7 +38,7 @@ pub enum NotReady {
 /// Waits until the service answers as `ready` says. It is asked from where it lives.
 pub(crate) fn wait(
     service: &str,
-    ready: &Ready,
+    ready: &ReadySettings,
     allocated: Option<&Allocated>,
     host: &mut dyn Host,
     interrupt: &Interrupt,

@@ -101,7 +101,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::plan::{Machine, Plan};
+    use crate::plan::{MachineProfile, Plan};
 
     const PLAN: &str = r#"
 baseline = { connections = 1 }
@@ -118,7 +118,7 @@ connections = "{{ connections }}"
 
     #[test]
     fn a_server_that_has_no_process_used_not_nothing() {
-        let plan = Plan::from_str(PLAN, Path::new("plan.toml"), Machine::this()).unwrap();
+        let plan = Plan::from_str(PLAN, Path::new("plan.toml"), MachineProfile::this()).unwrap();
         let resolved = plan.resolve(0, &BTreeMap::new()).unwrap();
         let with = |processes_max: u64| {
             let service = ServiceSummary {

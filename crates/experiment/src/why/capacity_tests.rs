@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::plan::{Machine, Plan};
+use crate::plan::{MachineProfile, Plan};
 use crate::telemetry::{ForeignUse, ServiceSummary};
 
 const ELAPSED_S: f64 = 10.0;
@@ -25,9 +25,9 @@ connections = "{{{{ connections }}}}"
 {load_cores}
 "#
     );
-    let machine = Machine {
+    let machine = MachineProfile {
         cores: vec![0, 1, 2, 3],
-        ..Machine::this()
+        ..MachineProfile::this()
     };
     let plan = Plan::from_str(&text, Path::new("plan.toml"), machine).unwrap();
     let allocated = plan.allocations(0).unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use prony_experiment::environment::Environment;
 use prony_experiment::host::{Exited, Knock, Stopped};
-use prony_experiment::plan::Objection;
+use prony_experiment::plan::HostObjection;
 use prony_experiment::service::{Allocated, Allocation, ServiceSpec};
 use prony_experiment::telemetry::{Sample, Watch};
 use prony_record::Finding;
@@ -138,7 +138,7 @@ pub enum Answer {
     /// What stands against a service.
     Objections {
         /// All of it; nothing where it could be started.
-        objections: Vec<Objection>,
+        objections: Vec<HostObjection>,
     },
     /// It is there for the run.
     Opened {

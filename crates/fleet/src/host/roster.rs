@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use prony_experiment::plan::{About, Fault, Objection, Wanted};
+use prony_experiment::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 use prony_experiment::service::ServiceSpec;
 
 use super::calls::{Answer, Call, HostOrder};
@@ -118,32 +118,34 @@ impl Roster {
 
     /// What is missing of something that a plan wants, as agents may yet register.
     #[must_use]
-    pub fn missing(&self, wanted: &Wanted<'_>) -> Option<String> {
+    pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {
-            Wanted::Service { host, .. } => self.find(host).err(),
-            Wanted::Load { agents, .. } => self.wrong_with_load(agents, None).into_iter().next(),
+            HostRequirement::Service { host, .. } => self.find(host).err(),
+            HostRequirement::Load { agents, .. } => {
+                self.wrong_with_load(agents, None).into_iter().next()
+            }
         }
     }
 
     /// What stands against something that a plan wants.
-    pub fn objections(&self, link: &Link, wanted: &Wanted<'_>) -> Vec<Objection> {
-        let about_host = |what: String| Objection {
-            about: About::Host,
-            fault: Fault::Machine,
-            what,
-            mend: None,
+    pub fn objections(&self, link: &Link, wanted: &HostRequirement<'_>) -> Vec<HostObjection> {
+        let about_host = |what: String| HostObjection {
+            aspect: ServiceAspect::Host,
+            kind: DiagnosticKind::Machine,
+            message: what,
+            hint: None,
         };
         match wanted {
-            Wanted::Service { host, spec } => match self.find(host) {
-                Err(what) => vec![Objection {
-                    mend: Some("or write \"local\" for this machine".to_owned()),
+            HostRequirement::Service { host, spec } => match self.find(host) {
+                Err(what) => vec![HostObjection {
+                    hint: Some("or write \"local\" for this machine".to_owned()),
                     ..about_host(what)
                 }],
                 Ok(agent) => look(link, &agent.name, spec).unwrap_or_else(|what| {
                     vec![about_host(format!("agent {}: {what}", agent.name))]
                 }),
             },
-            Wanted::Load {
+            HostRequirement::Load {
                 agents,
                 connections,
             } => {
@@ -207,7 +209,7 @@ pub(super) fn address_towards(other: IpAddr) -> IpAddr {
 }
 
 /// Has an agent look at a service.
-fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<Objection>, String> {
+fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<HostObjection>, String> {
     let call = Call::Look {
         spec: Box::new(spec.clone()),
     };
@@ -224,8 +226,8 @@ fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<Object
     match reply {
         Reply::Host(Answer::Objections { mut objections }) => {
             for objection in &mut objections {
-                let what = &objection.what;
-                objection.what = format!("agent {agent}, service \"{}\": {what}", spec.name);
+                let message = &objection.message;
+                objection.message = format!("agent {agent}, service \"{}\": {message}", spec.name);
             }
             Ok(objections)
         }

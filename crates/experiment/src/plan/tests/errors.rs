@@ -1,19 +1,19 @@
-//! What is wrong with a plan, word for word where people read it.
+//! The messages about problems of a plan, word for word.
 
 use super::{GOOD, Study};
 
-/// A mistake made in [`GOOD`] by putting `to` in place of `from`, and what is said about it, which
-/// must be all that is said. `@` stands for `plan.toml:` and the line of `to`.
-const MISTAKES: &[(&str, &str, &str)] = &[
+/// Text of [`GOOD`], the text that replaces it, and the first message that results. `@` stands for
+/// `plan.toml:` and the line of the replacement.
+const CASES: &[(&str, &str, &str)] = &[
     (
         "socket = [\"tcp\", \"unix\"]",
         "socket = [\"unix\"]",
-        "@: factor \"socket\" has one level; a comparison needs two (add another, or set baseline)",
+        "@: factor \"socket\" has one level; comparing needs at least two (add a level, or name another one in baseline)",
     ),
     (
         "socket = [\"tcp\", \"unix\"]",
         "socket = [\"tcp\", \"unix\", \"tcp\"]",
-        "@: factor \"socket\" has the level \"tcp\" twice (take one out or rename it)",
+        "@: factor \"socket\" has level \"tcp\" twice (remove one, or rename it)",
     ),
     (
         "place  = [\"native\", \"namespace\"]",
@@ -23,7 +23,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "baseline = { place = \"native\", socket = \"unix\" }",
         "baseline = { place = \"native\", socket = \"unx\" }",
-        "@: the baseline names \"unx\", no level of \"socket\" (did you mean \"unix\"?)",
+        "@: the baseline names \"unx\", which is not a level of factor \"socket\" (did you mean \"unix\"?)",
     ),
     (
         "baseline = { place = \"native\", socket = \"unix\" }",
@@ -33,7 +33,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "margin   = \"2%\"",
         "margin   = \"2\"",
-        "@: margin is \"2\", not a percentage above 0% and up to 50% (such as \"2%\")",
+        "@: margin is \"2\", not a percentage above 0% and at most 50% (such as \"2%\")",
     ),
     (
         "margin   = \"2%\"",
@@ -43,7 +43,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "margin   = \"2%\"",
         "metrics = [\"rate\", \"p98\"]",
-        "@: no verdict can be given on \"p98\" (known are: rate_per_s, total_time_us, p50_us, p99_us, \
+        "@: \"p98\" is not a metric that can have a verdict (known metrics: rate_per_s, total_time_us, p50_us, p99_us, \
          failed_share, server_cpu_us_per_request, \
          server_cpu_user_us_per_request, server_cpu_system_us_per_request, server_cpu_user_percent, \
          server_cpu_system_percent, server_memory_bytes)",
@@ -56,7 +56,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "duration = \"30s\"",
         "duration = \"0s\"",
-        "@: duration is 0; nothing would be measured",
+        "@: duration is 0, so nothing would be measured",
     ),
     (
         "duration = \"30s\"",
@@ -66,7 +66,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "blocks   = { min = 5, max = 15 }",
         "blocks   = { min = 5, max = 2 }",
-        "@: blocks.min is 5, more than blocks.max, which is 2",
+        "@: blocks.min (5) is more than blocks.max (2)",
     ),
     (
         "blocks   = { min = 5, max = 15 }",
@@ -81,30 +81,28 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "{{ app.address }}",
         "{{ app.adress }}",
-        "@: service \"app\" offers no \"adress\" (did you mean \"address\"?)",
+        "@: service \"app\" has no attribute \"adress\" (did you mean \"address\"?)",
     ),
     (
         "{{ app.address }}",
         "{{ ap.address }}",
-        "@: no factor or service is called \"ap\" (did you mean \"app\"?)",
+        "@: no factor or service has the name \"ap\" (did you mean \"app\"?)",
     ),
     (
         "{{ app.address }}",
         "{{ socket.address }}",
         "@: the levels of factor \"socket\" are plain values without \"address\" (write \
-         {{ socket }}, or make its levels tables with a name)",
+         {{ socket }}, or make the levels tables with a name)",
     ),
     (
         "{{ app.address }}",
         "{{ app.port }}",
-        "@: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path and \
-         address, no host and port)",
+        "@: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)",
     ),
     (
         "\"--bind\", \"{{ app.address }}\"",
         "\"--bind={{ app.host }}\"",
-        "@: \"app.host\" is not set, in variant native-unix and 1 more (a UNIX socket has path and \
-         address, no host and port)",
+        "@: \"app.host\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)",
     ),
     (
         "{{ app.address }}",
@@ -120,8 +118,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "listen  = \"{{ socket }}\"",
         "listen  = \"{{ web.port }}\"",
-        "@: \"web.port\" is not known yet: this key decides where services live (name factors here, \
-         not services)",
+        "@: \"web.port\" is not known yet: this key decides where services run (use factors here, not services)",
     ),
     (
         "listen  = \"{{ socket }}\"",
@@ -131,18 +128,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "needs   = [\"app\"]",
         "needs   = [\"web\"]",
-        "@: service \"web\" needs itself (take one need out)",
+        "@: service \"web\" needs itself (remove one need)",
     ),
     (
         "needs   = [\"app\"]",
         "needs   = [\"apq\"]",
-        "@: service \"web\" needs \"apq\", which is no service (did you mean \"app\"?)",
+        "@: service \"web\" needs \"apq\", which is not a service (did you mean \"app\"?)",
     ),
     (
         "command = [\"web-server\", ",
         "command = [\"nginx-of-nobody\", ",
-        "@: service \"web\": the program \"nginx-of-nobody\" is not installed (install it, or write \
-         its whole path)",
+        "@: service \"web\": the program \"nginx-of-nobody\" is not installed (install it, or write its full path)",
     ),
     (
         "command = [\"web-server\", ",
@@ -153,8 +149,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "command = [\"web-server\", ",
         "command = [\"./bin/gone\", ",
-        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path; it starts \
-         from the plan's folder)",
+        "@: service \"web\": the program \"./bin/gone\" is not installed (check the path, which starts from the plan's folder)",
     ),
     (
         "place   = \"{{ place }}\"",
@@ -164,13 +159,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "place   = \"{{ place }}\"",
         "place   = \"jail\"",
-        "@: service \"app\" lives in a jail, which linux has not (the nearest thing here is \
-         \"namespace\")",
+        "@: service \"app\" runs in a jail, which linux does not have (the closest equivalent here is \"namespace\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
         "ready   = { get = \"index\", status = 200 }",
-        "@: ready.get of service \"web\" is \"index\", not a path (it begins with /)",
+        "@: ready.get of service \"web\" is \"index\", not a path (a path begins with /)",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
@@ -180,7 +174,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
         "stop = \"SIGSTOPP\"",
-        "@: stop of service \"web\" is \"SIGSTOPP\", no signal (such as \"SIGTERM\" or \"SIGQUIT\")",
+        "@: stop of service \"web\" is \"SIGSTOPP\", not a signal (such as \"SIGTERM\" or \"SIGQUIT\")",
     ),
     (
         "ready   = { get = \"/\", status = 200, within = \"10s\" }",
@@ -197,7 +191,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"web.conf\" = { template = \"web.conf\" }",
         "\"web.conf\" = { template = \"web.conf\" }\n\"../x\" = { text = \"\" }",
-        "plan.toml:30: file \"../x\" of service \"web\" can't be called so (a name below the \
+        "plan.toml:30: file \"../x\" of service \"web\" has an invalid name (use a path below the \
          service's own folder, such as \"nginx.conf\")",
     ),
     (
@@ -262,7 +256,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "cores       = \"1\"",
         "cores       = \"1-3\"",
-        "@: [load] wants cores 2, 3, which this machine lacks (it has cores 0 to 1)",
+        "@: [load] uses cores 2, 3, which this machine lacks (it has cores 0 to 1)",
     ),
     (
         "target      = \"web\"",
@@ -278,19 +272,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[service.app]",
         "[service.app-1]",
-        "@: service \"app-1\" can't be named in a template (letters, digits and _ only, a letter \
-         first, such as \"app_1\")",
+        "@: service \"app-1\" has a name that templates can't use (use letters, digits and _, and begin with a letter, such as \"app_1\")",
     ),
     (
         "name     = \"sockets\"",
         "name     = \"a/b\"",
-        "@: name can't name a folder (1 to 100 bytes on one line without /, and no point at its \
-         start)",
+        "@: name is not usable as the name of a folder (use 1 to 100 bytes on one line, no / and no dot at the start)",
     ),
     (
         "name     = \"sockets\"",
         "name     = 1979-05-27",
-        "@: a date has no meaning in a plan",
+        "@: a plan can't have a date here",
     ),
     (
         "name     = \"sockets\"",
@@ -300,24 +292,27 @@ const MISTAKES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn each_mistake_is_told_with_its_line_and_its_mend() {
+fn each_problem_is_reported_with_its_line_and_hint() {
     let study = Study::new();
     let mut wrong = Vec::new();
-    for (from, to, said) in MISTAKES {
+    for (from, to, said) in CASES {
         assert!(GOOD.contains(from), "{from}");
         let text = GOOD.replacen(from, to, 1);
         let line = text[..text.find(to).unwrap()].matches('\n').count() + 1;
         let said = said.replace('@', &format!("plan.toml:{line}"));
-        let mistakes = study.mistakes(&text);
-        if mistakes.first().is_none_or(|first| *first != said) {
-            wrong.push(format!("{to}:\n  {}\nnot\n  {said}", mistakes.join("\n  ")));
+        let diagnostics = study.diagnostics(&text);
+        if diagnostics.first().is_none_or(|first| *first != said) {
+            wrong.push(format!(
+                "{to}:\n  {}\nnot\n  {said}",
+                diagnostics.join("\n  ")
+            ));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
+fn all_problems_are_reported_at_once_in_line_order() {
     let study = Study::new();
     let text = GOOD
         .replace("\"2%\"", "2")
@@ -325,101 +320,99 @@ fn all_mistakes_are_told_at_once_in_the_order_of_lines() {
         .replace("cores   = \"0\"", "cores   = \"7\"")
         .replace("within = \"10s\"", "whithin = \"10s\"")
         .replace("model ", "modle ");
-    let mistakes = study.mistakes(&text);
-    let lines: Vec<usize> = mistakes
+    let diagnostics = study.diagnostics(&text);
+    let lines: Vec<usize> = diagnostics
         .iter()
         .map(|line| line.split(':').nth(1).unwrap().parse().unwrap())
         .collect();
     // The cores are looked at once the rest is right.
-    assert_eq!(lines.len(), 4, "{mistakes:#?}");
-    assert!(lines.is_sorted(), "{mistakes:#?}");
+    assert_eq!(lines.len(), 4, "{diagnostics:#?}");
+    assert!(lines.is_sorted(), "{diagnostics:#?}");
 }
 
 #[test]
-fn mistakes_in_templates_name_their_file_and_line() {
+fn problems_in_templates_have_file_and_line() {
     let study = Study::new();
     study.write("web.conf", "a\nb {{ app.adress }}\n");
     assert_eq!(
-        study.mistakes(GOOD),
-        ["web.conf:2: service \"app\" offers no \"adress\" (did you mean \"address\"?)"]
+        study.diagnostics(GOOD),
+        ["web.conf:2: service \"app\" has no attribute \"adress\" (did you mean \"address\"?)"]
     );
     study.write("web.conf", "a\n\n{{ app.port }}\n");
     assert_eq!(
-        study.mistakes(GOOD),
+        study.diagnostics(GOOD),
         [
-            "web.conf:3: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has \
-          path and address, no host and port)"
+            "web.conf:3: \"app.port\" is not set, in variant native-unix and 1 more (a UNIX socket has path and address, but no host and port)"
         ]
     );
     study.write("web.conf", "{% for a in %}\n");
-    assert!(study.mistakes(GOOD)[0].starts_with("web.conf:1: template: syntax error"));
+    assert!(study.diagnostics(GOOD)[0].starts_with("web.conf:1: template: syntax error"));
     study.write(
         "web.conf",
         "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}\
                              {% endfor %}",
     );
     assert_eq!(
-        study.mistakes(GOOD),
-        ["web.conf:1: this template runs without end"]
+        study.diagnostics(GOOD),
+        ["web.conf:1: the template does not end; it may have an endless loop"]
     );
 }
 
 #[test]
-fn what_is_missing_altogether() {
+fn missing_tables_and_files() {
     let study = Study::new();
-    let mistakes = study.mistakes("");
+    let diagnostics = study.diagnostics("");
     for part in ["no factors", "no service", "no load"] {
         assert!(
-            mistakes.iter().any(|line| line.contains(part)),
-            "{part}: {mistakes:?}"
+            diagnostics.iter().any(|line| line.contains(part)),
+            "{part}: {diagnostics:?}"
         );
     }
     let text = GOOD.replace("target      = \"web\"\n", "");
     assert!(
-        study.mistakes(&text)[0]
+        study.diagnostics(&text)[0]
             .ends_with("[load] has no target (name a service: target = \"app\")")
     );
     let text = GOOD.replace(
         "command = [\"web-server\", \"-c\", \"{{ web.files['web.conf'] }}\"]\n",
         "",
     );
-    assert!(study.mistakes(&text)[0].contains("service \"web\" has no command"));
+    assert!(study.diagnostics(&text)[0].contains("service \"web\" has no command"));
     assert!(
         super::Plan::read(&study.path("none.toml"))
             .unwrap_err()
             .to_string()
-            .ends_with("none.toml: this plan does not exist (prony init writes one to start from)")
+            .ends_with("none.toml: the plan does not exist (prony init writes one to start from)")
     );
 }
 
 #[test]
-fn needs_that_run_in_a_circle() {
+fn cyclic_needs() {
     let study = Study::new();
     let text = GOOD.replace("[service.app]", "[service.app]\nneeds = [\"web\"]");
     assert_eq!(
-        study.mistakes(&text),
-        ["plan.toml:17: services need each other: app → web → app (take one need out)"]
+        study.diagnostics(&text),
+        ["plan.toml:17: services need each other: app → web → app (remove one need)"]
     );
 }
 
 #[test]
-fn variants_and_baselines_that_do_not_fit() {
+fn variants_and_baselines_that_do_not_match() {
     let study = Study::new();
     let listed = |variants: &str| {
-        study.mistakes(&GOOD.replace("margin ", &format!("variants = [{variants}]\nmargin ")))
+        study.diagnostics(&GOOD.replace("margin ", &format!("variants = [{variants}]\nmargin ")))
     };
     assert_eq!(
         listed(
             "{ place = \"native\", socket = \"tcp\" }, { place = \"namespace\", socket = \"tcp\" }"
         ),
         [
-            "plan.toml:4: the baseline { place = \"native\", socket = \"unix\" } is none of the \
-          variants (list it under variants)"
+            "plan.toml:4: the baseline { place = \"native\", socket = \"unix\" } is not one of the variants (add it to variants)"
         ]
     );
     assert!(
         listed("{ place = \"native\" }")[0]
-            .contains("the variant names no level of factor \"socket\"")
+            .contains("the variant lacks a level of factor \"socket\"")
     );
     assert!(
         listed("{ place = \"native\", socket = \"unix\" }")[0].contains("there is one variant")
@@ -438,10 +431,10 @@ fn variants_and_baselines_that_do_not_fit() {
              { place = \"namespace\", socket = \"tcp\" }]\nmargin ",
         );
     assert_eq!(
-        study.mistakes(&text),
+        study.diagnostics(&text),
         [
             "plan.toml:4: variant namespace-tcp has no baseline: socket = \"unix\" with its other \
-          levels is not listed (list that variant too)"
+          levels is not listed (list that variant, too)"
         ]
     );
 }

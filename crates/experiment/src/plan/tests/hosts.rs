@@ -1,7 +1,7 @@
 //! Services and loads on other machines: who listens for whom, who reaches whom, and what is refused.
 
 use super::{Study, allocate};
-use crate::plan::{About, Fault, Objection, Wanted};
+use crate::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 
 const PLAN: &str = r#"
 baseline = { host = "one" }
@@ -92,29 +92,31 @@ fn what_an_agent_objects_to_has_its_line() {
     let study = Study::new();
     let plan = study.read(PLAN).unwrap();
     let mut asked = Vec::new();
-    let objection = |about, what: &str| Objection {
-        about,
-        fault: Fault::Machine,
-        what: what.to_owned(),
-        mend: None,
+    let objection = |aspect, message: &str| HostObjection {
+        aspect,
+        kind: DiagnosticKind::Machine,
+        message: message.to_owned(),
+        hint: None,
     };
     let errors = plan.check_hosts(&mut |wanted| match wanted {
-        Wanted::Service { host, spec } => {
+        HostRequirement::Service { host, spec } => {
             asked.push(format!("{host} {}", spec.name));
             match spec.name.as_str() {
                 "web" => vec![
-                    objection(About::Wrapper, "no"),
-                    objection(About::Host, "who"),
+                    objection(ServiceAspect::Wrapper, "no"),
+                    objection(ServiceAspect::Host, "who"),
                 ],
                 _ => Vec::new(),
             }
         }
-        Wanted::Load { agents, .. } => vec![objection(About::Host, &format!("not {agents}"))],
+        HostRequirement::Load { agents, .. } => {
+            vec![objection(ServiceAspect::Host, &format!("not {agents}"))]
+        }
     });
     let errors = errors.unwrap_err();
     let lines: Vec<_> = errors
         .iter()
-        .map(|it| (it.line.unwrap(), it.what.as_str()))
+        .map(|it| (it.line.unwrap(), it.message.as_str()))
         .collect();
     assert_eq!(lines, [(11, "who"), (13, "no"), (18, "not 2")]);
     assert_eq!(
@@ -129,12 +131,12 @@ fn what_an_agent_objects_to_has_its_line() {
 }
 
 #[test]
-fn what_can_not_be_reached_or_found_there_is_refused() {
+fn unreachable_services_and_missing_files_are_reported() {
     let study = Study::new();
     let says = |from: &str, to: &str| {
         let text = PLAN.replace(from, to);
         assert_ne!(text, PLAN);
-        study.mistakes(&text).join("\n")
+        study.diagnostics(&text).join("\n")
     };
     let unneeded = says("needs   = [\"app\", \"cache\"]", "needs = [\"cache\"]");
     assert!(unneeded.contains("needs = [\"app\"]"), "{unneeded}");
@@ -143,7 +145,7 @@ fn what_can_not_be_reached_or_found_there_is_refused() {
         "x\"]\nlisten = \"unix\"\n[service.web]",
     );
     assert!(
-        socket.contains("UNIX socket of this machine, where service \"web\" is not"),
+        socket.contains("UNIX socket of this machine, but service \"web\" runs elsewhere"),
         "{socket}"
     );
     let inside = says("[service.app]\n", "[service.app]\nplace = \"namespace\"\n");
@@ -165,20 +167,20 @@ fn what_can_not_be_reached_or_found_there_is_refused() {
         "cores   = \"7\"",
         "place = \"front\"\n[place.front]\n[place.other]",
     );
-    assert!(named.contains("in a place of this machine"), "{named}");
+    assert!(named.contains("and a place of this machine"), "{named}");
     let remote = says("cores   = \"7\"", "remote = \"10.0.0.1:80\"");
-    assert!(remote.contains("its host has no effect"), "{remote}");
+    assert!(remote.contains("so host has no effect"), "{remote}");
     for bad in ["a.b", "two words", "=x"] {
         let host = says("\"one\", ", &format!("\"{bad}\", \"one\", "));
-        assert!(
-            host.contains("neither an agent's name nor a label"),
-            "{host}"
-        );
+        assert!(host.contains("not an agent's name or label"), "{host}");
     }
     for bad in ["0", "\"a b\"", "\"a.b\""] {
         let agents = says("agents = 2", &format!("agents = {bad}"));
         assert!(agents.contains("agents of [load]"), "{agents}");
     }
     let placed = says("agents = 2", "agents = 2\nplace = \"native\"");
-    assert!(placed.contains("[load] has agents and a place"), "{placed}");
+    assert!(
+        placed.contains("[load] has both agents and a place"),
+        "{placed}"
+    );
 }

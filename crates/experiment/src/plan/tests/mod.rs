@@ -1,4 +1,4 @@
-//! Plans that are right, plans that are wrong, and plans that a monkey typed.
+//! Valid plans, invalid plans, and random changes of valid plans.
 
 mod errors;
 mod hosts;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use super::{Machine, Plan, PlanErrors};
+use super::{MachineProfile, Plan, PlanErrors};
 use crate::service::{Allocated, Allocation, Endpoint, ListenKind};
 
-/// The plan that the tests vary, in the shape of the design's own.
+/// The plan that the tests change.
 pub(super) const GOOD: &str = r#"
 name     = "sockets"
 question = "What does a socket cost?"
@@ -54,7 +54,7 @@ urls        = "urls.txt"
 cores       = "1"
 "#;
 
-/// A folder with what [`GOOD`] names; programs lie in its `bin`.
+/// A folder with the files that [`GOOD`] names; its programs are in `bin`.
 pub(super) struct Study {
     folder: tempfile::TempDir,
 }
@@ -83,9 +83,9 @@ impl Study {
         std::fs::write(self.path(name), text).unwrap();
     }
 
-    /// Two cores, and the study's own programs.
-    pub(super) fn machine(&self) -> Machine {
-        Machine {
+    /// A machine with two cores and the study.s own programs.
+    pub(super) fn machine(&self) -> MachineProfile {
+        MachineProfile {
             os: "linux".to_owned(),
             cores: vec![0, 1],
             path: vec![self.path("bin")],
@@ -99,8 +99,8 @@ impl Study {
         Ok(plan)
     }
 
-    /// What is wrong with a plan, a line each, without the folder's name.
-    pub(super) fn mistakes(&self, text: &str) -> Vec<String> {
+    /// The messages about a plan, one per line, without the folder.
+    pub(super) fn diagnostics(&self, text: &str) -> Vec<String> {
         let Err(errors) = self.read(text) else {
             return Vec::new();
         };
@@ -113,7 +113,7 @@ impl Study {
     }
 }
 
-/// What a host would answer.
+/// The allocations that a host would make.
 pub(super) fn allocate(wanted: &[Allocation]) -> BTreeMap<String, Allocated> {
     let mut port = 8_000;
     wanted

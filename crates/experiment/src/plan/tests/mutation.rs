@@ -132,7 +132,7 @@ fn reading_ends_and_never_panics() {
                 let lines = text.lines().count() + 1;
                 for error in errors.iter() {
                     assert!(
-                        !error.what.is_empty() && !error.to_string().contains('\n'),
+                        !error.message.is_empty() && !error.to_string().contains('\n'),
                         "{error:?}"
                     );
                     let own = error.file.ends_with("plan.toml");
@@ -151,7 +151,7 @@ fn reading_ends_and_never_panics() {
 }
 
 #[test]
-fn nested_deep_or_multiplied_plans_are_refused() {
+fn oversized_plans_are_rejected() {
     let study = Study::new();
     let deep = format!("a = {}{}", "[".repeat(50_000), "]".repeat(50_000));
     assert!(study.read(&deep).is_err());
@@ -168,19 +168,25 @@ fn nested_deep_or_multiplied_plans_are_refused() {
         .collect();
     let many = GOOD.replace("[factors]\n", &format!("[factors]\n{factors}"));
     let keys: String = (0..50_000).map(|key| format!("key{key} = 1\n")).collect();
-    let mistakes = study.mistakes(&format!("{keys}{GOOD}"));
-    assert_eq!(mistakes.last().map(String::as_str), Some("and 49950 more"));
+    let diagnostics = study.diagnostics(&format!("{keys}{GOOD}"));
+    assert_eq!(
+        diagnostics.last().map(String::as_str),
+        Some("and 49950 more")
+    );
     let levels: String = (0..50_000).map(|level| format!("{level},")).collect();
     let long = GOOD.replace("[\"tcp\", \"unix\"]", &format!("[{levels}]"));
     assert!(
         study
-            .mistakes(&long)
+            .diagnostics(&long)
             .join("\n")
             .contains("more than 256 levels")
     );
     let services: String = (0..20_000).map(|n| format!("[service.s{n}]\n")).collect();
-    let crowd = study.mistakes(&format!("{GOOD}{services}")).join("\n");
+    let crowd = study.diagnostics(&format!("{GOOD}{services}")).join("\n");
     assert!(crowd.contains("more than 64 services"), "{crowd}");
-    let mistakes = study.mistakes(&many).join("\n");
-    assert!(mistakes.contains("more than 256 variants"), "{mistakes}");
+    let diagnostics = study.diagnostics(&many).join("\n");
+    assert!(
+        diagnostics.contains("more than 256 combinations of levels"),
+        "{diagnostics}"
+    );
 }

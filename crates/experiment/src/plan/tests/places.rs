@@ -133,9 +133,9 @@ fn a_place_gives_its_cores_to_the_load_that_names_none() {
     assert!(resolved.load.words().contains(&"--cores=0,1".to_owned()));
 }
 
-/// A mistake made in [`PLAN`] by putting the second text in place of the first, and what is said
-/// about it; `@` stands for `plan.toml:` and the line of the second.
-const MISTAKES: &[(&str, &str, &str)] = &[
+/// Text of [`PLAN`], the text that replaces it, and a message that results. `@` stands for
+/// `plan.toml:` and the line of the replacement.
+const CASES: &[(&str, &str, &str)] = &[
     (
         "place  = \"clients\"",
         "place  = \"client\"",
@@ -149,7 +149,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "between = [\"clients\", \"front\"]",
         "between = [\"clients\", \"font\"]",
-        "@: link \"wan\" leads to \"font\", which is no place of this plan (did you mean \"front\"?)",
+        "@: link \"wan\" joins \"font\", which is not a place of this plan (did you mean \"front\"?)",
     ),
     (
         "between = [\"clients\", \"front\"]",
@@ -164,8 +164,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "between   = [\"back\", \"front\"]",
         "between   = [\"front\", \"clients\"]",
-        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (one of them \
-         would carry everything; take one out)",
+        "@: link \"lan\" is the second one between places \"front\" and \"clients\" (one of the two would carry everything; remove one)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
@@ -175,12 +174,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "rate    = \"{{ rate.bits }}\"",
         "burst   = \"64K\"",
-        "@: burst of link \"wan\" has no effect without a rate (add rate = \"1Gbit\", or take it out)",
+        "@: burst of link \"wan\" has no effect without a rate (add rate = \"1Gbit\", or remove burst)",
     ),
     (
         "rate    = \"{{ rate.bits }}\"",
         "speed   = \"1Gbit\"",
-        "@: link \"wan\" has no key \"speed\" (known are: between, rate, burst, latency, addresses)",
+        "@: link \"wan\" has no key \"speed\" (known keys: between, rate, burst, latency, addresses)",
     ),
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",
@@ -191,26 +190,24 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "addresses = [\"10.9.0.1\", \"10.9.0.2\"]",
         "addresses = [\"10.50.0.1\", \"10.9.0.2\"]",
-        "@: link \"lan\": 10.50.0.1 is an address of the load's",
+        "@: link \"lan\": the load already uses 10.50.0.1",
     ),
     (
         "net.core.somaxconn = 4096",
         "vm.swappiness = 1",
         "@-1: place \"front\" can't have vm.swappiness for itself: it would change the whole machine \
-         (take it out, or set where_possible = true, which leaves such settings out and lists them \
-         in environment.json)",
+         (remove it, or set where_possible = true, which skips such settings and lists them in environment.json)",
     ),
     (
         "net.core.somaxconn = 4096",
         "\"../../etc\" = 1",
-        "@: \"../../etc\" of place \"front\" names no kernel setting (with dots, such as \
+        "@: \"../../etc\" of place \"front\" is not the name of a kernel setting (write it with dots, such as \
          \"net.core.somaxconn\")",
     ),
     (
         "[load]",
         "[service.far]\nplace = \"clients\"\ncommand = [\"app-server\", \"{{ app.host }}\"]\n[load]",
-        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" lives \
-         (places reach those that a link joins to them)",
+        "@+2: no link leads from place \"clients\" to place \"back\", where service \"app\" runs (a place reaches only the places that a link joins to it)",
     ),
     (
         "source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]",
@@ -220,19 +217,19 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[place.back]",
         "[place.native]\n[place.back]",
-        "@: place \"native\" can't be called so (that word has a meaning already)",
+        "@: a place can't have the name \"native\", which is reserved (choose another name)",
     ),
     (
         "[link.lan]",
         "[link.a_name_of_many_letters]",
-        "@: link \"a_name_of_many_letters\" can't be called so (at most 15 letters)",
+        "@: the name of link \"a_name_of_many_letters\" is too long (use at most 15 letters)",
     ),
 ];
 
 #[test]
-fn mistakes_are_told_with_their_lines() {
+fn problems_have_their_lines() {
     let study = Study::new();
-    for (from, to, said) in MISTAKES {
+    for (from, to, said) in CASES {
         assert!(PLAN.contains(from), "{from}");
         let text = PLAN.replacen(from, to, 1);
         let line = text[..text.find(to).unwrap()].lines().count() + 1;
@@ -247,25 +244,25 @@ fn mistakes_are_told_with_their_lines() {
             "plan.toml:{}{said}",
             line.checked_add_signed(offset).unwrap()
         );
-        let told = study.mistakes(&text);
+        let diagnostics = study.diagnostics(&text);
         assert!(
-            told.contains(&said),
+            diagnostics.contains(&said),
             "{to}:\n  {}\nnot\n  {said}",
-            told.join("\n  ")
+            diagnostics.join("\n  ")
         );
     }
 }
 
 #[test]
-fn a_load_that_is_nowhere_near_its_target_is_refused() {
+fn a_load_that_cannot_reach_its_target_is_reported() {
     let study = Study::new();
     let text = PLAN
         .replace("place  = \"clients\"\n", "")
         .replace("source = [\"10.50.0.0/16\", \"10.60.0.1-10.60.0.6\"]\n", "");
-    let told = study.mistakes(&text);
+    let diagnostics = study.diagnostics(&text);
     assert!(
-        told.iter().any(|line| line.contains("the load can't reach its target: no link leads from place \"native\" to place \"front\"")),
-        "{told:?}"
+        diagnostics.iter().any(|line| line.contains("the load can't reach its target: no link leads from place \"native\" to place \"front\"")),
+        "{diagnostics:?}"
     );
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use prony_stats::Metric;
 
 use super::{GOOD, Study, allocate};
-use crate::plan::{Fault, Machine, Model, Plan, Resolved, STARTER, Scheme};
+use crate::plan::{DiagnosticKind, MachineProfile, Model, Plan, Resolved, STARTER, Scheme};
 use crate::service::{Endpoint, ListenKind, PlaceKind};
 
 fn resolved(plan: &Plan, id: &str) -> Resolved {
@@ -245,7 +245,7 @@ fn a_partial_baseline_compares_within_cells() {
 }
 
 #[test]
-fn of_several_baselines_the_first_that_fixes_a_varying_factor_counts() {
+fn the_first_baseline_that_names_a_varying_factor_counts() {
     let study = Study::new();
     let of = |stacks: &str| {
         let factors = format!("connections = [1, 64]\nstack = [{stacks}]");
@@ -268,7 +268,7 @@ fn of_several_baselines_the_first_that_fixes_a_varying_factor_counts() {
     let text = small("a = [1, 2]", "", "path = \"/{{ a }}\"");
     let errors = study.read(&format!("baseline = []\n{text}")).unwrap_err();
     let said = errors.to_string();
-    assert!(said.contains("the baseline fixes no factor"), "{said}");
+    assert!(said.contains("the baseline names no factor"), "{said}");
 }
 
 #[test]
@@ -447,7 +447,7 @@ fn wrapper_program_paths_and_signals() {
 }
 
 #[test]
-fn notes_tell_of_what_is_no_mistake() {
+fn notes_name_shared_cores_and_identical_variants() {
     let study = Study::new();
     let plan = study
         .read(&small(
@@ -460,7 +460,7 @@ fn notes_tell_of_what_is_no_mistake() {
         plan.notes,
         [
             "variants a and b are the same set-up (an A/A comparison)",
-            "the load and service \"web\" share core 1: each slows the other",
+            "the load and service \"web\" share core 1 and slow each other down",
         ]
     );
 }
@@ -508,7 +508,12 @@ fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
 #[test]
 fn the_starter_is_a_plan() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = Plan::from_str(STARTER, &folder.path().join("plan.toml"), Machine::this()).unwrap();
+    let plan = Plan::from_str(
+        STARTER,
+        &folder.path().join("plan.toml"),
+        MachineProfile::this(),
+    )
+    .unwrap();
     plan.check_machine().unwrap();
     let unix = resolved(&plan, "unix");
     assert_eq!(
@@ -551,12 +556,14 @@ fn the_starter_is_a_plan() {
     let errors = Plan::from_str(
         &uncommented,
         &folder.path().join("plan.toml"),
-        Machine::this(),
+        MachineProfile::this(),
     )
     .map(|_| ())
     .unwrap_err();
     assert!(
-        errors.iter().all(|error| error.fault == Fault::File),
+        errors
+            .iter()
+            .all(|error| error.kind == DiagnosticKind::File),
         "{errors}\n{uncommented}"
     );
     assert_eq!(errors.iter().count(), 2, "{errors}");
@@ -568,7 +575,7 @@ fn notes_are_said_of_the_machines_that_they_apply_to() {
     let notes = "notes = [\"{% if machine.cores|length < 3 %}few: \
                  {{ machine.cores|join('+') }}{% endif %}\", \"always\"]\n";
     let said = |cores: Vec<usize>| {
-        let machine = Machine {
+        let machine = MachineProfile {
             cores,
             ..study.machine()
         };
@@ -587,16 +594,16 @@ fn every_study_is_a_plan() {
         let file = study.unwrap().path().join("plan.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         // Not this machine: it need not have the servers of every study, nor cores for everybody.
-        let roomy = Machine {
+        let roomy = MachineProfile {
             cores: (0..8).collect(),
-            ..Machine::this()
+            ..MachineProfile::this()
         };
         let read = |machine| Plan::from_str(&text, &file, machine);
         let plan = read(roomy).unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(plan.notes, Vec::<String>::new());
-        let odd = Machine {
+        let odd = MachineProfile {
             cores: vec![3, 5],
-            ..Machine::this()
+            ..MachineProfile::this()
         };
         read(odd).unwrap_or_else(|errors| panic!("{errors}"));
         assert!(!plan.question.is_empty() && file.with_file_name("README.md").is_file());

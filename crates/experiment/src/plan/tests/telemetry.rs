@@ -103,27 +103,24 @@ fn what_is_started_can_be_followed_beyond_its_tree() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn problems_of_telemetry() {
     let study = Study::new();
     for (telemetry, said) in [
         ("counters = \"all\"", "\"all\""),
-        (
-            "remote = \"-oProxyCommand=x\"",
-            "nothing that ssh can reach",
-        ),
-        ("remote = \"a b\"", "nothing that ssh can reach"),
-        ("ssh = [\"-v\"]", "names no remote machine"),
+        ("remote = \"-oProxyCommand=x\"", "not a destination for ssh"),
+        ("remote = \"a b\"", "not a destination for ssh"),
+        ("ssh = [\"-v\"]", "no remote machine"),
         ("host = \"a\"", "\"host\""),
     ] {
-        let mistakes = study.mistakes(&remote("", &format!("[telemetry]\n{telemetry}\n")));
+        let diagnostics = study.diagnostics(&remote("", &format!("[telemetry]\n{telemetry}\n")));
         assert!(
-            mistakes.iter().any(|text| text.contains(said)),
-            "{telemetry}: {mistakes:?}"
+            diagnostics.iter().any(|text| text.contains(said)),
+            "{telemetry}: {diagnostics:?}"
         );
     }
-    let mistakes = study.mistakes(&remote("cgroup = \"a/../../b\"", ""));
+    let diagnostics = study.diagnostics(&remote("cgroup = \"a/../../b\"", ""));
     assert!(
-        mistakes.iter().any(|text| text.contains("leads out")),
-        "{mistakes:?}"
+        diagnostics.iter().any(|text| text.contains("leads out")),
+        "{diagnostics:?}"
     );
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use prony_load::HttpFlag;
 
 use super::{Study, allocate};
-use crate::plan::{Machine, Plan, Resolved, Scheme};
+use crate::plan::{MachineProfile, Plan, Resolved, Scheme};
 
 /// Two HTTP versions and two settings of the server, one program that may become several.
 const VERSIONS: &str = r#"
@@ -99,7 +99,7 @@ fn mistakes_in_a_version_name_the_line_that_holds_it() {
     let wrong = |from: &str, to: &str| {
         let text = VERSIONS.replace(from, to);
         assert_ne!(text, VERSIONS, "{from}");
-        study.mistakes(&text).join("\n")
+        study.diagnostics(&text).join("\n")
     };
     let said = wrong("version = \"2\"", "version = \"2.0\"");
     assert!(
@@ -147,14 +147,13 @@ fn a_certificate_is_the_same_in_every_variant_and_its_key_is_a_secret() {
 }
 
 #[test]
-fn mistakes_in_a_certificate() {
+fn problems_of_certificates() {
     let study = Study::new();
-    let wrong = |from: &str, to: &str| study.mistakes(&VERSIONS.replace(from, to));
+    let wrong = |from: &str, to: &str| study.diagnostics(&VERSIONS.replace(from, to));
     assert_eq!(
         wrong("key_of = \"server.crt\"", "key_of = \"server.cert\""),
         [
-            "plan.toml:20: file \"server.key\" of service \"web\": \"server.cert\" is no certificate \
-          among the same files (did you mean \"server.crt\"?)"
+            "plan.toml:20: file \"server.key\" of service \"web\": \"server.cert\" is not a certificate of this service (did you mean \"server.crt\"?)"
         ]
     );
     assert_eq!(
@@ -162,14 +161,12 @@ fn mistakes_in_a_certificate() {
             "\"server.crt\" = { certificate = [\"localhost\", \"127.0.0.1\"] }\n",
             ""
         )[1],
-        "plan.toml:19: file \"server.key\" of service \"web\": \"server.crt\" is no certificate \
-         among the same files (add \"server.crt\" = { certificate = \"localhost\" })"
+        "plan.toml:19: file \"server.key\" of service \"web\": \"server.crt\" is not a certificate of this service (add \"server.crt\" = { certificate = \"localhost\" })"
     );
     assert_eq!(
         wrong("[\"localhost\", \"127.0.0.1\"]", "[\"local host\"]"),
         [
-            "plan.toml:19: file \"server.crt\" of service \"web\": the certificate \"local host\" is no \
-          host name or address (write { certificate = \"localhost\" } or several names as an array)"
+            "plan.toml:19: file \"server.crt\" of service \"web\": the certificate \"local host\" is not a host name or address (write { certificate = \"localhost\" }, or an array of names)"
         ]
     );
 }
@@ -192,7 +189,7 @@ fn a_level_alone_is_a_constant_where_it_is_a_table_that_the_baseline_names() {
     assert_eq!(plan.baseline_of(7), 0);
     // Neither named nor more than a name, it is taken for a slip.
     let one_level = |from: &str, to: &str| {
-        let said = study.mistakes(&VERSIONS.replace(from, to)).join("\n");
+        let said = study.diagnostics(&VERSIONS.replace(from, to)).join("\n");
         assert!(said.contains("factor \"build\" has one level"), "{said}");
     };
     one_level("build = \"installed\", ", "");
@@ -206,7 +203,8 @@ fn a_level_alone_is_a_constant_where_it_is_a_table_that_the_baseline_names() {
 fn the_study_of_nginx_varies_what_its_name_says() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies/nginx-http2/plan.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    let plan = Plan::from_str(&text, &file, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+    let plan =
+        Plan::from_str(&text, &file, MachineProfile::this()).unwrap_or_else(|e| panic!("{e}"));
     let factors: Vec<_> = plan
         .factors
         .iter()
@@ -216,7 +214,8 @@ fn the_study_of_nginx_varies_what_its_name_says() {
     // What its README says of a further build.
     let more = text.replace("    # { name = \"1.27.4\"", "    { name = \"1.27.4\"");
     assert_ne!(more, text);
-    let more = Plan::from_str(&more, &file, Machine::this()).unwrap_or_else(|e| panic!("{e}"));
+    let more =
+        Plan::from_str(&more, &file, MachineProfile::this()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((more.factors.len(), more.variants.len()), (4, 24));
     let last = resolved(&more, 23).services;
     let web = last.iter().find(|s| s.spec.name == "web").unwrap();

@@ -5,7 +5,7 @@ use std::path::Path;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::host::program;
 use prony_experiment::place;
-use prony_experiment::plan::{About, Fault, Objection};
+use prony_experiment::plan::{DiagnosticKind, HostObjection, ServiceAspect};
 use prony_experiment::service::{PlaceKind, ServiceSpec};
 
 use crate::policy::{Policy, Refusal};
@@ -14,9 +14,9 @@ use crate::policy::{Policy, Refusal};
 const OWN_NAME: &str = "prony";
 
 /// The programs that a service starts: its own, and what is put before it.
-fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (About, usize)> {
-    let wrapper = (spec.wrapper_words > 0).then_some((About::Wrapper, 0));
-    let own = (About::Command, spec.wrapper_words);
+fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (ServiceAspect, usize)> {
+    let wrapper = (spec.wrapper_words > 0).then_some((ServiceAspect::Wrapper, 0));
+    let own = (ServiceAspect::Command, spec.wrapper_words);
     wrapper.into_iter().chain([own])
 }
 
@@ -28,7 +28,7 @@ fn programs(spec: &ServiceSpec) -> impl Iterator<Item = (About, usize)> {
 /// # Errors
 ///
 /// The rule that stands against it.
-pub(super) fn allowed(spec: &ServiceSpec, policy: &Policy) -> Result<(), (About, Refusal)> {
+pub(super) fn allowed(spec: &ServiceSpec, policy: &Policy) -> Result<(), (ServiceAspect, Refusal)> {
     for (about, word) in programs(spec) {
         let program = spec.command.get(word).map_or("", String::as_str);
         policy
@@ -39,7 +39,7 @@ pub(super) fn allowed(spec: &ServiceSpec, policy: &Policy) -> Result<(), (About,
     let library_path = spec.library_path.as_ref().map(|_| "LD_LIBRARY_PATH");
     let mut variables = spec.env.keys().map(String::as_str).chain(library_path);
     let refused = variables.find_map(|name| policy.allows_variable(name).err());
-    refused.map_or(Ok(()), |refusal| Err((About::Env, refusal)))
+    refused.map_or(Ok(()), |refusal| Err((ServiceAspect::Env, refusal)))
 }
 
 /// The service with the agent's own program in place of its name, and programs by their whole paths
@@ -64,21 +64,21 @@ pub(super) fn with_programs(mut spec: ServiceSpec) -> ServiceSpec {
 }
 
 /// All that stands against a service here.
-pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<Objection> {
+pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<HostObjection> {
     let mut objections = Vec::new();
-    let mut object = |about, fault, what: String, mend: Option<String>| {
-        objections.push(Objection {
-            about,
-            fault,
-            what,
-            mend,
+    let mut object = |aspect, kind, message: String, hint: Option<String>| {
+        objections.push(HostObjection {
+            aspect,
+            kind,
+            message,
+            hint,
         });
     };
     if let Err((about, refusal)) = allowed(spec, policy) {
         let hint = "add it to the agent's policy file, if you trust the plans that it runs";
         object(
             about,
-            Fault::Machine,
+            DiagnosticKind::Machine,
             refusal.to_string(),
             Some(hint.to_owned()),
         );
@@ -90,24 +90,29 @@ pub(super) fn objections(spec: &ServiceSpec, policy: &Policy) -> Vec<Objection> 
             continue;
         }
         if let Err(missing) = program::find(program, Path::new("/"), path) {
-            object(about, Fault::NotInstalled, missing.to_string(), None);
+            object(
+                about,
+                DiagnosticKind::NotInstalled,
+                missing.to_string(),
+                None,
+            );
         }
     }
     let host = LocalHost::with_state_in(std::env::temp_dir());
     let lacking = spec.cores.iter().find(|core| !host.cores().contains(core));
     if let Some(core) = lacking {
         let what = format!("there is no core {core} (it may use {:?})", host.cores());
-        object(About::Cores, Fault::Machine, what, None);
+        object(ServiceAspect::Cores, DiagnosticKind::Machine, what, None);
     }
     match spec.place {
         PlaceKind::Named(_) => {
             let what = "named places are of the machine that runs the plan".to_owned();
-            object(About::Place, Fault::Structure, what, None);
+            object(ServiceAspect::Place, DiagnosticKind::Structure, what, None);
         }
         kind => {
             if let Err(lacking) = place::check(kind) {
                 let what = format!("place {kind}: {lacking}");
-                object(About::Place, Fault::Machine, what, None);
+                object(ServiceAspect::Place, DiagnosticKind::Machine, what, None);
             }
         }
     }

@@ -1,0 +1,133 @@
+//! What a plan requires of other machines, and their objections.
+
+use serde::{Deserialize, Serialize};
+
+use super::placeholders::placeholder_endpoints;
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
+use crate::plan::model::Plan;
+use crate::plan::render::{checked_layout, layout, render};
+use crate::plan::syntax::TomlTable;
+use crate::service::ServiceSpec;
+
+/// Something that a plan requires of another machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostRequirement<'a> {
+    /// The machine runs a service.
+    Service {
+        /// The host: an agent's name or label.
+        host: &'a str,
+        /// The service, with placeholders for addresses that are not allocated yet.
+        spec: &'a ServiceSpec,
+    },
+    /// The machines make the load.
+    Load {
+        /// The agents: a number, names or labels.
+        agents: &'a str,
+        /// The number of connections that the agents share, if it is known.
+        connections: Option<u64>,
+    },
+}
+
+/// The part of a service or load that a [`HostObjection`] is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServiceAspect {
+    /// The choice of the machine.
+    Host,
+    /// The program.
+    Command,
+    /// The program put before the command.
+    Wrapper,
+    /// The environment variables.
+    Env,
+    /// The cores.
+    Cores,
+    /// The place.
+    Place,
+}
+
+/// A reason why a machine can't meet a requirement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostObjection {
+    /// The part of the service or load that the objection is about.
+    #[serde(rename = "about")]
+    pub aspect: ServiceAspect,
+    /// The kind of problem.
+    #[serde(rename = "fault")]
+    pub kind: DiagnosticKind,
+    /// The problem, as a clause without a full stop.
+    #[serde(rename = "what")]
+    pub message: String,
+    /// A way to fix it, if one is known.
+    #[serde(rename = "mend")]
+    pub hint: Option<String>,
+}
+
+impl Plan {
+    /// Reports whether any variant needs the agent of another machine.
+    #[must_use]
+    pub fn needs_agents(&self) -> bool {
+        // The problems of a layout are reported when the variant runs.
+        let layouts = self.variants.iter().map(|of| checked_layout(self, of));
+        layouts.flatten().any(|layout| layout.uses_other_hosts())
+    }
+
+    /// Asks other machines whether they meet the plan's requirements.
+    ///
+    /// # Errors
+    /// All objections, each with file and line.
+    pub fn check_hosts(
+        &self,
+        ask: &mut dyn FnMut(&HostRequirement<'_>) -> Vec<HostObjection>,
+    ) -> Result<(), PlanErrors> {
+        let mut diagnostics = Diagnostics::default();
+        for variant in &self.variants {
+            let mut found = Diagnostics::default();
+            if let Some(layout) = layout(self, variant, &mut found) {
+                let endpoints = placeholder_endpoints(&layout.services);
+                let rendered = render(self, variant, &layout, &endpoints, &mut found);
+                for (service, resolved) in layout.services.iter().zip(&rendered.services) {
+                    let Some(host) = &service.host else { continue };
+                    let spec = &resolved.spec;
+                    let table = &self.services[service.index].table;
+                    for objection in ask(&HostRequirement::Service { host, spec }) {
+                        found.push(objection.into_error(self, table, "host"));
+                    }
+                }
+                if let Some(agents) = &layout.load_agents {
+                    let load = rendered.load.as_ref();
+                    let connections = load.map(|load| load.flags.connections);
+                    let requirement = HostRequirement::Load {
+                        agents,
+                        connections,
+                    };
+                    for objection in ask(&requirement) {
+                        found.push(objection.into_error(self, &self.load, "agents"));
+                    }
+                }
+            }
+            diagnostics.add_variant(&variant.id, found);
+        }
+        diagnostics.clear_common_variants(self.variants.len());
+        diagnostics.into_result()
+    }
+}
+
+impl HostObjection {
+    /// The objection with the line of the key that it is about. `host_key` names the machine.
+    fn into_error(self, plan: &Plan, table: &TomlTable, host_key: &str) -> PlanError {
+        let line = table.line_of(match self.aspect {
+            ServiceAspect::Host => host_key,
+            ServiceAspect::Command => "command",
+            ServiceAspect::Wrapper => "wrapper",
+            ServiceAspect::Env => "env",
+            ServiceAspect::Cores => "cores",
+            ServiceAspect::Place => "place",
+        });
+        let error = PlanError::new(self.kind, &plan.origin, line, self.message);
+        match self.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+}

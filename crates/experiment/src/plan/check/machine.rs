@@ -1,0 +1,152 @@
+//! What the variants need of the machine that runs the plan: programs, folders, cores and places.
+
+use std::fs;
+use std::path::Path;
+
+use super::variants::render_all;
+use crate::place;
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::model::{MachineProfile, Plan, io_error_words};
+use crate::plan::render::VariantLayout;
+use crate::plan::render::context::{MachineNeed, MachineNeedKind};
+use crate::plan::render::load::check_load;
+use crate::plan::render::networks::report_setting;
+use crate::plan::syntax::PlanReader;
+use crate::service::PlaceKind;
+
+/// Reports everything that a variant needs and this machine lacks.
+pub(super) fn check_machine(plan: &Plan, diagnostics: &mut Diagnostics) {
+    render_all(plan, diagnostics, |layout, rendered, found| {
+        let mut reader = PlanReader {
+            file: &plan.origin,
+            diagnostics: found,
+        };
+        check_networks(layout, &plan.machine, &mut reader);
+        for need in &rendered.needs {
+            check_need(need, &plan.machine, &mut reader);
+        }
+        if let Some(load) = &rendered.load {
+            check_load(load, layout, &mut reader);
+        }
+    });
+}
+
+fn check_need(need: &MachineNeed, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
+    let line = need.line;
+    match &need.kind {
+        MachineNeedKind::Program { owner, name, hint } => {
+            let message = format!("{owner}: the program \"{name}\" is not installed");
+            reader.report_with_hint(DiagnosticKind::NotInstalled, line, message, hint.as_str());
+        }
+        MachineNeedKind::Cores { owner, cores } => {
+            check_cores(owner, cores, line, machine, reader);
+        }
+        MachineNeedKind::Folder { subject, path } => check_folder(subject, path, line, reader),
+        MachineNeedKind::Place { owner, place } => {
+            check_place(owner, *place, line, machine, reader);
+        }
+    }
+}
+
+fn check_cores(
+    owner: &str,
+    cores: &[usize],
+    line: usize,
+    machine: &MachineProfile,
+    reader: &mut PlanReader<'_>,
+) {
+    let list = |cores: &[&usize]| {
+        let cores: Vec<String> = cores.iter().map(|core| core.to_string()).collect();
+        cores.join(", ")
+    };
+    let missing: Vec<&usize> = cores
+        .iter()
+        .filter(|core| !machine.cores.contains(core))
+        .collect();
+    if missing.is_empty() {
+        return;
+    }
+    let noun = if missing.len() == 1 { "core" } else { "cores" };
+    let message = format!(
+        "{owner} uses {noun} {}, which this machine lacks",
+        list(&missing)
+    );
+    let hint = match machine.cores.as_slice() {
+        [only] => format!("it has only core {only}"),
+        [first, .., last] if last - first + 1 == machine.cores.len() => {
+            format!("it has cores {first} to {last}")
+        }
+        several => format!("it has cores {}", list(&several.iter().collect::<Vec<_>>())),
+    };
+    reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
+}
+
+fn check_folder(subject: &str, path: &Path, line: usize, reader: &mut PlanReader<'_>) {
+    let problem = match fs::read_dir(path) {
+        Ok(_) => return,
+        Err(_) if path.is_file() => "is not a folder".to_owned(),
+        Err(error) => io_error_words(&error),
+    };
+    let message = format!("{subject}: {} {problem}", path.display());
+    let hint = "relative paths start from the plan's folder";
+    reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
+}
+
+fn check_place(
+    owner: &str,
+    place: PlaceKind,
+    line: usize,
+    machine: &MachineProfile,
+    reader: &mut PlanReader<'_>,
+) {
+    let (system, name, alternative) = match place {
+        PlaceKind::Native | PlaceKind::Named(_) => return,
+        PlaceKind::Namespace => ("linux", "namespace", "jail"),
+        PlaceKind::Jail => ("freebsd", "jail", "namespace"),
+    };
+    if machine.os != system {
+        let message = format!(
+            "{owner} runs in a {name}, which {} does not have",
+            machine.os
+        );
+        let hint = format!("the closest equivalent here is \"{alternative}\"");
+        reader.report_with_hint(DiagnosticKind::Machine, line, message, hint);
+    } else if let Err(reason) = place::check(place) {
+        let message = format!("{owner} can't run in a {name} here: {reason}");
+        reader.report(DiagnosticKind::Machine, line, message);
+    }
+}
+
+/// Checks the plan's own places and links. The networks of a machine that a test makes up can't be
+/// checked.
+fn check_networks(layout: &VariantLayout, machine: &MachineProfile, reader: &mut PlanReader<'_>) {
+    if machine.os != std::env::consts::OS {
+        return;
+    }
+    for (named, (line, settings_line)) in layout.topology.places.iter().zip(&layout.place_lines) {
+        let name = &named.name;
+        if let Err(reason) = place::check(PlaceKind::Named(0)) {
+            let message = format!("place \"{name}\" is not possible here: {reason}");
+            reader.report(DiagnosticKind::Machine, *line, message);
+            continue;
+        }
+        match place::sort_settings(&named.settings) {
+            Ok(sorted) if !named.where_possible => {
+                for (setting, reason) in &sorted.not_applicable {
+                    report_setting(name, setting, reason, *settings_line, reader);
+                }
+            }
+            Ok(_) => {}
+            Err(reason) => {
+                let message = format!("place \"{name}\" can't have settings here: {reason}");
+                reader.report(DiagnosticKind::Machine, *settings_line, message);
+            }
+        }
+    }
+    if let Some(line) = layout.rate_line
+        && let Err(reason) = place::check_rates()
+    {
+        let message = format!("links can't have rates here: {reason}");
+        reader.report(DiagnosticKind::Machine, line, message);
+    }
+}

@@ -1,0 +1,84 @@
+//! Reading a plan and checking it: the entry points for a file and for a text.
+
+use std::path::Path;
+
+use super::{machine, variants};
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError, PlanErrors};
+use crate::plan::freeze;
+use crate::plan::model::{MachineProfile, Plan, document, io_error_words};
+use crate::plan::syntax;
+
+/// The largest plan that is read, in bytes.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+impl Plan {
+    /// Reads a plan from a file and checks all of it, including the programs and cores that it needs
+    /// of this machine.
+    ///
+    /// # Errors
+    /// All problems, each with file and line.
+    pub fn read(path: &Path) -> Result<Self, PlanErrors> {
+        let text = freeze::with_secrets(read_text(path)?, path)?;
+        let plan = Self::from_str(&text, path, MachineProfile::this())?;
+        plan.check_machine()?;
+        Ok(plan)
+    }
+
+    /// Reads a plan's text as if it were in the file `origin`; relative paths start from the folder of
+    /// that file. The files that the plan names are read. Programs, folders and cores are checked by
+    /// [`Plan::check_machine`].
+    ///
+    /// # Errors
+    /// All problems, each with file and line.
+    pub fn from_str(
+        text: &str,
+        origin: &Path,
+        machine: MachineProfile,
+    ) -> Result<Self, PlanErrors> {
+        let mut diagnostics = Diagnostics::default();
+        let plan = syntax::parse(text, origin, &mut diagnostics).and_then(|table| {
+            let mut plan = document::read_plan(text, &table, origin, machine, &mut diagnostics)?;
+            variants::check_variants(&mut plan, table.get("metrics"), &mut diagnostics);
+            let own = variants::read_notes(&plan, table.get("notes"), &mut diagnostics);
+            plan.notes.splice(0..0, own);
+            Some(plan)
+        });
+        diagnostics.into_result()?;
+        plan.ok_or_else(|| PlanError::unexplained(origin, "the plan can't be read").into())
+    }
+
+    /// Checks that this machine has what the plan needs: programs, folders, cores and places.
+    ///
+    /// # Errors
+    /// Everything that is missing, with hints on how to get it.
+    pub fn check_machine(&self) -> Result<(), PlanErrors> {
+        let mut diagnostics = Diagnostics::default();
+        machine::check_machine(self, &mut diagnostics);
+        diagnostics.into_result()
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, PlanErrors> {
+    let file_error = |message: String| PlanError::new(DiagnosticKind::File, path, 0, message);
+    let metadata = std::fs::metadata(path).map_err(|error| {
+        let error = file_error(format!("the plan {}", io_error_words(&error)));
+        error.with_hint("prony init writes one to start from")
+    })?;
+    if !metadata.is_file() {
+        let error = file_error("not a plan file".to_owned());
+        let inside = path.join("plan.toml");
+        return Err(if inside.is_file() {
+            error.with_hint(format!("did you mean {}?", inside.display()))
+        } else {
+            error
+        }
+        .into());
+    }
+    if metadata.len() > PLAN_BYTES_MAX {
+        let message = format!("the plan is larger than {} KiB", PLAN_BYTES_MAX >> 10);
+        return Err(file_error(message).into());
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| file_error(format!("the plan {}", io_error_words(&error))))?;
+    String::from_utf8(bytes).map_err(|_| file_error("the plan is not UTF-8".to_owned()).into())
+}

@@ -1,0 +1,149 @@
+//! Every variant rendered once with placeholder endpoints, before anything starts.
+
+use std::collections::BTreeSet;
+
+use prony_stats::Metric;
+
+use super::placeholders::placeholder_endpoints;
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::model::{Plan, frozen_files, trials};
+use crate::plan::render::{self, Model, Rendered, VariantLayout, machine_context};
+use crate::plan::syntax::{PlanReader, TomlNode};
+
+/// Renders every variant, and adds to the plan what follows from that: default metrics, the files
+/// that the plan names, and notes.
+pub(super) fn check_variants(
+    plan: &mut Plan,
+    metrics: Option<&TomlNode>,
+    diagnostics: &mut Diagnostics,
+) {
+    let all = render_all(plan, diagnostics, |_, _, _| {});
+    let references = all
+        .iter()
+        .flat_map(|(_, rendered)| rendered.references.clone())
+        .collect();
+    plan.frozen_files = frozen_files(&references, &plan.folder);
+    plan.notes = notes(&all);
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    plan.metrics = match metrics {
+        Some(node) => trials::read_metrics(node, &mut reader),
+        None => default_metrics(&all, plan.load.line, &mut reader),
+    };
+}
+
+/// The metric that gets a verdict by default: the rate of a closed loop, p99 of an open one.
+fn default_metrics(
+    all: &[(String, Rendered)],
+    load_line: usize,
+    reader: &mut PlanReader<'_>,
+) -> Vec<Metric> {
+    let models = all.iter().filter_map(|(_, rendered)| {
+        let load = rendered.load.as_ref()?;
+        Some(load.model)
+    });
+    let (mut closed, mut open) = (false, false);
+    for model in models {
+        match model {
+            Model::Closed => closed = true,
+            Model::Open => open = true,
+        }
+    }
+    match (closed, open) {
+        (true, true) => {
+            let message = "some variants have a closed loop, others an open one";
+            let hint = "choose what gets a verdict: metrics = [\"p99_us\"]";
+            reader.report_with_hint(DiagnosticKind::Structure, load_line, message, hint);
+            Vec::new()
+        }
+        (false, true) => vec![Metric::P99Us],
+        (_, false) => vec![Metric::RatePerS],
+    }
+}
+
+/// Reads the plan's own `notes`, which may depend on the machine. Empty notes don't apply.
+pub(super) fn read_notes(
+    plan: &Plan,
+    notes: Option<&TomlNode>,
+    diagnostics: &mut Diagnostics,
+) -> Vec<String> {
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    let rendered = notes.and_then(|node| machine_context(plan).node(node, &mut reader));
+    let texts = rendered.and_then(|node| reader.texts(&node, "notes"));
+    let mut texts = texts.unwrap_or_default();
+    texts.retain(|text| !text.trim().is_empty());
+    texts
+}
+
+/// Renders every variant and applies `check` to each. Returns the variants by id.
+pub(super) fn render_all(
+    plan: &Plan,
+    diagnostics: &mut Diagnostics,
+    check: impl Fn(&VariantLayout, &Rendered, &mut Diagnostics),
+) -> Vec<(String, Rendered)> {
+    let mut all = Vec::new();
+    for variant in &plan.variants {
+        let mut found = Diagnostics::default();
+        if let Some(layout) = render::layout(plan, variant, &mut found) {
+            let endpoints = placeholder_endpoints(&layout.services);
+            let rendered = render::render(plan, variant, &layout, &endpoints, &mut found);
+            check(&layout, &rendered, &mut found);
+            all.push((variant.id.clone(), rendered));
+        }
+        diagnostics.add_variant(&variant.id, found);
+    }
+    diagnostics.clear_common_variants(plan.variants.len());
+    all
+}
+
+fn notes(all: &[(String, Rendered)]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((first, second)) = identical_variants(all) {
+        notes.push(format!(
+            "variants {first} and {second} are the same set-up (an A/A comparison)"
+        ));
+    }
+    let mut shared: BTreeSet<(usize, &str)> = BTreeSet::new();
+    for (_, rendered) in all {
+        let Some(load) = &rendered.load else { continue };
+        let load_cores = load
+            .flags
+            .cores
+            .as_ref()
+            .map_or(&[][..], |list| list.0.as_slice());
+        for service in &rendered.services {
+            let cores = service.spec.cores.iter();
+            let cores = cores.filter(|core| load_cores.contains(core));
+            shared.extend(cores.map(|core| (*core, service.spec.name.as_str())));
+        }
+    }
+    notes.extend(shared.iter().map(|(core, service)| {
+        format!("the load and service \"{service}\" share core {core} and slow each other down")
+    }));
+    notes
+}
+
+/// The ids of the first two variants that have the same services, load and networks.
+fn identical_variants(all: &[(String, Rendered)]) -> Option<(&str, &str)> {
+    let is_same = |a: &Rendered, b: &Rendered| {
+        let loads = match (&a.load, &b.load) {
+            (Some(a), Some(b)) => {
+                let same_origin = a.place == b.place && a.agents == b.agents;
+                same_origin && a.url == b.url && a.words() == b.words()
+            }
+            _ => false,
+        };
+        loads && a.services == b.services && a.topology == b.topology
+    };
+    all.iter().enumerate().find_map(|(index, (first, one))| {
+        all[index + 1..]
+            .iter()
+            .find(|(_, other)| is_same(one, other))
+            .map(|(second, _)| (first.as_str(), second.as_str()))
+    })
+}

@@ -1,0 +1,256 @@
+//! Problems of a plan, each with file, line, cause and hint.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// The most problems that are reported at once. The others show up in the next check.
+const DIAGNOSTICS_MAX: usize = 50;
+
+/// Similarity of two words, from 0 to 1, above which one is suggested for the other.
+const SUGGESTION_SIMILARITY: f64 = 0.8;
+
+/// The kind of problem that a [`PlanError`] reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiagnosticKind {
+    /// The plan, or a file that it names, can't be read.
+    File,
+    /// The text is not valid TOML, or a template is not valid.
+    Syntax,
+    /// The plan has a key that does not exist.
+    UnknownKey,
+    /// A required key is missing.
+    MissingKey,
+    /// A value has another type than its key takes.
+    WrongType,
+    /// A value has the right type but is out of range or malformed.
+    BadValue,
+    /// A template uses a name that is not defined.
+    Undefined,
+    /// Each part is valid, but together they are not an experiment.
+    Structure,
+    /// The plan is valid, but a program that it starts is not installed.
+    NotInstalled,
+    /// The plan is valid, but this machine lacks a core, a folder or a privilege that it needs.
+    Machine,
+}
+
+/// One problem: where it is, what it is, and how to fix it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanError {
+    /// The kind of problem.
+    pub kind: DiagnosticKind,
+    /// The file that has the problem, as the user named it.
+    pub file: PathBuf,
+    /// The line in that file, from 1; `None` if the problem is not on one line.
+    pub line: Option<usize>,
+    /// The problem, as a clause without a full stop.
+    pub message: String,
+    /// A way to fix it, if one is known.
+    pub hint: Option<String>,
+    /// The variants that have the problem; empty if all of them do.
+    pub variants: Vec<String>,
+}
+
+impl PlanError {
+    /// An error without a hint. Line 0 means that the problem is not on one line.
+    pub(crate) fn new(
+        kind: DiagnosticKind,
+        file: &Path,
+        line: usize,
+        message: impl Into<String>,
+    ) -> Self {
+        Self {
+            kind,
+            file: file.to_path_buf(),
+            line: (line > 0).then_some(line),
+            message: message.into(),
+            hint: None,
+            variants: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// An error for a state that no plan should reach: a step failed without reporting a reason.
+    pub(crate) fn unexplained(file: &Path, message: &str) -> Self {
+        Self::new(DiagnosticKind::Structure, file, 0, message)
+    }
+
+    fn is_same_problem(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.file == other.file
+            && self.line == other.line
+            && self.message == other.message
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match self.variants.as_slice() {
+            [] => {}
+            [one] => write!(f, ", in variant {one}")?,
+            [first, rest @ ..] => {
+                write!(f, ", in variant {first} and {} more", rest.len())?;
+            }
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// All problems of a plan, ordered by file and line; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanErrors {
+    reported: Vec<PlanError>,
+    /// The number of problems beyond [`DIAGNOSTICS_MAX`].
+    omitted: usize,
+}
+
+impl PlanErrors {
+    /// The reported problems in order.
+    pub fn iter(&self) -> impl Iterator<Item = &PlanError> {
+        self.reported.iter()
+    }
+
+    /// The first problem.
+    pub fn first(&self) -> &PlanError {
+        &self.reported[0]
+    }
+}
+
+impl From<PlanError> for PlanErrors {
+    fn from(error: PlanError) -> Self {
+        Self {
+            reported: vec![error],
+            omitted: 0,
+        }
+    }
+}
+
+impl fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.reported.iter().enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{error}")?;
+        }
+        if self.omitted > 0 {
+            write!(f, "\nand {} more", self.omitted)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanErrors {}
+
+/// Collects problems while a plan is read, so that all of them are reported at once.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnostics {
+    reported: Vec<PlanError>,
+    omitted: usize,
+    count: usize,
+}
+
+impl Diagnostics {
+    /// Adds a problem, unless the same one is there already.
+    pub(crate) fn push(&mut self, error: PlanError) {
+        self.count += 1;
+        if self
+            .reported
+            .iter()
+            .any(|known| known.is_same_problem(&error))
+        {
+            return;
+        }
+        if self.reported.len() < DIAGNOSTICS_MAX {
+            self.reported.push(error);
+        } else {
+            self.omitted += 1;
+        }
+    }
+
+    /// The number of calls of [`Diagnostics::push`], duplicates included. A caller compares two
+    /// counts to find out whether a step between them reported a problem.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Adds the problems of one variant. A problem that other variants have too is reported once.
+    pub(crate) fn add_variant(&mut self, variant: &str, found: Self) {
+        for mut error in found.reported {
+            let known = self
+                .reported
+                .iter_mut()
+                .find(|known| known.is_same_problem(&error));
+            if let Some(known) = known {
+                known.variants.push(variant.to_owned());
+            } else {
+                error.variants.push(variant.to_owned());
+                self.push(error);
+            }
+        }
+        self.omitted = self.omitted.max(found.omitted);
+    }
+
+    /// Clears the list of variants of each problem that all `variant_count` variants have.
+    pub(crate) fn clear_common_variants(&mut self, variant_count: usize) {
+        for error in &mut self.reported {
+            if error.variants.len() >= variant_count {
+                error.variants.clear();
+            }
+        }
+    }
+
+    pub(crate) fn into_result(mut self) -> Result<(), PlanErrors> {
+        if self.reported.is_empty() {
+            return Ok(());
+        }
+        self.reported
+            .sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+        Err(PlanErrors {
+            reported: self.reported,
+            omitted: self.omitted,
+        })
+    }
+}
+
+/// A hint with the most similar of the known words, or with all of them if none is similar.
+pub(crate) fn did_you_mean_or_list<'a>(
+    typed: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+    list: &str,
+) -> String {
+    did_you_mean(typed, known.clone()).unwrap_or_else(|| {
+        let known: Vec<&str> = known.into_iter().collect();
+        format!("{list}: {}", known.join(", "))
+    })
+}
+
+/// The hint `did you mean "…"?` with the most similar of the known words, if one is similar enough.
+pub(crate) fn did_you_mean<'a>(
+    typed: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<String> {
+    known
+        .into_iter()
+        .map(|name| (strsim::jaro_winkler(typed, name), name))
+        .filter(|(similarity, _)| *similarity > SUGGESTION_SIMILARITY)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| format!("did you mean \"{name}\"?"))
+}

@@ -1,0 +1,164 @@
+//! `baseline`: the levels that the others are compared with.
+
+use super::factors::PlanFactor;
+use super::levels::LevelSelection;
+use super::variants::{PlanVariant, read_cell};
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
+
+/// Merges a list of baselines. Where several name the same factor, the first counts.
+pub(crate) fn merged_baselines(node: &TomlNode) -> TomlTable {
+    let tables = match &node.value {
+        TomlValue::Array(nodes) => nodes.iter().collect(),
+        _ => vec![node],
+    };
+    let mut merged = TomlTable::default();
+    for node in tables {
+        let TomlValue::Table(table) = &node.value else {
+            continue;
+        };
+        for entry in &table.entries {
+            if merged.get(&entry.key).is_none() {
+                merged.entries.push(entry.clone());
+            }
+        }
+    }
+    merged
+}
+
+/// Chooses a baseline from a list: the first that names a factor with several levels. What it says of
+/// constants is removed.
+pub(crate) fn chosen_baseline(node: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
+    let TomlValue::Array(nodes) = &node.value else {
+        return without_keys(node, constants);
+    };
+    let mut left = nodes.iter().map(|node| without_keys(node, constants));
+    let fixes_any = |node: &TomlNode| match &node.value {
+        TomlValue::Table(table) => !table.entries.is_empty(),
+        // Reported when it is read.
+        _ => true,
+    };
+    let empty = TomlNode {
+        line: node.line,
+        value: TomlValue::Table(TomlTable::default()),
+    };
+    left.find(fixes_any).unwrap_or(empty)
+}
+
+/// A baseline without these factors.
+fn without_keys(baseline: &TomlNode, constants: &[PlanFactor]) -> TomlNode {
+    let mut baseline = baseline.clone();
+    if let TomlValue::Table(table) = &mut baseline.value {
+        let constant = |key: &str| constants.iter().any(|factor| factor.name == key);
+        table.entries.retain(|entry| !constant(&entry.key));
+    }
+    baseline
+}
+
+/// Reads the [chosen](chosen_baseline) `baseline`; by default it is the first level of every factor.
+pub(crate) fn read_baseline(
+    node: Option<&TomlNode>,
+    factors: &[PlanFactor],
+    variants: &[PlanVariant],
+    reader: &mut PlanReader<'_>,
+) -> Option<LevelSelection> {
+    if variants.is_empty() || factors.is_empty() {
+        return None; // The problems of the factors are reported already.
+    }
+    let Some(node) = node else {
+        let first = variants.first()?.levels.clone();
+        check_baseline(&first, variants, factors.first()?.line, reader);
+        return Some(first);
+    };
+    let table = reader.table(node, "baseline")?;
+    let baseline = read_cell(table, node.line, factors, "the baseline", reader)?;
+    if baseline.is_empty() {
+        let message = "the baseline names no factor";
+        reader.report_with_hint(
+            DiagnosticKind::Structure,
+            node.line,
+            message,
+            "name a level of at least one factor",
+        );
+        return None;
+    }
+    check_baseline(&baseline, variants, node.line, reader);
+    Some(baseline)
+}
+
+fn check_baseline(
+    baseline: &LevelSelection,
+    variants: &[PlanVariant],
+    line: usize,
+    reader: &mut PlanReader<'_>,
+) {
+    if variants.len() < 2 {
+        let message = "there is one variant; comparing needs at least two";
+        reader.report_with_hint(
+            DiagnosticKind::Structure,
+            line,
+            message,
+            "list another variant, or add a level to a factor",
+        );
+        return;
+    }
+    let names: Vec<_> = baseline
+        .iter()
+        .map(|(f, l)| format!("{f} = \"{l}\""))
+        .collect();
+    if !variants
+        .iter()
+        .any(|variant| is_baseline(baseline, &variant.levels))
+    {
+        let message = format!(
+            "the baseline {{ {} }} is not one of the variants",
+            names.join(", ")
+        );
+        reader.report_with_hint(
+            DiagnosticKind::Structure,
+            line,
+            message,
+            "add it to variants",
+        );
+        return;
+    }
+    for variant in variants
+        .iter()
+        .filter(|variant| !is_baseline(baseline, &variant.levels))
+    {
+        if baseline_of(baseline, variants, &variant.levels).is_none() {
+            let message = format!(
+                "variant {} has no baseline: {} with its other levels is not listed",
+                variant.id,
+                names.join(", "),
+            );
+            reader.report_with_hint(
+                DiagnosticKind::Structure,
+                line,
+                message,
+                "list that variant, too",
+            );
+        }
+    }
+}
+
+fn is_baseline(baseline: &LevelSelection, levels: &LevelSelection) -> bool {
+    baseline
+        .iter()
+        .all(|(factor, level)| levels.get(factor) == Some(level))
+}
+
+/// Position of the variant that `levels` is compared with. It has the baseline's level of each factor
+/// that the baseline names, and the same level of each other factor. A baseline's baseline is itself.
+pub(crate) fn baseline_of(
+    baseline: &LevelSelection,
+    variants: &[PlanVariant],
+    levels: &LevelSelection,
+) -> Option<usize> {
+    variants.iter().position(|candidate| {
+        candidate
+            .levels
+            .iter()
+            .all(|(factor, level)| baseline.get(factor).or(levels.get(factor)) == Some(level))
+    })
+}

@@ -1,0 +1,48 @@
+//! `bodies` of `[load]`: how far the response bodies of all variants must be the same.
+
+use std::str::FromStr;
+
+use crate::plan::syntax::{PlanReader, TomlTable};
+
+/// How the response bodies of two variants must agree before their rates are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BodyComparison {
+    /// The bytes as sent are the same.
+    Same,
+    /// The bytes are the same after content codings such as gzip are undone.
+    #[default]
+    SameDecoded,
+    /// The bodies may differ. The report notes sizes and content types that do.
+    MayDiffer,
+}
+
+impl BodyComparison {
+    /// The values in plans and on the command line.
+    pub const NAMES: &[&str] = &["same", "same-decoded", "may-differ"];
+
+    /// The value in plans and on the command line.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+impl FromStr for BodyComparison {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "same" => Ok(Self::Same),
+            "same-decoded" => Ok(Self::SameDecoded),
+            "may-differ" => Ok(Self::MayDiffer),
+            _ => Err(format!("expected one of {}", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// Reads `bodies` of `[load]`. It is the same for every variant, so templates are not rendered.
+pub(super) fn read_bodies(load: &TomlTable, reader: &mut PlanReader<'_>) -> BodyComparison {
+    load.get("bodies")
+        .and_then(|node| reader.choice(node, "bodies of [load]", BodyComparison::NAMES))
+        .and_then(|name| name.parse().ok())
+        .unwrap_or_default()
+}

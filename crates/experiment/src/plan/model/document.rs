@@ -1,0 +1,189 @@
+//! The whole plan, from its tree to a [`Plan`] whose variants have not been rendered.
+
+use std::path::Path;
+
+use super::factors::{self, PlanFactor};
+use super::folder::PlanFolder;
+use super::machine::MachineProfile;
+use super::{CertificateCache, Plan, baseline, bodies, sections, trials, variants};
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics};
+use crate::plan::syntax::{PlanReader, TomlNode, TomlTable};
+
+/// The keys of a plan.
+pub(crate) const KEYS: &[&str] = &[
+    "name",
+    "question",
+    "notes",
+    "baseline",
+    "margin",
+    "metrics",
+    "trials",
+    "factors",
+    "variants",
+    "service",
+    "place",
+    "link",
+    "load",
+    "telemetry",
+    "folder",
+    "includes",
+];
+
+/// The longest name of a plan, in bytes.
+const NAME_BYTES_MAX: usize = 100;
+
+/// Reads everything that is the same for all variants. Returns `None` if variants can't be rendered.
+pub(crate) fn read_plan(
+    text: &str,
+    table: &TomlTable,
+    origin: &Path,
+    machine: MachineProfile,
+    diagnostics: &mut Diagnostics,
+) -> Option<Plan> {
+    let mut reader = PlanReader {
+        file: origin,
+        diagnostics,
+    };
+    reader.known_keys(table, "a plan", KEYS);
+    let all_factors = read_all_factors(table, machine.cores.len(), &mut reader)?;
+    let (constants, factors) = factors::split_constants(all_factors);
+    let listed = table.get("variants");
+    let factors_line = table.line_of(if listed.is_some() {
+        "variants"
+    } else {
+        "factors"
+    });
+    let variants = variants::read_variants(listed, &factors, factors_line, &mut reader);
+    let chosen = table
+        .get("baseline")
+        .map(|node| baseline::chosen_baseline(node, &constants));
+    let baseline = baseline::read_baseline(chosen.as_ref(), &factors, &variants, &mut reader);
+    let trial_settings = trials::read_trials(table.get("trials"), &mut reader);
+    let margin = trials::read_margin(table.get("margin"), &mut reader);
+    let services = sections::read_services(table, &factors, &constants, &mut reader);
+    let places = sections::read_networks("place", table, &mut reader);
+    let links = sections::read_networks("link", table, &mut reader);
+    let load = table.get("load");
+    if load.is_none() {
+        let hint = "add [load] with a target";
+        reader.report_with_hint(DiagnosticKind::MissingKey, 0, "the plan has no load", hint);
+    }
+    let telemetry = table.get("telemetry");
+    let telemetry = telemetry.and_then(|node| reader.table(node, "telemetry"));
+    let telemetry = telemetry.cloned();
+    let bodies = load
+        .and_then(TomlNode::as_table)
+        .map(|load| bodies::read_bodies(load, &mut reader));
+    let trial_keys = table.get("trials").and_then(TomlNode::as_table);
+    let trial_keys = trial_keys.map(|trials| trials.keys().map(str::to_owned).collect());
+    Some(Plan {
+        name: read_name(table, origin, &mut reader),
+        question: table
+            .get("question")
+            .and_then(|node| reader.text(node, "question"))
+            .unwrap_or_default(),
+        baseline: baseline.unwrap_or_default(),
+        margin,
+        metrics: Vec::new(),
+        trials: trial_settings,
+        bodies: bodies.unwrap_or_default(),
+        factors,
+        variants,
+        notes: Vec::new(),
+        origin: origin.to_path_buf(),
+        text: text.to_owned(),
+        folder: read_folder(table, origin, &mut reader),
+        machine,
+        constants,
+        certificates: CertificateCache::default(),
+        services,
+        places,
+        links,
+        load: load.and_then(|node| reader.table(node, "load")).cloned()?,
+        telemetry,
+        trial_keys: trial_keys.unwrap_or_default(),
+        frozen_files: Vec::new(),
+        replaced_lines: ["folder", "includes"]
+            .into_iter()
+            .filter(|key| table.get(key).is_some())
+            .map(|key| table.line_of(key))
+            .collect(),
+    })
+}
+
+/// Reads the factors. Returns `None` if `factors` is not a table.
+fn read_all_factors(
+    plan: &TomlTable,
+    cores: usize,
+    reader: &mut PlanReader<'_>,
+) -> Option<Vec<PlanFactor>> {
+    let Some(node) = plan.get("factors") else {
+        report_no_factors(0, reader);
+        return Some(Vec::new());
+    };
+    let table = reader.table(node, "factors")?;
+    if table.entries.is_empty() {
+        report_no_factors(node.line, reader);
+    }
+    let baseline = plan.get("baseline").map(baseline::merged_baselines);
+    Some(factors::read_factors(
+        table,
+        baseline.as_ref(),
+        cores,
+        reader,
+    ))
+}
+
+fn report_no_factors(line: usize, reader: &mut PlanReader<'_>) {
+    let hint = "add [factors] with something to compare: socket = [\"tcp\", \"unix\"]";
+    reader.report_with_hint(
+        DiagnosticKind::MissingKey,
+        line,
+        "the plan has no factors",
+        hint,
+    );
+}
+
+/// Reads `name`, which also names the experiment's folder. The default is the file's name.
+fn read_name(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> String {
+    let node = table.get("name");
+    let name = node.and_then(|node| Some((reader.text(node, "name")?, node.line)));
+    let Some((name, line)) = name else {
+        let stem = origin.file_stem().map(|stem| stem.to_string_lossy());
+        return match stem {
+            Some(stem) if !stem.is_empty() => stem.into_owned(),
+            _ => "plan".to_owned(),
+        };
+    };
+    let is_usable = !name.trim().is_empty()
+        && name.len() <= NAME_BYTES_MAX
+        && !name.starts_with('.')
+        && !name.contains('/')
+        && !name.chars().any(char::is_control);
+    if !is_usable {
+        let message = "name is not usable as the name of a folder";
+        let hint =
+            format!("use 1 to {NAME_BYTES_MAX} bytes on one line, no / and no dot at the start");
+        reader.report_with_hint(DiagnosticKind::BadValue, line, message, hint);
+    }
+    name
+}
+
+/// Reads the folder that relative paths start from: the plan's own, unless the plan is an
+/// experiment's copy, which names the original one.
+fn read_folder(table: &TomlTable, origin: &Path, reader: &mut PlanReader<'_>) -> PlanFolder {
+    let parent = origin
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or_else(|| Path::new("."));
+    let own = std::path::absolute(parent).unwrap_or_else(|_| parent.to_path_buf());
+    let mut path = |key: &str| {
+        let text = table.get(key).and_then(|node| reader.text(node, key))?;
+        Some(own.join(text))
+    };
+    let (folder, includes) = (path("folder"), path("includes"));
+    PlanFolder {
+        base: folder.unwrap_or_else(|| own.clone()),
+        includes,
+    }
+}

@@ -1,0 +1,247 @@
+//! `[factors]`: what is varied, and the levels of each factor.
+
+use std::collections::BTreeSet;
+
+use super::ranges;
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
+
+/// The most variants of a plan. More would take days, even with the shortest useful trials.
+pub const VARIANTS_MAX: usize = 256;
+
+/// The longest name of a level, in bytes. Every file system allows a folder name of that length.
+pub(super) const LEVEL_NAME_MAX: usize = 100;
+
+/// Words that a template would read as its own.
+const TEMPLATE_WORDS: &[&str] = &[
+    "true", "false", "none", "True", "False", "None", "not", "and", "or", "in", "is", "if", "else",
+    "loop", "self", "caller",
+];
+
+/// A part of the set-up that the plan varies; it has at least two levels.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlanFactor {
+    /// The name, which templates use.
+    pub name: String,
+    /// The line of the plan that names it, from 1.
+    pub line: usize,
+    /// The levels in the plan's order.
+    pub levels: Vec<FactorLevel>,
+    /// The keys that at least one level's table has; `None` if the levels are plain values.
+    pub(crate) keys: Option<BTreeSet<String>>,
+}
+
+/// One of the values of a factor.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FactorLevel {
+    /// The name in results.
+    pub name: String,
+    /// The plain value, or the table whose `name` is the level's name.
+    pub(crate) node: TomlNode,
+}
+
+impl PlanFactor {
+    pub(crate) fn level(&self, name: &str) -> Option<&FactorLevel> {
+        self.levels.iter().find(|level| level.name == name)
+    }
+}
+
+/// Reads `[factors]`. If `baseline` names another level of a factor with one level, that level is
+/// added. `cores` is the number of cores of this machine.
+pub(crate) fn read_factors(
+    table: &TomlTable,
+    baseline: Option<&TomlTable>,
+    cores: usize,
+    reader: &mut PlanReader<'_>,
+) -> Vec<PlanFactor> {
+    let mut factors = Vec::new();
+    for entry in &table.entries {
+        if !is_usable_name("factor", &entry.key, entry.line, reader) {
+            continue;
+        }
+        let written = ranges::expand(&entry.node, &entry.key, cores, reader);
+        let mut levels = read_levels(&entry.key, &written, reader);
+        if levels.len() == 1
+            && let Some(other) = baseline.and_then(|table| table.get(&entry.key))
+            && let Some(name) = other.value.scalar_text()
+            && levels[0].name != name
+        {
+            levels.insert(
+                0,
+                FactorLevel {
+                    name,
+                    node: other.clone(),
+                },
+            );
+        }
+        if levels.len() == 1 && !is_constant(&levels[0], &entry.key, baseline) {
+            reader.report_with_hint(
+                DiagnosticKind::Structure,
+                entry.line,
+                format!(
+                    "factor \"{}\" has one level; comparing needs at least two",
+                    entry.key
+                ),
+                "add a level, or name another one in baseline",
+            );
+        }
+        let keys = unify(&mut levels);
+        factors.push(PlanFactor {
+            name: entry.key.clone(),
+            line: entry.line,
+            levels,
+            keys,
+        });
+    }
+    factors
+}
+
+/// Reports whether the only level of a factor is a table that the baseline names.
+///
+/// Such a factor is a constant: nothing varies yet, and each level that is added later is compared
+/// with it. A single plain level is taken for an oversight.
+fn is_constant(level: &FactorLevel, factor: &str, baseline: Option<&TomlTable>) -> bool {
+    let named = baseline.and_then(|table| table.get(factor));
+    matches!(level.node.value, TomlValue::Table(_))
+        && named.and_then(|node| node.value.scalar_text()) == Some(level.name.clone())
+}
+
+/// Splits factors into constants, which have one level, and the others.
+pub(crate) fn split_constants(factors: Vec<PlanFactor>) -> (Vec<PlanFactor>, Vec<PlanFactor>) {
+    let constant = |factor: &PlanFactor| factor.levels.len() == 1 && factor.keys.is_some();
+    factors.into_iter().partition(constant)
+}
+
+/// Reports whether templates can use a name, with a diagnostic if they can't.
+pub(crate) fn is_usable_name(
+    subject: &str,
+    name: &str,
+    line: usize,
+    reader: &mut PlanReader<'_>,
+) -> bool {
+    if TEMPLATE_WORDS.contains(&name) {
+        let text =
+            format!("{subject} \"{name}\" has the name of a keyword of the template language");
+        reader.report_with_hint(DiagnosticKind::BadValue, line, text, "choose another name");
+        return false;
+    }
+    if !is_name(name) {
+        let hint: String = name
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        reader.report_with_hint(
+            DiagnosticKind::BadValue,
+            line,
+            format!("{subject} \"{name}\" has a name that templates can't use"),
+            format!("use letters, digits and _, and begin with a letter, such as \"{hint}\""),
+        );
+        return false;
+    }
+    true
+}
+
+fn read_levels(factor: &str, node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<FactorLevel> {
+    let TomlValue::Array(items) = &node.value else {
+        let message = format!("factor \"{factor}\" is {}, not an array", node.value.kind());
+        let hint = format!("write {factor} = [\"…\", \"…\"]");
+        reader.report_with_hint(DiagnosticKind::WrongType, node.line, message, hint);
+        return Vec::new();
+    };
+    if items.is_empty() {
+        let message = format!("factor \"{factor}\" has no level");
+        reader.report_with_hint(
+            DiagnosticKind::Structure,
+            node.line,
+            message,
+            "add at least two",
+        );
+    }
+    if items.len() > VARIANTS_MAX {
+        let message = format!("factor \"{factor}\" has more than {VARIANTS_MAX} levels");
+        reader.report(DiagnosticKind::Structure, node.line, message);
+        return Vec::new();
+    }
+    let mut levels: Vec<FactorLevel> = Vec::new();
+    for item in items {
+        let Some(name) = level_name(item, factor, reader) else {
+            continue;
+        };
+        if levels.iter().any(|level| level.name == name) {
+            let message = format!("factor \"{factor}\" has level \"{name}\" twice");
+            reader.report_with_hint(
+                DiagnosticKind::Structure,
+                item.line,
+                message,
+                "remove one, or rename it",
+            );
+            continue;
+        }
+        levels.push(FactorLevel {
+            name,
+            node: item.clone(),
+        });
+    }
+    levels
+}
+
+fn level_name(item: &TomlNode, factor: &str, reader: &mut PlanReader<'_>) -> Option<String> {
+    let name = match &item.value {
+        TomlValue::Table(table) => match table.get("name") {
+            Some(name) => reader.scalar(name, &format!("the name of a level of \"{factor}\""))?,
+            None => {
+                let message = format!("a level of factor \"{factor}\" is a table without a name");
+                let hint = "results show the name: { name = \"…\", … }";
+                reader.report_with_hint(DiagnosticKind::MissingKey, item.line, message, hint);
+                return None;
+            }
+        },
+        TomlValue::Array(_) => {
+            let message = format!("a level of factor \"{factor}\" is an array");
+            let hint = "give it a name: { name = \"…\", values = […] }";
+            reader.report_with_hint(DiagnosticKind::WrongType, item.line, message, hint);
+            return None;
+        }
+        _ => reader.scalar(item, &format!("a level of \"{factor}\""))?,
+    };
+    if name.trim().is_empty() || name.len() > LEVEL_NAME_MAX || name.chars().any(char::is_control) {
+        let message = format!(
+            "the name of a level of factor \"{factor}\" is empty, too long or not on one line"
+        );
+        let hint = format!("use 1 to {LEVEL_NAME_MAX} bytes, such as \"none\"");
+        reader.report_with_hint(DiagnosticKind::BadValue, item.line, message, hint);
+        return None;
+    }
+    Some(name)
+}
+
+/// Turns plain levels into tables that have only a name, if any other level is a table. Returns the
+/// keys of all tables.
+fn unify(levels: &mut [FactorLevel]) -> Option<BTreeSet<String>> {
+    let is_table = |level: &FactorLevel| matches!(level.node.value, TomlValue::Table(_));
+    if !levels.iter().any(is_table) {
+        return None;
+    }
+    let mut keys = BTreeSet::new();
+    for level in levels {
+        let line = level.node.line;
+        if let TomlValue::Table(table) = &level.node.value {
+            keys.extend(table.keys().map(str::to_owned));
+        } else {
+            let name = TomlNode {
+                line,
+                value: TomlValue::Text(level.name.clone()),
+            };
+            let entry = TomlEntry {
+                key: "name".to_owned(),
+                line,
+                node: name,
+            };
+            level.node.value = TomlValue::Table(TomlTable {
+                line,
+                entries: vec![entry],
+            });
+        }
+    }
+    Some(keys)
+}

@@ -1,0 +1,57 @@
+//! The files that a plan names, and the paths of their copies in an experiment's folder.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::folder::{INCLUDES, PlanFolder, copy_name};
+
+/// A file that a plan names, and the path of its copy.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FrozenFile {
+    /// The absolute path of the original.
+    pub(crate) from: PathBuf,
+    /// The path of the copy, relative to the experiment's folder.
+    pub(crate) to: PathBuf,
+}
+
+/// The files to copy for `references`, which are paths as a plan writes them.
+pub(crate) fn frozen_files(references: &BTreeSet<String>, folder: &PlanFolder) -> Vec<FrozenFile> {
+    let mut frozen = BTreeSet::new();
+    for reference in references {
+        let file = FrozenFile {
+            from: folder.file(reference),
+            to: Path::new(INCLUDES).join(copy_name(reference)),
+        };
+        frozen.extend(body_files(&file));
+        frozen.insert(file);
+    }
+    frozen.into_iter().collect()
+}
+
+/// The request bodies that a list of URLs names (`/path POST <file`), which are next to the list. A
+/// file that is not a list of URLs names none that exist.
+fn body_files(list: &FrozenFile) -> Vec<FrozenFile> {
+    let Ok(text) = fs::read_to_string(&list.from) else {
+        return Vec::new();
+    };
+    let (Some(from), Some(to)) = (list.from.parent(), list.to.parent()) else {
+        return Vec::new();
+    };
+    text.lines()
+        .filter(|line| line.trim_start().starts_with(['/', 'h']))
+        .filter_map(|line| {
+            line.split_once(" <")
+                .map(|(_, file)| Path::new(file.trim()))
+        })
+        .filter(|file| {
+            file.components()
+                .all(|part| matches!(part, Component::Normal(_)))
+        })
+        .map(|file| FrozenFile {
+            from: from.join(file),
+            to: to.join(file),
+        })
+        .filter(|file| file.from.is_file())
+        .collect()
+}

@@ -1,0 +1,161 @@
+//! The machine that a plan runs on: its programs and cores.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use crate::host::program::{self, MissingProgram};
+use crate::plan::syntax::{TomlEntry, TomlNode, TomlValue};
+
+/// The command that means the running prony itself.
+const OWN_NAME: &str = "prony";
+
+/// FreeBSD packages of programs that plans are likely to start. [`crate::host::program`] has the
+/// Debian packages.
+const PORTS: &[(&str, &str)] = &[
+    ("apache2", "apache24"),
+    ("apachectl", "apache24"),
+    ("caddy", "caddy"),
+    ("daphne", "py311-daphne"),
+    ("gunicorn", "py311-gunicorn"),
+    ("h2o", "h2o"),
+    ("haproxy", "haproxy"),
+    ("hitch", "hitch"),
+    ("httpd", "apache24"),
+    ("lighttpd", "lighttpd"),
+    ("memcached", "memcached"),
+    ("nginx", "nginx"),
+    ("node", "node"),
+    ("php-fpm", "php84"),
+    ("puma", "rubygem-puma"),
+    ("python3", "python3"),
+    ("redis-server", "redis"),
+    ("squid", "squid"),
+    ("uvicorn", "py311-uvicorn"),
+    ("uwsgi", "uwsgi"),
+    ("varnishd", "varnish7"),
+];
+
+/// The programs and cores of a machine; tests make up their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MachineProfile {
+    /// The operating system, named as in [`std::env::consts::OS`].
+    pub os: String,
+    /// The cores that this process may run on, in ascending order.
+    pub cores: Vec<usize>,
+    /// The folders that are searched for programs, in order.
+    pub path: Vec<PathBuf>,
+    /// The path of the running prony.
+    pub own_program: PathBuf,
+}
+
+impl MachineProfile {
+    /// The machine that this process runs on.
+    pub fn this() -> Self {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Self {
+            os: std::env::consts::OS.to_owned(),
+            cores: usable_cores(),
+            path: std::env::split_paths(&path).collect(),
+            own_program: std::env::current_exe().unwrap_or_else(|_| PathBuf::from(OWN_NAME)),
+        }
+    }
+
+    /// The value of `machine` in templates, with its keys: `machine.cores` is the list of cores.
+    pub(crate) fn template_value(&self) -> (BTreeSet<String>, TomlNode) {
+        let cores = self.cores.iter().filter_map(|&core| {
+            let value = TomlValue::Integer(i64::try_from(core).ok()?);
+            Some(TomlNode { line: 0, value })
+        });
+        let entry = TomlEntry {
+            key: "cores".to_owned(),
+            line: 0,
+            node: TomlNode::array(0, cores.collect()),
+        };
+        let keys = BTreeSet::from(["cores".to_owned()]);
+        (keys, TomlNode::table(0, vec![entry]))
+    }
+
+    /// The program as the host starts it.
+    ///
+    /// `prony` is the path of the running prony. A name with a slash is a path from the plan's folder.
+    /// Any other name stays, or becomes a versioned name if only that is installed.
+    ///
+    /// # Errors
+    /// The program was not found.
+    pub(crate) fn program(
+        &self,
+        name: &str,
+        folder: &Path,
+        env: &BTreeMap<String, String>,
+    ) -> Result<String, ProgramNotFound> {
+        if name == OWN_NAME {
+            return Ok(self.own_program.to_string_lossy().into_owned());
+        }
+        let started = if name.contains('/') {
+            let path: PathBuf = folder.join(name).components().collect();
+            path.to_string_lossy().into_owned()
+        } else {
+            name.to_owned()
+        };
+        let own_path = std::env::join_paths(&self.path).unwrap_or_default();
+        let path = env
+            .get("PATH")
+            .cloned()
+            .unwrap_or_else(|| own_path.to_string_lossy().into());
+        match program::find(&started, folder, Some(&path)) {
+            Ok(found) if found.file_name() != Path::new(&started).file_name() => {
+                let versioned = found.file_name().unwrap_or_default();
+                Ok(versioned.to_string_lossy().into_owned())
+            }
+            Ok(_) => Ok(started),
+            Err(missing) => Err(ProgramNotFound {
+                hint: self.install_hint(name, &missing),
+                started,
+            }),
+        }
+    }
+
+    /// A hint on how to get a missing program.
+    fn install_hint(&self, name: &str, missing: &MissingProgram) -> String {
+        if let Some(path) = &missing.not_executable {
+            return format!("chmod +x {}", path.display());
+        }
+        if name.contains('/') {
+            return "check the path, which starts from the plan's folder".to_owned();
+        }
+        let port = PORTS
+            .iter()
+            .find(|(program, _)| *program == name)
+            .map(|(_, port)| *port);
+        match (missing.package, port) {
+            (_, Some(port)) if self.os == "freebsd" => format!("pkg install {port}"),
+            (Some(debian), None) => format!("apt install {debian}"),
+            (Some(debian), Some(port)) => {
+                format!("apt install {debian}; FreeBSD's package is {port}")
+            }
+            (None, _) => "install it, or write its full path".to_owned(),
+        }
+    }
+}
+
+/// A program that was not found.
+pub(crate) struct ProgramNotFound {
+    /// The command that would start it.
+    pub(crate) started: String,
+    /// A hint on how to install it.
+    pub(crate) hint: String,
+}
+
+/// The cores that the scheduler allows this process to use.
+fn usable_cores() -> Vec<usize> {
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    if let Ok(set) = rustix::thread::sched_getaffinity(None) {
+        let cores: Vec<_> = (0..rustix::thread::CpuSet::MAX_CPU)
+            .filter(|core| set.is_set(*core))
+            .collect();
+        if !cores.is_empty() {
+            return cores;
+        }
+    }
+    (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
+}

@@ -1,0 +1,192 @@
+//! `[trials]`, `margin` and `metrics`: how often and how long each variant is measured.
+
+use std::time::Duration;
+
+use prony_stats::{Direction, MOST_BLOCKS, Metric};
+
+use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
+use crate::plan::syntax::{self, PlanReader, TomlNode, TomlValue};
+
+/// The keys of `[trials]`.
+pub(crate) const KEYS: &[&str] = &["blocks", "warmup", "duration", "budget", "seed"];
+
+/// The keys of `blocks`.
+pub(crate) const BLOCKS_KEYS: &[&str] = &["min", "max"];
+
+/// The default margin within which two variants count as equivalent, as a share.
+const DEFAULT_MARGIN: f64 = 0.02;
+
+/// The number and length of trials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrialSettings {
+    /// The number of blocks before the first verdict; at least 1.
+    pub blocks_min: usize,
+    /// The number of blocks after which the experiment ends; at least `blocks_min`.
+    pub blocks_max: usize,
+    /// Length of the load before each measurement, which the record leaves out.
+    pub warmup: Duration,
+    /// Length of the measured load.
+    pub duration: Duration,
+    /// The most time that all blocks may take. No block starts that would end later.
+    pub budget: Option<Duration>,
+    /// The seed of the order within blocks. The runner draws one if the plan has none.
+    pub seed: Option<u64>,
+}
+
+impl Default for TrialSettings {
+    fn default() -> Self {
+        Self {
+            blocks_min: 5,
+            blocks_max: 15,
+            warmup: Duration::from_secs(2),
+            duration: Duration::from_secs(10),
+            budget: None,
+            seed: None,
+        }
+    }
+}
+
+pub(crate) fn read_trials(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) -> TrialSettings {
+    let mut trials = TrialSettings::default();
+    let Some(table) = node.and_then(|node| reader.table(node, "trials")) else {
+        return trials;
+    };
+    reader.known_keys(table, "[trials]", KEYS);
+    if let Some(node) = table.get("blocks") {
+        read_blocks(node, &mut trials, reader);
+    }
+    let mut time = |key: &str| {
+        let node = table.get(key)?;
+        Some((reader.duration(node, key)?, node.line))
+    };
+    let (warmup, duration, budget) = (time("warmup"), time("duration"), time("budget"));
+    if let Some((warmup, _)) = warmup {
+        trials.warmup = warmup;
+    }
+    if let Some((duration, line)) = duration {
+        if duration.is_zero() {
+            reader.report(
+                DiagnosticKind::BadValue,
+                line,
+                "duration is 0, so nothing would be measured",
+            );
+        } else {
+            trials.duration = duration;
+        }
+    }
+    trials.budget = budget.map(|(budget, _)| budget);
+    trials.seed = table
+        .get("seed")
+        .and_then(|node| reader.whole(node, "seed", 0..=u64::try_from(i64::MAX).unwrap_or(0)));
+    trials
+}
+
+fn read_blocks(node: &TomlNode, trials: &mut TrialSettings, reader: &mut PlanReader<'_>) {
+    let count = |node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>| {
+        let number = reader.whole(node, subject, 1..=u64::from(MOST_BLOCKS))?;
+        usize::try_from(number).ok()
+    };
+    let TomlValue::Table(table) = &node.value else {
+        if let Some(number) = count(node, "blocks", reader) {
+            (trials.blocks_min, trials.blocks_max) = (number, number);
+        }
+        return;
+    };
+    reader.known_keys(table, "blocks", BLOCKS_KEYS);
+    let min = table
+        .get("min")
+        .and_then(|node| count(node, "blocks.min", reader));
+    let max = table
+        .get("max")
+        .and_then(|node| count(node, "blocks.max", reader));
+    match (min, max) {
+        (Some(min), Some(max)) if min > max => {
+            let message = format!("blocks.min ({min}) is more than blocks.max ({max})");
+            reader.report(DiagnosticKind::BadValue, node.line, message);
+        }
+        (min, max) => {
+            // A default bound moves if the plan's own bound lies beyond it.
+            trials.blocks_min = min.unwrap_or(trials.blocks_min.min(max.unwrap_or(usize::MAX)));
+            trials.blocks_max = max.unwrap_or(trials.blocks_max.max(trials.blocks_min));
+        }
+    }
+}
+
+/// Reads `margin = "2%"` as 0.02.
+pub(crate) fn read_margin(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) -> f64 {
+    let Some(node) = node else {
+        return DEFAULT_MARGIN;
+    };
+    let Some(text) = reader.scalar(node, "margin") else {
+        return DEFAULT_MARGIN;
+    };
+    match syntax::percent(&text) {
+        Some(margin) if margin > 0.0 && margin <= 0.5 => margin,
+        _ => {
+            let message =
+                format!("margin is \"{text}\", not a percentage above 0% and at most 50%");
+            reader.report_with_hint(
+                DiagnosticKind::BadValue,
+                node.line,
+                message,
+                "such as \"2%\"",
+            );
+            DEFAULT_MARGIN
+        }
+    }
+}
+
+/// Reads the metrics that get a verdict: names as in `verdict.json`, with or without the unit.
+pub(crate) fn read_metrics(node: &TomlNode, reader: &mut PlanReader<'_>) -> Vec<Metric> {
+    let typed = reader.texts(node, "metrics");
+    if typed.as_ref().is_some_and(Vec::is_empty) {
+        reader.report_with_hint(
+            DiagnosticKind::BadValue,
+            node.line,
+            "metrics is empty; a verdict needs at least one",
+            "remove it for the default: rate (closed loop) or p99 (open loop)",
+        );
+    }
+    let mut metrics: Vec<Metric> = Vec::new();
+    for name in typed.unwrap_or_default() {
+        match metric_to_judge(&name) {
+            Ok(metric) if metrics.contains(&metric) => {
+                reader.report(
+                    DiagnosticKind::Structure,
+                    node.line,
+                    format!("metric \"{name}\" is listed twice"),
+                );
+            }
+            Ok(metric) => metrics.push(metric),
+            Err(hint) => {
+                let message = format!("\"{name}\" is not a metric that can have a verdict");
+                reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+            }
+        }
+    }
+    metrics
+}
+
+/// Finds a metric that can have a verdict, by its name with or without the unit.
+///
+/// # Errors
+/// A hint with the names that exist.
+pub fn metric_to_judge(name: &str) -> Result<Metric, String> {
+    let judged = Metric::ALL.iter().copied();
+    let judged = judged.filter(|metric| metric.direction() != Direction::Neither);
+    let mut found = judged.clone();
+    let found = found.find(|metric| metric.name() == name || short(*metric) == name);
+    found.ok_or_else(|| {
+        let names = judged.map(|metric| metric.name());
+        did_you_mean_or_list(name, names, "known metrics")
+    })
+}
+
+/// The name without its unit: `rate` for `rate_per_s`, `p99` for `p99_us`.
+fn short(metric: Metric) -> &'static str {
+    let name = metric.name();
+    ["_per_s", "_us", "_percent", "_bytes", "_share"]
+        .iter()
+        .find_map(|unit| name.strip_suffix(unit))
+        .unwrap_or(name)
+}

@@ -1,0 +1,29 @@
+//! One variant with its templates filled in: first its layout, which factors alone decide, then its
+//! services and load.
+
+mod command;
+pub(super) mod context;
+pub(super) mod files;
+mod host_name;
+pub(super) mod load;
+pub(super) mod networks;
+pub(super) mod ready;
+mod service_layout;
+pub(super) mod services;
+mod start_order;
+pub(super) mod telemetry;
+mod template;
+mod template_values;
+mod variant;
+mod variant_layout;
+mod watch;
+
+pub use load::{LoadOption, Model, ResolvedLoad, Scheme};
+pub use ready::ReadySettings;
+pub(super) use service_layout::{RemoteAddress, ServiceLayout};
+pub use services::ResolvedService;
+pub use telemetry::TelemetrySettings;
+pub(super) use template_values::{machine_context, remote_allocated};
+pub use variant::Resolved;
+pub(super) use variant::{Rendered, checked_layout, layout, render};
+pub(super) use variant_layout::VariantLayout;

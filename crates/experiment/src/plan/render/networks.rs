@@ -1,0 +1,385 @@
+//! `[place.NAME]` and `[link.NAME]`: the networks of one variant.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use super::template::TemplateContext;
+use crate::place::topology::{Block, Link, LinkEnd, NamedPlace, Rate, Topology};
+use crate::plan::diagnostic::{DiagnosticKind, did_you_mean};
+use crate::plan::model::NamedTable;
+use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
+
+/// The keys of a place.
+pub(crate) const PLACE_KEYS: &[&str] = &["sysctl", "where_possible", "cores"];
+
+/// The keys of a link.
+pub(crate) const LINK_KEYS: &[&str] = &["between", "rate", "burst", "latency", "addresses"];
+
+/// Private networks that links get addresses from. The third octet numbers the links.
+const LINK_NETWORKS: [[u8; 2]; 5] = [[10, 213], [10, 87], [172, 29], [10, 141], [192, 168]];
+
+/// The burst of a link with a rate, in bytes. A burst must hold at least one full packet.
+const BURST_BYTES: RangeInclusive<u64> = 1_600..=1 << 30;
+
+/// The longest wait for a link with a rate.
+const LINK_LATENCY: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
+
+/// The cores of a place, with the line that names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlaceCores {
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+impl PlaceCores {
+    /// The cores as if a service or the load named them.
+    pub(crate) fn node(&self) -> TomlNode {
+        TomlNode::text(self.line, self.text.clone())
+    }
+}
+
+/// The plan's own places; the lists have the same order.
+pub(super) struct Places {
+    pub(super) places: Vec<NamedPlace>,
+    /// For each place, its line and the line of its kernel settings.
+    pub(super) lines: Vec<(usize, usize)>,
+    pub(super) cores: Vec<Option<PlaceCores>>,
+}
+
+pub(super) fn read_places(
+    sections: &[NamedTable],
+    context: &TemplateContext,
+    reader: &mut PlanReader<'_>,
+) -> Places {
+    let mut read = Places {
+        places: Vec::new(),
+        lines: Vec::new(),
+        cores: Vec::new(),
+    };
+    for section in sections {
+        let owner = format!("place \"{}\"", section.name);
+        let rendered = context.table(&section.table, reader);
+        reader.known_keys(&section.table, &owner, PLACE_KEYS);
+        read.places.push(read_place(section, &rendered, reader));
+        read.lines
+            .push((section.line, section.table.line_of("sysctl")));
+        read.cores.push(read_cores(&owner, &rendered, reader));
+    }
+    read
+}
+
+fn read_place(
+    section: &NamedTable,
+    rendered: &TomlTable,
+    reader: &mut PlanReader<'_>,
+) -> NamedPlace {
+    let name = &section.name;
+    let where_possible = rendered.get("where_possible").is_some_and(|node| {
+        let subject = format!("where_possible of place \"{name}\"");
+        reader.choice(node, &subject, &["true", "false"]) == Some("true")
+    });
+    let mut settings = BTreeMap::new();
+    if let Some(table) = rendered
+        .get("sysctl")
+        .and_then(|node| reader.table(node, &format!("sysctl of place \"{name}\"")))
+    {
+        read_settings(name, "", table, &mut settings, reader);
+    }
+    if !where_possible {
+        let line = section.table.line_of("sysctl");
+        let global = settings.keys().filter(|name| !name.starts_with("net."));
+        for setting in global {
+            let reason = "it would change the whole machine";
+            report_setting(name, setting, reason, line, reader);
+        }
+    }
+    NamedPlace {
+        name: name.clone(),
+        settings,
+        where_possible,
+        sources: Vec::new(),
+    }
+}
+
+/// Reads kernel settings, written as `"net.core.somaxconn" = 1` or, as nested tables for TOML,
+/// `net.core.somaxconn = 1`. `prefix` is the path of the table.
+fn read_settings(
+    place: &str,
+    prefix: &str,
+    table: &TomlTable,
+    settings: &mut BTreeMap<String, String>,
+    reader: &mut PlanReader<'_>,
+) {
+    for entry in &table.entries {
+        let name = format!("{prefix}{}", entry.key);
+        if let TomlValue::Table(inner) = &entry.node.value {
+            read_settings(place, &format!("{name}."), inner, settings, reader);
+            continue;
+        }
+        let is_part = |part: &str| {
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+            !part.is_empty() && part.bytes().all(is_allowed)
+        };
+        if !name.contains('.') || !name.split('.').all(is_part) {
+            let message = format!(
+                "\"{}\" of place \"{place}\" is not the name of a kernel setting",
+                name.escape_debug()
+            );
+            let hint = "write it with dots, such as \"net.core.somaxconn\"";
+            reader.report_with_hint(DiagnosticKind::BadValue, entry.line, message, hint);
+            continue;
+        }
+        let Some(values) = reader.texts(&entry.node, &format!("{name} of place \"{place}\""))
+        else {
+            continue;
+        };
+        let value = values.join(" ");
+        if value.trim().is_empty() || value.contains('\n') {
+            let message = format!("{name} of place \"{place}\" is empty or not on one line");
+            reader.report(DiagnosticKind::BadValue, entry.line, message);
+            continue;
+        }
+        settings.insert(name, value);
+    }
+}
+
+/// Reports a kernel setting that a place can't have for itself.
+pub(crate) fn report_setting(
+    place: &str,
+    setting: &str,
+    reason: &str,
+    line: usize,
+    reader: &mut PlanReader<'_>,
+) {
+    let message = format!("place \"{place}\" can't have {setting} for itself: {reason}");
+    let hint = "remove it, or set where_possible = true, which skips such settings and lists them \
+                in environment.json";
+    reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+}
+
+fn read_cores(
+    owner: &str,
+    rendered: &TomlTable,
+    reader: &mut PlanReader<'_>,
+) -> Option<PlaceCores> {
+    let node = rendered.get("cores")?;
+    let cores = reader.cores(node, &format!("cores of {owner}"))?;
+    let text: Vec<String> = cores.iter().map(usize::to_string).collect();
+    (!text.is_empty()).then(|| PlaceCores {
+        text: text.join(","),
+        line: node.line,
+    })
+}
+
+/// Reads the address blocks that the load comes from, without those of the loopback, which every
+/// network has already.
+pub(super) fn read_sources(node: Option<&TomlNode>, reader: &mut PlanReader<'_>) -> Vec<Block> {
+    let Some(node) = node else { return Vec::new() };
+    let mut blocks = Vec::new();
+    for text in reader.texts(node, "source of [load]").unwrap_or_default() {
+        match Block::cover(&text) {
+            Ok(covered) => blocks.extend(covered),
+            Err(error) => {
+                let message = format!("source of [load]: {error}");
+                reader.report(DiagnosticKind::BadValue, node.line, message);
+            }
+        }
+    }
+    let loopback = Block::cover("127.0.0.0/8").unwrap_or_default();
+    blocks.retain(|block| !loopback.iter().any(|other| other.overlaps(block)));
+    blocks
+}
+
+/// Reads the links and gives them addresses. Returns the line of the first rate.
+pub(super) fn read_links(
+    sections: &[NamedTable],
+    places: &[&str],
+    context: &TemplateContext,
+    topology: &mut Topology,
+    reader: &mut PlanReader<'_>,
+) -> Option<usize> {
+    let mut rate_line = None;
+    for section in sections {
+        let rendered = context.table(&section.table, reader);
+        if let Some(link) = read_link(section, &rendered, places, reader) {
+            let line = link.rate.map(|_| section.table.line_of("rate"));
+            rate_line = rate_line.or(line);
+            add_link(link, section, topology, reader);
+        }
+    }
+    assign_addresses(topology, reader);
+    rate_line
+}
+
+/// Reads one link. Unless the plan names addresses, they are 0.0.0.0 until
+/// [`assign_addresses`] chooses them.
+fn read_link(
+    section: &NamedTable,
+    rendered: &TomlTable,
+    places: &[&str],
+    reader: &mut PlanReader<'_>,
+) -> Option<Link> {
+    let owner = format!("link \"{}\"", section.name);
+    reader.known_keys(&section.table, &owner, LINK_KEYS);
+    let Some(between) = rendered.get("between") else {
+        let message = format!("{owner} joins no places");
+        let hint = "name two: between = [\"clients\", \"front\"]";
+        reader.report_with_hint(DiagnosticKind::MissingKey, section.line, message, hint);
+        return None;
+    };
+    let mut ends = Vec::new();
+    for place in &reader.texts(between, &format!("between of {owner}"))? {
+        let Some(position) = places.iter().position(|name| name == place) else {
+            let message = format!("{owner} joins \"{place}\", which is not a place of this plan");
+            let hint = did_you_mean(place, places.iter().copied())
+                .unwrap_or_else(|| format!("add [place.{place}]"));
+            reader.report_with_hint(DiagnosticKind::Undefined, between.line, message, hint);
+            return None;
+        };
+        ends.push(position);
+    }
+    let &[first, second] = ends.as_slice() else {
+        let message = format!("{owner} joins {} places, not two", ends.len());
+        reader.report(DiagnosticKind::BadValue, between.line, message);
+        return None;
+    };
+    if first == second {
+        let message = format!("{owner} joins place \"{}\" to itself", places[first]);
+        reader.report(DiagnosticKind::Structure, between.line, message);
+        return None;
+    }
+    let rate = read_rate(rendered, &owner, reader);
+    let addresses = read_addresses(rendered, &owner, reader).unwrap_or([Ipv4Addr::UNSPECIFIED; 2]);
+    let end = |place, address| LinkEnd { place, address };
+    Some(Link {
+        name: section.name.clone(),
+        ends: [end(first, addresses[0]), end(second, addresses[1])],
+        rate,
+    })
+}
+
+fn read_rate(table: &TomlTable, owner: &str, reader: &mut PlanReader<'_>) -> Option<Rate> {
+    let Some(node) = table.get("rate") else {
+        for key in ["burst", "latency"] {
+            if table.get(key).is_some() {
+                let message = format!("{key} of {owner} has no effect without a rate");
+                let hint = format!("add rate = \"1Gbit\", or remove {key}");
+                let line = table.line_of(key);
+                reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+            }
+        }
+        return None;
+    };
+    let text = reader.scalar(node, &format!("rate of {owner}"))?;
+    let bits = match Rate::bits(&text) {
+        Ok(bits) => bits,
+        Err(error) => {
+            let message = format!("rate of {owner}: {error}");
+            reader.report(DiagnosticKind::BadValue, node.line, message);
+            return None;
+        }
+    };
+    let mut rate = Rate::new(bits);
+    if let Some(node) = table.get("burst")
+        && let Some(bytes) = reader.whole(node, &format!("burst of {owner}"), BURST_BYTES)
+    {
+        rate.burst_bytes = bytes;
+    }
+    if let Some(node) = table.get("latency")
+        && let Some(latency) = reader.duration(node, &format!("latency of {owner}"))
+    {
+        if LINK_LATENCY.contains(&latency) {
+            rate.latency = latency;
+        } else {
+            let message = format!("latency of {owner} is not between 1ms and 10s");
+            let hint = "it is the longest time that a packet waits for the link";
+            reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+        }
+    }
+    Some(rate)
+}
+
+fn read_addresses(
+    table: &TomlTable,
+    owner: &str,
+    reader: &mut PlanReader<'_>,
+) -> Option<[Ipv4Addr; 2]> {
+    let node = table.get("addresses")?;
+    let texts = reader.texts(node, &format!("addresses of {owner}"))?;
+    let parsed: Vec<Ipv4Addr> = texts.iter().filter_map(|text| text.parse().ok()).collect();
+    let are_private = parsed.len() == texts.len() && parsed.iter().all(Ipv4Addr::is_private);
+    match parsed.as_slice() {
+        &[first, second] if are_private && first != second => Some([first, second]),
+        _ => {
+            let message = format!("addresses of {owner} are not two private IPv4 addresses");
+            let hint = "one for each place, in the order of between: [\"10.1.0.1\", \"10.1.0.2\"]";
+            reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+            None
+        }
+    }
+}
+
+/// Adds a link, unless its places have one already, and reports addresses that are in use.
+fn add_link(
+    link: Link,
+    section: &NamedTable,
+    topology: &mut Topology,
+    reader: &mut PlanReader<'_>,
+) {
+    let [first, second] = link.ends;
+    let name = &link.name;
+    if topology.address(first.place, second.place).is_some() {
+        let message = format!(
+            "link \"{name}\" is the second one between places \"{}\" and \"{}\"",
+            topology.name(first.place),
+            topology.name(second.place)
+        );
+        let hint = "one of the two would carry everything; remove one";
+        let line = section.table.line_of("between");
+        reader.report_with_hint(DiagnosticKind::Structure, line, message, hint);
+        return;
+    }
+    for end in link.ends.iter().filter(|end| !end.address.is_unspecified()) {
+        let mut others = topology.links.iter().flat_map(|link| link.ends);
+        let mut sources = topology.places.iter().flat_map(|place| &place.sources);
+        let holder = if others.any(|other| other.address == end.address) {
+            "another link"
+        } else if sources.any(|block| block.has(end.address)) {
+            "the load"
+        } else {
+            continue;
+        };
+        let message = format!("link \"{name}\": {holder} already uses {}", end.address);
+        let line = section.table.line_of("addresses");
+        reader.report(DiagnosticKind::Structure, line, message);
+    }
+    topology.links.push(link);
+}
+
+/// Chooses addresses for the links that have none, from a network that the plan does not use.
+fn assign_addresses(topology: &mut Topology, reader: &mut PlanReader<'_>) {
+    let named = topology.links.iter().flat_map(|link| link.ends);
+    let named: Vec<Ipv4Addr> = named.map(|end| end.address).collect();
+    let free = LINK_NETWORKS.into_iter().find(|[a, b]| {
+        let network = Block::cover(&format!("{a}.{b}.0.0/16")).unwrap_or_default();
+        let is_used = |block: &Block| {
+            let mut sources = topology.places.iter().flat_map(|place| &place.sources);
+            sources.any(|source| source.overlaps(block)) || named.iter().any(|&ip| block.has(ip))
+        };
+        !network.iter().any(is_used)
+    });
+    let Some([a, b]) = free else {
+        let message = "the addresses of the plan leave no private network for its links";
+        reader.report(DiagnosticKind::Structure, 0, message);
+        return;
+    };
+    for (number, link) in (0u8..).zip(&mut topology.links) {
+        for (host, end) in (1u8..).zip(&mut link.ends) {
+            if end.address.is_unspecified() {
+                end.address = Ipv4Addr::new(a, b, number, host);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `ready` of a service: when it counts as ready.
+
+use std::time::Duration;
+
+use prony_load::quantity::{self, StatusSet};
+
+use super::context::RenderContext;
+use super::service_layout::ServiceLayout;
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlNode};
+
+/// The keys of `ready`.
+pub(crate) const READY_KEYS: &[&str] = &["get", "status", "within", "listener", "scheme"];
+
+/// The default time within which a service must get ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// When a service counts as ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadySettings {
+    /// The listener to probe. If it is `None`, the service has no listener and counts as ready once
+    /// it runs.
+    pub listener: Option<String>,
+    /// The path to request. If it is `None`, it is enough that the listener accepts a connection.
+    pub get: Option<String>,
+    /// Request the path over TLS, without verifying the certificate.
+    pub https: bool,
+    /// The statuses that mean ready; the default is 200 to 399.
+    pub status: Option<StatusSet>,
+    /// The time within which the service must get ready.
+    pub within: Duration,
+}
+
+impl ReadySettings {
+    /// Reports whether a response with this status means ready.
+    pub fn accepts(&self, status: u16) -> bool {
+        match &self.status {
+            Some(statuses) => statuses.contains(status),
+            None => (200..400).contains(&status),
+        }
+    }
+}
+
+pub(super) fn read_ready(
+    node: Option<&TomlNode>,
+    layout: &ServiceLayout,
+    owner: &str,
+    around: &RenderContext<'_>,
+    reader: &mut PlanReader<'_>,
+) -> ReadySettings {
+    let mut ready = ReadySettings {
+        listener: layout.listen.keys().next().cloned(),
+        get: None,
+        https: false,
+        status: None,
+        within: READY_TIMEOUT,
+    };
+    if layout.remote.is_some() {
+        ready.listener = Some(String::new());
+    }
+    let Some(node) = node else { return ready };
+    let Some(table) = reader.table(node, &format!("ready of {owner}")) else {
+        return ready;
+    };
+    let subject = |key: &str| format!("ready.{key} of {owner}");
+    reader.known_keys(table, &format!("ready of {owner}"), READY_KEYS);
+    ready.get = table
+        .get("get")
+        .and_then(|node| read_path(node, &subject("get"), reader));
+    ready.status = table
+        .get("status")
+        .and_then(|node| read_statuses(node, &subject("status"), reader));
+    if let Some(node) = table.get("within")
+        && let Some(within) = reader.duration(node, &subject("within"))
+    {
+        ready.within = within;
+    }
+    if let Some(node) = table.get("listener") {
+        let names: Vec<&str> = layout.listen.keys().map(String::as_str).collect();
+        if let Some(name) = reader.choice(node, &subject("listener"), &names) {
+            ready.listener = Some(name.to_owned());
+        }
+    }
+    ready.https = match table.get("scheme") {
+        Some(node) => reader.choice(node, &subject("scheme"), &["http", "https"]) == Some("https"),
+        // A listener uses TLS if it has the name "https", or if the load reaches it over TLS.
+        None => ready.listener.as_ref().is_some_and(|listener| {
+            let target = (layout.name.clone(), listener.clone());
+            listener == "https" || around.tls_target == Some(target)
+        }),
+    };
+    ready
+}
+
+fn read_path(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<String> {
+    let path = reader.text(node, subject)?;
+    if path.starts_with('/') && !path.contains(char::is_whitespace) {
+        return Some(path);
+    }
+    let message = format!("{subject} is \"{path}\", not a path");
+    let hint = "a path begins with /";
+    reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+    None
+}
+
+fn read_statuses(node: &TomlNode, subject: &str, reader: &mut PlanReader<'_>) -> Option<StatusSet> {
+    let texts = reader.texts(node, subject)?;
+    match quantity::statuses(&texts.join(",")) {
+        Ok(statuses) => Some(statuses),
+        Err(error) => {
+            let message = format!("{subject}: {error}");
+            reader.report(DiagnosticKind::BadValue, node.line, message);
+            None
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The order in which services start: each after those that it needs.
+
+/// A sorted list of positions, or the names of services that need each other in a cycle.
+pub(super) type StartOrder<'a> = Result<Vec<usize>, Vec<&'a str>>;
+
+/// Sorts services so that each comes after those that it needs, otherwise as written. A service is
+/// given by its name and its needs, all of which are services.
+pub(super) fn start_order<'a>(services: &[(&'a str, &'a [String])]) -> StartOrder<'a> {
+    let mut order: Vec<usize> = Vec::with_capacity(services.len());
+    while order.len() < services.len() {
+        let is_started = |need: &String| order.iter().any(|&index| services[index].0 == need);
+        let next = (0..services.len())
+            .filter(|index| !order.contains(index))
+            .find(|&index| services[index].1.iter().all(is_started));
+        match next {
+            Some(index) => order.push(index),
+            None => return Err(cycle(services, &order)),
+        }
+    }
+    Ok(order)
+}
+
+/// Services of which each needs the next, and the last the first. Each service that is not in
+/// `started` needs another such one.
+fn cycle<'a>(services: &[(&'a str, &'a [String])], started: &[usize]) -> Vec<&'a str> {
+    let waiting: Vec<_> = (0..services.len())
+        .filter(|index| !started.contains(index))
+        .map(|index| services[index])
+        .collect();
+    let mut path: Vec<&str> = Vec::new();
+    let mut current = waiting.first();
+    while let Some((name, needs)) = current {
+        if let Some(start) = path.iter().position(|known| known == name) {
+            return path.split_off(start);
+        }
+        path.push(name);
+        current = waiting
+            .iter()
+            .find(|(other, _)| needs.iter().any(|need| need == other));
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_come_first_and_cycles_are_named() {
+        let needs = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let (none, app, web): (Vec<String>, Vec<String>, Vec<String>) =
+            (needs(&[]), needs(&["app"]), needs(&["web"]));
+        let order = start_order(&[("web", &app), ("db", &none), ("app", &none)]);
+        assert_eq!(order, Ok(vec![1, 2, 0]));
+        let order = start_order(&[("db", &none), ("app", &web), ("web", &app)]);
+        assert_eq!(order, Err(vec!["app", "web"]));
+        assert_eq!(start_order(&[("app", &app)]), Err(vec!["app"]));
+    }
+}

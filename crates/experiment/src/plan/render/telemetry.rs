@@ -1,0 +1,64 @@
+//! `[telemetry]`: what is measured on the machines.
+//!
+//! Values may be templates, so that each variant can have a server on another machine.
+
+use super::template::TemplateContext;
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlTable};
+use crate::telemetry::Counters;
+
+/// The keys of `[telemetry]`.
+pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
+
+/// What is measured on the machines.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TelemetrySettings {
+    /// How the processor's counters are read.
+    pub counters: Counters,
+    /// The machine of the plan's remote services, as ssh names it.
+    pub remote: Option<String>,
+    /// Arguments for ssh.
+    pub ssh: Vec<String>,
+}
+
+/// Reads the table of one variant. With an empty `remote`, no machine is read over ssh.
+pub(super) fn read_telemetry(
+    table: Option<&TomlTable>,
+    context: &TemplateContext,
+    reader: &mut PlanReader<'_>,
+) -> TelemetrySettings {
+    let mut telemetry = TelemetrySettings::default();
+    let Some(table) = table else {
+        return telemetry;
+    };
+    reader.known_keys(table, "[telemetry]", KEYS);
+    let table = &context.table(table, reader);
+    if let Some(node) = table.get("counters") {
+        let word = reader.choice(node, "counters", &["cores", "processes", "off"]);
+        telemetry.counters = match word {
+            Some("processes") => Counters::Processes,
+            Some("off") => Counters::Off,
+            _ => Counters::Cores,
+        };
+    }
+    if let Some(node) = table.get("remote")
+        && let Some(text) = reader.text(node, "remote")
+    {
+        if text.starts_with('-') || text.contains(char::is_whitespace) {
+            let message = format!("remote of [telemetry] is \"{text}\", not a destination for ssh");
+            let hint = "such as \"user@host\", or \"ssh://user@host:2222\"";
+            reader.report_with_hint(DiagnosticKind::BadValue, node.line, message, hint);
+        } else {
+            telemetry.remote = (!text.is_empty()).then_some(text);
+        }
+    }
+    if let Some(node) = table.get("ssh") {
+        telemetry.ssh = reader.texts(node, "ssh").unwrap_or_default();
+        if table.get("remote").is_none() {
+            let message = "[telemetry] has ssh arguments but no remote machine";
+            let hint = "add remote = \"user@host\"";
+            reader.report_with_hint(DiagnosticKind::Structure, node.line, message, hint);
+        }
+    }
+    telemetry
+}

@@ -1,0 +1,36 @@
+//! Recognition of templates within strings.
+
+/// Reports whether a string has anything to render.
+pub(super) fn is_template(text: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|mark| text.contains(mark))
+}
+
+/// The expression of a string that is one whole `{{ … }}`.
+pub(super) fn whole_expression(text: &str) -> Option<&str> {
+    let expression = text.strip_prefix("{{")?.strip_suffix("}}")?;
+    let has_trim_mark = expression.starts_with(['-', '+']);
+    (!has_trim_mark && has_balanced_brackets(expression)).then_some(expression)
+}
+
+/// Reports whether each bracket outside quotes closes an earlier one. In `a }}-{{ b` one does not.
+///
+/// The template engine panics over an expression that goes on after its end.
+fn has_balanced_brackets(expression: &str) -> bool {
+    let (mut depth, mut quote, mut escaped) = (0_usize, None, false);
+    for c in expression.chars() {
+        match (quote, c) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '(' | '[' | '{') => depth += 1,
+            (None, ')' | ']' | '}') => match depth.checked_sub(1) {
+                Some(less) => depth = less,
+                None => return false,
+            },
+            _ => {}
+        }
+    }
+    depth == 0
+}

@@ -1,0 +1,324 @@
+//! `{{ … }}` in a plan and in its files: the names of factors, levels and services.
+//!
+//! A string that is one whole `{{ … }}` keeps the type of its value; any other string becomes text.
+//! Names are checked before values. A misspelled name is reported even if this variant does not use
+//! its value.
+
+mod expression;
+mod failure;
+mod names;
+mod values;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use minijinja::value::ValueKind;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
+
+use crate::plan::diagnostic::DiagnosticKind;
+use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
+use expression::{is_template, whole_expression};
+use failure::{TemplateFailure, error_words};
+use names::KnownNames;
+use values::{from_jinja, to_jinja};
+
+pub(crate) use names::KnownName;
+
+/// The most instructions that a template may execute, so that endless loops end.
+const TEMPLATE_FUEL: u64 = 1_000_000;
+
+/// Encloses the reason why a value is unreachable. Strings of a plan can't contain it.
+const UNREACHABLE_MARK: char = '\0';
+
+/// A value that is a problem only if a template uses it; `reason` says why.
+pub(crate) fn unreachable_value(reason: &str) -> minijinja::Value {
+    format!("{UNREACHABLE_MARK}{reason}{UNREACHABLE_MARK}").into()
+}
+
+/// Everything that the templates of one variant can name.
+pub(crate) struct TemplateContext {
+    environment: Environment<'static>,
+    known: KnownNames,
+    values: BTreeMap<String, minijinja::Value>,
+    /// The levels as trees, so that their values keep their lines.
+    levels: BTreeMap<String, TomlNode>,
+    /// Reports unreachable values. This is off while levels are rendered, since a level may have
+    /// such a value as long as no template uses it.
+    reports_unreachable: bool,
+}
+
+impl TemplateContext {
+    pub(crate) fn new() -> Self {
+        let mut environment = Environment::new();
+        // Semi-strict: a template can test for a missing value (`{% if tls.cert %}`), not print it.
+        environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+        environment.set_auto_escape_callback(|_| AutoEscape::None);
+        environment.set_keep_trailing_newline(true);
+        environment.set_fuel(Some(TEMPLATE_FUEL));
+        environment.set_formatter(|out, state, value| match value.kind() {
+            ValueKind::None | ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
+                let message = format!(
+                    "a {} can't become text; name one of its values",
+                    value.kind()
+                );
+                Err(Error::new(ErrorKind::InvalidOperation, message))
+            }
+            _ => minijinja::escape_formatter(out, state, value),
+        });
+        Self {
+            environment,
+            known: KnownNames::default(),
+            values: BTreeMap::new(),
+            levels: BTreeMap::new(),
+            reports_unreachable: true,
+        }
+    }
+
+    pub(crate) fn set_level(
+        &mut self,
+        factor: &str,
+        keys: Option<BTreeSet<String>>,
+        level: TomlNode,
+    ) {
+        let known = keys.map_or(KnownName::Plain, KnownName::Level);
+        self.known.set(factor, known);
+        self.values
+            .insert(factor.to_owned(), to_jinja(&level.value));
+        self.levels.insert(factor.to_owned(), level);
+    }
+
+    pub(crate) fn set_service(&mut self, name: &str, known: KnownName, value: minijinja::Value) {
+        self.known.set(name, known);
+        self.values.insert(name.to_owned(), value);
+    }
+
+    /// Renders the strings of the levels themselves (`args = ["--unix", "{{ web.path }}"]`).
+    pub(crate) fn render_levels(&mut self, reader: &mut PlanReader<'_>) {
+        let written = self.levels.clone();
+        self.reports_unreachable = false;
+        for (factor, level) in written {
+            if let Some(rendered) = self.node(&level, reader) {
+                self.values
+                    .insert(factor.clone(), to_jinja(&rendered.value));
+                self.levels.insert(factor, rendered);
+            }
+        }
+        self.reports_unreachable = true;
+    }
+
+    /// The keys of a table, which may be written as one whole `{{ factor.key }}`.
+    pub(crate) fn keys_of(&self, node: &TomlNode) -> Vec<String> {
+        let table = match &node.value {
+            TomlValue::Text(text) => whole_expression(text)
+                .and_then(|expression| self.level_at(expression).flatten())
+                .and_then(TomlNode::as_table),
+            _ => node.as_table(),
+        };
+        table
+            .map(|table| table.keys().map(str::to_owned).collect())
+            .unwrap_or_default()
+    }
+
+    /// Renders every string of a tree. Returns `None` if the value is undefined or has a problem.
+    pub(crate) fn node(&self, node: &TomlNode, reader: &mut PlanReader<'_>) -> Option<TomlNode> {
+        match &node.value {
+            TomlValue::Text(text) if is_template(text) => self.string(text, node.line, reader),
+            TomlValue::Array(items) => {
+                let mut rendered = Vec::with_capacity(items.len());
+                for item in items {
+                    match (self.node(item, reader), &item.value) {
+                        // The items of an array from a whole `{{ … }}` join the outer array.
+                        (
+                            Some(TomlNode {
+                                value: TomlValue::Array(inner),
+                                ..
+                            }),
+                            TomlValue::Text(_),
+                        ) => rendered.extend(inner),
+                        (one, _) => rendered.extend(one),
+                    }
+                }
+                Some(TomlNode::array(node.line, rendered))
+            }
+            TomlValue::Table(table) => Some(TomlNode {
+                line: node.line,
+                value: TomlValue::Table(self.table(table, reader)),
+            }),
+            _ => Some(node.clone()),
+        }
+    }
+
+    /// Renders every string of a table. Keys whose value is undefined are left out.
+    pub(crate) fn table(&self, table: &TomlTable, reader: &mut PlanReader<'_>) -> TomlTable {
+        let entries = table.entries.iter().filter_map(|entry| {
+            Some(TomlEntry {
+                key: entry.key.clone(),
+                line: entry.line,
+                node: self.node(&entry.node, reader)?,
+            })
+        });
+        TomlTable {
+            line: table.line,
+            entries: entries.collect(),
+        }
+    }
+
+    /// Renders the text of a file; diagnostics have the file's own lines.
+    pub(crate) fn file(&self, text: &str, reader: &mut PlanReader<'_>) -> Option<String> {
+        let node = TomlNode::text(0, self.text(text, 1, reader)?);
+        match node.value {
+            TomlValue::Text(rendered) if self.is_text_reachable(&rendered, 0, reader) => {
+                Some(rendered)
+            }
+            _ => None,
+        }
+    }
+
+    fn string(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> Option<TomlNode> {
+        let node = match whole_expression(text) {
+            Some(expression) => self.expression(expression, text, line, reader)?,
+            None => TomlNode::text(line, self.text(text, line, reader)?),
+        };
+        self.is_reachable(&node, reader).then_some(node)
+    }
+
+    /// Reports the first unreachable value of a tree. Returns whether there is none.
+    fn is_reachable(&self, node: &TomlNode, reader: &mut PlanReader<'_>) -> bool {
+        match &node.value {
+            TomlValue::Text(text) => self.is_text_reachable(text, node.line, reader),
+            TomlValue::Array(items) => items.iter().all(|item| self.is_reachable(item, reader)),
+            TomlValue::Table(table) => {
+                let mut entries = table.entries.iter();
+                entries.all(|entry| self.is_reachable(&entry.node, reader))
+            }
+            _ => true,
+        }
+    }
+
+    fn is_text_reachable(&self, text: &str, line: usize, reader: &mut PlanReader<'_>) -> bool {
+        let Some(reason) = text.split(UNREACHABLE_MARK).nth(1) else {
+            return true;
+        };
+        if self.reports_unreachable {
+            let hint = "a place reaches only the places that a link joins to it";
+            reader.report_with_hint(DiagnosticKind::Structure, line, reason, hint);
+        }
+        !self.reports_unreachable
+    }
+
+    /// Evaluates the expression of a string that is one whole `{{ … }}`.
+    fn expression(
+        &self,
+        source: &str,
+        text: &str,
+        line: usize,
+        reader: &mut PlanReader<'_>,
+    ) -> Option<TomlNode> {
+        let expression = match self.environment.compile_expression(source) {
+            Ok(expression) => expression,
+            Err(error) => {
+                reader.report(DiagnosticKind::Syntax, line, error_words(&error));
+                return None;
+            }
+        };
+        let names = expression.undeclared_variables(true);
+        if !self.check_names(&names, |_| line, reader) {
+            return None;
+        }
+        if let Some(found) = self.level_at(source) {
+            return found.cloned();
+        }
+        let value = match expression.eval(&self.values) {
+            Ok(value) => value,
+            Err(error) => {
+                self.failure(&names, line).report(&error, reader);
+                return None;
+            }
+        };
+        if value.is_undefined() && !names.iter().all(|name| self.is_level(name)) {
+            self.failure(&names, line).report_unset(reader);
+            return None;
+        }
+        match from_jinja(&value, line) {
+            Ok(node) => node,
+            Err(kind) => {
+                let message = format!("\"{text}\" is a value of kind {kind}, which no key takes");
+                reader.report(DiagnosticKind::WrongType, line, message);
+                None
+            }
+        }
+    }
+
+    fn text(&self, source: &str, first_line: usize, reader: &mut PlanReader<'_>) -> Option<String> {
+        let line_of_error =
+            |error: &Error| first_line + error.line().map_or(0, |line| line.saturating_sub(1));
+        let template = match self.environment.template_from_str(source) {
+            Ok(template) => template,
+            Err(error) => {
+                let line = line_of_error(&error);
+                reader.report(DiagnosticKind::Syntax, line, error_words(&error));
+                return None;
+            }
+        };
+        let names = template.undeclared_variables(true);
+        let line_of_name = |name: &str| {
+            let index = source.lines().position(|line| line.contains(name));
+            first_line + index.unwrap_or(0)
+        };
+        if !self.check_names(&names, line_of_name, reader) {
+            return None;
+        }
+        match template.render(&self.values) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let failure = self.failure(&names, line_of_error(&error));
+                failure.report(&error, reader);
+                None
+            }
+        }
+    }
+
+    fn check_names<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n String>,
+        line_of: impl Fn(&str) -> usize,
+        reader: &mut PlanReader<'_>,
+    ) -> bool {
+        let is_global = |name: &str| (self.environment.globals()).any(|(global, _)| global == name);
+        self.known.check(names, is_global, line_of, reader)
+    }
+
+    fn failure<'a>(
+        &'a self,
+        names: impl IntoIterator<Item = &'a String>,
+        line: usize,
+    ) -> TemplateFailure<'a> {
+        TemplateFailure {
+            known: &self.known,
+            values: &self.values,
+            names: names.into_iter().collect(),
+            line,
+        }
+    }
+
+    /// Looks up `factor.key.key` in the levels. Returns `None` if it is not such a path, and
+    /// `Some(None)` if this level lacks the key.
+    fn level_at(&self, path: &str) -> Option<Option<&TomlNode>> {
+        let mut parts = path.trim().split('.').map(str::trim);
+        let mut node = self.levels.get(parts.next()?)?;
+        for part in parts {
+            if !is_name(part) {
+                return None;
+            }
+            match node.as_table()?.get(part) {
+                Some(inner) => node = inner,
+                None => return Some(None),
+            }
+        }
+        Some(Some(node))
+    }
+
+    fn is_level(&self, name: &str) -> bool {
+        self.levels
+            .contains_key(name.split('.').next().unwrap_or_default())
+    }
+}

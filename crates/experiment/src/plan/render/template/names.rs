@@ -1,0 +1,106 @@
+//! The names that templates can use, and messages for those that they can't.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::plan::diagnostic::{DiagnosticKind, PlanError, did_you_mean, did_you_mean_or_list};
+use crate::plan::syntax::PlanReader;
+
+/// The attributes that a template can use of a name.
+#[derive(Debug, Clone)]
+pub(crate) enum KnownName {
+    /// None: a plain level.
+    Plain,
+    /// The keys that at least one level of this factor has.
+    Level(BTreeSet<String>),
+    /// The attributes of this service.
+    Service(BTreeSet<String>),
+    /// None yet: a service whose endpoints have not been chosen.
+    NotYet,
+}
+
+/// Factors and services by name.
+#[derive(Debug, Default)]
+pub(super) struct KnownNames(BTreeMap<String, KnownName>);
+
+impl KnownNames {
+    pub(super) fn set(&mut self, name: &str, known: KnownName) {
+        self.0.insert(name.to_owned(), known);
+    }
+
+    pub(super) fn is_service(&self, name: &str) -> bool {
+        matches!(self.0.get(name), Some(KnownName::Service(_)))
+    }
+
+    /// Reports each name that is not known, or whose first attribute is not. Returns whether all are.
+    pub(super) fn check<'n>(
+        &self,
+        names: impl IntoIterator<Item = &'n String>,
+        is_global: impl Fn(&str) -> bool,
+        line_of: impl Fn(&str) -> usize,
+        reader: &mut PlanReader<'_>,
+    ) -> bool {
+        let mut all_known = true;
+        // Sorted, since the order of the engine's set differs from run to run.
+        for name in names.into_iter().collect::<BTreeSet<_>>() {
+            if let Some(error) = self.problem(name, &is_global, line_of(name), reader.file) {
+                reader.diagnostics.push(error);
+                all_known = false;
+            }
+        }
+        all_known
+    }
+
+    fn problem(
+        &self,
+        name: &str,
+        is_global: impl Fn(&str) -> bool,
+        line: usize,
+        file: &Path,
+    ) -> Option<PlanError> {
+        let mut parts = name.split('.');
+        let root = parts.next().unwrap_or_default();
+        let error =
+            |message: String| PlanError::new(DiagnosticKind::Undefined, file, line, message);
+        let Some(known) = self.0.get(root) else {
+            if is_global(root) {
+                return None;
+            }
+            let message = format!("no factor or service has the name \"{root}\"");
+            let names = self.0.keys().map(String::as_str);
+            let hint = did_you_mean_or_list(root, names, "known names");
+            return Some(error(message).with_hint(hint));
+        };
+        match (known, parts.next()) {
+            (KnownName::NotYet, _) => {
+                let message =
+                    format!("\"{name}\" is not known yet: this key decides where services run");
+                Some(error(message).with_hint("use factors here, not services"))
+            }
+            (KnownName::Service(attributes), Some(attribute))
+                if !attributes.contains(attribute) =>
+            {
+                let message = format!("service \"{root}\" has no attribute \"{attribute}\"");
+                let known = attributes.iter().map(String::as_str);
+                let hint = did_you_mean_or_list(attribute, known, "it has");
+                Some(error(message).with_hint(hint))
+            }
+            (KnownName::Level(keys), Some(attribute)) if !keys.contains(attribute) => {
+                let message = format!("no level of factor \"{root}\" has a key \"{attribute}\"");
+                let hint = did_you_mean(attribute, keys.iter().map(String::as_str));
+                Some(match hint {
+                    Some(hint) => error(message).with_hint(hint),
+                    None => error(message),
+                })
+            }
+            (KnownName::Plain, Some(attribute)) => {
+                let message = format!(
+                    "the levels of factor \"{root}\" are plain values without \"{attribute}\""
+                );
+                let hint = format!("write {{{{ {root} }}}}, or make the levels tables with a name");
+                Some(error(message).with_hint(hint))
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The values that templates see: the machine, the levels of a variant, and its services.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use super::service_layout::{RemoteAddress, SERVICE_ATTRIBUTES, ServiceLayout};
+use super::template::{KnownName, TemplateContext, unreachable_value};
+use super::variant_layout::{VariantLayout, Viewer};
+use crate::plan::model::{Plan, PlanVariant};
+use crate::plan::syntax::PlanReader;
+use crate::service::{Allocated, Endpoint};
+
+/// The name of the machine in templates.
+const MACHINE: &str = "machine";
+
+/// A context that has the machine alone.
+pub(crate) fn machine_context(plan: &Plan) -> TemplateContext {
+    let mut context = TemplateContext::new();
+    let (keys, value) = plan.machine.template_value();
+    context.set_level(MACHINE, Some(keys), value);
+    context
+}
+
+/// A context that has the machine and the variant's levels. A factor or service with the name
+/// `machine` replaces the machine.
+pub(super) fn level_context(plan: &Plan, variant: &PlanVariant) -> TemplateContext {
+    let mut context = machine_context(plan);
+    let varied = plan.factors.iter().filter_map(|factor| {
+        let name = variant.levels.get(&factor.name)?;
+        Some((factor, factor.level(name)?))
+    });
+    let constant = plan.constants.iter();
+    let constant = constant.filter_map(|factor| Some((factor, factor.levels.first()?)));
+    for (factor, level) in varied.chain(constant) {
+        context.set_level(&factor.name, factor.keys.clone(), level.node.clone());
+    }
+    context
+}
+
+/// A context that has the machine, the levels, and all services at the addresses that the viewer
+/// reaches.
+pub(super) fn service_context(
+    plan: &Plan,
+    variant: &PlanVariant,
+    layout: &VariantLayout,
+    allocated: &BTreeMap<String, Allocated>,
+    viewer: Viewer<'_>,
+    reader: &mut PlanReader<'_>,
+) -> TemplateContext {
+    let mut context = level_context(plan, variant);
+    for service in &layout.services {
+        if let Some(given) = allocated.get(&service.name) {
+            let known = KnownName::Service(attributes(service));
+            let value = service_value(layout, service, given, viewer);
+            context.set_service(&service.name, known, value);
+        }
+    }
+    context.render_levels(reader);
+    context
+}
+
+/// The endpoint of a remote service, in the form in which a host allocates those of others.
+pub(crate) fn remote_allocated(endpoint: Endpoint) -> Allocated {
+    Allocated {
+        endpoints: BTreeMap::from([(String::new(), endpoint)]),
+        files_dir: PathBuf::new(),
+    }
+}
+
+/// The attributes that every service has, and the names of its listeners.
+fn attributes(service: &ServiceLayout) -> BTreeSet<String> {
+    let listeners = service.listen.keys().filter(|name| !name.is_empty());
+    SERVICE_ATTRIBUTES
+        .iter()
+        .map(|attribute| (*attribute).to_owned())
+        .chain(listeners.cloned())
+        .collect()
+}
+
+/// The value of a service in the viewer's templates.
+fn service_value(
+    layout: &VariantLayout,
+    service: &ServiceLayout,
+    given: &Allocated,
+    viewer: Viewer<'_>,
+) -> minijinja::Value {
+    let mut value: BTreeMap<String, minijinja::Value> = BTreeMap::new();
+    for (name, endpoint) in &given.endpoints {
+        let remote = service.remote.as_ref().map(|(_, remote)| remote);
+        let endpoint = match layout.reachable_endpoint(service, endpoint, viewer) {
+            Ok(endpoint) => endpoint_value(&endpoint, remote),
+            Err(reason) => ["host", "port", "path", "address"]
+                .map(|attribute| (attribute.to_owned(), unreachable_value(&reason)))
+                .into(),
+        };
+        if name.is_empty() {
+            value.extend(endpoint);
+        } else {
+            value.insert(name.clone(), endpoint.into_iter().collect());
+        }
+    }
+    let files = service.file_names.iter().map(|name| {
+        let path = given.files_dir.join(name);
+        (name.clone(), path.to_string_lossy().into_owned())
+    });
+    value.insert("files".to_owned(), files.collect());
+    let dir = given.files_dir.to_string_lossy().into_owned();
+    value.insert("dir".to_owned(), dir.into());
+    value.into_iter().collect()
+}
+
+/// `host`, `port` and `address` of a TCP endpoint, or `path` and `address` of a UNIX socket. A remote
+/// server keeps the host name that the plan has.
+fn endpoint_value(
+    endpoint: &Endpoint,
+    remote: Option<&RemoteAddress>,
+) -> BTreeMap<String, minijinja::Value> {
+    let address = match endpoint {
+        Endpoint::Unix(path) => {
+            let path = path.to_string_lossy().into_owned();
+            let address = format!("unix:{path}");
+            return BTreeMap::from([
+                ("path".to_owned(), path.into()),
+                ("address".to_owned(), address.into()),
+            ]);
+        }
+        Endpoint::Tcp(address) => address,
+    };
+    let port = address.port();
+    let (host, address) = match remote {
+        Some(RemoteAddress::Tcp { host, .. }) if host.contains(':') => {
+            (host.clone(), format!("[{host}]:{port}"))
+        }
+        Some(RemoteAddress::Tcp { host, .. }) => (host.clone(), format!("{host}:{port}")),
+        _ => (address.ip().to_string(), address.to_string()),
+    };
+    BTreeMap::from([
+        ("host".to_owned(), host.into()),
+        ("port".to_owned(), port.into()),
+        ("address".to_owned(), address.into()),
+    ])
+}

@@ -1,0 +1,247 @@
+//! One variant, from the plan's tables to services and a load that can be started.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
+use super::context::{MachineNeed, RenderContext};
+use super::load::{self, LoadContext, ResolvedLoad, Scheme};
+use super::service_layout::{RemoteAddress, ServiceLayout, read_service_layouts};
+use super::services::{ResolvedService, read_service};
+use super::telemetry::{TelemetrySettings, read_telemetry};
+use super::template::{KnownName, TemplateContext};
+use super::template_values::{level_context, remote_allocated, service_context};
+use super::variant_layout::{VariantLayout, Viewer, read_layout};
+use crate::place::topology::Topology;
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
+use crate::plan::model::{Plan, PlanVariant};
+use crate::plan::syntax::PlanReader;
+use crate::service::{Allocated, Allocation, Endpoint};
+
+/// One variant with its endpoints in place.
+#[derive(Debug, Clone)]
+pub struct Resolved {
+    /// The plan's own places, and the links between them.
+    pub topology: Topology,
+    /// The services in the order in which they start.
+    pub services: Vec<ResolvedService>,
+    /// The load.
+    pub load: ResolvedLoad,
+    /// What is measured on the machines.
+    pub telemetry: TelemetrySettings,
+}
+
+/// A variant after rendering. The load is `None` if it has a problem.
+pub(crate) struct Rendered {
+    pub(crate) topology: Topology,
+    pub(crate) services: Vec<ResolvedService>,
+    pub(crate) load: Option<ResolvedLoad>,
+    pub(crate) telemetry: TelemetrySettings,
+    /// The files that the variant uses, as the plan writes them.
+    pub(crate) references: BTreeSet<String>,
+    /// What the variant needs of this machine.
+    pub(crate) needs: Vec<MachineNeed>,
+}
+
+impl Plan {
+    /// What the host must allocate before the services of a variant can be rendered, in the order in
+    /// which they start. Remote services are not included.
+    ///
+    /// # Errors
+    /// A template renders differently from when the plan was read.
+    ///
+    /// # Panics
+    /// If `variant` is out of range.
+    pub fn allocations(&self, variant: usize) -> Result<Vec<Allocation>, PlanError> {
+        let layout = checked_layout(self, &self.variants[variant])?;
+        let services = layout.services.iter();
+        let own = services.filter(|service| service.remote.is_none());
+        Ok(own.map(ServiceLayout::allocation).collect())
+    }
+
+    /// The plan's own places of a variant, and the links between them. The host makes them together
+    /// with the [allocations](Plan::allocations).
+    ///
+    /// # Errors
+    /// As [`Plan::allocations`].
+    ///
+    /// # Panics
+    /// If `variant` is out of range.
+    pub fn topology(&self, variant: usize) -> Result<Topology, PlanError> {
+        Ok(checked_layout(self, &self.variants[variant])?.topology)
+    }
+
+    /// Renders a variant with the endpoints that the host allocated.
+    ///
+    /// # Errors
+    /// The name of a remote server can't be resolved, a file has changed since the plan was read, or
+    /// a service has no allocation.
+    ///
+    /// # Panics
+    /// If `variant` is out of range.
+    pub fn resolve(
+        &self,
+        variant: usize,
+        allocated: &BTreeMap<String, Allocated>,
+    ) -> Result<Resolved, PlanError> {
+        let variant = &self.variants[variant];
+        let layout = checked_layout(self, variant)?;
+        let mut all = allocated.clone();
+        for service in &layout.services {
+            let error = |message: String| {
+                PlanError::new(DiagnosticKind::Machine, &self.origin, service.line, message)
+            };
+            let name = &service.name;
+            if let Some((written, remote)) = &service.remote {
+                let endpoint = resolve_remote(remote).ok_or_else(|| {
+                    error(format!("service \"{name}\": {written} can't be resolved"))
+                })?;
+                all.insert(name.clone(), remote_allocated(endpoint));
+            } else if !has_all_endpoints(all.get(name), service) {
+                return Err(error(format!("service \"{name}\" has no address yet")));
+            }
+        }
+        let mut diagnostics = Diagnostics::default();
+        let rendered = render(self, variant, &layout, &all, &mut diagnostics);
+        diagnostics
+            .into_result()
+            .map_err(|errors| errors.first().clone())?;
+        let load = rendered
+            .load
+            .ok_or_else(|| PlanError::unexplained(&self.origin, "the load has no target"))?;
+        Ok(Resolved {
+            topology: rendered.topology,
+            services: rendered.services,
+            load,
+            telemetry: rendered.telemetry,
+        })
+    }
+}
+
+/// Reads the part of a variant that factors alone decide. Returns `None` if there is a problem.
+pub(crate) fn layout(
+    plan: &Plan,
+    variant: &PlanVariant,
+    diagnostics: &mut Diagnostics,
+) -> Option<VariantLayout> {
+    let mut context = level_context(plan, variant);
+    for service in &plan.services {
+        context.set_service(
+            &service.name,
+            KnownName::NotYet,
+            minijinja::Value::UNDEFINED,
+        );
+    }
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    let places = plan.places.iter().map(|place| place.name.as_str());
+    let places: Vec<&str> = places.collect();
+    let before = reader.diagnostics.count();
+    let services = read_service_layouts(&plan.services, &places, &context, &mut reader)?;
+    let sections = (plan.places.as_slice(), plan.links.as_slice());
+    let layout = read_layout(sections, &plan.load, services, &context, &mut reader);
+    (reader.diagnostics.count() == before).then_some(layout)
+}
+
+/// The layout of a variant that was checked when the plan was read.
+///
+/// # Errors
+/// A template renders differently now.
+pub(crate) fn checked_layout(
+    plan: &Plan,
+    variant: &PlanVariant,
+) -> Result<VariantLayout, PlanError> {
+    let mut diagnostics = Diagnostics::default();
+    let layout = layout(plan, variant, &mut diagnostics);
+    diagnostics
+        .into_result()
+        .map_err(|errors| errors.first().clone())?;
+    layout.ok_or_else(|| PlanError::unexplained(&plan.origin, "the variant has no layout"))
+}
+
+/// Renders a variant. `allocated` has the endpoints of all services, including remote ones.
+pub(crate) fn render(
+    plan: &Plan,
+    variant: &PlanVariant,
+    layout: &VariantLayout,
+    allocated: &BTreeMap<String, Allocated>,
+    diagnostics: &mut Diagnostics,
+) -> Rendered {
+    let mut reader = PlanReader {
+        file: &plan.origin,
+        diagnostics,
+    };
+    let context_for = |viewer: Viewer<'_>, reader: &mut PlanReader<'_>| {
+        service_context(plan, variant, layout, allocated, viewer, reader)
+    };
+    let templates = context_for(layout.load_viewer(), &mut reader);
+    let (references, needs) = (RefCell::default(), RefCell::default());
+    let mut around = RenderContext {
+        folder: &plan.folder,
+        templates: &templates,
+        layout,
+        machine: &plan.machine,
+        certificates: &plan.certificates,
+        tls_target: None,
+        references: &references,
+        needs: &needs,
+    };
+    let load_context = LoadContext {
+        allocated,
+        trials: &plan.trials,
+        trial_keys: &plan.trial_keys,
+    };
+    // The load comes first, since a readiness probe of its target uses TLS if the load does.
+    let load = load::read_load(&plan.load, &load_context, &around, &mut reader);
+    around.tls_target = load
+        .as_ref()
+        .filter(|load| load.scheme == Scheme::Https)
+        .map(|load| (load.service.clone(), load.listener.clone()));
+    // With links or other hosts, each service sees the others at addresses of its own.
+    let views_differ = !layout.topology.is_empty() || layout.uses_other_hosts();
+    let mut services = Vec::with_capacity(layout.services.len());
+    for service in &layout.services {
+        let viewer = Viewer {
+            service: Some(&service.name),
+            host: service.host.as_deref(),
+            place: service.place,
+        };
+        let own: Option<TemplateContext> = views_differ.then(|| context_for(viewer, &mut reader));
+        let around = RenderContext {
+            templates: own.as_ref().unwrap_or(&templates),
+            ..around.clone()
+        };
+        let table = &plan.services[service.index].table;
+        services.push(read_service(table, service, &around, &mut reader));
+    }
+    let telemetry = read_telemetry(plan.telemetry.as_ref(), &templates, &mut reader);
+    Rendered {
+        topology: layout.topology.clone(),
+        services,
+        load,
+        telemetry,
+        references: references.into_inner(),
+        needs: needs.into_inner(),
+    }
+}
+
+fn resolve_remote(remote: &RemoteAddress) -> Option<Endpoint> {
+    match remote {
+        RemoteAddress::Unix(path) => Some(Endpoint::Unix(path.into())),
+        RemoteAddress::Tcp { host, port } => match host.parse::<IpAddr>() {
+            Ok(ip) => Some(Endpoint::Tcp(SocketAddr::new(ip, *port))),
+            Err(_) => (host.as_str(), *port)
+                .to_socket_addrs()
+                .ok()?
+                .next()
+                .map(Endpoint::Tcp),
+        },
+    }
+}
+
+fn has_all_endpoints(given: Option<&Allocated>, service: &ServiceLayout) -> bool {
+    let mut names = service.listen.keys();
+    given.is_some_and(|given| names.all(|name| given.endpoints.contains_key(name)))
+}

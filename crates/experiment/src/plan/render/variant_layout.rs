@@ -1,0 +1,210 @@
+//! The part of a variant that factors alone decide: where services and the load run, and who reaches
+//! whom.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use super::host_name::read_agents;
+use super::networks::{PlaceCores, read_links, read_places, read_sources};
+use super::service_layout::{ServiceLayout, read_place};
+use super::template::TemplateContext;
+use crate::place::topology::Topology;
+use crate::plan::model::NamedTable;
+use crate::plan::syntax::{PlanReader, TomlTable};
+use crate::service::{Endpoint, PlaceKind};
+
+/// The part of a variant that factors alone decide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VariantLayout {
+    /// The services in the order in which they start.
+    pub(crate) services: Vec<ServiceLayout>,
+    pub(crate) topology: Topology,
+    /// The place of the load: native or one of the plan's own.
+    pub(crate) load_place: PlaceKind,
+    /// The agents that make the load, as the plan names them; `None` if this machine does.
+    pub(crate) load_agents: Option<String>,
+    /// For each place, its line and the line of its kernel settings.
+    pub(crate) place_lines: Vec<(usize, usize)>,
+    /// The line of the first link that has a rate.
+    pub(crate) rate_line: Option<usize>,
+    /// For each place, the cores of those in it that name none.
+    place_cores: Vec<Option<PlaceCores>>,
+}
+
+/// The service or load that connects to a service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Viewer<'a> {
+    /// The service's name; `None` for the load.
+    pub(crate) service: Option<&'a str>,
+    /// The host; `None` for this machine.
+    pub(crate) host: Option<&'a str>,
+    pub(crate) place: PlaceKind,
+}
+
+impl VariantLayout {
+    /// The load as a viewer of the services.
+    pub(crate) fn load_viewer(&self) -> Viewer<'_> {
+        Viewer {
+            service: None,
+            host: self.load_agents.as_deref(),
+            place: self.load_place,
+        }
+    }
+
+    /// The endpoint at which the viewer reaches a listener of `service`.
+    ///
+    /// In one of the plan's own places, the service itself listens on every address, since each link
+    /// has its own.
+    ///
+    /// # Errors
+    /// The viewer can't reach it; the text says why.
+    pub(crate) fn reachable_endpoint(
+        &self,
+        service: &ServiceLayout,
+        endpoint: &Endpoint,
+        viewer: Viewer<'_>,
+    ) -> Result<Endpoint, String> {
+        let is_unix = matches!(endpoint, Endpoint::Unix(_));
+        check_host_reach(service, is_unix, viewer)?;
+        let Endpoint::Tcp(address) = endpoint else {
+            return Ok(endpoint.clone());
+        };
+        let found = match (service.place, viewer.place) {
+            (PlaceKind::Named(_), _) if viewer.service == Some(&service.name) => {
+                Some(Ipv4Addr::UNSPECIFIED)
+            }
+            (PlaceKind::Named(own), PlaceKind::Named(from)) => self.topology.address(own, from),
+            (PlaceKind::Named(_), _) | (_, PlaceKind::Named(_)) => None,
+            _ => return Ok(endpoint.clone()),
+        };
+        match found {
+            Some(ip) => Ok(Endpoint::Tcp((ip, address.port()).into())),
+            None => Err(format!(
+                "no link leads from {} to {}, where service \"{}\" runs",
+                self.place_words(viewer.place, false),
+                self.place_words(service.place, service.remote.is_some()),
+                service.name
+            )),
+        }
+    }
+
+    /// Reports whether more than one machine takes part.
+    pub(crate) fn uses_other_hosts(&self) -> bool {
+        self.load_agents.is_some() || self.services.iter().any(|service| service.host.is_some())
+    }
+
+    /// The cores of those in the place that name none.
+    pub(crate) fn cores_of(&self, place: PlaceKind) -> Option<&PlaceCores> {
+        match place {
+            PlaceKind::Named(place) => self.place_cores.get(place)?.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn place_words(&self, place: PlaceKind, is_remote: bool) -> String {
+        match place {
+            PlaceKind::Named(place) => format!("place \"{}\"", self.topology.name(place)),
+            _ if is_remote => "elsewhere".to_owned(),
+            kind => format!("place \"{kind}\""),
+        }
+    }
+}
+
+/// Reads the layout of one variant, given its services. `context` has the levels.
+pub(crate) fn read_layout(
+    (places, links): (&[NamedTable], &[NamedTable]),
+    load: &TomlTable,
+    services: Vec<ServiceLayout>,
+    context: &TemplateContext,
+    reader: &mut PlanReader<'_>,
+) -> VariantLayout {
+    let rendered = |key: &str, reader: &mut PlanReader<'_>| context.node(load.get(key)?, reader);
+    let load_agents = read_agents(load, context, reader);
+    let read_places = read_places(places, context, reader);
+    let mut topology = Topology {
+        places: read_places.places,
+        ..Topology::default()
+    };
+    let names: Vec<&str> = places.iter().map(|section| section.name.as_str()).collect();
+    let load_place = rendered("place", reader)
+        .and_then(|node| read_place(&node, "place of [load]", &["native"], &names, reader))
+        .unwrap_or(PlaceKind::Native);
+    if let PlaceKind::Named(place) = load_place {
+        let source = rendered("source", reader);
+        topology.places[place].sources = read_sources(source.as_ref(), reader);
+    }
+    let rate_line = read_links(links, &names, context, &mut topology, reader);
+    let target = rendered("target", reader).and_then(|node| node.value.scalar_text());
+    let mut services = services;
+    mark_exposed(&mut services, target.as_deref(), load_agents.is_some());
+    VariantLayout {
+        services,
+        topology,
+        load_place,
+        load_agents,
+        place_lines: read_places.lines,
+        rate_line,
+        place_cores: read_places.cores,
+    }
+}
+
+/// Marks the services that another machine connects to: the load's target, and those that services
+/// on other hosts need.
+fn mark_exposed(services: &mut [ServiceLayout], target: Option<&str>, load_has_agents: bool) {
+    let target = target.map(|target| target.split_once('.').map_or(target, |(name, _)| name));
+    let mut hosts_of_users: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+    for service in services.iter() {
+        for need in &service.needs {
+            let hosts = hosts_of_users.entry(need.clone()).or_default();
+            hosts.push(service.host.clone());
+        }
+    }
+    for service in services.iter_mut() {
+        // This machine compares the bodies, whichever machine makes the load.
+        let is_all_local = service.host.is_none() && !load_has_agents;
+        let by_load = target == Some(&service.name) && !is_all_local;
+        let hosts = hosts_of_users.remove(&service.name).unwrap_or_default();
+        service.exposed = by_load || hosts.iter().any(|host| *host != service.host);
+    }
+}
+
+/// Checks that a viewer on one machine can reach a service on another.
+///
+/// # Errors
+/// It can't; the text says why.
+fn check_host_reach(
+    service: &ServiceLayout,
+    is_unix: bool,
+    viewer: Viewer<'_>,
+) -> Result<(), String> {
+    if service.remote.is_some() || service.host.as_deref() == viewer.host {
+        return Ok(());
+    }
+    let who = match viewer.service {
+        Some(name) => format!("service \"{name}\""),
+        None => "the load".to_owned(),
+    };
+    let name = &service.name;
+    let host = match &service.host {
+        Some(host) => format!("host \"{host}\""),
+        None => "this machine".to_owned(),
+    };
+    if is_unix {
+        return Err(format!(
+            "service \"{name}\" listens on a UNIX socket of {host}, but {who} runs elsewhere"
+        ));
+    }
+    if matches!(service.place, PlaceKind::Namespace | PlaceKind::Jail) {
+        return Err(format!(
+            "service \"{name}\" runs in a {} of {host}, which other machines can't reach",
+            service.place
+        ));
+    }
+    if !service.exposed {
+        return Err(format!(
+            "service \"{name}\" runs on {host}, and {who} elsewhere; it listens for other machines \
+             only if they need it (needs = [\"{name}\"])"
+        ));
+    }
+    Ok(())
+}

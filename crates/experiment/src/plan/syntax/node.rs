@@ -1,0 +1,247 @@
+//! TOML as a tree of owned values, each with its line.
+
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::plan::diagnostic::{DiagnosticKind, Diagnostics, PlanError};
+
+/// The most syntax errors that are reported at once. Later ones usually follow from the first.
+const SYNTAX_ERRORS_MAX: usize = 5;
+
+/// A value and the line on which it begins.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TomlNode {
+    pub(crate) line: usize,
+    pub(crate) value: TomlValue,
+}
+
+/// A value of any TOML type that plans use.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum TomlValue {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Array(Vec<TomlNode>),
+    Table(TomlTable),
+}
+
+/// A table; its entries are in the order in which they were written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct TomlTable {
+    pub(crate) line: usize,
+    pub(crate) entries: Vec<TomlEntry>,
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TomlEntry {
+    pub(crate) key: String,
+    pub(crate) line: usize,
+    pub(crate) node: TomlNode,
+}
+
+impl TomlNode {
+    pub(crate) fn text(line: usize, text: impl Into<String>) -> Self {
+        Self {
+            line,
+            value: TomlValue::Text(text.into()),
+        }
+    }
+
+    pub(crate) fn array(line: usize, items: Vec<TomlNode>) -> Self {
+        Self {
+            line,
+            value: TomlValue::Array(items),
+        }
+    }
+
+    pub(crate) fn table(line: usize, entries: Vec<TomlEntry>) -> Self {
+        Self {
+            line,
+            value: TomlValue::Table(TomlTable { line, entries }),
+        }
+    }
+
+    /// The table, if the value is one.
+    pub(crate) fn as_table(&self) -> Option<&TomlTable> {
+        match &self.value {
+            TomlValue::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
+impl TomlTable {
+    pub(crate) fn get(&self, key: &str) -> Option<&TomlNode> {
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map(|entry| &entry.node)
+    }
+
+    /// The line of a key, or of the table if it lacks the key.
+    pub(crate) fn line_of(&self, key: &str) -> usize {
+        self.entries
+            .iter()
+            .find(|entry| entry.key == key)
+            .map_or(self.line, |entry| entry.line)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.key.as_str())
+    }
+}
+
+impl TomlValue {
+    /// The type with its article, for messages such as "margin is a number, not a string".
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a string",
+            Self::Integer(_) | Self::Float(_) => "a number",
+            Self::Bool(_) => "true or false",
+            Self::Array(_) => "an array",
+            Self::Table(_) => "a table",
+        }
+    }
+
+    /// The text of a scalar as its author would write it (`1.0` stays `1.0`); `None` for an array or
+    /// a table.
+    pub(crate) fn scalar_text(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Integer(number) => Some(number.to_string()),
+            Self::Float(number) => Some(format!("{number:?}")),
+            Self::Bool(truth) => Some(truth.to_string()),
+            Self::Array(_) | Self::Table(_) => None,
+        }
+    }
+}
+
+/// Parses TOML; `None` if it is not valid, or has values that no plan can use.
+pub(crate) fn parse(text: &str, file: &Path, diagnostics: &mut Diagnostics) -> Option<TomlTable> {
+    let lines = LineIndex::of(text);
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors.iter().take(SYNTAX_ERRORS_MAX) {
+        let line = error.span().map_or(0, |span| lines.at(span.start));
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        // Messages such as "duplicate key" don't name the key, so the text of the span is added.
+        let about = error
+            .span()
+            .and_then(|span| text.get(span))
+            .map(str::trim)
+            .unwrap_or_default();
+        let message = match about.chars().count() {
+            1..=40 if !about.contains('\n') => format!("{message}: {about}"),
+            _ => message,
+        };
+        diagnostics.push(PlanError::new(DiagnosticKind::Syntax, file, line, message));
+    }
+    if !errors.is_empty() {
+        return None;
+    }
+    let before = diagnostics.count();
+    let table = TreeBuilder {
+        lines,
+        file,
+        diagnostics,
+    }
+    .table(document.get_ref(), 1);
+    (diagnostics.count() == before).then_some(table)
+}
+
+/// The byte offset of each newline.
+struct LineIndex(Vec<usize>);
+
+impl LineIndex {
+    fn of(text: &str) -> Self {
+        Self(
+            text.bytes()
+                .enumerate()
+                .filter(|(_, byte)| *byte == b'\n')
+                .map(|(at, _)| at)
+                .collect(),
+        )
+    }
+
+    /// The line, from 1, that contains a byte offset.
+    fn at(&self, offset: usize) -> usize {
+        self.0.partition_point(|newline| *newline < offset) + 1
+    }
+}
+
+/// Converts the parser's values into nodes.
+struct TreeBuilder<'a> {
+    lines: LineIndex,
+    file: &'a Path,
+    diagnostics: &'a mut Diagnostics,
+}
+
+impl TreeBuilder<'_> {
+    fn table(&mut self, table: &DeTable<'_>, line: usize) -> TomlTable {
+        // The parser sorts keys by name, but results show factors and levels in the order in which
+        // they were written.
+        let mut written: Vec<_> = table.iter().collect();
+        written.sort_by_key(|(key, _)| key.span().start);
+        let entries = written
+            .into_iter()
+            .map(|(key, value)| TomlEntry {
+                key: key.get_ref().to_string(),
+                line: self.lines.at(key.span().start),
+                node: self.node(value, self.lines.at(key.span().start)),
+            })
+            .collect();
+        TomlTable { line, entries }
+    }
+
+    fn node(&mut self, value: &Spanned<DeValue<'_>>, key_line: usize) -> TomlNode {
+        // A `[header]` table has no span of its own; its key has.
+        let own = self.lines.at(value.span().start);
+        let line = if value.get_ref().is_table() {
+            key_line
+        } else {
+            own
+        };
+        let value = match value.get_ref() {
+            DeValue::String(text) => TomlValue::Text(text.to_string()),
+            DeValue::Boolean(truth) => TomlValue::Bool(*truth),
+            DeValue::Integer(number) => {
+                match i64::from_str_radix(number.as_str(), number.radix()) {
+                    Ok(number) => TomlValue::Integer(number),
+                    Err(_) => self.report(line, format!("{number} is too large")),
+                }
+            }
+            DeValue::Float(number) => match number.as_str().parse::<f64>() {
+                Ok(number) if number.is_finite() => TomlValue::Float(number),
+                _ => self.report(
+                    line,
+                    format!("{number} is not a number that a plan can use"),
+                ),
+            },
+            DeValue::Datetime(_) => self.report(line, "a plan can't have a date here".to_owned()),
+            DeValue::Array(items) => TomlValue::Array(
+                items
+                    .iter()
+                    .map(|item| {
+                        let line = self.lines.at(item.span().start);
+                        self.node(item, line)
+                    })
+                    .collect(),
+            ),
+            DeValue::Table(table) => TomlValue::Table(self.table(table, line)),
+        };
+        TomlNode { line, value }
+    }
+
+    fn report(&mut self, line: usize, message: String) -> TomlValue {
+        self.diagnostics.push(PlanError::new(
+            DiagnosticKind::BadValue,
+            self.file,
+            line,
+            message,
+        ));
+        TomlValue::Bool(false)
+    }
+}

@@ -1,0 +1,110 @@
+//! Notations that only plans have: `2%`, `SIGQUIT`, `host:port`, names. [`prony_load::quantity`]
+//! reads those that the command line has too (`30s`, `4K`, `0-3,6`, `200-399`).
+
+/// Reads `2%` as 0.02.
+pub(crate) fn percent(text: &str) -> Option<f64> {
+    Some(plain_decimal(text.trim().strip_suffix('%')?.trim_end())? / 100.0)
+}
+
+/// Reads a signal: `SIGQUIT`, `QUIT` or a number from 1 to 64.
+pub(crate) fn signal(text: &str) -> Option<i32> {
+    let text = text.trim();
+    if let Some(number) = digits(text) {
+        return i32::try_from(number)
+            .ok()
+            .filter(|number| (1..=64).contains(number));
+    }
+    let upper = text.to_ascii_uppercase();
+    Some(match upper.strip_prefix("SIG").unwrap_or(&upper) {
+        "HUP" => libc::SIGHUP,
+        "INT" => libc::SIGINT,
+        "QUIT" => libc::SIGQUIT,
+        "ABRT" => libc::SIGABRT,
+        "KILL" => libc::SIGKILL,
+        "USR1" => libc::SIGUSR1,
+        "USR2" => libc::SIGUSR2,
+        "ALRM" => libc::SIGALRM,
+        "TERM" => libc::SIGTERM,
+        "WINCH" => libc::SIGWINCH,
+        _ => return None,
+    })
+}
+
+/// Splits `host:port` or `[v6]:port`.
+pub(crate) fn host_port(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = u16::try_from(digits(port)?).ok().filter(|port| *port > 0)?;
+    let bare = match host.strip_prefix('[') {
+        Some(v6) => v6.strip_suffix(']')?,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let clean = !bare.is_empty()
+        && bare
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '_'));
+    clean.then(|| (bare.to_owned(), port))
+}
+
+/// Reads a number of digits alone: no sign, space or exponent.
+fn digits(text: &str) -> Option<u64> {
+    let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Reads digits with at most one decimal point: no sign or exponent.
+fn plain_decimal(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let plain = text.starts_with(|c: char| c.is_ascii_digit())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Reports whether a template can use a name: a letter or `_`, then letters, digits and `_`.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percents() {
+        assert_eq!(percent("2%"), Some(0.02));
+        assert_eq!(percent("2"), None);
+        assert_eq!(percent("-2%"), None);
+        assert_eq!(percent("1.5 %"), Some(0.015));
+        assert_eq!(percent("1e3%"), None);
+    }
+
+    #[test]
+    fn signals_and_addresses() {
+        assert_eq!(signal("SIGQUIT"), Some(libc::SIGQUIT));
+        assert_eq!(signal("quit"), Some(libc::SIGQUIT));
+        assert_eq!(signal("9"), Some(9));
+        assert_eq!(signal("0"), None);
+        assert_eq!(signal("SIGWHAT"), None);
+        assert_eq!(host_port("[::1]:80"), Some(("::1".to_owned(), 80)));
+        assert_eq!(
+            host_port("a.example:8080"),
+            Some(("a.example".to_owned(), 8080))
+        );
+        for bad in [
+            "::1:80",
+            "host",
+            "host:0",
+            "host:99999",
+            ":80",
+            "http://h:1",
+            "[::1:80",
+        ] {
+            assert_eq!(host_port(bad), None, "{bad}");
+        }
+    }
+}

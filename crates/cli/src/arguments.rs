@@ -168,7 +168,7 @@ pub(crate) struct LoadArgs {
     /// Write a JSON array of [seconds, completions since the last entry] per half second
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) timeline: Option<PathBuf>,
-    /// Percentiles of the summary, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
+    /// Percentiles in the summary and the page, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile, help_heading = "Output")]
     pub(crate) percentiles: Vec<f64>,
     /// Serve the running load's numbers to Prometheus at ADDR, a port of 127.0.0.1 or an address
@@ -472,6 +472,9 @@ pub(crate) struct ReportArgs {
     /// Write every table as CSV and as JSON into DIR, which is made if it isn't there
     #[arg(long, value_name = "DIR")]
     pub(crate) tables: Option<PathBuf>,
+    /// Percentiles in the report of a load, such as 50,99,99.99 [default: 50,75,90,95,99,99.9]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = percentile)]
+    pub(crate) percentiles: Vec<f64>,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use prony_experiment::doctor::examine;
-use prony_report::doctor_view::Doctor;
+use prony_report::doctor::DoctorDocument;
 
 use crate::ending::{Ending, Failure};
 use crate::output::Output;
@@ -44,8 +44,8 @@ pub(crate) fn run(typed: &DoctorArgs) -> Result<Ending, Failure> {
     let json = serde_json::to_string_pretty(&report).map_err(Failure::refused)? + "\n";
     let in_place = output.as_ref().is_some_and(Output::is_standard);
     if !in_place {
-        let doctor = Doctor::read(&json).map_err(Failure::refused)?;
-        let text = prony_report::text::doctor(&doctor, typed.all, terminal::look(true));
+        let doctor = DoctorDocument::read(&json).map_err(Failure::refused)?;
+        let text = prony_report::text::doctor(&doctor, typed.all, terminal::text_options(true));
         terminal::print(&text);
     }
     if let Some(output) = output {

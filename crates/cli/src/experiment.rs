@@ -14,13 +14,14 @@ use prony_experiment::runner::{
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
 use prony_fleet::host::Shower;
-use prony_report::{folder, html, markdown, pdf, text};
+use prony_report::table::plain;
+use prony_report::{Document, Experiment, folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
 
 use crate::arguments::{ProgressFlag, RunArgs};
 use crate::ending::{Ending, Failure};
 use crate::hosts::Hosts;
-use crate::live::experiment::ExperimentPicture;
+use crate::live::experiment::ExperimentView;
 use crate::metrics::Metrics;
 use crate::progress::{Progress, Show};
 use crate::under_way::UnderWay;
@@ -154,11 +155,11 @@ pub(crate) fn run(
             }
         })
     };
-    let mut picture = ExperimentPicture {
-        told: watch.told(),
+    let mut view = ExperimentView {
+        notes: watch.told(),
         interrupt: &interrupt,
     };
-    let finished = live::beside(&progress, &mut picture, &stop, run);
+    let finished = live::with_view(&progress, &mut view, &stop, run);
     let finished = finished.map_err(|error| match error {
         RunnerError::Folder(FolderError::File { .. } | FolderError::InUse { .. }) => {
             Failure::refused(error)
@@ -224,11 +225,11 @@ fn conclude(finished: &Finished, settings: &Settings, reports: &Reports<'_>) -> 
     if let Some(document) = document {
         let page = reports.write();
         if blocks > 0 {
-            terminal::print(&text::verdict(
-                document,
-                page.as_deref(),
-                terminal::look(true),
-            ));
+            let report = Document::of_experiment(&Experiment::of_verdict(document.clone()));
+            terminal::print(&text::render(&report, terminal::text_options(true)));
+            if let Some(page) = page {
+                terminal::print(&format!("report: {}\n", plain(&page.display().to_string())));
+            }
         }
     }
     if let Some(error) = &finished.failed {
@@ -299,9 +300,10 @@ impl Reports<'_> {
                 return None;
             }
         };
-        self.file("report.md", markdown::report(&experiment).as_bytes());
-        self.file("report.pdf", &pdf::report(&experiment));
-        self.file("report.html", html::report(&experiment).as_bytes())
+        let report = Document::of_experiment(&experiment);
+        self.file("report.md", markdown::render(&report).as_bytes());
+        self.file("report.pdf", &pdf::render(&report));
+        self.file("report.html", html::render(&report).as_bytes())
     }
 
     fn file(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {

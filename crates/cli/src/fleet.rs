@@ -428,7 +428,7 @@ pub(crate) fn watched<T>(
     }
     let mut follower = Follower::new(under_way, None, &[]);
     // The key does what the signal does.
-    live::beside(progress, &mut follower, &|| ask_to_end(stop), || {
+    live::with_view(progress, &mut follower, &|| ask_to_end(stop), || {
         work(watcher)
     })
 }

@@ -21,7 +21,7 @@ pub(crate) fn list(listed: &[Listed]) -> String {
         "busy with",
         "heard of",
     ];
-    let mut table = Table::new("Agents", &headings);
+    let mut table = Table::new(&headings);
     left(&mut table, &[1, 2, 4, 5, 6, 7]);
     for one in listed {
         let agent = &one.agent;
@@ -61,7 +61,7 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
         "state",
         "target",
     ];
-    let mut table = Table::new("Agents", &headings);
+    let mut table = Table::new(&headings);
     left(&mut table, &[1, 4, 6, 7, 8]);
     for one in checked {
         let agent = &one.listed.agent;
@@ -171,7 +171,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
 
 /// A table without rows is no table.
 fn shown(table: &Table) -> String {
-    match table.rows.is_empty() {
+    match table.is_empty() {
         true => String::new(),
         false => table.to_text(""),
     }

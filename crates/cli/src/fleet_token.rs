@@ -128,7 +128,7 @@ fn list(folder: &Path) -> Result<Ending, Failure> {
         terminal::say("prony: no token can be used; make one with `prony fleet token`");
         return Ok(Ending::Done);
     }
-    let mut table = Table::new("Tokens", &["token", "expires", "uses left"]);
+    let mut table = Table::new(&["token", "expires", "uses left"]);
     for token in tokens {
         table.push(vec![
             token.id.to_string(),

@@ -9,7 +9,7 @@ use prony_experiment::plan::Plan;
 use prony_experiment::runner::{Settings, design};
 use prony_report::ci::{self, Judged};
 use prony_report::stored::{self, Content, Stored};
-use prony_report::{regressions, text};
+use prony_report::{Document, regressions, text};
 use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
 use prony_stats::runs::{self, RunVariant, RunsDocument};
 
@@ -141,12 +141,14 @@ impl Gating {
         let gates = self.judge(&mut verdicts);
         let is_text = !self.takes_standard_output();
         if let Some(document) = &verdicts.runs {
+            let options = terminal::text_options(is_text);
+            let report = text::render(&Document::of_runs(document), options);
+            say(is_text, &format!("\n{report}"));
+        } else {
             say(
                 is_text,
-                &format!("\n{}", text::runs(document, terminal::look(is_text))),
+                &text::gates(&gates, terminal::text_options(is_text)),
             );
-        } else {
-            say(is_text, &text::gates(&gates, terminal::look(is_text)));
         }
         self.finish(ending, &verdicts, &gates)
     }
@@ -316,7 +318,10 @@ fn tell(judged: &Judged<'_>, strict: bool) {
         });
         names.chain(gates).collect()
     };
-    for (ruling, word) in [(Ruling::Failed, "failed"), (Ruling::Unclear, "can't tell")] {
+    for (ruling, word) in [
+        (Ruling::Failed, "failed"),
+        (Ruling::Unclear, "inconclusive"),
+    ] {
         let names = of(ruling);
         if !names.is_empty() {
             let note = match (ruling, strict) {

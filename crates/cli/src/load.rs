@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use prony_experiment::environment::Machine;
 use prony_load::{Control, LoadSpec, NotReady, SpecError, wait_for_server};
 use prony_record::{Condition, FindingId, Record};
-use prony_report::{csv, html, number, text, timeline};
+use prony_report::{Document, PERCENTILES, csv, html, number, text, timeline};
 
 use crate::arguments::LoadArgs;
 use crate::command_line;
@@ -120,7 +120,7 @@ fn watched(
             let planned = spec.planned().map(Duration::from);
             let under_way = UnderWay::here(control, spec.info());
             let mut follower = Follower::new(under_way, planned, spec.forecast());
-            live::beside(progress, &mut follower, &|| control.stop(), run)
+            live::with_view(progress, &mut follower, &|| control.stop(), run)
         }
         Show::Lines => with_lines(spec, control, progress, run),
         Show::Nothing => run(),
@@ -253,18 +253,19 @@ impl Outputs {
             .into_iter()
             .flatten()
             .any(Output::is_standard);
+        let percentiles = match percentiles {
+            [] => &PERCENTILES[..],
+            asked => asked,
+        };
+        let report = Document::of_load(record, percentiles);
         if !is_data {
-            let look = terminal::look(true);
-            let percentiles = match percentiles {
-                [] => &prony_report::PERCENTILES[..],
-                asked => asked,
-            };
-            terminal::print(&text::load_summary(record, percentiles, look));
-            terminal::print(&text::conditions(record, conditions, look));
+            let options = terminal::text_options(true);
+            terminal::print(&text::render(&report, options));
+            terminal::print(&text::conditions(record, conditions, options));
         }
         put(self.json, || record.to_json())?;
         put(self.csv, || csv::series(record))?;
-        put(self.html, || html::load(record))?;
+        put(self.html, || html::render(&report))?;
         put(self.timeline, || timeline(record))
     }
 }

@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prony_report::text::Look;
+use prony_report::text::TextOptions;
 
 /// Whether a result could not be printed.
 static LOST: AtomicBool = AtomicBool::new(false);
@@ -41,32 +41,32 @@ fn harmless(lines: &str) -> String {
     each.collect::<Vec<_>>().join("\n")
 }
 
-/// How text is to look: as a terminal has it, if it goes to standard output and that is one.
-pub(crate) fn look(is_printed: bool) -> Look {
-    let mut look = Look {
-        color: is_printed && colours(),
-        ..Look::PLAIN
+/// The layout of a text: a terminal's if the text goes to standard output and that is a terminal.
+pub(crate) fn text_options(is_printed: bool) -> TextOptions {
+    let mut options = TextOptions {
+        color: is_printed && colors(),
+        ..TextOptions::PLAIN
     };
     if is_printed
         && io::stdout().is_terminal()
         && let Ok((columns, _)) = ratatui::crossterm::terminal::size()
     {
-        look.histogram = true;
-        look.width = look.width.min(usize::from(columns).max(NARROWEST));
+        options.histogram = true;
+        options.width = options.width.min(usize::from(columns).max(NARROWEST));
     }
-    look
+    options
 }
 
 /// Narrower lines are left to the terminal to break.
 const NARROWEST: usize = 40;
 
-/// Whether results are to be coloured: on a terminal, unless NO_COLOR is set (no-color.org).
-fn colours() -> bool {
-    io::stdout().is_terminal() && !refuses_colours() && !is_dumb()
+/// Whether results are to be colored: on a terminal, unless NO_COLOR is set (no-color.org).
+fn colors() -> bool {
+    io::stdout().is_terminal() && !refuses_colors() && !is_dumb()
 }
 
 /// Whether NO_COLOR is set (no-color.org).
-pub(crate) fn refuses_colours() -> bool {
+pub(crate) fn refuses_colors() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 

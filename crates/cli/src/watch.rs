@@ -9,7 +9,7 @@ use prony_experiment::runner::{Event, Forecast, TrialResult};
 use prony_report::number;
 use prony_stats::{Verdict, VerdictDocument};
 
-use crate::live::experiment::{Phase, State, Told};
+use crate::live::experiment::{ExperimentNotes, ExperimentState, TrialPhase};
 use crate::progress::{Progress, Show};
 use crate::under_way::UnderWay;
 use prony_fleet::coordinator::Feed;
@@ -20,7 +20,7 @@ pub(crate) struct Watch<'a> {
     progress: &'a Progress,
     /// What results call the variants, by their ids.
     names: BTreeMap<&'a str, String>,
-    told: Told,
+    told: ExperimentNotes,
 }
 
 impl<'a> Watch<'a> {
@@ -37,12 +37,12 @@ impl<'a> Watch<'a> {
         Watch {
             progress,
             names: plan.variants.iter().map(name).collect(),
-            told: Told::new(State::new(title, forecast)),
+            told: ExperimentNotes::new(ExperimentState::new(title, forecast)),
         }
     }
 
     /// What the view draws from.
-    pub(crate) fn told(&self) -> &Told {
+    pub(crate) fn told(&self) -> &ExperimentNotes {
         &self.told
     }
 
@@ -66,7 +66,7 @@ impl<'a> Watch<'a> {
                 self.told.note(|state| {
                     let number = u32::try_from(number).unwrap_or(u32::MAX);
                     state.trial = Some((format!("pre-check, {name}"), number));
-                    state.phase = Phase::Between;
+                    state.phase = TrialPhase::Between;
                 });
             }
             Event::TrialBegan {
@@ -78,12 +78,12 @@ impl<'a> Watch<'a> {
                 state.block = *block;
                 let position = u32::try_from(*position).unwrap_or(u32::MAX);
                 state.trial = Some((self.name(id).to_owned(), position.saturating_add(1)));
-                state.phase = Phase::Between;
+                state.phase = TrialPhase::Between;
             }),
             Event::Starting { service } => {
                 let service = (*service).to_owned();
                 self.told
-                    .note(|state| state.phase = Phase::Starting(service));
+                    .note(|state| state.phase = TrialPhase::Starting(service));
             }
             Event::Loading {
                 planned,

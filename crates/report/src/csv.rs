@@ -1,41 +1,21 @@
-//! Figures for spreadsheets and scripts: plain numbers, units in the column names, no rounding.
+//! Results as CSV for spreadsheets and scripts: plain numbers without rounding, units in the column
+//! names.
 //!
-//! One load is one row for each half second ([`series`]), an experiment one row for each variant and
-//! metric ([`verdict`]) or for each trial ([`trials`]); a printed [`table()`] keeps its texts.
-//! Fields are quoted where they need it (RFC 4180), lines end with a line feed.
+//! A load has a row for each half second ([`series`]). An experiment has a row for each variant and
+//! metric ([`verdict`]), or for each trial ([`trials`]). Fields are quoted if they need it (RFC 4180),
+//! and lines end with a line feed.
 
 use prony_record::Record;
 use prony_stats::runs::RunsDocument;
 use prony_stats::{Metric, VerdictDocument};
 
 use crate::Experiment;
-use crate::table::Table;
-use crate::verdict_view as view;
+use crate::tables::effect_of;
+use crate::wording::verdict::word;
 
-/// The series of one load, what `prony load --csv` writes: a row for each half second.
+/// The series of one load, as `prony load --csv` writes it: a row for each half second.
 pub fn series(record: &Record) -> String {
-    let headings = [
-        "t_s", "ok", "failed", "ok_per_s", "bytes_in", "p50_us", "p99_us",
-    ];
-    let mut previous_s = 0.0;
-    let rows = record.series.iter().map(|slice| {
-        let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
-        let ok_per_s = if length_s > 0.0 {
-            slice.ok as f64 / length_s
-        } else {
-            0.0
-        };
-        vec![
-            slice.t_s.to_string(),
-            slice.ok.to_string(),
-            slice.failed.to_string(),
-            ok_per_s.to_string(),
-            slice.bytes_in.to_string(),
-            slice.p50_us.to_string(),
-            slice.p99_us.to_string(),
-        ]
-    });
-    write(&headings, rows)
+    crate::data::series(record).to_csv()
 }
 
 /// The columns that describe one record as a whole, with [`record_cells`] as their values.
@@ -102,7 +82,7 @@ pub fn trials(experiment: &Experiment) -> String {
 }
 
 /// One row for each variant and metric that was measured: the variant alone, then against its
-/// baseline. What can't be had is empty; `difference` stands in the ratio's place for shares.
+/// baseline. Unknown values are empty; shares have a `difference` in place of a `ratio`.
 pub fn verdict(verdict: &VerdictDocument) -> String {
     let factors = factors(verdict);
     let mut headings = vec!["variant"];
@@ -127,7 +107,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
             let Some(summary) = variant.metrics.get(&metric) else {
                 continue;
             };
-            let compared = view::effect_of(verdict, place, metric);
+            let compared = effect_of(verdict, place, metric);
             let effect = compared.map(|(effect, _)| effect);
             let judged = compared.and_then(|(_, comparison)| comparison);
             let mut cells = vec![variant.name.clone()];
@@ -144,7 +124,7 @@ pub fn verdict(verdict: &VerdictDocument) -> String {
                 optional(effect.and_then(|effect| effect.low)),
                 optional(effect.and_then(|effect| effect.high)),
                 judged
-                    .map_or("", |comparison| view::word(comparison.verdict))
+                    .map_or("", |comparison| word(comparison.verdict))
                     .to_owned(),
                 summary.level(metric).to_string(),
             ]);
@@ -178,12 +158,6 @@ fn optional(value: Option<f64>) -> String {
     value.map_or(String::new(), |value| value.to_string())
 }
 
-/// A printed table, its texts as they are.
-pub fn table(table: &Table) -> String {
-    let headings: Vec<&str> = table.columns.iter().map(|(h, _)| h.as_str()).collect();
-    write(&headings, table.rows.iter().cloned())
-}
-
 /// Headings and rows as CSV.
 pub(crate) fn write(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut out = ::csv::WriterBuilder::new()
@@ -206,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_quotes_has_them() {
+    fn fields_are_quoted_if_they_need_it() {
         let text = write(&["a", "b"], [vec!["x,\"y\"".into(), "-1.5".into()]]);
         assert_eq!(text, "a,b\n\"x,\"\"y\"\"\",-1.5\n");
     }

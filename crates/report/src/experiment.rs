@@ -1,4 +1,4 @@
-//! What an experiment stored, as reports need it.
+//! A stored experiment, as reports need it.
 
 use prony_record::Record;
 use prony_stats::{Levels, Values, VerdictDocument};
@@ -8,34 +8,44 @@ use prony_stats::{Levels, Values, VerdictDocument};
 pub struct Experiment {
     /// `verdict.json`.
     pub verdict: VerdictDocument,
-    /// `plan.toml` as run; empty where there is none.
+    /// `plan.toml` as run; empty if there is none.
     pub plan: String,
-    /// `environment.json`; null where there is none.
+    /// `environment.json`; null if there is none.
     pub environment: serde_json::Value,
-    /// Every trial that left a record, by block and variant.
+    /// All trials with a record, by block and variant.
     pub trials: Vec<Trial>,
 }
 
-/// One trial.
+/// One trial of an experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
-    /// Its block, from 1.
+    /// The block, from 1.
     pub block: u32,
-    /// Its variant's place among the verdict's variants.
+    /// The index of the variant in the verdict.
     pub variant: usize,
-    /// Its place within the block, from 0; none where that wasn't stored.
+    /// The position within the block, from 0; none if it wasn't stored.
     pub position: Option<usize>,
-    /// The metrics that could be measured; without telemetry those that the record tells.
+    /// The measured metrics; without telemetry those of the record.
     pub values: Values,
-    /// `telemetry.csv`; empty where there is none.
+    /// `telemetry.csv`; empty if there is none.
     pub telemetry: String,
-    /// What was measured.
+    /// The record of the load.
     pub record: Record,
 }
 
 impl Experiment {
-    /// The trials of one variant within complete blocks, in the order of the blocks. A block that
-    /// was interrupted is no part of the verdict, so it is no part of the charts either.
+    /// An experiment without its plan, environment and trials.
+    pub fn of_verdict(verdict: VerdictDocument) -> Experiment {
+        Experiment {
+            verdict,
+            plan: String::new(),
+            environment: serde_json::Value::Null,
+            trials: Vec::new(),
+        }
+    }
+
+    /// The trials of one variant in complete blocks, by block. An interrupted block is no part of the
+    /// verdict, so charts leave it out as well.
     pub fn trials_of(&self, variant: usize) -> Vec<&Trial> {
         let variants = self.verdict.variants.len();
         let is_complete = |block: u32| {
@@ -53,8 +63,7 @@ impl Experiment {
         trials
     }
 
-    /// The variant whose trials are named so in folder names: the same name or the same levels,
-    /// whatever stands between them.
+    /// The variant that a folder name identifies: by its name or its levels, whatever separates them.
     pub(crate) fn variant_named(verdict: &VerdictDocument, name: &str) -> Option<usize> {
         let wanted = letters(name);
         let by = |key: &dyn Fn(&Levels, &str) -> String| {
@@ -73,7 +82,7 @@ impl Experiment {
     }
 }
 
-/// A name without what file names leave out.
+/// The characters of a name that folder names keep.
 fn letters(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric() || *c == '.')

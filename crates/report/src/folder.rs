@@ -1,4 +1,4 @@
-//! Reads the folder that an experiment left.
+//! Reads the folder of an experiment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,23 +10,23 @@ use prony_stats::{VERDICT_SCHEMA, Values, VerdictDocument};
 
 use crate::{Experiment, Trial};
 
-/// Why a folder can't be rendered.
+/// The reason that a folder can't be read.
 #[derive(Debug)]
 pub enum FolderError {
-    /// There is no verdict in it: no experiment, or one that ended before its first block.
+    /// The folder has no verdict: it holds no experiment, or one without a complete block.
     NoVerdict(PathBuf),
-    /// A file that is there can't be read.
+    /// A file can't be read.
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's reason.
         error: std::io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file has unexpected content.
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
 }
@@ -36,7 +36,7 @@ impl fmt::Display for FolderError {
         match self {
             FolderError::NoVerdict(dir) => write!(
                 f,
-                "{}: no verdict.json in it (want a folder that prony compare wrote)",
+                "{}: no verdict.json in this folder (name a folder that prony compare wrote)",
                 dir.display()
             ),
             FolderError::Unreadable { path, error } => write!(f, "{}: {error}", path.display()),
@@ -47,12 +47,12 @@ impl fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
-/// Reads an experiment's folder: `verdict.json`, and where they are there `plan.toml`,
-/// `environment.json` and `trials/<block>-<variant>/record.json`. A trial without a record was
-/// interrupted and is left out. Which trial it is says its `trial.json`, or its folder's name.
+/// Reads an experiment's folder: `verdict.json`, and if they exist `plan.toml`, `environment.json` and
+/// `trials/<block>-<variant>/record.json`. A trial without a record was interrupted and is left out.
+/// Its `trial.json`, or the folder's name, identifies a trial.
 ///
 /// # Errors
-/// Where there is no verdict, or a file that is there can't be read as what it should be.
+/// There is no verdict, or a file can't be read.
 pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
     let verdict_path = dir.join("verdict.json");
     let Some(json) = text(&verdict_path)? else {
@@ -61,7 +61,7 @@ pub fn read(dir: &Path) -> Result<Experiment, FolderError> {
     let verdict: VerdictDocument = parse(&verdict_path, &json)?;
     if verdict.schema != VERDICT_SCHEMA {
         let reason = format!(
-            "a verdict of schema \"{}\"; this prony reads \"{VERDICT_SCHEMA}\"",
+            "schema \"{}\" is not supported (this version reads \"{VERDICT_SCHEMA}\")",
             verdict.schema
         );
         return Err(malformed(&verdict_path, reason));
@@ -88,12 +88,12 @@ fn malformed(path: &Path, reason: impl fmt::Display) -> FolderError {
     }
 }
 
-/// A file's text; none where there is no such file.
+/// A file's text; none if the file doesn't exist.
 fn text(path: &Path) -> Result<Option<String>, FolderError> {
     use std::io::ErrorKind::{NotADirectory, NotFound};
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
-        // A stray file among the trials' folders has nothing below it.
+        // A stray file among the folders of trials is not a folder.
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(FolderError::Unreadable {
             path: path.to_owned(),
@@ -120,7 +120,7 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     for entry in entries {
         let entry = entry.map_err(unreadable)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let stated = stated(&entry.path(), verdict)?;
+        let stated = trial_file(&entry.path(), verdict)?;
         let place = stated.as_ref().map(|stated| (stated.block, stated.variant));
         let Some((block, variant)) = place.or_else(|| trial_name(&name, verdict)) else {
             continue;
@@ -141,33 +141,36 @@ fn trials(dir: &Path, verdict: &VerdictDocument) -> Result<Vec<Trial>, FolderErr
     Ok(trials)
 }
 
-/// The part of a trial's `trial.json` that reports need.
+/// The part of `trial.json` that reports need.
 #[derive(serde::Deserialize)]
-struct Stated {
+struct TrialFile {
     block: u32,
     variant: usize,
     #[serde(default)]
     position: Option<usize>,
-    /// By name, as a later prony may know further metrics.
+    /// By name, because later versions may have further metrics.
     #[serde(default)]
     values: BTreeMap<String, f64>,
 }
 
-/// What the trial's own file states; none where there is no such file.
-fn stated(dir: &Path, verdict: &VerdictDocument) -> Result<Option<Stated>, FolderError> {
+/// Reads `trial.json`; none if it doesn't exist.
+fn trial_file(dir: &Path, verdict: &VerdictDocument) -> Result<Option<TrialFile>, FolderError> {
     let path = dir.join("trial.json");
     let Some(json) = text(&path)? else {
         return Ok(None);
     };
-    let stated: Stated = parse(&path, &json)?;
+    let stated: TrialFile = parse(&path, &json)?;
     if stated.variant >= verdict.variants.len() {
-        return Err(malformed(&path, "a variant that the verdict does not have"));
+        return Err(malformed(
+            &path,
+            "the verdict has no variant of this number",
+        ));
     }
     Ok(Some(stated))
 }
 
-/// A trial's metrics: as they were stored, or what its record tells.
-fn values(record: &Record, stated: Option<&Stated>) -> Values {
+/// A trial's metrics as stored, or derived from its record.
+fn values(record: &Record, stated: Option<&TrialFile>) -> Values {
     let stored = stated.into_iter().flat_map(|stated| &stated.values);
     let known = stored.filter_map(|(name, value)| Some((name.parse().ok()?, *value)));
     let known: Values = known.collect();
@@ -177,7 +180,7 @@ fn values(record: &Record, stated: Option<&Stated>) -> Values {
     }
 }
 
-/// Block and variant of a folder named `<block>-<variant>`; none for any other name.
+/// Block and variant from a folder name `<block>-<variant>`; none for other names.
 fn trial_name(name: &str, verdict: &VerdictDocument) -> Option<(u32, usize)> {
     let (block, variant) = name.split_once('-')?;
     Some((

@@ -1,37 +1,40 @@
-//! Estimates and records in; text, Markdown, CSV, JSON arrays, HTML, SVG and PDF out.
+//! Reports: stored results in; text, Markdown, CSV, JSON, HTML, SVG and PDF out.
 //!
-//! Enters: a [`Record`](prony_record::Record), or a whole [`Experiment`] with its verdict. Leaves:
-//! strings, and bytes for a PDF. Every output is a pure transform of what was stored, so that an old
-//! folder renders for ever and twice the same; only [`folder`] reads files. Nothing here reads a
-//! clock, opens a socket, measures, or computes a statistic: verdicts and their sentences arrive
-//! ready.
+//! A [`Document`] is built from a [`Record`](prony_record::Record), an [`Experiment`] or two compared
+//! runs. [`text`], [`markdown`], [`html`], [`pdf`] and [`svg`] render it. [`csv`], [`data`],
+//! [`openmetrics`] and [`ci`] write the same results for programs.
+//!
+//! Every output depends only on what was stored, so the same folder always renders the same. Only
+//! [`folder`] and [`stored`] read files. This crate reads no clock, opens no socket, measures nothing,
+//! and computes no statistic: verdicts and the sentences about single comparisons arrive ready.
 
 mod chart;
 pub mod ci;
 pub mod csv;
 pub mod data;
-pub mod doctor_view;
+pub mod doctor;
+mod document;
+mod environment;
 mod experiment;
 mod figures;
 pub mod folder;
 pub mod html;
-mod load_times;
-mod load_view;
 pub mod markdown;
 pub mod openmetrics;
 pub mod pdf;
-mod report_view;
-pub mod runs_markdown;
-mod runs_view;
+mod reports;
 pub mod stored;
 pub mod svg;
 pub mod table;
+mod tables;
 pub mod text;
 mod timeline;
-mod verdict_view;
+mod tone;
+mod wording;
 
+pub use document::Document;
 pub use experiment::{Experiment, Trial};
-pub use load_times::PERCENTILES;
 pub use prony_record::number;
-pub use runs_view::regressions;
+pub use tables::times::PERCENTILES;
 pub use timeline::timeline;
+pub use wording::runs::regressions;

@@ -1,9 +1,9 @@
-//! Loads as OpenMetrics text, which Prometheus reads: of a finished load, of all trials of an
-//! experiment, of one that is running.
+//! Loads as OpenMetrics text for Prometheus: a finished load, a running one, or all trials of an
+//! experiment.
 //!
 //! The format is OpenMetrics 1.0: each family once, with its type, unit and help; its samples
 //! together; counters that end in `_total`; times in seconds and sizes in bytes; `# EOF` at the end.
-//! Everything counts over the measured part alone. Records of the same labels add up.
+//! All values cover the measured part only. Records with the same labels add up.
 
 use std::fmt::Write;
 
@@ -15,22 +15,22 @@ use crate::Experiment;
 /// The content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The upper ends of the histograms' buckets in seconds, from 10 µs to 60 s: about 2.5 times apart.
-/// What is longer is in the last one, +Inf.
+/// The upper limits of the histogram buckets in seconds, about 2.5 times apart. Longer times are in the
+/// last bucket, +Inf.
 const BUCKETS_S: [f64; 21] = [
     0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Labels, each a name and its value.
+/// Labels as names and values.
 pub type Labels = Vec<(String, String)>;
 
-/// One load.
+/// The text of one load.
 pub fn load(record: &Record) -> String {
     text(&[(Labels::new(), record)])
 }
 
-/// All trials of an experiment, by variant.
+/// The text of all trials of an experiment, by variant.
 pub fn experiment(experiment: &Experiment) -> String {
     let variants = &experiment.verdict.variants;
     let samples: Vec<(Labels, &Record)> = experiment
@@ -55,7 +55,7 @@ pub fn labels(name: &str, levels: &Levels) -> Labels {
     labels
 }
 
-/// The text of all these; those of the same labels are added.
+/// The text of several records; those with the same labels are added.
 pub fn text(samples: &[(Labels, &Record)]) -> String {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (labels, record) in samples {
@@ -67,7 +67,7 @@ pub fn text(samples: &[(Labels, &Record)]) -> String {
             }),
         }
     }
-    let mut out = Text::default();
+    let mut out = MetricsText::default();
     info(&mut out, &groups);
     requests(&mut out, &groups);
     transfer(&mut out, &groups);
@@ -76,7 +76,7 @@ pub fn text(samples: &[(Labels, &Record)]) -> String {
     out.0 + "# EOF\n"
 }
 
-/// Records of the same labels.
+/// Records with the same labels.
 struct Group<'a> {
     labels: &'a Labels,
     records: Vec<&'a Record>,
@@ -91,7 +91,7 @@ impl Group<'_> {
         self.records.iter().map(|record| of(record)).sum()
     }
 
-    /// All records' distributions of this name; none where none has one.
+    /// The merged distributions of this name; none if no record has one.
     fn times(&self, name: &str) -> Option<Distribution> {
         let mut all: Option<Distribution> = None;
         for record in &self.records {
@@ -105,11 +105,11 @@ impl Group<'_> {
     }
 }
 
-/// The text so far.
+/// OpenMetrics text under construction.
 #[derive(Default)]
-struct Text(String);
+struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
         // Writing to memory has no way to fail.
         let _ = writeln!(self.0, "# TYPE {name} {kind}");
@@ -131,7 +131,7 @@ impl Text {
         let _ = writeln!(self.0, "{name}{labels} {value}");
     }
 
-    /// A family of counters with one sample a group.
+    /// Adds a family of counters with one sample per group.
     fn counter(
         &mut self,
         (name, unit, help): (&str, &str, &str),
@@ -157,7 +157,7 @@ fn borrowed<'a>(labels: &'a Labels, more: &[(&'a str, &'a str)]) -> Vec<(&'a str
     own.chain(more.iter().copied()).collect()
 }
 
-/// A label's value as the format has it.
+/// Escapes a label's value.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -165,8 +165,8 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-fn info(out: &mut Text, groups: &[Group<'_>]) {
-    out.family("prony_load", "info", "", "What was asked for.");
+fn info(out: &mut MetricsText, groups: &[Group<'_>]) {
+    out.family("prony_load", "info", "", "Settings of the load.");
     for group in groups {
         let Some(record) = group.records.first() else {
             continue;
@@ -195,27 +195,32 @@ fn info(out: &mut Text, groups: &[Group<'_>]) {
     }
 }
 
-fn requests(out: &mut Text, groups: &[Group<'_>]) {
+fn requests(out: &mut MetricsText, groups: &[Group<'_>]) {
     let started = (
         "prony_requests_started",
         "",
-        "Requests whose connect or send began.",
+        "Requests whose connect or send started.",
     );
     out.counter(started, groups, |record| record.totals.started);
-    let help = "Requests by how they ended; unstarted ones were due and never began.";
+    let help = "Requests by outcome; unstarted ones were due and never sent.";
     out.family("prony_requests", "counter", "", help);
     for group in groups {
         for outcome in Outcome::ALL {
             let of = |record: &Record| record.outcomes.get(outcome).copied().unwrap_or(0);
             let count = group.sum(of);
-            // What must be there to be alarmed by is there from the start.
+            // Alerts need these samples from the start.
             if count > 0 || matches!(outcome, Outcome::Ok | Outcome::Timeout) {
                 let labels = borrowed(group.labels, &[("outcome", outcome.name())]);
                 out.sample("prony_requests_total", &labels, count);
             }
         }
     }
-    out.family("prony_responses", "counter", "", "Final answers by status.");
+    out.family(
+        "prony_responses",
+        "counter",
+        "",
+        "Final responses by status.",
+    );
     for group in groups {
         let mut statuses: Vec<u16> = Vec::new();
         for record in &group.records {
@@ -230,12 +235,12 @@ fn requests(out: &mut Text, groups: &[Group<'_>]) {
             out.sample("prony_responses_total", &labels, group.sum(of));
         }
     }
-    let help = "Requests sent once more because a reused connection had lost them.";
+    let help = "Requests retried because a reused connection was lost.";
     let retried = ("prony_requests_retried", "", help);
     out.counter(retried, groups, |record| record.totals.retried);
 }
 
-fn transfer(out: &mut Text, groups: &[Group<'_>]) {
+fn transfer(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "HTTP bytes received, above TLS.";
     let received = ("prony_received_bytes", "bytes", help);
     out.counter(received, groups, |record| record.totals.bytes_in);
@@ -245,7 +250,7 @@ fn transfer(out: &mut Text, groups: &[Group<'_>]) {
     out.counter(sent, groups, |record| record.totals.bytes_out);
     let opened = ("prony_connections_opened", "", "Connections opened.");
     out.counter(opened, groups, |record| record.totals.connections_opened);
-    let help = "TLS handshakes, by whether they went on from an earlier session.";
+    let help = "TLS handshakes by session resumption.";
     out.family("prony_tls_handshakes", "counter", "", help);
     for group in groups {
         let resumed = group.sum(|record| record.totals.tls_resumed);
@@ -257,12 +262,12 @@ fn transfer(out: &mut Text, groups: &[Group<'_>]) {
     }
 }
 
-fn times(out: &mut Text, groups: &[Group<'_>]) {
+fn times(out: &mut MetricsText, groups: &[Group<'_>]) {
     for (name, of, help) in [
         (
             "prony_response_time_seconds",
             "response_time",
-            "From the intended start to the last byte; what was cut off counts with what was seen.",
+            "From the intended start to the last byte; a request that was cut off counts with its time so far.",
         ),
         (
             "prony_service_time_seconds",
@@ -284,7 +289,7 @@ fn times(out: &mut Text, groups: &[Group<'_>]) {
     }
 }
 
-fn histogram(out: &mut Text, name: &str, labels: &Labels, times: &Distribution) {
+fn histogram(out: &mut MetricsText, name: &str, labels: &Labels, times: &Distribution) {
     let mut buckets = times.buckets().peekable();
     let mut below = 0;
     for end_s in BUCKETS_S {
@@ -305,10 +310,10 @@ fn histogram(out: &mut Text, name: &str, labels: &Labels, times: &Distribution) 
     out.sample(&format!("{name}_sum"), &own, sum_s);
 }
 
-fn generator(out: &mut Text, groups: &[Group<'_>]) {
+fn generator(out: &mut MetricsText, groups: &[Group<'_>]) {
     let help = "CPU time of the load generator's workers.";
     out.family("prony_generator_cpu_seconds", "counter", "seconds", help);
-    // What a load costs its agents they tell at its end.
+    // Agents report their cost at the end of the load.
     let is_known = |record: &&Record| {
         let effort = record.generator.cpu_user_s + record.generator.cpu_system_s;
         record.fleet.is_none() || effort > 0.0
@@ -322,7 +327,7 @@ fn generator(out: &mut Text, groups: &[Group<'_>]) {
             out.sample("prony_generator_cpu_seconds_total", &labels, seconds);
         }
     }
-    let help = "Share of the time in which the busiest worker was at work.";
+    let help = "Share of time that the busiest worker was busy.";
     out.family("prony_generator_busy_ratio", "gauge", "ratio", help);
     for group in groups.iter().filter(known) {
         let shares = group

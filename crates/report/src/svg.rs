@@ -1,40 +1,64 @@
-//! Every chart of a report as an SVG file of its own, to put into an article or a slide.
+//! The charts of a report as SVG files, for articles and slides.
 
-use prony_record::Record;
-use prony_stats::runs::RunsDocument;
-
-use crate::Experiment;
-use crate::figures::{self, Figure};
+use crate::document::{Document, Figure};
+use crate::figures::file_name;
 
 /// A chart as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SvgFile {
-    /// Such as `response-times.svg`: small letters, digits and hyphens, whatever a plan's names
-    /// hold. No two of one report are the same.
+    /// The file's name, such as `response-times.svg`. It has only lowercase letters, digits and
+    /// hyphens, whatever names the plan has, and is unique within a report.
     pub name: String,
-    /// Its content.
+    /// The file's content.
     pub svg: String,
 }
 
-/// The charts of an experiment, in the order of its page.
-pub fn report(experiment: &Experiment) -> Vec<SvgFile> {
-    files(&figures::all(experiment))
+/// The charts of a report, in its order.
+pub fn render(document: &Document) -> Vec<SvgFile> {
+    let mut files: Vec<SvgFile> = Vec::new();
+    for figure in document.figures() {
+        files.push(SvgFile {
+            name: unused_name(&files, figure),
+            svg: figure
+                .chart
+                .file(&format!("{}: {}", document.subject, figure.title)),
+        });
+    }
+    files
 }
 
-/// The charts of one load.
-pub fn load(record: &Record) -> Vec<SvgFile> {
-    files(&figures::all_of_load(record))
+/// A file name that no other file has.
+fn unused_name(files: &[SvgFile], figure: &Figure) -> String {
+    let plain = file_name(&figure.name);
+    let mut name = format!("{plain}.svg");
+    let mut number = 1;
+    while files.iter().any(|file| file.name == name) {
+        number += 1;
+        name = format!("{plain}-{number}.svg");
+    }
+    name
 }
 
-/// The charts of two runs against one another.
-pub fn runs(document: &RunsDocument) -> Vec<SvgFile> {
-    files(&figures::all_of_runs(document))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn files(figures: &[Figure]) -> Vec<SvgFile> {
-    let file = |figure: &Figure| SvgFile {
-        name: format!("{}.svg", figure.name),
-        svg: figure.chart.file(&figure.title),
-    };
-    figures.iter().map(file).collect()
+    #[test]
+    fn no_two_files_have_one_name() {
+        let figure = Figure {
+            name: "A b".to_owned(),
+            title: String::new(),
+            caption: None,
+            chart: crate::chart::over_time(String::new(), &[]),
+        };
+        let mut files = Vec::new();
+        for expected in ["a-b.svg", "a-b-2.svg", "a-b-3.svg"] {
+            let name = unused_name(&files, &figure);
+            assert_eq!(name, expected);
+            files.push(SvgFile {
+                name,
+                svg: String::new(),
+            });
+        }
+    }
 }

@@ -1,82 +1,191 @@
-//! A table of ready texts, and the forms in which it is written.
+//! Tables of ready texts, and their form as plain text and Markdown.
 
-/// On which side a column's texts stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+/// The alignment of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
-    /// Names and sentences.
+    /// For names and sentences.
     Left,
-    /// Figures.
+    /// For figures.
     Right,
 }
 
+/// The layout of a table on a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum TableKind {
+    /// Many figures in small type.
+    #[default]
+    Figures,
+    /// The results that readers came for, in larger type.
+    Results,
+    /// Texts to look up, which wrap.
+    Lookup,
+}
+
+/// The emphasis of one line of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Emphasis {
+    #[default]
+    Plain,
+    Strong,
+    /// A headline figure.
+    Figure,
+    Muted,
+}
+
+/// A cell: one line or several, each with its emphasis, after a dot in a variant's color.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct TableCell {
+    pub(crate) lines: Vec<(String, Emphasis)>,
+    /// The variant whose color the dot has.
+    pub(crate) swatch: Option<usize>,
+}
+
+impl TableCell {
+    pub(crate) fn new(text: &str, emphasis: Emphasis) -> TableCell {
+        TableCell {
+            lines: vec![(text.to_owned(), emphasis)],
+            swatch: None,
+        }
+    }
+
+    /// Adds a line, unless it is empty.
+    pub(crate) fn line(mut self, text: &str, emphasis: Emphasis) -> TableCell {
+        if !text.is_empty() {
+            self.lines.push((text.to_owned(), emphasis));
+        }
+        self
+    }
+
+    pub(crate) fn swatch(self, variant: usize) -> TableCell {
+        TableCell {
+            swatch: Some(variant),
+            ..self
+        }
+    }
+
+    /// The first line.
+    pub(crate) fn main(&self) -> &str {
+        self.lines.first().map_or("", |(text, _)| text)
+    }
+
+    /// All lines in one: `769 req/s (−3.1%, −4.1% to −2.2%)`.
+    fn text(&self) -> String {
+        let others = self.lines.iter().skip(1);
+        let others: Vec<&str> = others.map(|(text, _)| text.as_str()).collect();
+        match others.is_empty() {
+            true => self.main().to_owned(),
+            false => format!("{} ({})", self.main(), others.join(", ")),
+        }
+    }
+}
+
+#[cfg(test)]
+impl PartialEq<&str> for TableCell {
+    fn eq(&self, other: &&str) -> bool {
+        self.text() == *other
+    }
+}
+
+impl From<&str> for TableCell {
+    fn from(text: &str) -> TableCell {
+        TableCell::new(text, Emphasis::Plain)
+    }
+}
+
 /// A heading for each column and rows of as many cells. Missing cells count as empty.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Table {
-    /// What the table shows; not printed with it.
-    pub title: String,
-    /// Headings and sides.
+    /// Headings and alignments.
     pub columns: Vec<(String, Align)>,
-    /// The cells.
-    pub rows: Vec<Vec<String>>,
+    pub(crate) rows: Vec<Vec<TableCell>>,
+    pub(crate) kind: TableKind,
 }
 
 impl Table {
-    /// An empty table; the first column stands left, all others right.
-    pub fn new(title: &str, headings: &[&str]) -> Table {
+    /// An empty table. The first column is aligned left, all others right.
+    pub fn new(headings: &[&str]) -> Table {
         let align = |i| if i == 0 { Align::Left } else { Align::Right };
         Table {
-            title: title.to_owned(),
             columns: headings
                 .iter()
                 .enumerate()
                 .map(|(i, heading)| ((*heading).to_owned(), align(i)))
                 .collect(),
-            rows: Vec::new(),
+            ..Table::default()
         }
     }
 
-    /// Adds a row.
+    /// Reports a table without rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Aligns every column.
+    pub fn align_all(&mut self, align: Align) {
+        for column in &mut self.columns {
+            column.1 = align;
+        }
+    }
+
+    /// Adds a row of plain texts.
     pub fn push(&mut self, row: Vec<String>) {
+        let cells = row.iter().map(|text| TableCell::from(text.as_str()));
+        self.rows.push(cells.collect());
+    }
+
+    /// Adds a row.
+    pub(crate) fn push_cells(&mut self, row: Vec<TableCell>) {
         self.rows.push(row);
     }
 
-    fn cell<'a>(&self, row: &'a [String], column: usize) -> &'a str {
-        row.get(column).map_or("", String::as_str)
+    /// The headings and the rows, each cell as one line.
+    fn lines(&self) -> Vec<Vec<String>> {
+        let headings = self.columns.iter().map(|(heading, _)| heading.clone());
+        let cell = |row: &Vec<TableCell>, column| {
+            row.get(column).map_or_else(String::new, TableCell::text)
+        };
+        let row = |row: &Vec<TableCell>| (0..self.columns.len()).map(|i| cell(row, i)).collect();
+        std::iter::once(headings.collect())
+            .chain(self.rows.iter().map(row))
+            .collect()
     }
 
-    /// Columns padded to one width each, two spaces apart, every line led by `indent`. A row of
-    /// headings that are all empty is left out.
+    /// Pads columns to equal width, two spaces apart, and starts every line with `indent`. A heading
+    /// row without text is left out.
     pub fn to_text(&self, indent: &str) -> String {
-        let headings: Vec<String> = self.columns.iter().map(|(h, _)| h.clone()).collect();
-        let widths = self.widths();
-        let line = |row: &[String]| {
-            let cells = self.columns.iter().zip(&widths).enumerate();
-            let padded = cells.map(|(i, ((_, align), width))| {
-                let text = plain(self.cell(row, i));
+        self.padded(&self.lines(), indent)
+    }
+
+    fn padded(&self, lines: &[Vec<String>], indent: &str) -> String {
+        let plain: Vec<Vec<String>> = lines
+            .iter()
+            .map(|line| line.iter().map(|text| plain(text)).collect())
+            .collect();
+        let widths = widths(&plain);
+        let line = |row: &Vec<String>| {
+            let cells = self.columns.iter().zip(&widths).zip(row);
+            let padded = cells.map(|(((_, align), width), text)| {
                 let gap = " ".repeat(width - text.chars().count());
                 match align {
-                    Align::Left => text + &gap,
-                    Align::Right => gap + &text,
+                    Align::Left => format!("{text}{gap}"),
+                    Align::Right => format!("{gap}{text}"),
                 }
             });
             let joined = padded.collect::<Vec<_>>().join("  ");
             format!("{indent}{}\n", joined.trim_end())
         };
-        let heading = headings.iter().any(|h| !h.is_empty());
-        let first = heading.then(|| line(&headings));
-        first
-            .into_iter()
-            .chain(self.rows.iter().map(|r| line(r)))
-            .collect()
+        let has_heading = self.columns.iter().any(|(heading, _)| !heading.is_empty());
+        let skipped = usize::from(!has_heading);
+        plain.iter().skip(skipped).map(line).collect()
     }
 
-    /// [`to_text`](Self::to_text) in lines of at most `width` characters: texts that stand left are
-    /// broken between words, the longest column first. Figures are never broken, so that a table of
-    /// many columns of figures may still be wider.
+    /// [`to_text`](Self::to_text) in lines of at most `width` characters. Texts in left-aligned
+    /// columns break between words, the longest column first. Figures never break, so a table of many
+    /// figures may still be wider.
     pub fn to_text_within(&self, indent: &str, width: usize) -> String {
         const COLUMN_MIN: usize = 12;
-        let mut limits = self.widths();
+        let lines = self.lines();
+        let mut limits = widths(&lines);
         let total = |widths: &[usize]| {
             indent.chars().count() + widths.iter().map(|width| width + 2).sum::<usize>() - 2
         };
@@ -87,17 +196,19 @@ impl Table {
                 break;
             };
             let excess = total(&limits) - width;
-            // Down to the next longest at a time, so that columns share what is cut.
+            // Small steps, so that columns of similar width share the reduction.
             limits[longest] = (limits[longest] - 1.max(excess / 4)).max(COLUMN_MIN);
         }
-        let mut broken = Table {
-            title: self.title.clone(),
-            columns: self.columns.clone(),
-            rows: Vec::new(),
-        };
-        for row in &self.rows {
-            let cells: Vec<Vec<String>> = (0..limits.len())
-                .map(|i| lines_of(self.cell(row, i), limits[i]))
+        let mut broken = Vec::new();
+        for (place, row) in lines.iter().enumerate() {
+            if place == 0 {
+                broken.push(row.clone());
+                continue;
+            }
+            let cells: Vec<Vec<String>> = row
+                .iter()
+                .zip(&limits)
+                .map(|(text, &limit)| lines_of(text, limit))
                 .collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(1);
             for line in 0..height {
@@ -105,53 +216,55 @@ impl Table {
                 broken.push(cells.iter().map(part).collect());
             }
         }
-        broken.to_text(indent)
+        self.padded(&broken, indent)
     }
 
-    /// How many characters each column is wide.
-    fn widths(&self) -> Vec<usize> {
-        let headings: Vec<String> = self.columns.iter().map(|(h, _)| h.clone()).collect();
-        let width = |column: usize| {
-            std::iter::once(&headings)
-                .chain(&self.rows)
-                .map(|row| plain(self.cell(row, column)).chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        (0..self.columns.len()).map(width).collect()
-    }
-
-    /// A table of GitHub's Markdown.
+    /// A table in GitHub's Markdown.
     pub fn to_markdown(&self) -> String {
-        let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-        let headings = self.columns.iter().map(|(h, _)| markdown(h)).collect();
         let sides = self.columns.iter().map(|(_, align)| match align {
-            Align::Left => "---".to_owned(),
-            Align::Right => "---:".to_owned(),
+            Align::Left => "---",
+            Align::Right => "---:",
         });
-        let mut out = line(headings) + &line(sides.collect());
-        for row in &self.rows {
-            let cells = 0..self.columns.len();
-            out += &line(cells.map(|i| markdown(self.cell(row, i))).collect());
+        let sides = format!("| {} |\n", sides.collect::<Vec<_>>().join(" | "));
+        let mut out = String::new();
+        for (place, row) in self.lines().iter().enumerate() {
+            let cells: Vec<String> = row.iter().map(|text| markdown(text)).collect();
+            out += &format!("| {} |\n", cells.join(" | "));
+            if place == 0 {
+                out += &sides;
+            }
         }
         out
     }
 }
 
-/// Text that can't steer a terminal: control characters, which a hostile name or server may have
-/// put there, become `�`; line breaks become spaces.
+/// The width of each column in characters.
+fn widths(lines: &[Vec<String>]) -> Vec<usize> {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let texts = lines.iter().filter_map(|line| line.get(column));
+        texts
+            .map(|text| plain(text).chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    (0..columns).map(width).collect()
+}
+
+/// Makes a text safe for a terminal: control characters, which may come from a hostile name or server,
+/// become `�`, and line breaks become spaces.
 pub fn plain(text: &str) -> String {
     let safe = |c: char| match c {
         '\n' | '\t' => ' ',
         c if c.is_control() => '\u{fffd}',
-        // Overrides of the writing direction can make a name read as another.
+        // Overrides of the writing direction can disguise a name.
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
         c => c,
     };
     text.chars().map(safe).collect()
 }
 
-/// Text that Markdown, and HTML within it, shows as it is.
+/// Escapes a text so that Markdown, and HTML within it, shows it unchanged.
 pub fn markdown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in plain(text).chars() {
@@ -169,7 +282,7 @@ pub fn markdown(text: &str) -> String {
     out
 }
 
-/// A text in lines of at most `width` characters, broken between words where there are any.
+/// Breaks a text into lines of at most `width` characters, between words if possible.
 fn lines_of(text: &str, width: usize) -> Vec<String> {
     let text = plain(text);
     if text.chars().count() <= width {
@@ -206,7 +319,7 @@ mod tests {
     use super::*;
 
     fn small() -> Table {
-        let mut table = Table::new("rates", &["", "rate"]);
+        let mut table = Table::new(&["", "rate"]);
         table.push(vec!["tcp".into(), "769 req/s".into()]);
         table.push(vec!["a|b <i>".into(), "9".into()]);
         table
@@ -219,19 +332,19 @@ mod tests {
     }
 
     #[test]
-    fn markdown_keeps_hostile_names_as_text() {
+    fn markdown_shows_hostile_names_as_text() {
         let text = "|  | rate |\n| --- | ---: |\n| tcp | 769 req/s |\n| a\\|b &lt;i&gt; | 9 |\n";
         assert_eq!(small().to_markdown(), text);
     }
 
     #[test]
-    fn control_characters_are_shown_not_obeyed() {
+    fn control_characters_are_replaced() {
         assert_eq!(plain("a\x1b[31m\nb\u{202e}"), "a\u{fffd}[31m b\u{fffd}");
     }
 
     #[test]
     fn a_table_fits_a_terminal_by_breaking_its_texts() {
-        let mut table = Table::new("", &["what", "rate", "old", "new"]);
+        let mut table = Table::new(&["what", "rate", "old", "new"]);
         table.columns[2].1 = Align::Left;
         table.columns[3].1 = Align::Left;
         let long = "nginx version: nginx/1.22.1 built with OpenSSL 3.0.15 ".repeat(3);

@@ -1,10 +1,9 @@
-//! Completions over time, the least that a plotting script needs.
+//! Completions over time for plotting scripts.
 
 use prony_record::Record;
 
-/// What `prony load --timeline` writes: a JSON array of `[seconds, completions since the last]`,
-/// one for each half second of the measured part. Completions are successes; the last entry may
-/// span less than half a second.
+/// The output of `prony load --timeline`: a JSON array of `[seconds, completions since the last entry]`
+/// for each half second. Completions are successes. The last entry may cover less than half a second.
 pub fn timeline(record: &Record) -> String {
     let entries: Vec<(f64, u64)> = record.series.iter().map(|s| (s.t_s, s.ok)).collect();
     let lines: Vec<String> = entries

@@ -1,11 +1,14 @@
 //! Every output of fixed experiments and records, compared with what is kept in `tests/golden`.
-//! `UPDATE_GOLDEN=1 cargo test -p prony-report` writes them anew; then read the difference.
+//! `UPDATE_GOLDEN=1 cargo test -p prony-report` rewrites them; then read the difference.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_record::Record;
-use prony_report::{Experiment, csv, folder, html, markdown, text, timeline};
+use prony_report::text::TextOptions;
+use prony_report::{
+    Document, Experiment, PERCENTILES, csv, folder, html, markdown, text, timeline,
+};
 
 mod invented;
 
@@ -64,16 +67,12 @@ fn of_loads() -> Vec<(String, String)> {
     for name in LOADS {
         let record = load(name);
         let mut put = |form: &str, output| outputs.push((format!("load-{name}.{form}"), output));
-        put(
-            "txt",
-            text::load_summary(&record, &prony_report::PERCENTILES, text::Look::PLAIN),
-        );
-        put("html", html::load(&record));
+        let document = Document::of_load(&record, &PERCENTILES);
+        put("txt", text::render(&document, TextOptions::PLAIN));
+        put("html", html::render(&document));
         if name == "failing" {
-            put(
-                "ansi",
-                text::load_summary(&record, &prony_report::PERCENTILES, text::Look::COLORED),
-            );
+            put("ansi", text::render(&document, TextOptions::COLORED));
+            put("md", markdown::render(&document));
             put("csv", csv::series(&record));
             put("timeline.json", timeline(&record));
         }
@@ -88,22 +87,19 @@ fn of_experiments() -> Vec<(String, String)> {
         let experiment = experiment(name);
         let verdict = &experiment.verdict;
         let mut put = |form: &str, output| outputs.push((format!("{name}.{form}"), output));
-        let report = Path::new("prony-runs/x/report.html");
-        put(
-            "txt",
-            text::verdict(verdict, Some(report), text::Look::PLAIN),
-        );
-        put("md", markdown::report(&experiment));
+        let document = Document::of_experiment(&experiment);
+        put("txt", text::render(&document, TextOptions::PLAIN));
+        put("md", markdown::render(&document));
         // A page of many variants repeats what those of few show.
         if name != "portable" {
-            put("html", html::report(&experiment));
+            put("html", html::render(&document));
         }
         match name {
             "gunicorn-sockets" => {
                 put("csv", csv::verdict(verdict));
                 put("trials.csv", csv::trials(&experiment));
             }
-            "errors" => put("ansi", text::verdict(verdict, None, text::Look::COLORED)),
+            "errors" => put("ansi", text::render(&document, TextOptions::COLORED)),
             _ => {}
         }
     }

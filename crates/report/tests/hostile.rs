@@ -3,7 +3,10 @@
 use std::path::Path;
 
 use prony_record::{Finding, Record, Severity};
-use prony_report::{Experiment, csv, folder, html, markdown, pdf, svg, text, timeline};
+use prony_report::text::TextOptions;
+use prony_report::{
+    Document, Experiment, PERCENTILES, csv, folder, html, markdown, pdf, svg, text, timeline,
+};
 use prony_stats::Levels;
 
 const EVIL: &str = "<script>alert(1)</script>\"'&]]>{{ 7*7 }}\u{1b}[31m|`*";
@@ -90,6 +93,18 @@ fn hostile_load() -> Record {
     record
 }
 
+fn report(experiment: &Experiment) -> Document {
+    Document::of_experiment(experiment)
+}
+
+fn load_report(record: &Record) -> Document {
+    Document::of_load(record, &PERCENTILES)
+}
+
+fn printed(document: &Document) -> String {
+    text::render(document, TextOptions::PLAIN)
+}
+
 #[track_caller]
 fn is_tame_page(page: &str) {
     let lower = page.to_lowercase();
@@ -100,15 +115,19 @@ fn is_tame_page(page: &str) {
 
 #[test]
 fn pages_show_hostile_texts_as_texts() {
-    is_tame_page(&html::report(&hostile()));
-    is_tame_page(&html::load(&hostile_load()));
+    is_tame_page(&html::render(&report(&hostile())));
+    is_tame_page(&html::render(&load_report(&hostile_load())));
 }
 
 #[test]
 fn documents_and_charts_take_hostile_texts() {
-    assert!(pdf::report(&hostile()).starts_with(b"%PDF-"));
-    assert!(pdf::load(&hostile_load()).starts_with(b"%PDF-"));
-    let charts = [svg::report(&hostile()), svg::load(&hostile_load())].concat();
+    assert!(pdf::render(&report(&hostile())).starts_with(b"%PDF-"));
+    assert!(pdf::render(&load_report(&hostile_load())).starts_with(b"%PDF-"));
+    let charts = [
+        svg::render(&report(&hostile())),
+        svg::render(&load_report(&hostile_load())),
+    ]
+    .concat();
     assert!(!charts.is_empty());
     for chart in charts {
         assert!(!chart.svg.contains("<script") && !chart.svg.contains('\u{1b}'));
@@ -119,7 +138,7 @@ fn documents_and_charts_take_hostile_texts() {
 
 #[test]
 fn markdown_shows_hostile_texts_as_texts() {
-    let page = markdown::report(&hostile());
+    let page = markdown::render(&report(&hostile()));
     assert!(!page.contains("<script") && !page.contains('\u{1b}'));
     assert!(page.contains("&lt;script&gt;"));
     let row = |line: &&str| line.starts_with('|');
@@ -134,16 +153,8 @@ fn markdown_shows_hostile_texts_as_texts() {
 
 #[test]
 fn terminals_are_not_steered() {
-    let printed = text::verdict(&hostile().verdict, None, text::Look::PLAIN);
-    assert!(!printed.contains('\u{1b}'));
-    assert!(
-        !text::load_summary(
-            &hostile_load(),
-            &prony_report::PERCENTILES,
-            text::Look::PLAIN
-        )
-        .contains('\u{1b}')
-    );
+    assert!(!printed(&report(&hostile())).contains('\u{1b}'));
+    assert!(!printed(&load_report(&hostile_load())).contains('\u{1b}'));
 }
 
 #[test]
@@ -157,18 +168,17 @@ fn figures_that_are_none_are_survived() {
         comparison.effect.ratio = None;
         comparison.effect.low = None;
     }
-    let page = html::report(&experiment);
+    let page = html::render(&report(&experiment));
     assert!(!page.contains("NaN") && !page.contains("inf%"));
-    assert!(!text::verdict(&experiment.verdict, None, text::Look::PLAIN).contains("NaN"));
+    assert!(!printed(&report(&experiment)).contains("NaN"));
 
     let mut record = load();
     record.totals = Default::default();
     record.rate = Default::default();
     record.series.clear();
     record.outcomes.clear();
-    let printed = text::load_summary(&record, &prony_report::PERCENTILES, text::Look::PLAIN)
-        + &html::load(&record)
-        + &timeline(&record);
+    let document = load_report(&record);
+    let printed = printed(&document) + &html::render(&document) + &timeline(&record);
     assert!(!printed.contains("NaN"));
     assert!(timeline(&record).starts_with("[]"));
     assert_eq!(csv::series(&record).lines().count(), 1);
@@ -190,9 +200,9 @@ fn an_experiment_without_a_complete_block_says_so() {
         variant.metrics.clear();
     }
     let nothing = "No complete block: nothing can be compared.";
-    assert!(html::report(&experiment).contains(nothing));
-    assert!(markdown::report(&experiment).contains(nothing));
-    assert!(text::verdict(&experiment.verdict, None, text::Look::PLAIN).contains(nothing));
+    assert!(html::render(&report(&experiment)).contains(nothing));
+    assert!(markdown::render(&report(&experiment)).contains(nothing));
+    assert!(printed(&report(&experiment)).contains(nothing));
 }
 
 #[test]
@@ -202,7 +212,7 @@ fn an_interrupted_block_is_in_no_chart() {
         .trials
         .retain(|trial| trial.block < 5 || trial.variant != 2);
     assert_eq!(experiment.trials_of(0).len(), 4);
-    assert!(html::report(&experiment).contains("native, tcp: 4 trials"));
+    assert!(html::render(&report(&experiment)).contains("native, tcp: 4 trials"));
 }
 
 #[test]
@@ -235,5 +245,5 @@ fn folders_that_are_none_are_refused_in_words() {
     let read = folder::read(dir.path()).unwrap();
     assert_eq!((read.trials[0].block, read.trials[0].variant), (1, 1));
     std::fs::write(trial.join("trial.json"), r#"{"block": 1, "variant": 7}"#).unwrap();
-    assert!(refused().contains("trial.json: a variant"));
+    assert!(refused().contains("trial.json: the verdict has no variant"));
 }

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use prony_report::{Experiment, csv, folder, html, markdown, pdf, table, text};
+use prony_report::text::TextOptions;
+use prony_report::{Document, Experiment, csv, folder, html, markdown, pdf, table, text};
 use prony_stats::gate::{Evidence, Gate, Known, Source};
 use prony_stats::{Change, Levels, Metric, Verdict};
 
@@ -18,8 +19,8 @@ fn experiment(name: &str) -> Experiment {
 
 /// Every output as text, without markup, with single spaces.
 fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
-    let verdict = &experiment.verdict;
-    let page = html::report(experiment);
+    let document = Document::of_experiment(experiment);
+    let page = html::render(&document);
     let mut plain_page = String::new();
     let mut is_tag = false;
     for c in page.chars() {
@@ -33,12 +34,11 @@ fn outputs(experiment: &Experiment) -> Vec<(&'static str, String)> {
             _ => {}
         }
     }
-    let plain_page = plain_page.replace("&#x2f;", "/");
     let all = [
-        ("terminal", text::verdict(verdict, None, text::Look::PLAIN)),
-        ("Markdown", markdown::report(experiment)),
+        ("terminal", text::render(&document, TextOptions::PLAIN)),
+        ("Markdown", markdown::render(&document)),
         ("HTML", plain_page),
-        ("PDF", words_of(&pdf::report(experiment))),
+        ("PDF", words_of(&pdf::render(&document))),
     ];
     let spaced = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
     all.map(|(name, text)| (name, spaced(text).replace('\\', "")))
@@ -142,8 +142,9 @@ fn conditions_print_the_figures_of_the_report() {
         let gate = Gate::parse(typed, &known).unwrap();
         gate.judge(&evidence)[0].text.clone()
     };
-    let verdict = experiment("demo").verdict;
-    let terminal = text::verdict(&verdict, None, text::Look::PLAIN);
+    let experiment = experiment("demo");
+    let terminal = text::render(&Document::of_experiment(&experiment), TextOptions::PLAIN);
+    let verdict = experiment.verdict;
     let figure = |metric: Metric| {
         let mut variants = verdict.variants.iter();
         let tcp = variants.find(|variant| variant.name == "tcp").unwrap();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use prony_record::Record;
-use prony_report::{Experiment, folder, pdf};
+use prony_report::{Document, Experiment, PERCENTILES, folder, pdf, svg};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -15,9 +15,14 @@ fn experiment(name: &str) -> Experiment {
     folder::read(&fixtures().join(name)).unwrap()
 }
 
-fn load(name: &str) -> Record {
+fn load(name: &str) -> Document {
     let path = fixtures().join(format!("load-{name}.json"));
-    Record::from_json(&fs::read_to_string(path).unwrap()).unwrap()
+    let record = Record::from_json(&fs::read_to_string(path).unwrap()).unwrap();
+    Document::of_load(&record, &PERCENTILES)
+}
+
+fn report(experiment: &Experiment) -> Vec<u8> {
+    pdf::render(&Document::of_experiment(experiment))
 }
 
 /// What one of poppler's programs prints of a file.
@@ -70,16 +75,16 @@ fn info(file: &[u8], name: &str) -> String {
 #[test]
 fn the_same_experiment_gives_the_same_bytes() {
     for name in ["demo", "portable", "errors"] {
-        let first = pdf::report(&experiment(name));
-        assert!(first == pdf::report(&experiment(name)), "{name}");
+        let first = report(&experiment(name));
+        assert!(first == report(&experiment(name)), "{name}");
         assert!(first.starts_with(b"%PDF-1.7"), "{name}");
     }
-    assert!(pdf::load(&load("open")) == pdf::load(&load("open")));
+    assert!(pdf::render(&load("open")) == pdf::render(&load("open")));
 }
 
 #[test]
 fn its_text_can_be_read_in_order() {
-    let file = pdf::report(&experiment("gunicorn-sockets"));
+    let file = report(&experiment("gunicorn-sockets"));
     in_order(
         &text(&file),
         &[
@@ -88,33 +93,33 @@ fn its_text_can_be_read_in_order() {
             "native, unix is the fastest of 4 variants",
             "Can you trust the result?",
             "slower",
-            "namespace instead of native: costs",
             "Request rate",
             "761 req/s",
-            "The band holds what the plan counts as no difference.",
-            "Findings",
-            "order-effect",
+            "The band shows the margin",
+            "namespace instead of native: costs",
             "Why",
             "CPU of the services",
             "Completions over time",
             "Response times",
             "All metrics",
             "How requests ended",
+            "Findings",
+            "order-effect",
             "How it was measured",
             "±2% counts as no difference",
             "The plan, as run",
             "The environment",
         ],
     );
-    let file = pdf::load(&load("failing"));
+    let file = pdf::render(&load("failing"));
     in_order(
         &text(&file),
         &[
             "req/s over",
+            "How requests ended",
             "Times",
             "p99.9",
             "≥",
-            "How requests ended",
             "Findings",
         ],
     );
@@ -122,7 +127,7 @@ fn its_text_can_be_read_in_order() {
 
 #[test]
 fn it_says_what_it_is_of_and_has_its_fonts_in_it() {
-    let file = pdf::report(&experiment("demo"));
+    let file = report(&experiment("demo"));
     assert_eq!(info(&file, "Title"), "demo: tcp is 22.9% slower than unix");
     assert_eq!(info(&file, "Author"), "prony 0.1.0");
     assert_eq!(info(&file, "Tagged"), "yes");
@@ -159,16 +164,16 @@ fn it_says_what_it_is_of_and_has_its_fonts_in_it() {
 }
 
 #[test]
-fn whoever_hears_it_is_told_of_headings_tables_and_charts() {
+fn screen_readers_find_headings_tables_and_charts() {
     let experiment = experiment("demo");
-    let structure = poppler("pdfinfo", &["-struct"], &pdf::report(&experiment), &[]);
+    let structure = poppler("pdfinfo", &["-struct"], &report(&experiment), &[]);
     let roles: Vec<&str> = structure
         .lines()
         .filter_map(|line| line.split_whitespace().next())
         .map(|role| role.trim_end_matches(':'))
         .collect();
     let count = |wanted: &str| roles.iter().filter(|role| **role == wanted).count();
-    let charts = prony_report::svg::report(&experiment).len();
+    let charts = svg::render(&Document::of_experiment(&experiment)).len();
     assert_eq!(count("Figure"), charts, "{structure}");
     assert_eq!(count("H1"), 1);
     assert!(count("H2") >= 8 && count("Table") >= 4 && count("TH") >= 10);
@@ -178,7 +183,7 @@ fn whoever_hears_it_is_told_of_headings_tables_and_charts() {
 fn what_no_font_has_is_replaced_and_can_still_be_found() {
     let mut experiment = experiment("demo");
     experiment.verdict.question = "Is سریع faster than 快い, or 🚀?".to_owned();
-    let text = text(&pdf::report(&experiment));
+    let text = text(&report(&experiment));
     assert!(text.contains("快い"), "{text}");
     assert!(text.contains('🚀'), "{text}");
 }

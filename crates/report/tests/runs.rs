@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use prony_report::ci::{self, Judged};
 use prony_report::stored::{self, Content, Stored};
-use prony_report::{csv, data, html, runs_markdown, text};
+use prony_report::text::TextOptions;
+use prony_report::{Document, csv, data, html, markdown, text};
 use prony_stats::Metric;
 use prony_stats::gate::{Evidence, Gate, GateResult, Known, Ruling, Source};
 use prony_stats::runs::{self, RunsDocument};
@@ -132,10 +133,11 @@ fn check(name: &str, output: &str) {
 #[test]
 fn two_runs_are_printed_as_kept() {
     let document = document();
-    check("runs.txt", &text::runs(&document, text::Look::PLAIN));
-    check("runs.ansi", &text::runs(&document, text::Look::COLORED));
-    check("runs.md", &runs_markdown::runs(&document));
-    check("runs.html", &html::runs(&document));
+    let report = Document::of_runs(&document);
+    check("runs.txt", &text::render(&report, TextOptions::PLAIN));
+    check("runs.ansi", &text::render(&report, TextOptions::COLORED));
+    check("runs.md", &markdown::render(&report));
+    check("runs.html", &html::render(&report));
     check("runs.csv", &csv::runs(&document));
     check("runs.json", &format!("{:#}\n", json!(document)));
 }
@@ -157,7 +159,10 @@ fn what_differs_is_told_and_nothing_else_is() {
     assert_eq!(told, expected);
     let same = compared(&fixture("demo"), &fixture("demo"));
     assert_eq!(same.differences, []);
-    assert!(text::runs(&same, text::Look::PLAIN).contains("Nothing else differs"));
+    assert!(
+        text::render(&Document::of_runs(&same), TextOptions::PLAIN)
+            .contains("Nothing else differs")
+    );
 }
 
 #[test]
@@ -177,7 +182,8 @@ fn single_records_are_described_and_withheld() {
     let document = compared(&old, &new);
     let verdict = document.comparisons[0].verdict;
     assert_eq!(verdict, Some(prony_stats::Verdict::Withheld));
-    check("loads.txt", &text::runs(&document, text::Look::PLAIN));
+    let report = Document::of_runs(&document);
+    check("loads.txt", &text::render(&report, TextOptions::PLAIN));
     let gates = judged(
         &old,
         &new,
@@ -530,17 +536,18 @@ fn hostile_names_stay_text_in_every_form() {
         is_gated: true,
         strict: true,
     };
-    let page = html::runs(&document);
+    let report = Document::of_runs(&document);
+    let page = html::render(&report);
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
     for text in [
-        text::runs(&document, text::Look::PLAIN),
-        runs_markdown::runs(&document),
+        text::render(&report, TextOptions::PLAIN),
+        markdown::render(&report),
         ci::summary(&judged),
         ci::annotations(&judged),
     ] {
         assert!(!text.contains('\u{1b}'));
     }
-    for markdown in [runs_markdown::runs(&document), ci::summary(&judged)] {
+    for markdown in [markdown::render(&report), ci::summary(&judged)] {
         assert!(!markdown.contains("<script"));
     }
     assert_eq!(

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use prony_record::Record;
 use prony_report::svg::{self, SvgFile};
-use prony_report::{Experiment, folder, html};
-use roxmltree::{Document, Node};
+use prony_report::{Document, Experiment, PERCENTILES, folder, html};
+use roxmltree::Node;
 
 fn fixtures() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -21,9 +21,9 @@ fn names(files: &[SvgFile]) -> Vec<&str> {
 
 /// The file as a tree, after a look at what every file must have.
 #[track_caller]
-fn whole(file: &SvgFile) -> Document<'_> {
-    let document =
-        Document::parse(&file.svg).unwrap_or_else(|error| panic!("{}: {error}", file.name));
+fn whole(file: &SvgFile) -> roxmltree::Document<'_> {
+    let document = roxmltree::Document::parse(&file.svg)
+        .unwrap_or_else(|error| panic!("{}: {error}", file.name));
     let root = document.root_element();
     assert_eq!(
         root.tag_name().namespace(),
@@ -60,16 +60,16 @@ fn whole(file: &SvgFile) -> Document<'_> {
 fn every_chart_of_the_page_is_a_file_named_for_what_it_shows() {
     for name in ["gunicorn-sockets", "demo", "errors", "ciphers", "portable"] {
         let experiment = experiment(name);
-        let files = svg::report(&experiment);
+        let files = svg::render(&Document::of_experiment(&experiment));
         files.iter().for_each(|file| drop(whole(file)));
-        let page = html::report(&experiment);
+        let page = html::render(&Document::of_experiment(&experiment));
         assert_eq!(
             files.len(),
             page.matches("<svg class=\"wide\"").count(),
             "{name}"
         );
     }
-    let files = svg::report(&experiment("demo"));
+    let files = svg::render(&Document::of_experiment(&experiment("demo")));
     let expected = [
         "request-rate-against-the-reference.svg",
         "cpu.svg",
@@ -92,11 +92,11 @@ fn every_chart_of_the_page_is_a_file_named_for_what_it_shows() {
 fn a_load_has_its_chart() {
     let json = std::fs::read_to_string(fixtures().join("load-open.json")).unwrap();
     let record = Record::from_json(&json).unwrap();
-    let files = svg::load(&record);
+    let files = svg::render(&Document::of_load(&record, &PERCENTILES));
     let expected = ["completions-over-time.svg", "response-times-over-time.svg"];
     assert_eq!(names(&files), expected);
     files.iter().for_each(|file| drop(whole(file)));
-    assert_eq!(svg::load(&Record::default()), []);
+    assert_eq!(svg::render(&Document::of_load(&Record::default(), &[])), []);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn names_of_any_kind_stay_texts() {
     for variant in &mut experiment.verdict.variants {
         variant.name += evil;
     }
-    for file in svg::report(&experiment) {
+    for file in svg::render(&Document::of_experiment(&experiment)) {
         whole(&file);
     }
 }

@@ -1,4 +1,4 @@
-//! The agents that make a load: how many, and who is quiet or lost.
+//! The agents that send a load: their number, and which of them are silent or lost.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use ratatui::text::{Line, Span};
 use super::Theme;
 use crate::progress::rounded;
 
-/// What is shown of them.
+/// The agents of a load by state.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Agents {
-    /// How many have a part.
+    /// All agents of the load.
     pub(crate) all: usize,
-    /// Those that load, whether they are heard of or not.
+    /// Agents that send, including silent ones.
     pub(crate) loading: usize,
-    /// Those whose part is over and has come.
+    /// Agents that ended and delivered their results.
     pub(crate) ended: usize,
-    /// Those that have not been heard of for so long.
+    /// Silent agents, and for how long.
     pub(crate) quiet: Vec<(String, Duration)>,
-    /// Those whose part will not become whole.
+    /// Agents whose results are incomplete.
     pub(crate) lost: Vec<String>,
 }
 
-/// What they are at.
+/// The stage of a load on agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Looked for, or getting ready.
+pub(crate) enum LoadStage {
+    /// Agents are being chosen or getting ready.
     Preparing,
-    /// Some load.
+    /// At least one agent sends.
     Loading,
-    /// Nobody loads any more.
+    /// No agent sends anymore.
     Over,
 }
 
@@ -54,19 +54,19 @@ impl Agents {
         seen
     }
 
-    pub(super) fn stage(&self) -> Stage {
+    pub(super) fn stage(&self) -> LoadStage {
         match self.ended + self.lost.len() {
-            over if over > 0 && over == self.all => Stage::Over,
-            _ if self.loading + self.ended > 0 => Stage::Loading,
-            _ => Stage::Preparing,
+            over if over > 0 && over == self.all => LoadStage::Over,
+            _ if self.loading + self.ended > 0 => LoadStage::Loading,
+            _ => LoadStage::Preparing,
         }
     }
 
-    /// All in a line; names where there is room for them.
+    /// All agents in one line, with names if they fit.
     pub(super) fn line(&self, width: u16, theme: Theme) -> Line<'static> {
         let (count, doing) = match (self.stage(), self.loading) {
-            (Stage::Preparing, _) if self.all == 0 => (String::new(), "looked for"),
-            (Stage::Preparing, _) => (format!("{} ", self.all), "getting ready"),
+            (LoadStage::Preparing, _) if self.all == 0 => (String::new(), "looked for"),
+            (LoadStage::Preparing, _) => (format!("{} ", self.all), "getting ready"),
             (_, loading) if loading == self.all => (loading.to_string(), " loading"),
             (_, loading) => (format!("{loading} of {}", self.all), " loading"),
         };
@@ -95,7 +95,7 @@ impl Agents {
     }
 }
 
-/// Names after what is so with them, and the same in few cells.
+/// A state with the names in it, and a shorter form with their number.
 fn group(word: &str, names: Vec<String>) -> (String, String) {
     if names.is_empty() {
         return Default::default();

@@ -1,4 +1,4 @@
-//! What is known of an experiment while it runs: made of its events, drawn by its page.
+//! The state of a running experiment, collected from its events for the live view.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,74 +9,74 @@ use prony_experiment::telemetry::{HostSample, Latest, Sample};
 use prony_stats::{Comparison, Effect, Glance, Metric, Verdict};
 use ratatui::Frame;
 
-use super::follower::{Figures, Follower};
-use super::{Around, Picture, experiment_page};
+use super::follower::{Follower, LoadFigures};
+use super::{LiveView, ViewContext, experiment_page};
 use crate::under_way::UnderWay;
 
-/// Trials that ended and are still shown.
-const ENDED: usize = 20;
-/// What this process's workers are called among those that use CPU.
+/// The most ended trials that are shown.
+const ENDED_TRIALS_MAX: usize = 20;
+/// The name of this process's workers among those that use CPU.
 const GENERATOR: &str = "generator";
 
-/// All that is shown of an experiment.
+/// The figures of an experiment that the view shows.
 #[derive(Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ExperimentState {
     /// The plan's name and question.
     pub(crate) title: String,
-    /// Blocks at least and at most.
+    /// The least and the greatest number of blocks.
     pub(crate) blocks: (u32, u32),
-    /// Variants, each once in a block.
+    /// The number of variants.
     pub(crate) variants: u32,
-    /// Time at least and at most, as was said beforehand.
+    /// The least and the greatest time that was forecast.
     pub(crate) time: (Duration, Duration),
-    /// How long it has been running.
+    /// Time since the start.
     pub(crate) elapsed: Duration,
-    /// Blocks that an earlier part had completed.
+    /// Blocks completed before the experiment was resumed.
     pub(crate) resumed: u32,
-    /// The block under way, from 1.
+    /// The current block, from 1.
     pub(crate) block: u32,
-    /// Trials that ended in this part.
+    /// Trials that ended since the start or resumption.
     pub(crate) trials_ended: u32,
-    /// The time until the last of them had ended.
+    /// The time until the last of them ended.
     pub(crate) trials_took: Duration,
-    /// The trial under way: its variant, and its place in the block from 1.
+    /// The current trial: its variant, and its position in the block from 1.
     pub(crate) trial: Option<(String, u32)>,
-    /// What it does.
-    pub(crate) phase: Phase,
-    /// The load under way, or the last one.
-    pub(crate) load: Option<Figures>,
-    /// What services and the machine use.
-    pub(crate) cpu: Vec<Cpu>,
-    /// Trials that ended, in a line each, the newest last.
+    /// The phase of the current trial.
+    pub(crate) phase: TrialPhase,
+    /// The current load, or the last one.
+    pub(crate) load: Option<LoadFigures>,
+    /// CPU use of the services and the machine.
+    pub(crate) cpu: Vec<CpuUse>,
+    /// A line for each ended trial, the newest last.
     pub(crate) ended: VecDeque<String>,
     /// The comparisons of the family so far.
-    pub(crate) comparisons: Vec<Compared>,
-    /// Complete blocks that they are made of.
+    pub(crate) comparisons: Vec<ComparisonRow>,
+    /// The number of blocks that they cover.
     pub(crate) compared_blocks: u32,
-    /// The block after which verdicts are sought next.
+    /// The block after which the next look takes place.
     pub(crate) next_look: Option<u32>,
-    /// It was asked to end.
+    /// The experiment was asked to stop.
     pub(crate) is_stopped: bool,
 }
 
-/// What a trial does.
+/// The phase of a trial.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum TrialPhase {
     /// Between trials.
     #[default]
     Between,
-    /// A service is started or waited for.
+    /// A service starts.
     Starting(String),
     /// The load runs.
     Loading,
-    /// Services are looked at and stopped.
+    /// Services are inspected and stopped.
     Stopping,
 }
 
-/// What used so much CPU since the last sample.
+/// CPU use since the last sample.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Cpu {
-    /// A service, the generator, or others.
+pub(crate) struct CpuUse {
+    /// A service, the generator, or other processes.
     pub(crate) name: String,
     /// In user mode, percent of one core.
     pub(crate) user_percent: f64,
@@ -84,12 +84,12 @@ pub(crate) struct Cpu {
     pub(crate) system_percent: f64,
 }
 
-/// One comparison of the family.
+/// One comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Compared {
+pub(crate) struct ComparisonRow {
     /// The variant and its baseline.
     pub(crate) names: (String, String),
-    /// What is compared.
+    /// The metric.
     pub(crate) metric: Metric,
     /// The estimate and its interval.
     pub(crate) effect: Effect,
@@ -97,22 +97,22 @@ pub(crate) struct Compared {
     pub(crate) verdict: Option<Verdict>,
 }
 
-impl State {
-    /// An experiment that is about to begin.
-    pub(crate) fn new(title: String, forecast: Forecast) -> State {
-        State {
+impl ExperimentState {
+    /// An experiment before its start.
+    pub(crate) fn new(title: String, forecast: Forecast) -> ExperimentState {
+        ExperimentState {
             title,
             blocks: forecast.blocks,
             variants: u32::try_from(forecast.variants).unwrap_or(u32::MAX),
             time: forecast.time,
-            ..State::default()
+            ..ExperimentState::default()
         }
     }
 
-    /// A block's estimates; the verdicts stay those of the last look.
+    /// Takes a block's estimates; the verdicts stay those of the last look.
     pub(crate) fn glanced(&mut self, block: u32, glances: &[Glance]) {
         let verdicts: Vec<_> = self.comparisons.iter().map(|it| it.verdict).collect();
-        let compared = |(number, glance): (usize, &Glance)| Compared {
+        let compared = |(number, glance): (usize, &Glance)| ComparisonRow {
             names: (glance.name.clone(), glance.against_name.clone()),
             metric: glance.metric,
             effect: glance.effect.clone(),
@@ -122,9 +122,9 @@ impl State {
         self.compared_blocks = block;
     }
 
-    /// A look's verdicts.
+    /// Takes a look's verdicts.
     pub(crate) fn looked(&mut self, blocks: u32, comparisons: &[Comparison], next: Option<u32>) {
-        let compared = |it: &Comparison| Compared {
+        let compared = |it: &Comparison| ComparisonRow {
             names: (it.name.clone(), it.against_name.clone()),
             metric: it.metric,
             effect: it.effect.clone(),
@@ -135,17 +135,17 @@ impl State {
         self.next_look = next;
     }
 
-    /// A trial ended.
+    /// Takes the line of an ended trial.
     pub(crate) fn trial_ended(&mut self, line: String) {
         self.trials_ended += 1;
         self.trials_took = self.elapsed;
         self.ended.push_back(line);
-        if self.ended.len() > ENDED {
+        if self.ended.len() > ENDED_TRIALS_MAX {
             self.ended.pop_front();
         }
     }
 
-    /// The time that is left at least and at most, by the trials so far.
+    /// The least and the greatest remaining time, estimated from the trials so far.
     pub(crate) fn left(&self) -> (Duration, Duration) {
         let by_forecast = self.time.1.saturating_sub(self.elapsed);
         if self.trials_ended == 0 {
@@ -158,32 +158,32 @@ impl State {
             let left = (blocks * self.variants).saturating_sub(done);
             (each * left).saturating_sub(into_this_one)
         });
-        // The budget ends what would go on.
+        // The budget limits the time.
         (least, most.min(by_forecast.max(least)))
     }
 }
 
-/// What one thread tells and another draws.
+/// The state of an experiment, shared by the thread that runs it and the thread that draws it.
 #[derive(Debug)]
-pub(crate) struct Told {
-    inner: Mutex<Inner>,
+pub(crate) struct ExperimentNotes {
+    inner: Mutex<NotesInner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    state: State,
+struct NotesInner {
+    state: ExperimentState,
     began: Instant,
     follower: Option<Follower>,
     latest: Option<Arc<Latest>>,
     before: Option<Sample>,
-    /// Agents make the load: what this process uses is none of it.
+    /// Agents send the load, so this process is not the generator.
     is_by_agents: bool,
 }
 
-impl Told {
-    pub(crate) fn new(state: State) -> Told {
-        Told {
-            inner: Mutex::new(Inner {
+impl ExperimentNotes {
+    pub(crate) fn new(state: ExperimentState) -> ExperimentNotes {
+        ExperimentNotes {
+            inner: Mutex::new(NotesInner {
                 state,
                 began: Instant::now(),
                 follower: None,
@@ -194,21 +194,21 @@ impl Told {
         }
     }
 
-    /// Takes note of something.
-    pub(crate) fn note(&self, change: impl FnOnce(&mut State)) {
+    /// Changes the state.
+    pub(crate) fn note(&self, change: impl FnOnce(&mut ExperimentState)) {
         change(&mut self.lock().state);
     }
 
-    /// A load begins, or agents are asked for it; what services use meanwhile is in `latest`.
+    /// A load starts, here or on agents. `latest` has the CPU use of services meanwhile.
     pub(crate) fn loading(&self, latest: &Arc<Latest>) {
         let mut inner = self.lock();
         inner.follower = None;
         inner.latest = Some(latest.clone());
         inner.before = None;
-        inner.state.phase = Phase::Loading;
+        inner.state.phase = TrialPhase::Loading;
     }
 
-    /// What is to be seen of that load.
+    /// Follows that load.
     pub(crate) fn follow(&self, under_way: UnderWay, planned: Duration) {
         let planned = Some(planned).filter(|planned| !planned.is_zero());
         let mut inner = self.lock();
@@ -216,19 +216,19 @@ impl Told {
         inner.follower = Some(Follower::new(under_way, planned, &[]));
     }
 
-    /// The load is over; its last figures stay.
+    /// The load ended; its last figures stay.
     pub(crate) fn loaded(&self) {
         let mut inner = self.lock();
         inner.follower = None;
-        inner.state.phase = Phase::Stopping;
+        inner.state.phase = TrialPhase::Stopping;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, NotesInner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl NotesInner {
     fn refresh(&mut self, now: Instant) {
         self.state.elapsed = now.saturating_duration_since(self.began);
         if let Some(follower) = &mut self.follower {
@@ -249,29 +249,29 @@ impl Inner {
     }
 }
 
-/// What draws from the notes.
+/// The live view of an experiment.
 #[derive(Debug)]
-pub(crate) struct ExperimentPicture<'a> {
-    /// The notes.
-    pub(crate) told: &'a Told,
-    /// Whether the experiment was asked to end.
+pub(crate) struct ExperimentView<'a> {
+    /// The state to draw.
+    pub(crate) notes: &'a ExperimentNotes,
+    /// Reports that the experiment was asked to stop.
     pub(crate) interrupt: &'a Interrupt,
 }
 
-impl Picture for ExperimentPicture<'_> {
+impl LiveView for ExperimentView<'_> {
     fn refresh(&mut self, now: Instant) {
-        let mut inner = self.told.lock();
+        let mut inner = self.notes.lock();
         inner.refresh(now);
         inner.state.is_stopped = self.interrupt.is_stopped();
     }
 
-    fn draw(&self, frame: &mut Frame<'_>, around: &Around<'_>) {
-        experiment_page::draw(frame, &self.told.lock().state, around);
+    fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>) {
+        experiment_page::draw(frame, &self.notes.lock().state, context);
     }
 }
 
-/// What was used between two samples: by each service, by the generator, and by all others.
-fn cpu(before: &Sample, now: &Sample) -> Vec<Cpu> {
+/// CPU use between two samples: of each service, of the generator, and of all other processes.
+fn cpu(before: &Sample, now: &Sample) -> Vec<CpuUse> {
     let span = now.t_s - before.t_s;
     if span <= 0.0 {
         return Vec::new();
@@ -279,7 +279,7 @@ fn cpu(before: &Sample, now: &Sample) -> Vec<Cpu> {
     let percent = |before: f64, now: f64| ((now - before) / span * 100.0).max(0.0);
     let services = now.services.iter().filter_map(|(name, now)| {
         let before = before.services.get(name)?;
-        // The finest source tells no modes; ticks say how to share it out.
+        // The most precise source has no modes, so ticks divide it.
         let all = percent(before.cpu_s, now.cpu_s);
         let user = now.cpu_user_s - before.cpu_user_s;
         let system = now.cpu_system_s - before.cpu_system_s;
@@ -288,17 +288,18 @@ fn cpu(before: &Sample, now: &Sample) -> Vec<Cpu> {
         } else {
             1.0
         };
-        Some(Cpu {
+        Some(CpuUse {
             name: name.clone(),
             user_percent: all * share,
             system_percent: all * (1.0 - share),
         })
     });
-    let of_host = |name: &str, user: fn(&HostSample) -> f64, system: fn(&HostSample) -> f64| Cpu {
-        name: name.to_owned(),
-        user_percent: percent(user(&before.host), user(&now.host)),
-        system_percent: percent(system(&before.host), system(&now.host)),
-    };
+    let of_host =
+        |name: &str, user: fn(&HostSample) -> f64, system: fn(&HostSample) -> f64| CpuUse {
+            name: name.to_owned(),
+            user_percent: percent(user(&before.host), user(&now.host)),
+            system_percent: percent(system(&before.host), system(&now.host)),
+        };
     let generator = of_host(
         GENERATOR,
         |it| it.generator_user_s,

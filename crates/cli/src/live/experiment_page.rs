@@ -1,4 +1,4 @@
-//! What `prony compare` shows while it runs.
+//! The live view of `prony compare`.
 
 use prony_report::number;
 use prony_stats::{Change, Effect, Metric, Verdict};
@@ -8,34 +8,34 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Sparkline, Table};
 
-use super::experiment::{Compared, Cpu, Phase, State};
-use super::follower::Figures;
-use super::{Around, Theme, load_page, panels};
+use super::experiment::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
+use super::follower::LoadFigures;
+use super::{Theme, ViewContext, load_page, panels};
 use crate::progress::rounded;
 
-/// A terminal smaller than this has no room for panels beside each other.
+/// The least size of a terminal for panels next to each other.
 const ROOMY: (u16, u16) = (60, 18);
-/// A table narrower than this has no room for intervals drawn to scale.
+/// The least width of a table for intervals drawn to scale.
 const DRAWN: u16 = 110;
-/// A bar shorter than this shows nothing.
+/// The least length of a bar.
 const LEAST_BAR: u16 = 10;
-/// The cells of such an interval.
+/// The width of an interval drawn to scale.
 const SCALE: usize = 31;
 
 /// Draws the page.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State, around: &Around<'_>) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &ExperimentState, context: &ViewContext<'_>) {
     let area = frame.area();
     if area.width < ROOMY.0 || area.height < ROOMY.1 {
-        small(frame, area, state, around);
+        small(frame, area, state, context);
         return;
     }
-    let theme = around.theme;
+    let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
-    let notes = panels::notes(&figures, around.said, theme);
+    let notes = panels::notes(&figures, context.messages, theme);
     let spare = area.height.saturating_sub(24);
     let notes_height = load_page::note_rows(&notes, area.width, 2 + spare / 6);
     let load_height = 8 + (spare / 3).min(10);
-    // What is left is for the table, but for a few lines of trials.
+    // The rest is for the table, except a few lines of trials.
     let comparisons = u16::try_from(state.comparisons.len().max(1)).unwrap_or(u16::MAX);
     let rest = area.height.saturating_sub(4 + load_height + notes_height);
     let table_height = comparisons.saturating_add(3).min(rest.saturating_sub(3));
@@ -60,11 +60,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, around: &Around<'_>) {
     comparisons_table(frame, table, state, theme);
     last_trials(frame, ended, state, theme);
     panels::wrapped(frame, said, notes);
-    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// How far the experiment is.
-fn progress(state: &State) -> (String, f64) {
+/// The progress of the experiment.
+fn progress(state: &ExperimentState) -> (String, f64) {
     let (least, most) = state.blocks;
     let of = match least == most {
         true => format!("of {most}"),
@@ -91,17 +91,17 @@ fn progress(state: &State) -> (String, f64) {
     )
 }
 
-/// The trial under way.
-fn trial(state: &State) -> String {
+/// The current trial.
+fn trial(state: &ExperimentState) -> String {
     let Some((variant, position)) = &state.trial else {
         return String::new();
     };
     let of = format!("{variant} ({position} of {})", state.variants);
     let phase = match &state.phase {
-        Phase::Between => "".to_owned(),
-        Phase::Starting(service) => format!(": starting {service}"),
-        Phase::Stopping => ": stopping services".to_owned(),
-        Phase::Loading => match &state.load {
+        TrialPhase::Between => "".to_owned(),
+        TrialPhase::Starting(service) => format!(": starting {service}"),
+        TrialPhase::Stopping => ": stopping services".to_owned(),
+        TrialPhase::Loading => match &state.load {
             Some(figures) => format!(": {}", panels::progress(figures).0),
             None => ": loading".to_owned(),
         },
@@ -109,13 +109,13 @@ fn trial(state: &State) -> String {
     of + &phase
 }
 
-/// The load under way in a few lines.
-fn running(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+/// The current load in a few lines.
+fn running(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let block = panels::titled("load", theme);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let [line, lines] = Layout::vertical([Constraint::Fill(1), Constraint::Length(5)]).areas(inner);
-    // Two columns for each half second where there is room, so that a short load is seen.
+    // Two columns for each half second if they fit, so that a short load is visible.
     let points: Vec<_> = figures
         .history
         .iter()
@@ -153,13 +153,13 @@ fn running(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
         Line::from(format!("p50 {}, p90 {}", time(0), time(1))),
         Line::from(format!("p99 {}, p99.9 {}", time(2), time(3))),
         Line::styled(format!("{mark}{}", failures.join(", ")), style),
-        panels::makers(figures, area.width, theme),
+        panels::load_sources(figures, area.width, theme),
     ];
     frame.render_widget(Paragraph::new(text), lines);
 }
 
-/// What services and machine use.
-fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[Cpu], theme: Theme) {
+/// CPU use of services and machine.
+fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[CpuUse], theme: Theme) {
     let block = panels::titled("CPU, percent of one core", theme);
     let room = usize::from(block.inner(area).height).saturating_sub(1);
     let most = cpu.iter().map(|it| it.user_percent + it.system_percent);
@@ -194,11 +194,11 @@ fn cpu(frame: &mut Frame<'_>, area: Rect, cpu: &[Cpu], theme: Theme) {
     frame.render_widget(table, area);
 }
 
-/// The comparisons of the family, with what is known of them.
-fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+/// The comparisons so far.
+fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
     let block = panels::titled(&title_of(state), theme);
     let baseline = only_baseline(&state.comparisons);
-    let name = |compared: &Compared| match baseline {
+    let name = |compared: &ComparisonRow| match baseline {
         Some(_) => compared.names.0.clone(),
         None => format!("{} against {}", compared.names.0, compared.names.1),
     };
@@ -267,13 +267,13 @@ fn comparisons_table(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Th
 }
 
 /// The one baseline of all comparisons, if there is only one.
-fn only_baseline(all: &[Compared]) -> Option<&str> {
+fn only_baseline(all: &[ComparisonRow]) -> Option<&str> {
     let first = &all.first()?.names.1;
     all.iter().all(|it| it.names.1 == *first).then_some(first)
 }
 
-/// How much the comparisons are made of, and when verdicts come.
-fn title_of(state: &State) -> String {
+/// The number of blocks so far, and the time of the next look.
+fn title_of(state: &ExperimentState) -> String {
     let first = state.blocks.0.max(1);
     let next = match state.next_look {
         Some(next) => format!("; verdicts come after block {next}"),
@@ -289,7 +289,7 @@ fn title_of(state: &State) -> String {
 }
 
 /// The change and its interval, as the report prints them.
-fn effect(compared: &Compared) -> (String, String) {
+fn effect(compared: &ComparisonRow) -> (String, String) {
     let change = Change::of(compared.metric, &compared.effect);
     let interval = change.as_ref().and_then(Change::signed_range);
     (
@@ -298,7 +298,7 @@ fn effect(compared: &Compared) -> (String, String) {
     )
 }
 
-/// A ratio as the scale's end: `−5.0%`, `3.8 ×`.
+/// A ratio at the end of the scale: `−5.0%`, `3.8 ×`.
 fn end_text(ratio: f64) -> String {
     let effect = Effect {
         ratio: Some(ratio),
@@ -320,14 +320,14 @@ fn verdict(verdict: Option<Verdict>, theme: Theme) -> (&'static str, &'static st
     }
 }
 
-/// Where ratios lie in a row of cells, on a logarithmic scale that is the same to both sides.
+/// Maps ratios to a row of cells, on a symmetric logarithmic scale.
 struct Scale {
     most: f64,
 }
 
 impl Scale {
-    /// Wide enough for every interval, and for 5% to both sides.
-    fn of(all: &[Compared]) -> Scale {
+    /// A scale that holds every interval, and at least 5% on both sides.
+    fn of(all: &[ComparisonRow]) -> Scale {
         let ratios = all.iter().filter(|it| it.effect.difference.is_none());
         let ends = ratios.flat_map(|it| [it.effect.low, it.effect.high, it.effect.ratio]);
         let far = ends
@@ -356,7 +356,7 @@ impl Scale {
         format!("{low}{middle}{high}")
     }
 
-    fn draw(&self, compared: &Compared) -> String {
+    fn draw(&self, compared: &ComparisonRow) -> String {
         let effect = &compared.effect;
         let mut cells = [' '; SCALE];
         cells[SCALE / 2] = '┊';
@@ -374,8 +374,8 @@ impl Scale {
     }
 }
 
-/// The trials that ended last.
-fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+/// The trials that ended most recently.
+fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, theme: Theme) {
     let block = panels::titled("trials", theme);
     let room = usize::from(block.inner(area).height);
     let first = state.ended.len().saturating_sub(room);
@@ -387,9 +387,9 @@ fn last_trials(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }
 
-/// The most important lines, as many as there is room for.
-fn small(frame: &mut Frame<'_>, area: Rect, state: &State, around: &Around<'_>) {
-    let theme = around.theme;
+/// The most important lines for a small terminal.
+fn small(frame: &mut Frame<'_>, area: Rect, state: &ExperimentState, context: &ViewContext<'_>) {
+    let theme = context.theme;
     let figures = state.load.clone().unwrap_or_default();
     let mut lines = vec![
         Line::styled(progress(state).0, theme.strong()),
@@ -408,8 +408,8 @@ fn small(frame: &mut Frame<'_>, area: Rect, state: &State, around: &Around<'_>) 
             style,
         ));
     }
-    lines.extend(panels::notes(&figures, around.said, theme));
+    lines.extend(panels::notes(&figures, context.messages, theme));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     panels::wrapped(frame, body, lines);
-    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }

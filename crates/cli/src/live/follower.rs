@@ -1,4 +1,4 @@
-//! Follows one load by what its workers, or the agents that make it, lay down.
+//! Follows one load by the figures that its workers or agents publish.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,71 +9,71 @@ use prony_record::{Distribution, Finding, LoadInfo, Nanos, Outcome, SLICE};
 use super::agents::Agents;
 use crate::under_way::{SoFar, UnderWay};
 
-/// What "now" means for response times and shares.
+/// The time span of recent response times and shares.
 const RECENT: Duration = Duration::from_secs(5);
-/// Slices of which the rate of this moment is made.
-const NOW: usize = 2;
-/// From one look for findings to the next: it costs some milliseconds.
-const FINDINGS_EVERY: Duration = Duration::from_secs(2);
+/// The number of slices that the current rate covers.
+const RATE_SLICES: usize = 2;
+/// The time between checks for findings, which take some milliseconds.
+const FINDINGS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// All that is shown of a load.
+/// The figures of a load that a view shows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Figures {
-    /// What was asked for.
+pub(crate) struct LoadFigures {
+    /// The load's settings.
     pub(crate) info: LoadInfo,
-    /// How long it has been running, warm-up included.
+    /// Time since the start, including the warm-up.
     pub(crate) elapsed: Duration,
-    /// How long it is to run, where that is known.
+    /// The planned length, if it is known.
     pub(crate) planned: Option<Duration>,
-    /// It was asked to end.
+    /// The load was asked to stop.
     pub(crate) is_stopped: bool,
-    /// Requests that ended, warm-up included.
+    /// Requests that ended, including those of the warm-up.
     pub(crate) ended: u64,
-    /// Each half second that is over.
-    pub(crate) history: Vec<Point>,
-    /// Response times of each half second in which there were any.
-    pub(crate) times: Vec<TimesAt>,
-    /// Successes a second of the last second.
+    /// Each past half second.
+    pub(crate) history: Vec<RatePoint>,
+    /// Response times of each half second in which requests ended.
+    pub(crate) times: Vec<TimesPoint>,
+    /// Successes per second in the last second.
     pub(crate) ok_per_s: f64,
-    /// HTTP bytes received a second of the last second.
+    /// HTTP bytes received per second in the last second.
     pub(crate) bytes_in_per_s: f64,
-    /// Of the last seconds.
+    /// Response times of the last seconds.
     pub(crate) recent: Times,
-    /// Of all the measured part.
+    /// Response times of the whole measured part.
     pub(crate) all: Times,
-    /// How requests of the measured part ended.
+    /// Requests of the measured part by outcome.
     pub(crate) outcomes: Vec<(Outcome, u64)>,
-    /// Their answers' statuses.
+    /// Responses of the measured part by status.
     pub(crate) statuses: Vec<(u16, u64)>,
-    /// Requests under way.
+    /// Requests in flight.
     pub(crate) in_flight: u64,
     /// Requests that are due and wait for a connection; open loop only.
     pub(crate) waiting: Option<u64>,
     /// Connections opened in the measured part.
     pub(crate) connections_opened: u64,
-    /// How busy the generator is.
-    pub(crate) busy: Option<Busy>,
-    /// The agents that make the load, where some do.
+    /// CPU use of the generator.
+    pub(crate) busy: Option<GeneratorUse>,
+    /// The agents that send the load, if it is not this process.
     pub(crate) agents: Option<Agents>,
-    /// What qualifies the figures.
+    /// Findings that qualify the figures.
     pub(crate) findings: Vec<Finding>,
 }
 
 /// A half second of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Point {
-    /// Its end, since the load began.
+pub(crate) struct RatePoint {
+    /// Its end in seconds since the load started.
     pub(crate) t_s: f64,
-    /// Successes a second; in the warm-up, requests that ended.
+    /// Successes per second; during the warm-up, ended requests.
     pub(crate) ok_per_s: f64,
-    /// Failures a second.
+    /// Failures per second.
     pub(crate) failed_per_s: f64,
 }
 
 /// The response times of a half second, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct TimesAt {
-    /// Its end, since the load began.
+pub(crate) struct TimesPoint {
+    /// Its end in seconds since the load started.
     pub(crate) t_s: f64,
     /// The median.
     pub(crate) p50_us: f64,
@@ -83,19 +83,19 @@ pub(crate) struct TimesAt {
 
 /// The generator in the last seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Busy {
-    /// The share of its time in which the busiest worker was at work, 0 to 1.
+pub(crate) struct GeneratorUse {
+    /// The busy share of the busiest worker, 0 to 1.
     pub(crate) busiest: f64,
-    /// The share in which the worker that lacked a core longest had none.
+    /// The largest share of time that a worker waited for a core.
     pub(crate) starved: f64,
     /// CPU of all workers, percent of one core.
     pub(crate) cpu_percent: f64,
 }
 
-/// Response times in microseconds, and whether they are at least so long.
+/// Response times in microseconds; `true` marks a lower bound.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Times {
-    /// How many.
+    /// The number of response times.
     pub(crate) count: u64,
     /// The median, the 90th, the 99th and the 99.9th percentile.
     pub(crate) percentiles: [(f64, bool); 4],
@@ -104,7 +104,7 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// What each of them is called.
+    /// The names of the percentiles.
     pub(crate) const NAMES: [&'static str; 4] = ["p50", "p90", "p99", "p99.9"];
     const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
@@ -124,39 +124,39 @@ impl Times {
     }
 }
 
-impl Figures {
+impl LoadFigures {
     /// Requests that failed.
     pub(crate) fn failed(&self) -> u64 {
         let failures = self.outcomes.iter().filter(|(it, _)| it.is_failure());
         failures.map(|(_, n)| n).sum()
     }
 
-    /// The time until the load's end, where it is known.
+    /// The time until the planned end, if it is known.
     pub(crate) fn left(&self) -> Option<Duration> {
         Some(self.planned?.saturating_sub(self.elapsed))
     }
 
-    /// Whether nothing is measured yet.
+    /// Reports that measuring has not started.
     pub(crate) fn is_warming_up(&self) -> bool {
         self.elapsed.as_secs_f64() < self.info.warmup_s
     }
 }
 
-/// A load under way.
+/// Follows a running load.
 #[derive(Debug)]
 pub(crate) struct Follower {
     under_way: UnderWay,
-    /// When it began; of one that agents make, when they were asked for it.
+    /// The start of the load; for agents first the time of the request to them.
     began: Instant,
-    figures: Figures,
-    /// The last count of the warm-up: when, and how many had ended.
+    figures: LoadFigures,
+    /// The time and the number of ended requests at the last count during the warm-up.
     counted: (f64, u64),
-    /// Slices of the measured part, those that not all workers have laid down yet included.
+    /// Slices of the measured part, including those that some workers have not published yet.
     slices: Vec<Slice>,
     complete: Nanos,
     recent: VecDeque<(Nanos, Distribution)>,
     utilizations: VecDeque<Vec<WorkerUtilization>>,
-    /// What was known before the load began.
+    /// Findings from before the start.
     forecast: Vec<Finding>,
     looked_for_findings: Instant,
 }
@@ -169,8 +169,8 @@ struct Slice {
 }
 
 impl Follower {
-    /// Follows a load that begins now, or when its agents are ready; `planned` is its whole length,
-    /// warm-up included, as far as that is known now, `forecast` what is known of it before.
+    /// Follows a load that starts now, or when its agents are ready. `planned` is its length including the
+    /// warm-up, if it is known; `forecast` holds findings from before the start.
     pub(crate) fn new(
         under_way: UnderWay,
         planned: Option<Duration>,
@@ -179,7 +179,7 @@ impl Follower {
         let began = Instant::now();
         Follower {
             began,
-            figures: Figures {
+            figures: LoadFigures {
                 info: under_way.info(),
                 agents: match &under_way {
                     UnderWay::Here(..) => None,
@@ -190,7 +190,7 @@ impl Follower {
                 },
                 planned,
                 findings: forecast.to_vec(),
-                ..Figures::default()
+                ..LoadFigures::default()
             },
             under_way,
             counted: (0.0, 0),
@@ -203,36 +203,36 @@ impl Follower {
         }
     }
 
-    /// What was seen last.
-    pub(crate) fn figures(&self) -> &Figures {
+    /// The latest figures.
+    pub(crate) fn figures(&self) -> &LoadFigures {
         &self.figures
     }
 
-    /// Looks at what there is at this moment.
+    /// Reads the latest figures.
     pub(crate) fn refresh(&mut self, now: Instant) {
-        self.see_agents();
+        self.update_agents();
         let elapsed = now.saturating_duration_since(self.began);
         self.figures.elapsed = elapsed;
         self.figures.is_stopped = self.under_way.is_stopped();
         self.figures.ended = self.under_way.ended();
-        // Agents count nothing that others see before the measured part.
+        // Agents publish no counts before the measured part.
         if self.complete == Nanos::ZERO && self.figures.agents.is_none() {
-            self.count_by_hand(elapsed.as_secs_f64());
+            self.update_warmup_rate(elapsed.as_secs_f64());
         }
         let complete = self.under_way.complete_until();
         if complete > self.complete {
             self.complete = complete;
             self.take();
         }
-        if now.saturating_duration_since(self.looked_for_findings) >= FINDINGS_EVERY {
+        if now.saturating_duration_since(self.looked_for_findings) >= FINDINGS_INTERVAL {
             self.looked_for_findings = now;
             self.figures.findings = self.under_way.findings();
             self.figures.findings.extend_from_slice(&self.forecast);
         }
     }
 
-    /// What a load is, and when it began, agents say in the course of it.
-    fn see_agents(&mut self) {
+    /// Agents report the load's settings and its start while it runs.
+    fn update_agents(&mut self) {
         let UnderWay::ByAgents(feed) = &self.under_way else {
             return;
         };
@@ -244,8 +244,8 @@ impl Follower {
         }
     }
 
-    /// Until the first slice of the measured part there are only the counts.
-    fn count_by_hand(&mut self, elapsed_s: f64) {
+    /// Before the first slice of the measured part, only the counts are known.
+    fn update_warmup_rate(&mut self, elapsed_s: f64) {
         let (before, counted) = self.counted;
         let length = elapsed_s - before;
         if length < SLICE.as_secs_f64() {
@@ -255,7 +255,7 @@ impl Follower {
         self.figures.ok_per_s = ended as f64 / length;
         self.counted = (elapsed_s, self.figures.ended);
         if elapsed_s <= self.figures.info.warmup_s {
-            self.figures.history.push(Point {
+            self.figures.history.push(RatePoint {
                 t_s: elapsed_s,
                 ok_per_s: self.figures.ok_per_s,
                 failed_per_s: 0.0,
@@ -263,7 +263,7 @@ impl Follower {
         }
     }
 
-    /// Takes what the workers have laid down.
+    /// Takes the figures that the workers have published.
     fn take(&mut self) {
         let delta = self.under_way.take();
         for seen in delta.slices() {
@@ -274,10 +274,10 @@ impl Follower {
             slice.failed += seen.failed;
             slice.bytes_in += seen.bytes_in;
         }
-        self.draw_out();
+        self.update_history();
         if delta.response_time.count() > 0 {
             let at = |quantile| delta.response_time.quantile(quantile).0.as_micros_f64();
-            self.figures.times.push(TimesAt {
+            self.figures.times.push(TimesPoint {
                 t_s: self.complete.as_secs_f64(),
                 p50_us: at(0.5),
                 p99_us: at(0.99),
@@ -297,24 +297,24 @@ impl Follower {
             .iter()
             .for_each(|(_, times)| recent.merge(times));
         self.figures.recent = Times::of(&recent);
-        self.sum_up(&self.under_way.so_far());
+        self.update_totals(&self.under_way.so_far());
         self.see_utilizations();
     }
 
-    /// The history as far as all workers have laid it down.
-    fn draw_out(&mut self) {
+    /// Rebuilds the history from the slices that all workers have published.
+    fn update_history(&mut self) {
         let warmup = Nanos::from_secs_f64(self.figures.info.warmup_s);
         let complete = (self.complete.since(warmup).0 / SLICE.0) as usize;
         let per_s = |n: u64| n as f64 / SLICE.as_secs_f64();
         let history = &mut self.figures.history;
         history.retain(|point| point.t_s <= self.figures.info.warmup_s);
         let whole = &self.slices[..complete.min(self.slices.len())];
-        history.extend((1u32..).zip(whole).map(|(number, slice)| Point {
+        history.extend((1u32..).zip(whole).map(|(number, slice)| RatePoint {
             t_s: self.figures.info.warmup_s + f64::from(number) * SLICE.as_secs_f64(),
             ok_per_s: per_s(slice.ok),
             failed_per_s: per_s(slice.failed),
         }));
-        let last = &whole[whole.len().saturating_sub(NOW)..];
+        let last = &whole[whole.len().saturating_sub(RATE_SLICES)..];
         let mean = |figure: fn(&Slice) -> u64| {
             per_s(last.iter().map(figure).sum()) / last.len().max(1) as f64
         };
@@ -322,7 +322,7 @@ impl Follower {
         self.figures.bytes_in_per_s = mean(|slice| slice.bytes_in);
     }
 
-    fn sum_up(&mut self, so_far: &SoFar) {
+    fn update_totals(&mut self, so_far: &SoFar) {
         let (figures, all) = (&mut self.figures, &so_far.delta);
         figures.all = Times::of(&all.response_time);
         figures.outcomes = all.outcomes.happened().collect();
@@ -332,7 +332,7 @@ impl Follower {
         figures.waiting = waiting(&figures.info, all.started, so_far.reaches);
     }
 
-    /// What the workers did since some seconds ago.
+    /// Updates the CPU use of the last seconds.
     fn see_utilizations(&mut self) {
         let now = self.under_way.utilizations();
         let elapsed = |utilizations: &[WorkerUtilization]| {
@@ -350,8 +350,8 @@ impl Follower {
     }
 }
 
-/// Requests that are due until a moment and have not begun. Of random arrivals it is only known how many
-/// there should be, so that a few may be none.
+/// The number of requests that are due and have not started. For random arrivals only the expected number
+/// is known, so a few may be zero.
 fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
     let due = info.rate_per_s? * until.as_secs_f64();
     let waiting = (due as u64).saturating_sub(started);
@@ -362,9 +362,9 @@ fn waiting(info: &LoadInfo, started: u64, until: Nanos) -> Option<u64> {
     Some(if waiting as f64 > chance { waiting } else { 0 })
 }
 
-/// How busy each worker was in between.
-fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<Busy> {
-    let mut busy = Busy {
+/// The CPU use between two readings.
+fn since(before: &[WorkerUtilization], now: &[WorkerUtilization]) -> Option<GeneratorUse> {
+    let mut busy = GeneratorUse {
         busiest: 0.0,
         starved: 0.0,
         cpu_percent: 0.0,

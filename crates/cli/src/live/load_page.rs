@@ -1,4 +1,4 @@
-//! What `prony load` shows while it runs.
+//! The live view of `prony load`.
 
 use std::time::Instant;
 
@@ -8,38 +8,38 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
-use super::follower::{Figures, Follower, Times};
-use super::{Around, Picture, Theme, panels};
+use super::follower::{Follower, LoadFigures, Times};
+use super::{LiveView, Theme, ViewContext, panels};
 
-/// A terminal smaller than this has no room for tables beside each other.
-const ROOMY: (u16, u16) = (60, 18);
-/// And one lower than this none for a chart above them.
-const CHART: u16 = 20;
+/// The least size of a terminal for tables next to each other.
+const FULL_SIZE_MIN: (u16, u16) = (60, 18);
+/// The least height of a terminal for a chart above the tables.
+const CHART_HEIGHT_MIN: u16 = 20;
 
-impl Picture for Follower {
+impl LiveView for Follower {
     fn refresh(&mut self, now: Instant) {
         Follower::refresh(self, now);
     }
 
-    fn draw(&self, frame: &mut Frame<'_>, around: &Around<'_>) {
-        draw(frame, self.figures(), around);
+    fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>) {
+        draw(frame, self.figures(), context);
     }
 }
 
-/// The cells that what the generator does needs at least.
-const GENERATOR: u16 = 32;
+/// The least width of the generator's panel.
+const GENERATOR_WIDTH: u16 = 32;
 
 /// Draws the page.
-pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, around: &Around<'_>) {
+pub(super) fn draw(frame: &mut Frame<'_>, figures: &LoadFigures, context: &ViewContext<'_>) {
     let area = frame.area();
-    if area.width < ROOMY.0 || area.height < ROOMY.1 {
-        small(frame, area, figures, around);
+    if area.width < FULL_SIZE_MIN.0 || area.height < FULL_SIZE_MIN.1 {
+        small(frame, area, figures, context);
         return;
     }
-    let theme = around.theme;
-    let notes = panels::notes(figures, around.said, theme);
+    let theme = context.theme;
+    let notes = panels::notes(figures, context.messages, theme);
     let spare = area.height.saturating_sub(24);
-    let chart = match area.height >= CHART {
+    let chart = match area.height >= CHART_HEIGHT_MIN {
         true => Constraint::Fill(1),
         false => Constraint::Length(0),
     };
@@ -68,20 +68,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, around: &Around<'_>
     panels::times(frame, times, figures, theme);
     panels::outcomes(frame, outcomes, figures, theme);
     let right = match area.width {
-        ..100 => Constraint::Length(GENERATOR),
+        ..100 => Constraint::Length(GENERATOR_WIDTH),
         _ => Constraint::Fill(1),
     };
     let [left, right] = Layout::horizontal([Constraint::Fill(1), right])
         .spacing(2)
         .areas(generator);
-    frame.render_widget(panels::under_way(figures, theme), left);
-    frame.render_widget(panels::makers(figures, right.width, theme), right);
+    frame.render_widget(panels::in_flight(figures, theme), left);
+    frame.render_widget(panels::load_sources(figures, right.width, theme), right);
     panels::wrapped(frame, said, notes);
-    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }
 
-/// One chart, or two where there is room for them beside or above each other.
-fn charts(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+/// One chart, or two next to or above each other if they fit.
+fn charts(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let [rates, times] = match area {
         Rect { height: 0..5, .. } => return,
         Rect { height: 24.., .. } => Layout::vertical([Constraint::Fill(1); 2]).areas(area),
@@ -94,16 +94,16 @@ fn charts(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
     }
 }
 
-/// The rows that notes take, as far as there is room.
+/// The number of rows that notes take, up to `room`.
 pub(super) fn note_rows(notes: &[Line<'_>], width: u16, room: u16) -> u16 {
     let width = usize::from(width.max(1));
     let rows = notes.iter().map(|line| line.width().div_ceil(width).max(1));
     u16::try_from(rows.sum::<usize>()).unwrap_or(room).min(room)
 }
 
-/// The most important lines, as many as there is room for.
-fn small(frame: &mut Frame<'_>, area: Rect, figures: &Figures, around: &Around<'_>) {
-    let theme = around.theme;
+/// The most important lines for a small terminal.
+fn small(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, context: &ViewContext<'_>) {
+    let theme = context.theme;
     let times = |name: &str, times: &Times| {
         let text = match times.count {
             0 => "–".to_owned(),
@@ -148,8 +148,8 @@ fn small(frame: &mut Frame<'_>, area: Rect, figures: &Figures, around: &Around<'
     if let Some(agents) = &figures.agents {
         lines.push(agents.line(area.width, theme));
     }
-    lines.extend(panels::notes(figures, around.said, theme));
+    lines.extend(panels::notes(figures, context.messages, theme));
     let [body, foot] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
     panels::wrapped(frame, body, lines);
-    frame.render_widget(Line::styled(around.keys, theme.dim()), foot);
+    frame.render_widget(Line::styled(context.keys, theme.dim()), foot);
 }

@@ -1,12 +1,10 @@
-//! The live view: what goes on, drawn on the terminal while it goes on.
+//! The live view: a load or an experiment, drawn on the terminal while it runs.
 //!
-//! It has the alternate screen and not a part of the shell's: so it needs to ask the terminal for
-//! nothing (where the cursor is, say, which could only be read from a standard input that is a
-//! terminal), may be resized at will, and leaves the shell's lines as they were, with the results below
-//! them. It is drawn to standard error; standard output carries results only.
+//! It uses the alternate screen, so it needs no information from the terminal, such as the position of
+//! the cursor. It can be resized at any time, and leaves the shell's lines unchanged, with the results
+//! below them. It draws to standard error; standard output carries results only.
 //!
-//! A [`Picture`] looks at what others have laid down and draws it, four times a second, on a thread of
-//! its own that is none of the load's.
+//! A [`LiveView`] reads the latest figures and draws them four times a second, on a thread of its own.
 
 mod agents;
 pub(crate) mod experiment;
@@ -27,38 +25,38 @@ use std::time::{Duration, Instant};
 use ratatui::Frame;
 
 use self::screen::Screen;
-use self::waiting::{Happened, Waiting};
+use self::waiting::{EventSource, ViewEvent};
 use crate::progress::{Progress, Show};
 pub(crate) use screen::restore as restore_terminal;
 pub(crate) use theme::Theme;
 
-/// What is over sooner isn't worth a screen.
-const QUIET: Duration = Duration::from_millis(500);
-/// From one frame to the next.
-const FRAME: Duration = Duration::from_millis(250);
+/// The view starts after this delay, so that short work shows none.
+const START_DELAY: Duration = Duration::from_millis(500);
+/// The time between frames.
+const FRAME_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Something that can be watched.
-pub(crate) trait Picture {
-    /// Looks at what there is at this moment.
+/// A view of running work.
+pub(crate) trait LiveView {
+    /// Reads the latest figures.
     fn refresh(&mut self, now: Instant);
-    /// Draws what it saw last.
-    fn draw(&self, frame: &mut Frame<'_>, around: &Around<'_>);
+    /// Draws the figures that it read last.
+    fn draw(&self, frame: &mut Frame<'_>, context: &ViewContext<'_>);
 }
 
-/// What every picture is drawn with.
+/// The parts of a view that don't depend on the work.
 #[derive(Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct ViewContext<'a> {
     pub(crate) theme: Theme,
-    /// What has been said since the view began, the newest last.
-    pub(crate) said: &'a [String],
-    /// How to end, in a few words.
+    /// Messages since the view started, the newest last.
+    pub(crate) messages: &'a [String],
+    /// The keys that stop the work.
     pub(crate) keys: &'static str,
 }
 
-/// Does the work with the picture beside it, where progress is shown so. `stop` is what `q` does.
-pub(crate) fn beside<T>(
+/// Runs the work and shows the view meanwhile, if progress is shown as a view. The key `q` calls `stop`.
+pub(crate) fn with_view<T>(
     progress: &Progress,
-    picture: &mut (dyn Picture + Send),
+    view: &mut (dyn LiveView + Send),
     stop: &(dyn Fn() + Sync),
     work: impl FnOnce() -> T,
 ) -> T {
@@ -70,35 +68,35 @@ pub(crate) fn beside<T>(
         return work();
     };
     thread::scope(|scope| {
-        let view = move || watch(progress, picture, stop, over);
-        // Without a thread there is no view, and the work goes on.
-        let view = thread::Builder::new()
+        let watch = move || watch(progress, view, stop, over);
+        // Without a thread there is no view, and the work continues.
+        let viewer = thread::Builder::new()
             .name("live".to_owned())
-            .spawn_scoped(scope, view);
+            .spawn_scoped(scope, watch);
         let done = work();
         drop(running);
-        // A view that panicked has said so, and takes no results with it.
-        if view.is_ok_and(|view| view.join().is_err()) {
+        // A panic of the view was reported, and doesn't affect the results.
+        if viewer.is_ok_and(|viewer| viewer.join().is_err()) {
             progress.release();
         }
         done
     })
 }
 
-/// Shows the picture until the other end of `over` is gone.
-fn watch(progress: &Progress, picture: &mut dyn Picture, stop: &dyn Fn(), over: UnixStream) {
-    let Ok(mut waiting) = Waiting::new(over) else {
+/// Shows the view until the other end of `over` is closed.
+fn watch(progress: &Progress, view: &mut dyn LiveView, stop: &dyn Fn(), over: UnixStream) {
+    let Ok(mut events) = EventSource::new(over) else {
         return;
     };
-    if waiting.is_over_within(QUIET) {
+    if events.is_over_within(START_DELAY) {
         return;
     }
-    let Ok(mut screen) = Screen::new(waiting.reads_keys()) else {
+    let Ok(mut screen) = Screen::new(events.reads_keys()) else {
         return;
     };
-    waiting.catch_signals();
+    events.catch_signals();
     progress.hold();
-    let keys = match waiting.reads_keys() {
+    let keys = match events.reads_keys() {
         true => "q or Ctrl-C: stop, and print what there is",
         false => "Ctrl-C: stop, and print what there is",
     };
@@ -106,23 +104,23 @@ fn watch(progress: &Progress, picture: &mut dyn Picture, stop: &dyn Fn(), over: 
     loop {
         let now = Instant::now();
         if now >= due {
-            picture.refresh(now);
-            let said = progress.said();
-            let around = Around {
+            view.refresh(now);
+            let messages = progress.said();
+            let context = ViewContext {
                 theme: Theme::of_environment(),
-                said: &said,
+                messages: &messages,
                 keys,
             };
-            if screen.draw(|frame| picture.draw(frame, &around)).is_err() {
+            if screen.draw(|frame| view.draw(frame, &context)).is_err() {
                 break;
             }
-            due = now + FRAME;
+            due = now + FRAME_INTERVAL;
         }
-        match waiting.until(due, screen.has_keys()) {
-            Happened::Over => break,
-            Happened::Nothing => {}
-            Happened::Quit => stop(),
-            Happened::Signal(signal) => {
+        match events.wait_until(due, screen.has_keys()) {
+            ViewEvent::Over => break,
+            ViewEvent::Nothing => {}
+            ViewEvent::Quit => stop(),
+            ViewEvent::Signal(signal) => {
                 screen.leave();
                 signal.act();
                 due = Instant::now();
@@ -130,6 +128,6 @@ fn watch(progress: &Progress, picture: &mut dyn Picture, stop: &dyn Fn(), over: 
         }
     }
     screen.leave();
-    waiting.release_signals();
+    events.release_signals();
     progress.release();
 }

@@ -1,4 +1,4 @@
-//! Pieces that pages are put together from.
+//! The panels of the live views.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use ratatui::widgets::{
 };
 
 use super::Theme;
-use super::agents::Stage;
-use super::follower::{Figures, Times};
+use super::agents::LoadStage;
+use super::follower::{LoadFigures, Times};
 use crate::progress::rounded;
 
-/// Marks that tell lines of a chart apart where colours don't.
+/// Marks that distinguish lines of a chart without colors.
 const FAILED: Marker = Marker::Custom('x');
 const OFFERED: Marker = Marker::Custom('-');
 const SLOW: Marker = Marker::Custom('^');
 
-/// A title over a line, as wide as the panel.
+/// A panel with a title above a line.
 pub(super) fn titled(title: &str, theme: Theme) -> Block<'static> {
     Block::new()
         .borders(Borders::TOP)
@@ -31,7 +31,7 @@ pub(super) fn titled(title: &str, theme: Theme) -> Block<'static> {
         .title(Span::styled(format!(" {title} "), theme.strong()))
 }
 
-/// How far something is, with words beside it.
+/// A gauge with words next to it.
 pub(super) fn gauge(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -53,8 +53,8 @@ pub(super) fn gauge(
     frame.render_widget(gauge, area);
 }
 
-/// What a load is, in a line.
-pub(super) fn kind(figures: &Figures) -> String {
+/// The kind of load in one line.
+pub(super) fn kind(figures: &LoadFigures) -> String {
     let info = &figures.info;
     let mut parts = vec![match info.rate_per_s {
         Some(rate) => format!(
@@ -69,7 +69,7 @@ pub(super) fn kind(figures: &Figures) -> String {
     if info.streams > 1 {
         parts.push(format!("{} each", many(info.streams, "stream")));
     }
-    // Agents have read it when they are ready.
+    // Agents report it when they are ready.
     if !info.http.is_empty() {
         parts.push(many(info.threads, "thread"));
         parts.push(format!("HTTP/{}", info.http));
@@ -80,13 +80,13 @@ pub(super) fn kind(figures: &Figures) -> String {
     parts.join(", ")
 }
 
-/// How far a load is, in words and as a share.
-pub(super) fn progress(figures: &Figures) -> (String, Option<f64>) {
+/// The progress of a load in words and as a share.
+pub(super) fn progress(figures: &LoadFigures) -> (String, Option<f64>) {
     let elapsed = rounded(figures.elapsed);
     let stage = figures.agents.as_ref().map(|agents| agents.stage());
     let phase = match (stage, figures.is_stopped, figures.is_warming_up()) {
-        (Some(Stage::Preparing), ..) => return (format!("agents get ready: {elapsed}"), None),
-        (Some(Stage::Over), ..) => return (format!("adding up: {elapsed}"), None),
+        (Some(LoadStage::Preparing), ..) => return (format!("agents get ready: {elapsed}"), None),
+        (Some(LoadStage::Over), ..) => return (format!("adding up: {elapsed}"), None),
         (_, true, _) => "stopping",
         (_, false, true) => "warming up",
         (_, false, false) => "measuring",
@@ -113,7 +113,7 @@ pub(super) fn progress(figures: &Figures) -> (String, Option<f64>) {
     }
 }
 
-/// The share that a part is of the whole.
+/// The share of a part in the whole.
 pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     match whole.as_secs_f64() {
         whole if whole > 0.0 => part.as_secs_f64() / whole,
@@ -121,16 +121,16 @@ pub(super) fn ratio(part: Duration, whole: Duration) -> f64 {
     }
 }
 
-/// Whether agents have told nothing of what they measure.
-fn lacks_figures(figures: &Figures) -> bool {
+/// Reports that agents have sent no figures yet.
+fn lacks_figures(figures: &LoadFigures) -> bool {
     figures.agents.is_some() && figures.history.is_empty()
 }
 
-/// The rate of this moment, and what it ought to be.
-pub(super) fn rate(figures: &Figures, theme: Theme) -> Line<'static> {
+/// The current rate, and the scheduled one.
+pub(super) fn rate(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     if let Some(agents) = figures.agents.as_ref().filter(|_| lacks_figures(figures)) {
         let when = match (agents.stage(), figures.is_warming_up()) {
-            (Stage::Preparing, _) => "",
+            (LoadStage::Preparing, _) => "",
             (_, true) => ": they come with the measured part",
             (_, false) => ": they come each second",
         };
@@ -155,7 +155,7 @@ pub(super) fn rate(figures: &Figures, theme: Theme) -> Line<'static> {
 }
 
 /// The rate over time.
-pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let history = figures.history.iter();
     let ok: Vec<_> = history.clone().map(|it| (it.t_s, it.ok_per_s)).collect();
     let failed: Vec<_> = history.map(|it| (it.t_s, it.failed_per_s)).collect();
@@ -187,7 +187,7 @@ pub(super) fn rates(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme:
 }
 
 /// Response times over time.
-pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let p50: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p50_us)).collect();
     let p99: Vec<_> = figures.times.iter().map(|it| (it.t_s, it.p99_us)).collect();
     let columns = usize::from(area.width);
@@ -202,17 +202,17 @@ pub(super) fn times_chart(frame: &mut Frame<'_>, area: Rect, figures: &Figures, 
     chart(frame, area, (title, end), lines, number::time, theme);
 }
 
-/// Seconds that a chart shows: a load that is to run for an hour would be a dot in its first minutes.
-fn shown_until(figures: &Figures) -> f64 {
+/// The time that a chart shows: grows with the load, because the first minutes of an hour would be a dot.
+fn shown_until(figures: &LoadFigures) -> f64 {
     let elapsed = figures.elapsed.as_secs_f64();
     let planned = figures.planned.map_or(elapsed, |it| it.as_secs_f64());
     planned.min((elapsed * 2.0).max(20.0)).max(elapsed).max(1.0)
 }
 
-/// Points, their mark, how they are joined, and their colour.
+/// The points of a line, their mark, how they are joined, and their color.
 type Drawn<'a> = (&'a [(f64, f64)], Marker, GraphType, Style);
 
-/// Lines over time, from zero on.
+/// A chart of lines over time, from zero.
 fn chart(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -244,7 +244,7 @@ fn chart(
     frame.render_widget(chart, area);
 }
 
-/// No more points than there is room for, each the mean of those that it stands for.
+/// At most `room` points, each the mean of several.
 pub(super) fn thinned(points: &[(f64, f64)], room: usize) -> Vec<(f64, f64)> {
     let each = points.len().div_ceil(room.max(1)).max(1);
     let mean = |points: &[(f64, f64)]| {
@@ -266,8 +266,8 @@ fn round_up(value: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// Response times of the last seconds beside those of the whole load.
-pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+/// Response times of the last seconds, and of the whole load.
+pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let time = |times: &Times, (us, at_least): (f64, bool)| {
         let text = match (times.count, at_least) {
             (0, _) => "–".to_owned(),
@@ -301,8 +301,8 @@ pub(super) fn times(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme:
     frame.render_widget(table, area);
 }
 
-/// How requests ended, the frequent first, then their statuses.
-pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &Figures, theme: Theme) {
+/// Requests by outcome, the most frequent first, then by status.
+pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &LoadFigures, theme: Theme) {
     let all: u64 = figures.outcomes.iter().map(|(_, n)| n).sum();
     let mut outcomes = figures.outcomes.clone();
     let rank = |outcome: Outcome| match outcome {
@@ -356,8 +356,8 @@ pub(super) fn outcomes(frame: &mut Frame<'_>, area: Rect, figures: &Figures, the
     frame.render_widget(table, area);
 }
 
-/// What is under way.
-pub(super) fn under_way(figures: &Figures, theme: Theme) -> Line<'static> {
+/// Requests in flight and connections.
+pub(super) fn in_flight(figures: &LoadFigures, theme: Theme) -> Line<'static> {
     if lacks_figures(figures) {
         return Line::default();
     }
@@ -379,19 +379,19 @@ pub(super) fn under_way(figures: &Figures, theme: Theme) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The cells that the generator's line needs to have room for its CPU time.
-const CPU_TOO: u16 = 44;
+/// The least width of the generator's line with its CPU time.
+const WIDTH_WITH_CPU: u16 = 44;
 
-/// Who makes the load, and how that goes.
-pub(super) fn makers(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
+/// The generator or the agents that send the load.
+pub(super) fn load_sources(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     match &figures.agents {
         Some(agents) => agents.line(width, theme),
         None => generator(figures, width, theme),
     }
 }
 
-/// What the generator does.
-fn generator(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
+/// The generator's CPU use.
+fn generator(figures: &LoadFigures, width: u16, theme: Theme) -> Line<'static> {
     let Some(busy) = figures.busy else {
         return Line::default();
     };
@@ -407,14 +407,18 @@ fn generator(figures: &Figures, width: u16, theme: Theme) -> Line<'static> {
         let text = format!(", no core {:.0}%", busy.starved * 100.0);
         spans.push(Span::styled(text, theme.odd()));
     }
-    if width >= CPU_TOO {
+    if width >= WIDTH_WITH_CPU {
         spans.push(Span::raw(format!(", {:.0}% CPU", busy.cpu_percent)));
     }
     Line::from(spans)
 }
 
-/// What qualifies the figures, the gravest first, then what was said, the newest first.
-pub(super) fn notes(figures: &Figures, said: &[String], theme: Theme) -> Vec<Line<'static>> {
+/// Findings, the most severe first, then messages, the newest first.
+pub(super) fn notes(
+    figures: &LoadFigures,
+    messages: &[String],
+    theme: Theme,
+) -> Vec<Line<'static>> {
     let mut findings: Vec<_> = figures.findings.iter().collect();
     let rank = |severity: Severity| match severity {
         Severity::Error => 0,
@@ -433,16 +437,16 @@ pub(super) fn notes(figures: &Figures, said: &[String], theme: Theme) -> Vec<Lin
             Span::raw(finding.text.clone()),
         ])
     });
-    let said = said.iter().rev().map(|text| Line::from(text.clone()));
-    found.chain(said).collect()
+    let messages = messages.iter().rev().map(|text| Line::from(text.clone()));
+    found.chain(messages).collect()
 }
 
-/// Lines that may need more than one line each.
+/// Lines that wrap.
 pub(super) fn wrapped(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
 }
 
-/// Two columns.
+/// Splits an area into two columns.
 pub(super) fn halves(area: Rect) -> [Rect; 2] {
     Layout::horizontal([Constraint::Fill(1); 2])
         .spacing(2)

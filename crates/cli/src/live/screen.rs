@@ -1,7 +1,7 @@
-//! The terminal while the view has it, and as it was before.
+//! Takes the terminal for the view, and restores it.
 //!
-//! Keys are read one by one and not echoed, but Ctrl-C, Ctrl-Z and Ctrl-\ stay signals, so that a
-//! program that hangs can be ended as ever.
+//! Keys are read one by one without echo. Ctrl-C, Ctrl-Z and Ctrl-\ stay signals, so that a process that
+//! hangs can be stopped.
 
 use std::io::{self, BufWriter, Stderr, Write};
 use std::panic;
@@ -16,19 +16,19 @@ use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 
-/// What a terminal is taken for that doesn't tell.
-const USUAL: (u16, u16) = (80, 24);
+/// The assumed size of a terminal that doesn't report one.
+const DEFAULT_SIZE: (u16, u16) = (80, 24);
 
-/// Columns and rows that are drawn at most: each cell takes some dozens of bytes, twice. Terminals that
-/// claim to be larger keep a blank margin.
+/// The largest area that is drawn, because each cell takes dozens of bytes, twice. Larger terminals
+/// have a blank margin.
 const COLUMNS_MAX: u16 = 500;
 const ROWS_MAX: u16 = 200;
 
-/// How the terminal was before the view had it; nothing while it is so.
-static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
+/// The terminal's state before the view took it; none while the view doesn't have it.
+static SAVED: Mutex<Option<SavedTerminal>> = Mutex::new(None);
 
 #[derive(Debug)]
-struct Before {
+struct SavedTerminal {
     modes: Termios,
     reads_keys: bool,
 }
@@ -40,9 +40,9 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Of the terminal nothing is changed yet.
+    /// A screen that has not changed the terminal yet.
     pub(super) fn new(reads_keys: bool) -> io::Result<Screen> {
-        restore_at_a_panic();
+        restore_on_panic();
         let out = BufWriter::with_capacity(64 * 1024, io::stderr());
         let viewport = Viewport::Fixed(size());
         let options = TerminalOptions { viewport };
@@ -53,9 +53,9 @@ impl Screen {
         })
     }
 
-    /// Draws a frame, unless the terminal is somebody else's at the moment.
+    /// Draws a frame, unless another process has the terminal.
     pub(super) fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
-        if !is_ours() {
+        if !is_foreground() {
             return Ok(());
         }
         if before().is_none() {
@@ -69,7 +69,7 @@ impl Screen {
         Ok(())
     }
 
-    /// Whether the terminal's keys are the view's at the moment.
+    /// Reports that the view reads the terminal's keys.
     pub(super) fn has_keys(&self) -> bool {
         self.reads_keys && before().is_some()
     }
@@ -80,46 +80,45 @@ impl Screen {
         during.local_modes -= LocalModes::ECHO;
         if self.reads_keys {
             during.local_modes -= LocalModes::ICANON;
-            // A read never waits: what was typed before a Ctrl-C is dropped by the terminal, and it may
-            // be so after it was seen to be there.
+            // A read never waits: the terminal drops typed keys at a Ctrl-C, possibly after they were
+            // reported as available.
             during.special_codes[SpecialCodeIndex::VMIN] = 0;
             during.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
-        *before() = Some(Before {
+        *before() = Some(SavedTerminal {
             modes,
             reads_keys: self.reads_keys,
         });
         termios::tcsetattr(io::stderr(), OptionalActions::Now, &during)?;
         let out = self.terminal.backend_mut();
         execute!(out, EnterAlternateScreen, Hide, Clear(ClearType::All))?;
-        // All has to be drawn anew.
+        // Forces a complete redraw.
         self.terminal.resize(size())
     }
 
-    /// Gives the terminal back as it was; the next frame takes it again.
+    /// Restores the terminal. The next frame takes it again.
     pub(super) fn leave(&mut self) {
-        // What is left in the buffer belongs to the view's screen.
+        // The rest of the buffer belongs to the view's screen.
         let _ = self.terminal.backend_mut().flush();
         restore();
     }
 }
 
-/// Gives the terminal back, if the view has it.
+/// Restores the terminal if the view has it.
 pub(crate) fn restore() {
     let Some(before) = before().take() else {
         return;
     };
-    // Where this can't be done, nothing can.
     let _ = execute!(io::stderr(), ResetColor, Show, LeaveAlternateScreen);
     let how = match before.reads_keys {
-        // What was typed was meant for the view and not for the shell.
+        // Unread keys were meant for the view, not for the shell.
         true => OptionalActions::Flush,
         false => OptionalActions::Drain,
     };
     let _ = termios::tcsetattr(io::stderr(), how, &before.modes);
 }
 
-fn restore_at_a_panic() {
+fn restore_on_panic() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = panic::take_hook();
@@ -130,13 +129,13 @@ fn restore_at_a_panic() {
     });
 }
 
-fn before() -> MutexGuard<'static, Option<Before>> {
-    BEFORE.lock().unwrap_or_else(PoisonError::into_inner)
+fn before() -> MutexGuard<'static, Option<SavedTerminal>> {
+    SAVED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this program is in the foreground: in the background it would draw over the shell, and be
-/// stopped at its first change of the terminal's modes. Where there are no jobs, it is ours.
-fn is_ours() -> bool {
+/// Reports a process in the foreground, or a terminal without job control. In the background, the view
+/// would draw over the shell, and a change of the terminal's modes would stop the process.
+fn is_foreground() -> bool {
     let foreground = termios::tcgetpgrp(io::stderr());
     foreground.is_ok_and(|group| group == rustix::process::getpgrp()) || foreground.is_err()
 }
@@ -144,7 +143,7 @@ fn is_ours() -> bool {
 fn size() -> Rect {
     let (width, height) = match termios::tcgetwinsize(io::stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
-        _ => USUAL,
+        _ => DEFAULT_SIZE,
     };
     drawn(width, height)
 }
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_does_not_grow_with_the_terminal() {
+    fn the_drawn_area_is_limited() {
         assert_eq!(drawn(80, 24), Rect::new(0, 0, 80, 24));
         assert_eq!(drawn(4_000, 4_000), Rect::new(0, 0, COLUMNS_MAX, ROWS_MAX));
         assert_eq!(drawn(u16::MAX, 1), Rect::new(0, 0, COLUMNS_MAX, 1));

@@ -13,9 +13,9 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
 use super::agents::Agents;
-use super::experiment::{Compared, Cpu, Phase, State};
-use super::follower::{Busy, Figures, Point, Times, TimesAt};
-use super::{Around, Theme, experiment_page, load_page};
+use super::experiment::{ComparisonRow, CpuUse, ExperimentState, TrialPhase};
+use super::follower::{GeneratorUse, LoadFigures, RatePoint, Times, TimesPoint};
+use super::{Theme, ViewContext, experiment_page, load_page};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 
@@ -23,22 +23,22 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 10)];
 fn drawn((width, height): (u16, u16), page: &Page, theme: Theme) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let said = ["prony: interrupted; taking everything down".to_owned()];
-    let around = Around {
+    let context = ViewContext {
         theme,
-        said: if page.is_stopping() { &said } else { &[] },
+        messages: if page.is_stopping() { &said } else { &[] },
         keys: "q or Ctrl-C: stop, and print what there is",
     };
     let draw = |frame: &mut ratatui::Frame<'_>| match page {
-        Page::Load(figures) => load_page::draw(frame, figures, &around),
-        Page::Experiment(state) => experiment_page::draw(frame, state, &around),
+        Page::Load(figures) => load_page::draw(frame, figures, &context),
+        Page::Experiment(state) => experiment_page::draw(frame, state, &context),
     };
     terminal.draw(draw).unwrap();
     terminal.backend().buffer().clone()
 }
 
 enum Page {
-    Load(Box<Figures>),
-    Experiment(Box<State>),
+    Load(Box<LoadFigures>),
+    Experiment(Box<ExperimentState>),
 }
 
 impl Page {
@@ -77,9 +77,9 @@ fn pages() -> Vec<(&'static str, Page)> {
     ]
 }
 
-fn closed() -> Figures {
+fn closed() -> LoadFigures {
     let wave = |n: u32| 48_000.0 + 1_500.0 * f64::from(n % 7);
-    Figures {
+    LoadFigures {
         info: LoadInfo {
             url: "http://127.0.0.1:8080/".to_owned(),
             model: "closed".to_owned(),
@@ -123,17 +123,17 @@ fn closed() -> Figures {
         statuses: vec![(200, 612_004)],
         in_flight: 64,
         connections_opened: 0,
-        busy: Some(Busy {
+        busy: Some(GeneratorUse {
             busiest: 0.61,
             starved: 0.0,
             cpu_percent: 118.0,
         }),
-        ..Figures::default()
+        ..LoadFigures::default()
     }
 }
 
-fn points(count: u32, ok: impl Fn(u32) -> f64, failed: impl Fn(u32) -> f64) -> Vec<Point> {
-    let point = |n: u32| Point {
+fn points(count: u32, ok: impl Fn(u32) -> f64, failed: impl Fn(u32) -> f64) -> Vec<RatePoint> {
+    let point = |n: u32| RatePoint {
         t_s: f64::from(n + 1) * 0.5,
         ok_per_s: ok(n),
         failed_per_s: failed(n),
@@ -141,8 +141,8 @@ fn points(count: u32, ok: impl Fn(u32) -> f64, failed: impl Fn(u32) -> f64) -> V
     (0..count).map(point).collect()
 }
 
-fn times(count: u32) -> Vec<TimesAt> {
-    let at = |n: u32| TimesAt {
+fn times(count: u32) -> Vec<TimesPoint> {
+    let at = |n: u32| TimesPoint {
         t_s: 2.5 + f64::from(n) * 0.5,
         p50_us: 400.0 + 3.0 * f64::from(n),
         p99_us: 1_700.0 + 160.0 * f64::from(n % 5),
@@ -151,14 +151,14 @@ fn times(count: u32) -> Vec<TimesAt> {
 }
 
 /// More is offered than the server takes.
-fn open() -> Figures {
+fn open() -> LoadFigures {
     let mut figures = closed();
     figures.info.rate_per_s = Some(60_000.0);
     figures.info.arrivals = Some("poisson".to_owned());
     figures.waiting = Some(41_317);
     figures.recent.percentiles[3] = (1_400_000.0, true);
     figures.recent.max = (2_100_000.0, true);
-    figures.busy = Some(Busy {
+    figures.busy = Some(GeneratorUse {
         busiest: 0.99,
         starved: 0.12,
         cpu_percent: 190.0,
@@ -174,7 +174,7 @@ fn open() -> Figures {
 }
 
 /// Of everything that can go wrong something.
-fn failing() -> Figures {
+fn failing() -> LoadFigures {
     let mut figures = closed();
     figures.info.requests = Some(1_000_000);
     figures.planned = None;
@@ -213,21 +213,21 @@ fn failing() -> Figures {
     figures
 }
 
-fn warming_up() -> Figures {
+fn warming_up() -> LoadFigures {
     let full = closed();
-    Figures {
+    LoadFigures {
         elapsed: Duration::from_millis(740),
         history: full.history[..1].to_vec(),
         info: full.info,
         planned: full.planned,
         ended: 21_000,
         ok_per_s: 42_000.0,
-        ..Figures::default()
+        ..LoadFigures::default()
     }
 }
 
 /// Of four agents one is lost, and another has not been heard of for a while.
-fn by_agents() -> Figures {
+fn by_agents() -> LoadFigures {
     let mut figures = open();
     figures.busy = None;
     figures.findings.clear();
@@ -242,8 +242,8 @@ fn by_agents() -> Figures {
 }
 
 /// All that is known is what was typed.
-fn getting_ready() -> Figures {
-    Figures {
+fn getting_ready() -> LoadFigures {
+    LoadFigures {
         info: LoadInfo {
             url: "http://127.0.0.1:8080/".to_owned(),
             connections: 64,
@@ -254,11 +254,11 @@ fn getting_ready() -> Figures {
             all: 2,
             ..Agents::default()
         }),
-        ..Figures::default()
+        ..LoadFigures::default()
     }
 }
 
-fn experiment_by_agents() -> State {
+fn experiment_by_agents() -> ExperimentState {
     let mut state = experiment();
     state.cpu.retain(|cpu| cpu.name != "generator");
     if let Some(load) = &mut state.load {
@@ -272,8 +272,8 @@ fn experiment_by_agents() -> State {
     state
 }
 
-fn beginning() -> State {
-    State {
+fn beginning() -> ExperimentState {
+    ExperimentState {
         title: "demo: What does TCP cost where a UNIX socket would do?".to_owned(),
         blocks: (5, 12),
         variants: 2,
@@ -281,14 +281,19 @@ fn beginning() -> State {
         elapsed: Duration::from_millis(600),
         block: 1,
         trial: Some(("tcp".to_owned(), 1)),
-        phase: Phase::Starting("origin".to_owned()),
-        ..State::default()
+        phase: TrialPhase::Starting("origin".to_owned()),
+        ..ExperimentState::default()
     }
 }
 
-fn compared(name: &str, metric: Metric, ratio: [f64; 3], verdict: Option<Verdict>) -> Compared {
+fn compared(
+    name: &str,
+    metric: Metric,
+    ratio: [f64; 3],
+    verdict: Option<Verdict>,
+) -> ComparisonRow {
     let [low, ratio, high] = ratio;
-    Compared {
+    ComparisonRow {
         names: (name.to_owned(), "unix".to_owned()),
         metric,
         effect: Effect {
@@ -301,23 +306,23 @@ fn compared(name: &str, metric: Metric, ratio: [f64; 3], verdict: Option<Verdict
     }
 }
 
-fn experiment() -> State {
+fn experiment() -> ExperimentState {
     let mut load = closed();
     load.elapsed = Duration::from_millis(1_250);
     load.planned = Some(Duration::from_millis(1_800));
     load.info.warmup_s = 0.3;
     load.history.truncate(3);
-    let cpu = |name: &str, user_percent: f64, system_percent: f64| Cpu {
+    let cpu = |name: &str, user_percent: f64, system_percent: f64| CpuUse {
         name: name.to_owned(),
         user_percent,
         system_percent,
     };
-    State {
+    ExperimentState {
         elapsed: Duration::from_millis(23_600),
         block: 6,
         trials_ended: 11,
         trials_took: Duration::from_secs(22),
-        phase: Phase::Loading,
+        phase: TrialPhase::Loading,
         trial: Some(("unix".to_owned(), 2)),
         load: Some(load),
         cpu: vec![
@@ -353,7 +358,7 @@ fn experiment() -> State {
 }
 
 /// More comparisons than there is room for, one of a share, one without an interval; asked to end.
-fn wide() -> State {
+fn wide() -> ExperimentState {
     let mut state = experiment();
     let verdicts = [
         None,
@@ -412,17 +417,17 @@ fn no_size_is_too_small_or_odd() {
 }
 
 #[test]
-fn without_colours_the_text_is_the_same_and_nothing_is_coloured() {
+fn without_colors_the_text_is_the_same_and_nothing_is_colored() {
     for (name, page) in pages() {
-        let coloured = drawn((100, 30), &page, Theme::new(true));
+        let colored = drawn((100, 30), &page, Theme::new(true));
         let plain = drawn((100, 30), &page, Theme::new(false));
-        assert_eq!(text(&coloured), text(&plain), "{name}");
-        let colours = |buffer: &Buffer| {
+        assert_eq!(text(&colored), text(&plain), "{name}");
+        let colors = |buffer: &Buffer| {
             let mut cells = buffer.content.iter();
             cells.any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset)
         };
-        assert!(!colours(&plain), "{name}");
-        assert!(colours(&coloured) || ["experiment-begins", "agents-get-ready"].contains(&name));
+        assert!(!colors(&plain), "{name}");
+        assert!(colors(&colored) || ["experiment-begins", "agents-get-ready"].contains(&name));
     }
 }
 

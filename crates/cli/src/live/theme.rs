@@ -1,62 +1,62 @@
-//! Colours, none of which says anything by itself: words and marks say it, too. Blue and yellow are
-//! told apart by all eyes, red and green are not, so those two never stand for opposites.
+//! Colors. Words and marks carry the same information. Red and green never mark opposites, because
+//! readers with color blindness can't distinguish them.
 
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::terminal;
 
-/// How things look.
+/// The styles of a view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Theme {
-    has_colours: bool,
+    has_colors: bool,
 }
 
 impl Theme {
-    /// With colours, unless NO_COLOR is set.
+    /// A theme with colors, unless NO_COLOR is set.
     pub(crate) fn of_environment() -> Theme {
         Theme {
-            has_colours: !terminal::refuses_colours(),
+            has_colors: !terminal::refuses_colors(),
         }
     }
 
-    /// With or without colours.
+    /// A theme with or without colors.
     #[cfg(test)]
-    pub(crate) fn new(has_colours: bool) -> Theme {
-        Theme { has_colours }
+    pub(crate) fn new(has_colors: bool) -> Theme {
+        Theme { has_colors }
     }
 
-    fn colour(self, colour: Color) -> Style {
-        match self.has_colours {
-            true => Style::new().fg(colour),
+    fn color(self, color: Color) -> Style {
+        match self.has_colors {
+            true => Style::new().fg(color),
             false => Style::new(),
         }
     }
 
-    /// What is looked for first.
+    /// For the most important figures.
     pub(crate) fn strong(self) -> Style {
-        // On a dim line it is not dim.
+        // Not dim, even within a dim line.
         Style::new()
             .add_modifier(Modifier::BOLD)
             .remove_modifier(Modifier::DIM)
     }
 
-    /// What names others.
+    /// For labels.
     pub(crate) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// Answers as expected; a better figure.
+    /// For successes and better figures.
     pub(crate) fn good(self) -> Style {
-        self.colour(Color::Cyan)
+        self.color(Color::Cyan)
     }
 
-    /// What is to be noticed; a worse figure.
+    /// For warnings and worse figures.
     pub(crate) fn odd(self) -> Style {
-        self.colour(Color::Yellow)
+        self.color(Color::Yellow)
     }
 
-    /// What spoils the results.
+    /// For errors that spoil the results.
     pub(crate) fn bad(self) -> Style {
-        self.colour(Color::LightRed).add_modifier(Modifier::BOLD)
+        self.color(Color::LightRed).add_modifier(Modifier::BOLD)
     }
 }

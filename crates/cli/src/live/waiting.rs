@@ -1,5 +1,5 @@
-//! What the view's thread waits for: the end, a key, a signal that concerns the terminal, or the time
-//! for the next frame.
+//! The events that the view's thread waits for: the end of the work, a key, a signal that concerns the
+//! terminal, or the time of the next frame.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::net::UnixStream;
@@ -13,20 +13,20 @@ use signal_hook::{SigId, flag, low_level};
 
 const ESCAPE: u8 = 0x1b;
 
-/// What came first.
+/// The event that ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Happened {
-    /// What was watched is over.
+pub(super) enum ViewEvent {
+    /// The work ended.
     Over,
     /// The time is up.
     Nothing,
-    /// The key that ends it.
+    /// The key that stops the work.
     Quit,
     /// A signal.
     Signal(Signal),
 }
 
-/// A signal before which the terminal has to be as it was.
+/// A signal before which the terminal has to be restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Signal {
     /// Ctrl-Z.
@@ -45,29 +45,29 @@ impl Signal {
         }
     }
 
-    /// Does what it would have done by itself.
+    /// Performs the signal's default action.
     pub(super) fn act(self) {
-        // It fails for no signal of these.
+        // This can't fail for these signals.
         let _ = low_level::emulate_default_handler(self.number());
     }
 }
 
-/// The ends of what the view's thread waits for. There is one view in a program's life.
+/// The sources of events. A process has at most one view.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct EventSource {
     over: UnixStream,
-    /// None where standard input is no terminal.
+    /// Standard input, if it is a terminal.
     keys: Option<io::Stdin>,
     signals: Vec<(Signal, UnixStream)>,
     pipes: Vec<SigId>,
-    /// Signals find no view, and do at once what they do by themselves.
+    /// The view is closed, so signals perform their default action.
     is_down: Arc<AtomicBool>,
 }
 
-impl Waiting {
-    pub(super) fn new(over: UnixStream) -> io::Result<Waiting> {
+impl EventSource {
+    pub(super) fn new(over: UnixStream) -> io::Result<EventSource> {
         let stdin = io::stdin();
-        Ok(Waiting {
+        Ok(EventSource {
             over,
             keys: stdin.is_terminal().then_some(stdin),
             signals: Vec::new(),
@@ -76,7 +76,7 @@ impl Waiting {
         })
     }
 
-    /// Whether standard input is a terminal.
+    /// Reports that standard input is a terminal.
     pub(super) fn reads_keys(&self) -> bool {
         self.keys.is_some()
     }
@@ -86,13 +86,13 @@ impl Waiting {
         matches!(poll(&mut over, Some(&timespec(time))), Ok(ready) if ready > 0)
     }
 
-    /// From now on signals that concern the terminal wait for the view.
+    /// Delivers signals that concern the terminal to the view.
     pub(super) fn catch_signals(&mut self) {
         for signal in Signal::ALL {
             let number = signal.number();
             let caught = UnixStream::pair().and_then(|(mine, theirs)| {
                 mine.set_nonblocking(true)?;
-                // Once the view is gone the signal does what it did before.
+                // After the view is closed, the signal performs its default action.
                 flag::register_conditional_default(number, self.is_down.clone())?;
                 Ok((mine, low_level::pipe::register(number, theirs)?))
             });
@@ -103,7 +103,7 @@ impl Waiting {
         }
     }
 
-    /// The view is gone.
+    /// Restores the default actions of signals.
     pub(super) fn release_signals(&mut self) {
         self.is_down.store(true, Ordering::SeqCst);
         for pipe in self.pipes.drain(..) {
@@ -111,9 +111,9 @@ impl Waiting {
         }
     }
 
-    /// Waits until something happens, or for `moment`. Keys are looked at where they are the view's:
-    /// a read of another's would wait for the end of a line, or stop the program.
-    pub(super) fn until(&mut self, moment: Instant, has_keys: bool) -> Happened {
+    /// Waits for an event, or until `moment`. Keys are read only while the view has the terminal: otherwise
+    /// a read would wait for the end of a line, or stop the process.
+    pub(super) fn wait_until(&mut self, moment: Instant, has_keys: bool) -> ViewEvent {
         let left = moment.saturating_duration_since(Instant::now());
         let mut all = vec![PollFd::new(&self.over, PollFlags::IN)];
         all.extend(
@@ -129,49 +129,49 @@ impl Waiting {
         );
         let is_ready: Vec<PollFlags> = match poll(&mut all, Some(&timespec(left))) {
             Ok(_) => all.iter().map(PollFd::revents).collect(),
-            // A signal that somebody else handles.
+            // Interrupted by a signal that is handled elsewhere.
             Err(_) => Vec::new(),
         };
         drop(all);
         let ready = |place: usize| is_ready.get(place).copied().unwrap_or(PollFlags::empty());
         if !ready(0).is_empty() {
-            return Happened::Over;
+            return ViewEvent::Over;
         }
         for (place, (signal, pipe)) in (1..).zip(&mut self.signals) {
             if !ready(place).is_empty() && pipe.read(&mut [0; 64]).is_ok() {
-                return Happened::Signal(*signal);
+                return ViewEvent::Signal(*signal);
             }
         }
         let keys = ready(1 + self.signals.len());
         let happened = match keys.contains(PollFlags::IN) {
             true => self.key(),
-            false => Happened::Nothing,
+            false => ViewEvent::Nothing,
         };
         if keys.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
-            // Nobody types there any more.
+            // The terminal is closed.
             self.keys = None;
         }
         happened
     }
 
-    /// Looks for q in what was typed. Keys that send several bytes begin with an escape.
-    fn key(&mut self) -> Happened {
+    /// Looks for q among the keys. Keys that send several bytes start with an escape.
+    fn key(&mut self) -> ViewEvent {
         let Some(keys) = &self.keys else {
-            return Happened::Nothing;
+            return ViewEvent::Nothing;
         };
         let mut typed = [0; 64];
         match rustix::io::read(keys, &mut typed) {
             Ok(read) => {
                 let mut plain = typed[..read].iter().take_while(|&&byte| byte != ESCAPE);
                 match plain.any(|byte| b"qQ".contains(byte)) {
-                    true => Happened::Quit,
-                    false => Happened::Nothing,
+                    true => ViewEvent::Quit,
+                    false => ViewEvent::Nothing,
                 }
             }
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => Happened::Nothing,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => ViewEvent::Nothing,
             Err(_) => {
                 self.keys = None;
-                Happened::Nothing
+                ViewEvent::Nothing
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `prony report`: what was stored, rendered again, or held against another run.
+//! `prony report`: renders a stored run, or compares two.
 
 mod one;
 mod outputs;
@@ -9,10 +9,10 @@ use crate::ending::{Ending, Failure};
 use crate::gating::{self, Gating, LABELS};
 use crate::{runs, terminal};
 
-/// What sentences call two runs: the first is what the second is compared with.
-const SIDES: [&str; 2] = ["baseline", "new"];
+/// The labels of two runs. The second is compared with the first.
+const LABELS_OF_TWO: [&str; 2] = ["baseline", "new"];
 
-/// Renders one run or two; nothing in them is changed.
+/// Renders one run or two, and changes nothing in them.
 pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
     let gated = !typed.gates.against.is_empty();
     let stored = match typed.stored.is_empty() {
@@ -38,13 +38,13 @@ pub(crate) fn run(typed: &ReportArgs) -> Result<Ending, Failure> {
             let old = gating::read(std::slice::from_ref(old))?;
             let new = gating::read(std::slice::from_ref(new))?;
             let mut known = gating::known_of_stored(&new);
-            known.stored = Some(SIDES[0].to_owned());
+            known.stored = Some(LABELS_OF_TWO[0].to_owned());
             let gating = Gating::with_stored(&typed.gates, &known, None)?;
-            two::run(typed, gating, Some(old), new, SIDES)
+            two::run(typed, gating, Some(old), new, LABELS_OF_TWO)
         }
         many => Err(Failure::wrong(format!(
-            "{} were named, and a report has two sides at most: name folders, or patterns in quotes \
-             ('old/*.json' 'new/*.json'), or the old ones with --against",
+            "{} runs were named; a report compares at most two (name folders, or patterns in quotes such \
+             as 'old/*.json' 'new/*.json', or the old ones with --against)",
             many.len()
         ))),
     }

@@ -2,10 +2,10 @@
 
 use prony_record::Record;
 use prony_report::stored::{Content, Stored};
-use prony_report::{Experiment, csv, data, html, markdown, openmetrics, pdf, svg, text};
+use prony_report::{Document, Experiment, PERCENTILES, csv, data, openmetrics, text};
 use prony_stats::gate::GateResult;
 
-use super::outputs::{Outputs, put, put_bytes, put_charts, put_tables};
+use super::outputs::{DataOutputs, Outputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{Gating, Verdicts, say};
@@ -16,7 +16,7 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
         && records.len() > 1
     {
         return Err(Failure::wrong(format!(
-            "{}: {} records; name another side to hold them against, or one of them",
+            "{}: {} records (name a single record, or a second run to compare them with)",
             stored.source,
             records.len()
         )));
@@ -31,46 +31,43 @@ pub(super) fn run(typed: &ReportArgs, gating: Gating, stored: Stored) -> Result<
     let gates = gating.judge(&mut verdicts);
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
     let is_printed = outputs.is_none() && is_text;
-    let look = terminal::look(is_text);
+    let options = terminal::text_options(is_text);
+    let percentiles = match &typed.percentiles[..] {
+        [] => &PERCENTILES[..],
+        requested => requested,
+    };
     match &stored.content {
         Content::Experiment(experiment) => {
+            let report = Document::of_experiment(experiment);
             if is_printed {
-                terminal::print(&text::verdict(&experiment.verdict, None, look));
+                terminal::print(&text::render(&report, options));
             }
+            let outputs = outputs.write_document(&report)?;
             write_experiment(outputs, experiment, &gates)?;
         }
         Content::Loads(records) => {
-            for record in records {
-                if is_printed {
-                    terminal::print(&text::load_summary(
-                        record,
-                        &prony_report::PERCENTILES,
-                        look,
-                    ));
-                }
-            }
             if let Some(record) = records.first() {
-                write_load(outputs, record)?;
+                let report = Document::of_load(record, percentiles);
+                if is_printed {
+                    terminal::print(&text::render(&report, options));
+                }
+                write_load(outputs.write_document(&report)?, record)?;
             }
         }
     }
     if !gates.is_empty() {
-        say(is_text, &text::gates(&gates, look));
+        say(is_text, &text::gates(&gates, options));
     }
     gating.finish(Ending::Done, &verdicts, &gates)
 }
 
 fn write_experiment(
-    outputs: Outputs,
+    outputs: DataOutputs,
     experiment: &Experiment,
     gates: &[GateResult],
 ) -> Result<(), Failure> {
     let verdict = &experiment.verdict;
-    put(outputs.html, || html::report(experiment))?;
-    put_bytes(outputs.pdf, || pdf::report(experiment))?;
-    put_charts(outputs.svg.as_deref(), || svg::report(experiment))?;
     put(outputs.csv, || csv::verdict(verdict))?;
-    put(outputs.markdown, || markdown::report(experiment))?;
     put(outputs.openmetrics, || openmetrics::experiment(experiment))?;
     put_tables(outputs.tables.as_deref(), || {
         data::experiment(experiment, gates)
@@ -79,12 +76,8 @@ fn write_experiment(
     put(outputs.json, || format!("{json}\n"))
 }
 
-fn write_load(outputs: Outputs, record: &Record) -> Result<(), Failure> {
-    put(outputs.html, || html::load(record))?;
-    put_bytes(outputs.pdf, || pdf::load(record))?;
-    put_charts(outputs.svg.as_deref(), || svg::load(record))?;
+fn write_load(outputs: DataOutputs, record: &Record) -> Result<(), Failure> {
     put(outputs.csv, || csv::series(record))?;
-    put(outputs.markdown, || markdown::load(record))?;
     put(outputs.openmetrics, || openmetrics::load(record))?;
     put_tables(outputs.tables.as_deref(), || data::load(record))?;
     put(outputs.json, || record.to_json())

@@ -1,25 +1,30 @@
-//! Where a report goes.
+//! The files that a report is written to.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use prony_report::data::DataTable;
-use prony_report::svg::SvgFile;
+use prony_report::{Document, html, markdown, pdf, svg};
 
 use crate::arguments::ReportArgs;
 use crate::ending::Failure;
 use crate::output::{Output, check_distinct};
 use crate::replaced_file::replace;
 
-/// What was asked for, open.
+/// The requested files, open for writing.
 pub(super) struct Outputs {
-    pub(super) html: Option<Output>,
-    pub(super) pdf: Option<Output>,
+    html: Option<Output>,
+    pdf: Option<Output>,
+    markdown: Option<Output>,
+    svg: Option<PathBuf>,
+    data: DataOutputs,
+}
+
+/// The requested files for programs.
+pub(super) struct DataOutputs {
     pub(super) csv: Option<Output>,
     pub(super) json: Option<Output>,
-    pub(super) markdown: Option<Output>,
     pub(super) openmetrics: Option<Output>,
-    pub(super) svg: Option<PathBuf>,
     pub(super) tables: Option<PathBuf>,
 }
 
@@ -39,60 +44,54 @@ impl Outputs {
         Ok(Outputs {
             html: Output::open_file(html.0, html.1)?,
             pdf: Output::open_file(pdf.0, pdf.1)?,
-            csv: Output::open(csv.0, csv.1)?,
-            json: Output::open(json.0, json.1)?,
             markdown: Output::open(markdown.0, markdown.1)?,
-            openmetrics: Output::open(openmetrics.0, openmetrics.1)?,
             svg: typed.svg.clone(),
-            tables: typed.tables.clone(),
+            data: DataOutputs {
+                csv: Output::open(csv.0, csv.1)?,
+                json: Output::open(json.0, json.1)?,
+                openmetrics: Output::open(openmetrics.0, openmetrics.1)?,
+                tables: typed.tables.clone(),
+            },
         })
     }
 
-    /// Whether no file was asked for at all, so that the report is printed.
+    /// Reports that no file was requested, so the report is printed.
     pub(super) fn is_none(&self) -> bool {
         let pages = [&self.html, &self.pdf, &self.markdown];
-        let data = [&self.csv, &self.json, &self.openmetrics];
+        let data = [&self.data.csv, &self.data.json, &self.data.openmetrics];
         pages.into_iter().chain(data).all(Option::is_none)
             && self.svg.is_none()
-            && self.tables.is_none()
+            && self.data.tables.is_none()
     }
 
-    /// Whether standard output carries data.
+    /// Reports that standard output carries data.
     pub(super) fn takes_standard_output(&self) -> bool {
-        let files = [&self.csv, &self.json, &self.markdown, &self.openmetrics];
+        let data = &self.data;
+        let files = [&data.csv, &data.json, &self.markdown, &data.openmetrics];
         files.into_iter().flatten().any(Output::is_standard)
+    }
+
+    /// Writes the files for people; returns the others.
+    pub(super) fn write_document(self, report: &Document) -> Result<DataOutputs, Failure> {
+        put(self.html, || html::render(report))?;
+        if let Some(output) = self.pdf {
+            output.write_bytes(&pdf::render(report))?;
+        }
+        put(self.markdown, || markdown::render(report))?;
+        if let Some(dir) = &self.svg {
+            let charts = svg::render(report).into_iter();
+            write_all("--svg", dir, charts.map(|chart| (chart.name, chart.svg)))?;
+        }
+        Ok(self.data)
     }
 }
 
-/// Writes a text, if that was asked for.
+/// Writes a text if it was requested.
 pub(super) fn put(output: Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
     output.map_or(Ok(()), |output| output.write(&text()))
 }
 
-/// Writes bytes, if that was asked for.
-pub(super) fn put_bytes(
-    output: Option<Output>,
-    bytes: impl FnOnce() -> Vec<u8>,
-) -> Result<(), Failure> {
-    output.map_or(Ok(()), |output| output.write_bytes(&bytes()))
-}
-
-/// Writes charts into a folder, which is made if it isn't there.
-pub(super) fn put_charts(
-    dir: Option<&Path>,
-    charts: impl FnOnce() -> Vec<SvgFile>,
-) -> Result<(), Failure> {
-    let files = dir.map(|dir| (dir, charts()));
-    let Some((dir, charts)) = files else {
-        return Ok(());
-    };
-    let files = charts
-        .into_iter()
-        .map(|chart| (chart.name.to_string(), chart.svg));
-    write_all("--svg", dir, files)
-}
-
-/// Writes each table as CSV and as JSON.
+/// Writes each table as CSV and as JSON if they were requested.
 pub(super) fn put_tables(
     dir: Option<&Path>,
     tables: impl FnOnce() -> Vec<DataTable>,

@@ -1,15 +1,15 @@
-//! Two runs against one another.
+//! Two compared runs.
 
 use prony_report::stored::Stored;
-use prony_report::{csv, data, html, pdf, runs_markdown, svg, text};
+use prony_report::{Document, csv, data, text};
 
-use super::outputs::{Outputs, put, put_bytes, put_charts, put_tables};
+use super::outputs::{Outputs, put, put_tables};
 use crate::arguments::ReportArgs;
 use crate::ending::{Ending, Failure};
 use crate::gating::{Gating, Verdicts, say};
 use crate::terminal;
 
-/// `old` is none where the gating holds it.
+/// Compares two runs. `old` is none if the gating holds it.
 pub(super) fn run(
     typed: &ReportArgs,
     gating: Gating,
@@ -18,17 +18,15 @@ pub(super) fn run(
     labels: [&str; 2],
 ) -> Result<Ending, Failure> {
     if typed.openmetrics.is_some() {
-        let what = "--openmetrics is of one run: name it alone";
+        let what = "--openmetrics describes one run (name a single run)";
         return Err(Failure::wrong(what));
     }
     let Some(old) = old.or_else(|| gating.against().cloned()) else {
-        return Err(Failure::wrong(
-            "there is no other run to hold this one against",
-        ));
+        return Err(Failure::wrong("there is no second run to compare with"));
     };
     if old.is_loads() != new.is_loads() {
         return Err(Failure::wrong(format!(
-            "{} and {}: one is an experiment and the other is loads; two of a kind are needed",
+            "{} and {}: an experiment can't be compared with loads (name two of a kind)",
             old.source, new.source
         )));
     }
@@ -42,16 +40,14 @@ pub(super) fn run(
     };
     let gates = gating.judge(&mut verdicts);
     let is_text = !outputs.takes_standard_output() && !gating.takes_standard_output();
-    let look = terminal::look(is_text);
+    let options = terminal::text_options(is_text);
     if let Some(document) = &verdicts.runs {
+        let report = Document::of_runs(document);
         match outputs.is_none() {
-            true => say(is_text, &text::runs(document, look)),
-            false => say(is_text, &text::gates(&gates, look)),
+            true => say(is_text, &text::render(&report, options)),
+            false => say(is_text, &text::gates(&gates, options)),
         }
-        put(outputs.html, || html::runs(document))?;
-        put_bytes(outputs.pdf, || pdf::runs(document))?;
-        put_charts(outputs.svg.as_deref(), || svg::runs(document))?;
-        put(outputs.markdown, || runs_markdown::runs(document))?;
+        let outputs = outputs.write_document(&report)?;
         put(outputs.csv, || csv::runs(document))?;
         put_tables(outputs.tables.as_deref(), || data::runs(document))?;
         let json = serde_json::to_string_pretty(document).map_err(Failure::refused)?;

@@ -153,10 +153,7 @@ fn show(dir: &Path, json: Option<&Path>) -> Result<Ending, Failure> {
 
 /// The runs, the newest first, as the user can name them.
 fn table(dir: &Path, runs: &[StoredRun]) -> Table {
-    let mut table = Table::new(
-        "Runs",
-        &["run", "name", "started", "result", "size", "question"],
-    );
+    let mut table = Table::new(&["run", "name", "started", "result", "size", "question"]);
     for column in [1, 2, 3, 5] {
         table.columns[column].1 = Align::Left;
     }

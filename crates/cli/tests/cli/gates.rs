@@ -55,7 +55,7 @@ fn a_condition_that_surely_holds_is_1_and_is_named_everywhere() {
     let said = room.run(&args).expect(1);
     assert!(
         said.out
-            .contains("failed     p50 of new > old + 5%: p50 of new is "),
+            .contains("failed       p50 of new > old + 5%: p50 of new is "),
         "{}",
         said.out
     );
@@ -110,7 +110,7 @@ fn judged_again_from_what_is_stored(room: &Room) {
     let said = report("server_memory_bytes > 1GiB").expect(0);
     assert!(
         said.err
-            .contains("can't tell: 'server_memory_bytes > 1GiB' (old); "),
+            .contains("inconclusive: 'server_memory_bytes > 1GiB' (old); "),
         "{}",
         said.err
     );

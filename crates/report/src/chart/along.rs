@@ -1,17 +1,17 @@
-//! A metric along a factor whose levels are numbers: a panel for each combination of the other
-//! factors but the last, a line for each level of the last.
+//! A metric along a factor whose levels are numbers: panels and lines stand for the levels of the
+//! other factors.
 
 use prony_stats::ScalingPoint;
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
 use super::panels::short;
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 
-/// One line: what a variant's metric becomes as the number grows.
+/// One line: the metric of variants that differ in the number alone.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Line {
-    /// What it is called; empty where it is the panel's only one.
+pub(crate) struct ScalingLine {
+    /// The line's name; empty if it is the only one in its panel.
     pub(crate) name: String,
     pub(crate) color: Color,
     /// Ascending.
@@ -20,16 +20,16 @@ pub(crate) struct Line {
 
 /// Lines over the same axes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LinePanel {
+pub(crate) struct ScalingPanel {
     pub(crate) title: String,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ScalingLine>,
 }
 
-/// Draws the panels in their order. All axes begin at zero; each panel has its own scale upwards. A
-/// grey line from each first point shows growth in proportion.
-pub(crate) fn along(label: String, unit: &str, number: &str, panels: &[LinePanel]) -> Chart {
-    chart(label, |canvas, room| {
-        draw(canvas, room, unit, number, panels)
+/// Draws the panels in order. All axes start at zero; each panel has its own vertical scale. A gray line
+/// through each first point shows proportional growth.
+pub(crate) fn along(label: String, unit: &str, number: &str, panels: &[ScalingPanel]) -> Chart {
+    chart(label, |canvas, size| {
+        draw(canvas, size, unit, number, panels)
     })
 }
 
@@ -37,15 +37,21 @@ const LEFT: f64 = 52.0;
 const HEAD: f64 = 24.0;
 const ROW: f64 = 18.0;
 
-fn draw(canvas: &mut Canvas, room: Room, unit: &str, number: &str, panels: &[LinePanel]) -> f64 {
-    let columns = match (room, panels.len()) {
-        (Room::Narrow, _) | (_, 0 | 1) => 1,
+fn draw(
+    canvas: &mut Canvas,
+    size: DrawingSize,
+    unit: &str,
+    number: &str,
+    panels: &[ScalingPanel],
+) -> f64 {
+    let columns = match (size, panels.len()) {
+        (DrawingSize::Narrow, _) | (_, 0 | 1) => 1,
         (_, 2 | 4) => 2,
         _ => 3,
     };
-    let width = room.width() / columns as f64;
+    let width = size.width() / columns as f64;
     let height = if columns == 1 { 200.0 } else { 150.0 };
-    canvas.text((0.0, 8.0), unit, Text::AXIS);
+    canvas.text((0.0, 8.0), unit, TextStyle::AXIS);
     let mut bottom: f64 = 18.0;
     let mut top: f64 = 18.0;
     for (i, panel) in panels.iter().enumerate() {
@@ -54,7 +60,7 @@ fn draw(canvas: &mut Canvas, room: Room, unit: &str, number: &str, panels: &[Lin
         }
         let left = width * (i % columns) as f64 + LEFT;
         let right = width * (i % columns + 1) as f64 - 14.0;
-        let style = Text::LABEL.bold();
+        let style = TextStyle::LABEL.bold();
         let title = style.fit(&panel.title, right - left);
         canvas.text((left, top + 10.0), &title, style);
         let named = names(canvas, panel, (left, right), top + HEAD);
@@ -62,16 +68,16 @@ fn draw(canvas: &mut Canvas, room: Room, unit: &str, number: &str, panels: &[Lin
         draw_panel(canvas, panel, (left, right), frame);
         bottom = bottom.max(frame.1);
     }
-    let middle = Text::AXIS.side(Side::Middle);
-    canvas.text((room.width() / 2.0, bottom + 32.0), number, middle);
+    let middle = TextStyle::AXIS.side(Side::Middle);
+    canvas.text((size.width() / 2.0, bottom + 32.0), number, middle);
     bottom + 42.0
 }
 
-/// The lines' names below the panel's title; gives the lower end of the last.
-fn names(canvas: &mut Canvas, panel: &LinePanel, (left, right): (f64, f64), top: f64) -> f64 {
+/// Draws the lines' names below the panel's title. Returns the lower end of the last.
+fn names(canvas: &mut Canvas, panel: &ScalingPanel, (left, right): (f64, f64), top: f64) -> f64 {
     let mut y = top;
     for line in panel.lines.iter().filter(|line| !line.name.is_empty()) {
-        let style = Text::AXIS.bold().color(line.color);
+        let style = TextStyle::AXIS.bold().color(line.color);
         let name = style.fit(&line.name, right - left - 22.0);
         canvas.line((left, y + 7.0), (left + 14.0, y + 7.0), line.color, 3.0);
         canvas.text((left + 22.0, y + 7.0), &name, style);
@@ -82,17 +88,17 @@ fn names(canvas: &mut Canvas, panel: &LinePanel, (left, right): (f64, f64), top:
 
 fn draw_panel(
     canvas: &mut Canvas,
-    panel: &LinePanel,
+    panel: &ScalingPanel,
     (left, right): (f64, f64),
     (top, bottom): (f64, f64),
 ) {
     let points = || panel.lines.iter().flat_map(|line| &line.points);
-    let most = |values: &mut dyn Iterator<Item = f64>| {
+    let max_of = |values: &mut dyn Iterator<Item = f64>| {
         let finite = values.filter(|value| value.is_finite());
         finite.fold(0.0_f64, f64::max)
     };
     let last = points().map(|point| point.at).max().map_or(1.0, f64::from);
-    let highest = most(&mut points().map(|point| point.high.unwrap_or(point.median)));
+    let highest = max_of(&mut points().map(|point| point.high.unwrap_or(point.level())));
     let highest = (highest * 1.06).max(1e-9);
     let x = Axis::new(0.0..last * 1.04, left..right);
     let y = Axis::new(0.0..highest, bottom..top);
@@ -102,18 +108,18 @@ fn draw_panel(
             false => palette::GRID,
         };
         canvas.line((left, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = Text::AXIS.side(Side::End);
+        let style = TextStyle::AXIS.side(Side::End);
         canvas.text((left - 8.0, y.at(value)), &short(value), style);
     }
     for value in x.marks(7).into_iter().filter(|value| value.fract() == 0.0) {
-        let style = Text::AXIS.side(Side::Middle);
+        let style = TextStyle::AXIS.side(Side::Middle);
         canvas.text((x.at(value), bottom + 13.0), &short(value), style);
     }
     for line in &panel.lines {
-        let points = || line.points.iter().filter(|point| point.median.is_finite());
+        let points = || line.points.iter().filter(|point| point.level().is_finite());
         if let Some(first) = points().next() {
-            // In proportion, as far as the panel reaches.
-            let each = first.median.max(1e-12) / f64::from(first.at.max(1));
+            // Proportional growth, as far as the panel reaches.
+            let each = first.level().max(1e-12) / f64::from(first.at.max(1));
             let end = last.min(highest / each);
             let (from, to) = ((x.at(0.0), y.at(0.0)), (x.at(end), y.at(each * end)));
             canvas.line(from, to, palette::REFERENCE, 0.8);
@@ -125,7 +131,7 @@ fn draw_panel(
             }
         }
         let at: Vec<(f64, f64)> = points()
-            .map(|point| (x.at(f64::from(point.at)), y.at(point.median)))
+            .map(|point| (x.at(f64::from(point.at)), y.at(point.level())))
             .collect();
         canvas.path(&at, line.color, 1.8, 0.9);
         for &point in &at {
@@ -138,7 +144,7 @@ fn draw_panel(
 mod tests {
     use super::*;
 
-    fn line(name: &str, values: &[f64]) -> Line {
+    fn line(name: &str, values: &[f64]) -> ScalingLine {
         let points = (1..).zip(values).map(|(at, &median)| ScalingPoint {
             at,
             median,
@@ -146,7 +152,7 @@ mod tests {
             high: None,
             in_step: 1.0,
         });
-        Line {
+        ScalingLine {
             name: name.to_owned(),
             color: palette::variant(0),
             points: points.collect(),
@@ -154,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_drawn_and_named_and_numbers_stand_below() {
-        let panel = |title: &str| LinePanel {
+    fn every_line_is_drawn_and_named_above_the_axis() {
+        let panel = |title: &str| ScalingPanel {
             title: title.to_owned(),
             lines: vec![
                 line("kernel", &[5.0, 9.0, 9.5]),
@@ -176,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_no_numbers_are_drawn_all_the_same() {
-        let odd = LinePanel {
+    fn empty_lines_and_nan_are_drawn() {
+        let odd = ScalingPanel {
             title: String::new(),
             lines: vec![line("", &[f64::NAN, 0.0]), line("", &[])],
         };

@@ -1,8 +1,8 @@
-//! CPU of the services by variant: user and system, end to end.
+//! A bar of CPU time for each variant, split into user and system.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// One variant's CPU.
@@ -10,108 +10,108 @@ use crate::number;
 pub(crate) struct Bar {
     /// The variant's name.
     pub(crate) name: String,
-    /// The variant's colour.
+    /// The variant's color.
     pub(crate) color: Color,
-    /// The parts from the left, each with its name.
+    /// The parts from the left, with their names.
     pub(crate) parts: Vec<(&'static str, f64)>,
-    /// How long the bar is; its parts are drawn in proportion.
+    /// The length of the bar; its parts are scaled to it.
     pub(crate) total: f64,
     /// The text next to the bar.
     pub(crate) note: String,
 }
 
-/// What the parts of a bar count.
+/// The unit of a bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Measure {
+pub(crate) enum CpuMeasure {
     /// Microseconds for each request.
     PerRequest,
     /// Percent of one core.
     OfOneCore,
 }
 
-impl Measure {
+impl CpuMeasure {
     /// A value with its unit.
     pub(crate) fn figure(self, value: f64) -> String {
         match self {
-            Measure::PerRequest => number::time(value),
-            Measure::OfOneCore => format!("{}%", number::significant(value, 2)),
+            CpuMeasure::PerRequest => number::time(value),
+            CpuMeasure::OfOneCore => format!("{}%", number::significant(value, 2)),
         }
     }
 
-    /// For a sentence.
+    /// The unit in a sentence.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Measure::PerRequest => "for each request",
-            Measure::OfOneCore => "in percent of one core",
+            CpuMeasure::PerRequest => "per request",
+            CpuMeasure::OfOneCore => "in percent of one core",
         }
     }
 
-    /// How many of its values one step of the axis is, and the axis's unit.
+    /// The value of one step of the axis, and the axis's unit.
     fn axis(self, highest: f64) -> (f64, &'static str) {
         match self {
-            Measure::OfOneCore => (1.0, "%"),
-            Measure::PerRequest if highest >= 2e6 => (1e6, " s"),
-            Measure::PerRequest if highest >= 2e3 => (1e3, " ms"),
-            Measure::PerRequest => (1.0, " µs"),
+            CpuMeasure::OfOneCore => (1.0, "%"),
+            CpuMeasure::PerRequest if highest >= 2e6 => (1e6, " s"),
+            CpuMeasure::PerRequest if highest >= 2e3 => (1e3, " ms"),
+            CpuMeasure::PerRequest => (1.0, " µs"),
         }
     }
 }
 
-/// How strongly the parts are coloured, from the left.
+/// The opacity of the parts, from the left.
 const OPACITIES: [f64; 2] = [1.0, 0.5];
 
-/// Draws a bar for each variant: user mode in its full colour, the others paler.
-pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: Measure) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, bars, measure))
+/// Draws a bar for each variant: user mode in its full color, system mode paler.
+pub(crate) fn cpu_bars(label: String, bars: &[Bar], measure: CpuMeasure) -> Chart {
+    chart(label, |canvas, size| draw(canvas, size, bars, measure))
 }
 
-fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 {
-    let name = Text::LABEL.bold();
+fn draw(canvas: &mut Canvas, size: DrawingSize, bars: &[Bar], measure: CpuMeasure) -> f64 {
+    let name = TextStyle::LABEL.bold();
     let longest = bars.iter().map(|bar| name.width_of(&bar.name));
-    let (left, right, row) = if room.is_narrow() {
-        (0.0, room.width() - 16.0, 50.0)
+    let (left, right, row) = if size.is_narrow() {
+        (0.0, size.width() - 16.0, 50.0)
     } else {
         let left = longest.fold(80.0_f64, f64::max).min(180.0) + 14.0;
-        (left, room.width() - 190.0, 34.0)
+        (left, size.width() - 190.0, 34.0)
     };
     let totals = bars.iter().map(|bar| bar.total);
     let highest = totals
         .filter(|total| total.is_finite())
         .fold(0.0_f64, f64::max);
     let (step, unit) = measure.axis(highest);
-    let least = if measure == Measure::OfOneCore {
+    let least = if measure == CpuMeasure::OfOneCore {
         1.0
     } else {
         1e-3
     };
     let axis = Axis::new(0.0..(highest * 1.02 / step).max(least), left..right);
     let bottom = row * bars.len() as f64 + 4.0;
-    for value in axis.marks(if room.is_narrow() { 5 } else { 6 }) {
+    for value in axis.marks(if size.is_narrow() { 5 } else { 6 }) {
         let x = axis.at(value);
         canvas.line((x, 2.0), (x, bottom), palette::GRID, 1.0);
-        let side = if value == 0.0 && room.is_narrow() {
+        let side = if value == 0.0 && size.is_narrow() {
             Side::Start
         } else {
             Side::Middle
         };
         // Rounded, so that 0.3 does not read 0.30000000000000004.
         let text = format!("{}{unit}", (value * 1e6).round() / 1e6);
-        canvas.text((x, bottom + 13.0), &text, Text::AXIS.side(side));
+        canvas.text((x, bottom + 13.0), &text, TextStyle::AXIS.side(side));
     }
     for (i, bar) in bars.iter().enumerate() {
         let top = row * i as f64 + 4.0;
         let style = name.color(bar.color);
         let note = &bar.note;
-        let (y, height) = if room.is_narrow() {
-            let note_width = Text::AXIS.width_of(note);
+        let (y, height) = if size.is_narrow() {
+            let note_width = TextStyle::AXIS.width_of(note);
             let fitted = name.fit(&bar.name, right - note_width - 10.0);
             canvas.text((left, top + 12.0), &fitted, style);
-            canvas.text((right, top + 12.0), note, Text::AXIS.side(Side::End));
+            canvas.text((right, top + 12.0), note, TextStyle::AXIS.side(Side::End));
             (top + 24.0, 18.0)
         } else {
             let y = top + row / 2.0;
             canvas.name((0.0, y), &bar.name, left - 14.0, style);
-            canvas.text((right + 14.0, y), note, Text::AXIS);
+            canvas.text((right + 14.0, y), note, TextStyle::AXIS);
             (top + 6.0, 22.0)
         };
         draw_bar(canvas, bar, (&axis, step), y, height);
@@ -119,7 +119,7 @@ fn draw(canvas: &mut Canvas, room: Room, bars: &[Bar], measure: Measure) -> f64 
     canvas.text(
         ((left + right) / 2.0, bottom + 31.0),
         &format!("{}, mean over the blocks", measure.words()),
-        Text::AXIS.side(Side::Middle),
+        TextStyle::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
@@ -135,10 +135,10 @@ fn draw_bar(canvas: &mut Canvas, bar: &Bar, (axis, step): (&Axis, f64), top: f64
         }
         let (from, to) = (axis.at(start / step), axis.at((start + length) / step));
         start += length;
-        // A gap of the page's colour parts the two.
+        // A gap in the page's color separates the parts.
         canvas.rect((from, top), (to, top + height), bar.color, opacity);
         canvas.line((to, top), (to, top + height), palette::PAPER, 1.5);
-        let style = Text::AXIS
+        let style = TextStyle::AXIS
             .color(if opacity < 1.0 {
                 palette::INK
             } else {
@@ -171,12 +171,12 @@ mod tests {
             bar(&[("user", 60.0), ("system", 30.0)]),
             bar(&[("user", 60.0), ("system", 0.4)]),
         ];
-        let made = cpu_bars(String::new(), &bars, Measure::OfOneCore);
+        let made = cpu_bars(String::new(), &bars, CpuMeasure::OfOneCore);
         assert_eq!(made.wide.matches(">user<").count(), 2);
         assert_eq!(made.wide.matches(">system<").count(), 1);
         assert!(made.wide.contains(">90% of a core<"));
         let nothing = [bar(&[("user", f64::NAN), ("system", 0.0)])];
-        let made = cpu_bars(String::new(), &nothing, Measure::PerRequest);
+        let made = cpu_bars(String::new(), &nothing, CpuMeasure::PerRequest);
         assert!(!made.wide.contains("NaN"));
     }
 
@@ -184,7 +184,7 @@ mod tests {
     fn the_axis_takes_the_unit_that_suits() {
         let bars = |us| [bar(&[("user", us), ("system", us / 2.0)])];
         for (us, mark) in [(12.0, ">10 µs<"), (2_000.0, ">1 ms<"), (4e6, ">2 s<")] {
-            let made = cpu_bars(String::new(), &bars(us), Measure::PerRequest);
+            let made = cpu_bars(String::new(), &bars(us), CpuMeasure::PerRequest);
             assert!(made.wide.contains(mark), "{us}: {}", made.wide);
         }
     }

@@ -1,13 +1,10 @@
-//! A surface that keeps what is drawn on it as shapes: pixels with fractions, and our few styles.
+//! A surface that records drawing operations as shapes, and its text styles and axes.
 
 use std::ops::Range;
 
-use plotters::coord::ranged1d::{BoldPoints, KeyPointHint as _, Ranged};
-use plotters::coord::types::RangedCoordf64;
-
 use super::palette::{self, Color};
 
-/// Where a text stands at its position.
+/// The alignment of a text at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Start,
@@ -15,9 +12,9 @@ pub(crate) enum Side {
     End,
 }
 
-/// How a text looks.
+/// Size, weight, color and alignment of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Text {
+pub(crate) struct TextStyle {
     /// In pixels.
     pub(crate) size: f64,
     pub(crate) bold: bool,
@@ -25,49 +22,49 @@ pub(crate) struct Text {
     pub(crate) side: Side,
 }
 
-impl Text {
-    /// Labels that are read first.
-    pub(super) const LABEL: Text = Text {
+impl TextStyle {
+    /// For labels that are read first.
+    pub(super) const LABEL: TextStyle = TextStyle {
         size: 13.0,
         bold: false,
         color: palette::INK,
         side: Side::Start,
     };
-    /// Axes and notes.
-    pub(super) const AXIS: Text = Text {
+    /// For axes and notes.
+    pub(super) const AXIS: TextStyle = TextStyle {
         size: 11.5,
         bold: false,
         color: palette::MUTED,
         side: Side::Start,
     };
 
-    pub(super) fn bold(self) -> Text {
-        Text { bold: true, ..self }
+    pub(super) fn bold(self) -> TextStyle {
+        TextStyle { bold: true, ..self }
     }
 
-    pub(super) fn color(self, color: Color) -> Text {
-        Text { color, ..self }
+    pub(super) fn color(self, color: Color) -> TextStyle {
+        TextStyle { color, ..self }
     }
 
-    pub(super) fn side(self, side: Side) -> Text {
-        Text { side, ..self }
+    pub(super) fn side(self, side: Side) -> TextStyle {
+        TextStyle { side, ..self }
     }
 
-    /// About how wide a text is in pixels; the reader's font decides.
+    /// An estimate of a text's width in pixels; the actual width depends on the reader's font.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let average = if self.bold { 0.64 } else { 0.58 };
         text.chars().count() as f64 * self.size * average
     }
 
-    /// The text, shortened to what fits `width` pixels. Its middle goes first: names of a kind, as
-    /// URLs are, differ at their ends.
+    /// The text, shortened to `width` pixels in its middle, because similar names, such as URLs, differ at
+    /// their ends.
     pub(super) fn fit(self, text: &str, width: f64) -> String {
         if self.width_of(text) <= width {
             return text.to_owned();
         }
         let chars: Vec<char> = text.chars().collect();
-        let room = (width / self.width_of("n")) as usize;
-        let kept = room.saturating_sub(1).min(chars.len());
+        let fitting = (width / self.width_of("n")) as usize;
+        let kept = fitting.saturating_sub(1).min(chars.len());
         let (head, tail) = (kept / 3, kept - kept / 3);
         let part = |chars: &[char]| chars.iter().collect::<String>();
         format!(
@@ -78,14 +75,14 @@ impl Text {
     }
 }
 
-/// Something drawn, in pixels from the upper left corner. Drawing order is their order.
+/// A shape, in pixels from the upper left corner. Later shapes cover earlier ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Shape {
-    /// A text whose middle line is at the position's height.
+    /// A text that is centered vertically at the position.
     Text {
         at: (f64, f64),
         text: String,
-        style: Text,
+        style: TextStyle,
     },
     /// A line through all points.
     Path {
@@ -110,33 +107,31 @@ pub(crate) enum Shape {
     },
 }
 
-/// A text without what must not reach a renderer: controls, what turns the writing direction, what
-/// XML forbids.
+/// A text without control characters, direction overrides and characters that XML forbids.
 pub(super) fn harmless(text: &str) -> String {
     crate::table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A surface on which shapes are put in pixels.
+/// A surface that records shapes.
 #[derive(Debug, Default)]
 pub(super) struct Canvas {
     pub(super) shapes: Vec<Shape>,
 }
 
 impl Canvas {
-    /// A text whose middle line is at the position's height.
-    pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: Text) {
+    /// Draws a text that is centered vertically at the position.
+    pub(super) fn text(&mut self, at: (f64, f64), text: &str, style: TextStyle) {
         let text = harmless(text);
         self.shapes.push(Shape::Text { at, text, style });
     }
 
-    /// A name in `width` pixels: on two smaller lines where one has no room, and shortened where
-    /// those have none.
-    pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: Text) {
+    /// Draws a name in `width` pixels: on two smaller lines if one is too short, and shortened if two are.
+    pub(super) fn name(&mut self, at: (f64, f64), name: &str, width: f64, style: TextStyle) {
         let Some((first, second)) = halves(name, style, width) else {
             self.text(at, &style.fit(name, width), style);
             return;
         };
-        let small = Text {
+        let small = TextStyle {
             size: style.size * 0.86,
             ..style
         };
@@ -144,7 +139,7 @@ impl Canvas {
         self.text((at.0, at.1 + 6.5), &small.fit(second, width), small);
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub(super) fn line(&mut self, from: (f64, f64), to: (f64, f64), color: Color, width: f64) {
         self.path(&[from, to], color, width, 1.0);
     }
@@ -180,9 +175,9 @@ impl Canvas {
     }
 }
 
-/// A name that has no room on one line, parted where both parts are shortest; none where it has, or
-/// where nothing parts it.
-fn halves(name: &str, style: Text, width: f64) -> Option<(&str, &str)> {
+/// Splits a name that doesn't fit on one line into two parts of similar length; none if it fits or has
+/// no separator.
+fn halves(name: &str, style: TextStyle, width: f64) -> Option<(&str, &str)> {
     if style.width_of(name) <= width {
         return None;
     }
@@ -194,7 +189,7 @@ fn halves(name: &str, style: Text, width: f64) -> Option<(&str, &str)> {
     Some((name[..end].trim_end(), &name[end..]))
 }
 
-/// An axis: values to pixels, and where to put its marks.
+/// An axis: maps values to pixels and places marks.
 #[derive(Debug, Clone)]
 pub(super) struct Axis {
     values: Range<f64>,
@@ -220,12 +215,24 @@ impl Axis {
         self.pixels.start + share * (self.pixels.end - self.pixels.start)
     }
 
-    /// Round values within the range, at most `most` of them.
+    /// Round values within the range, as many as fit into `most`.
     pub(super) fn marks(&self, most: usize) -> Vec<f64> {
-        let hint = BoldPoints(most);
-        let coordinates = RangedCoordf64::from(self.values.clone());
-        debug_assert!(hint.max_num_points() >= 1);
-        coordinates.key_points(hint)
+        let (start, end) = (self.values.start, self.values.end);
+        let least_step = (end - start) / most.max(1) as f64;
+        if !least_step.is_finite() || least_step <= 0.0 {
+            return Vec::new();
+        }
+        let decade = 10f64.powf(least_step.log10().floor());
+        let marks = |step: f64| {
+            // Multiples by whole numbers, so that errors don't add up.
+            let first = (start / step).ceil() as i64;
+            let last = (end / step).floor() as i64;
+            (first..=last).map(move |n| n as f64 * step)
+        };
+        let steps = [1.0, 2.0, 5.0, 10.0, 20.0].map(|factor| factor * decade);
+        let mut steps = steps.into_iter();
+        let fitting = steps.find(|&step| marks(step).count() <= most);
+        fitting.map_or_else(Vec::new, |step| marks(step).collect())
     }
 }
 
@@ -234,18 +241,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_shortened_to_its_room() {
-        let fits = Text::LABEL.fit("native, unix", 200.0);
+    fn a_text_is_shortened_to_the_width() {
+        let fits = TextStyle::LABEL.fit("native, unix", 200.0);
         assert_eq!(fits, "native, unix");
-        let cut = Text::LABEL.fit("a very long name of a variant", 100.0);
+        let cut = TextStyle::LABEL.fit("a very long name of a variant", 100.0);
         assert!(cut.contains('…') && cut.ends_with('t'), "{cut}");
-        assert!(Text::LABEL.width_of(&cut) <= 100.0);
-        assert_eq!(Text::LABEL.fit("long", 0.0), "…");
+        assert!(TextStyle::LABEL.width_of(&cut) <= 100.0);
+        assert_eq!(TextStyle::LABEL.fit("long", 0.0), "…");
     }
 
     #[test]
     fn a_long_name_takes_two_lines() {
-        let style = Text::LABEL.bold();
+        let style = TextStyle::LABEL.bold();
         let parted = |name, width| halves(name, style, width);
         assert_eq!(parted("native, unix", 200.0), None);
         let name = "portable, no CPU extensions, 1 MiB, 1.1";

@@ -1,30 +1,29 @@
-//! All variants in one picture: completions since the last mark, until the last request was done.
+//! Completions over time of all variants in one chart, until the last request was done.
 //!
-//! For loads of a fixed number of requests, where how long a variant takes for them is the result:
-//! the lines end where the variants do.
+//! For loads with a fixed number of requests: the line of a faster variant ends earlier.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
 use super::panels::short;
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// More variants than this can't be told apart in one picture.
-pub(crate) const MOST_RUNS: usize = 8;
+/// The most variants that a reader can distinguish in one chart.
+pub(crate) const VARIANTS_MAX: usize = 8;
 
 /// One variant's trials.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Run {
+pub(crate) struct VariantTrials {
     /// The variant's name.
     pub(crate) name: String,
-    /// The variant's colour.
+    /// The variant's color.
     pub(crate) color: Color,
     /// One line for each trial, by block: seconds, and the completions since the point before.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
-impl Run {
-    /// When the trial in the middle, by length, was done.
+impl VariantTrials {
+    /// The end of the trial with the median length.
     fn ended_s(&self) -> Option<f64> {
         let ends = self.lines.iter().filter_map(|line| line.last());
         let mut ends: Vec<f64> = ends.map(|point| point.0).collect();
@@ -33,13 +32,13 @@ impl Run {
     }
 }
 
-/// Draws all runs over the same axes, which begin at zero. `every_s` is the time between two points.
-pub(crate) fn completions(label: String, runs: &[Run], every_s: f64) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, runs, every_s))
+/// Draws all variants over the same axes, which start at zero. `every_s` is the time between points.
+pub(crate) fn completions(label: String, runs: &[VariantTrials], every_s: f64) -> Chart {
+    chart(label, |canvas, size| draw(canvas, size, runs, every_s))
 }
 
 /// The runs in words, for the chart's label.
-pub(crate) fn ends_in_words(runs: &[Run]) -> String {
+pub(crate) fn ends_in_words(runs: &[VariantTrials]) -> String {
     let ends = runs.iter().map(|run| match run.ended_s() {
         Some(end) => format!("{} done after {}", run.name, number::span(end)),
         None => format!("{}: no trial", run.name),
@@ -51,34 +50,34 @@ const LEFT: f64 = 52.0;
 const ROW: f64 = 20.0;
 const HEIGHT: f64 = 220.0;
 
-fn draw(canvas: &mut Canvas, room: Room, runs: &[Run], every_s: f64) -> f64 {
-    let right = room.width() - 10.0;
+fn draw(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials], every_s: f64) -> f64 {
+    let right = size.width() - 10.0;
     let points = || runs.iter().flat_map(|run| run.lines.iter().flatten());
-    let most = |values: &mut dyn Iterator<Item = f64>| {
+    let max_of = |values: &mut dyn Iterator<Item = f64>| {
         let finite = values.filter(|value| value.is_finite());
         finite.fold(0.0_f64, f64::max)
     };
-    let longest = most(&mut points().map(|point| point.0)).max(every_s);
-    let highest = (most(&mut points().map(|point| point.1)) * 1.06).max(1.0);
-    let top = names(canvas, room, runs) + 26.0;
+    let longest = max_of(&mut points().map(|point| point.0)).max(every_s);
+    let highest = (max_of(&mut points().map(|point| point.1)) * 1.06).max(1.0);
+    let top = names(canvas, size, runs) + 26.0;
     let bottom = top + HEIGHT;
     let x = Axis::new(0.0..longest, LEFT..right);
     let y = Axis::new(0.0..highest, bottom..top);
     let unit = format!("completions, each {}", number::span(every_s));
-    canvas.text((0.0, top - 14.0), &unit, Text::AXIS);
+    canvas.text((0.0, top - 14.0), &unit, TextStyle::AXIS);
     for value in y.marks(6) {
         let color = match value == 0.0 {
             true => palette::REFERENCE,
             false => palette::GRID,
         };
         canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = Text::AXIS.side(Side::End);
+        let style = TextStyle::AXIS.side(Side::End);
         canvas.text((LEFT - 8.0, y.at(value)), &short(value), style);
     }
-    let marks = if room.is_narrow() { 6 } else { 12 };
+    let marks = if size.is_narrow() { 6 } else { 12 };
     for value in x.marks(marks) {
         let text = format!("{}", (value * 1000.0).round() / 1000.0);
-        let style = Text::AXIS.side(Side::Middle);
+        let style = TextStyle::AXIS.side(Side::Middle);
         canvas.text((x.at(value), bottom + 13.0), &text, style);
     }
     for run in runs {
@@ -92,29 +91,28 @@ fn draw(canvas: &mut Canvas, room: Room, runs: &[Run], every_s: f64) -> f64 {
             }
         }
     }
-    let caption = "seconds since the measured part began; a dot where all requests were done";
-    let caption = if room.is_narrow() {
-        "seconds; a dot where all were done"
+    let caption = "seconds since the measurement started; the dot marks the last request";
+    let caption = if size.is_narrow() {
+        "seconds; the dot marks the last request"
     } else {
         caption
     };
     canvas.text(
-        (room.width() / 2.0, bottom + 32.0),
+        (size.width() / 2.0, bottom + 32.0),
         caption,
-        Text::AXIS.side(Side::Middle),
+        TextStyle::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
-/// The variants' names in their colours, from the left and in as many rows as that takes; gives the
-/// lower end of the last.
-fn names(canvas: &mut Canvas, room: Room, runs: &[Run]) -> f64 {
-    let style = Text::LABEL.bold();
+/// Draws the variants' names in their colors, in as many rows as they need. Returns the lower end.
+fn names(canvas: &mut Canvas, size: DrawingSize, runs: &[VariantTrials]) -> f64 {
+    let style = TextStyle::LABEL.bold();
     let (mut x, mut y) = (0.0, ROW / 2.0);
     for run in runs {
-        let name = style.fit(&run.name, room.width() - 40.0);
+        let name = style.fit(&run.name, size.width() - 40.0);
         let width = 24.0 + style.width_of(&name) + 18.0;
-        if x > 0.0 && x + width > room.width() {
+        if x > 0.0 && x + width > size.width() {
             (x, y) = (0.0, y + ROW);
         }
         canvas.line((x, y), (x + 16.0, y), run.color, 3.0);
@@ -128,8 +126,8 @@ fn names(canvas: &mut Canvas, room: Room, runs: &[Run]) -> f64 {
 mod tests {
     use super::*;
 
-    fn run(name: &str, lines: Vec<Vec<(f64, f64)>>) -> Run {
-        Run {
+    fn run(name: &str, lines: Vec<Vec<(f64, f64)>>) -> VariantTrials {
+        VariantTrials {
             name: name.to_owned(),
             color: palette::variant(0),
             lines,
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_and_no_numbers_are_drawn_all_the_same() {
+    fn empty_lines_and_nan_are_drawn() {
         let odd = [
             run("a", vec![]),
             run("b", vec![vec![], vec![(f64::NAN, 1.0)]]),

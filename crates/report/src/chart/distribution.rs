@@ -1,24 +1,31 @@
-//! How the response times of one load are distributed: bars over a logarithmic axis.
+//! The distribution of one load's response times: bars over a logarithmic axis.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette;
-use super::{Chart, Room, chart};
-use crate::load_times::Bin;
+use super::{Chart, DrawingSize, chart};
 use crate::number;
+
+/// The number of response times above the previous bin's limit and up to this one's.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Bin {
+    /// The upper limit, inclusive.
+    pub(crate) up_to_us: f64,
+    pub(crate) count: u64,
+}
 
 /// Draws the bins as bars, with a line at each of the marked times, such as percentiles.
 pub(crate) fn distribution(label: String, bins: &[Bin], marked: &[(String, f64)]) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, bins, marked))
+    chart(label, |canvas, size| draw(canvas, size, bins, marked))
 }
 
 const LEFT: f64 = 52.0;
 const HEIGHT: f64 = 170.0;
 const TOP: f64 = 44.0;
-/// Narrower than this, in pixels, a mark's text would touch the one before.
-const BETWEEN_MARKS: f64 = 58.0;
+/// The least distance between the texts of two marks, in pixels.
+const MARK_DISTANCE_MIN: f64 = 58.0;
 
-fn draw(canvas: &mut Canvas, room: Room, bins: &[Bin], marked: &[(String, f64)]) -> f64 {
-    let right = room.width() - 10.0;
+fn draw(canvas: &mut Canvas, size: DrawingSize, bins: &[Bin], marked: &[(String, f64)]) -> f64 {
+    let right = size.width() - 10.0;
     let bottom = TOP + HEIGHT;
     let all: u64 = bins.iter().map(|bin| bin.count).sum();
     let share = |count: u64| count as f64 / all.max(1) as f64;
@@ -33,14 +40,14 @@ fn draw(canvas: &mut Canvas, room: Room, bins: &[Bin], marked: &[(String, f64)])
     let log = |us: f64| us.max(1e-3).ln();
     let x = Axis::new(log(first.up_to_us) - step..log(last.up_to_us), LEFT..right);
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..TOP);
-    canvas.text((0.0, TOP - 34.0), "share of requests", Text::AXIS);
+    canvas.text((0.0, TOP - 34.0), "share of requests", TextStyle::AXIS);
     for value in y.marks(6) {
         let color = match value == 0.0 {
             true => palette::REFERENCE,
             false => palette::GRID,
         };
         canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = Text::AXIS.side(Side::End);
+        let style = TextStyle::AXIS.side(Side::End);
         canvas.text((LEFT - 8.0, y.at(value)), &number::share(value), style);
     }
     let mut from = log(first.up_to_us) - step;
@@ -61,8 +68,8 @@ fn draw(canvas: &mut Canvas, room: Room, bins: &[Bin], marked: &[(String, f64)])
     let mut free_from = f64::MIN;
     for (at, text) in times_of_axis(first.up_to_us * (-step).exp(), last.up_to_us) {
         let at = x.at(log(at));
-        if at - free_from >= BETWEEN_MARKS && at < right - 12.0 {
-            let style = Text::AXIS.side(Side::Middle);
+        if at - free_from >= MARK_DISTANCE_MIN && at < right - 12.0 {
+            let style = TextStyle::AXIS.side(Side::Middle);
             canvas.text((at, bottom + 13.0), &text, style);
             free_from = at;
         }
@@ -72,19 +79,19 @@ fn draw(canvas: &mut Canvas, room: Room, bins: &[Bin], marked: &[(String, f64)])
         let at = x.at(log(*us)).clamp(LEFT, right);
         canvas.line((at, TOP - 6.0), (at, bottom), palette::REFERENCE, 1.0);
         if at - free_from > 34.0 {
-            canvas.text((at, TOP - 14.0), name, Text::AXIS.side(Side::Middle));
+            canvas.text((at, TOP - 14.0), name, TextStyle::AXIS.side(Side::Middle));
             free_from = at;
         }
     }
     canvas.text(
-        (room.width() / 2.0, bottom + 32.0),
+        (size.width() / 2.0, bottom + 32.0),
         "response time, logarithmic",
-        Text::AXIS.side(Side::Middle),
+        TextStyle::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
-/// Round times between two, in microseconds, with their texts.
+/// Round times between two limits in microseconds, with their texts.
 fn times_of_axis(from: f64, to: f64) -> Vec<(f64, String)> {
     let decades = (from.max(1e-3).log10().floor() as i32)..=(to.max(1e-3).log10().ceil() as i32);
     let steps: &[f64] = match to / from.max(1e-3) {

@@ -1,18 +1,18 @@
-//! Changes against the reference with their intervals, against the band in which they count as none.
+//! Changes against the reference with their intervals, and the band of the margin.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 use crate::number;
 
-/// One comparison.
+/// One variant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ForestRow {
     /// The variant's name.
     pub(crate) name: String,
-    /// The variant's colour.
+    /// The variant's color.
     pub(crate) color: Color,
-    /// The ratio to the reference; none for the reference itself or where there is no estimate.
+    /// The ratio to the reference; none for the reference itself or without an estimate.
     pub(crate) ratio: Option<f64>,
     /// Its interval.
     pub(crate) interval: Option<(f64, f64)>,
@@ -20,35 +20,35 @@ pub(crate) struct ForestRow {
     pub(crate) change: String,
     /// Its interval as text.
     pub(crate) interval_text: String,
-    /// The verdict in a word, or what else is to be said.
+    /// The verdict in a word, or `reference`.
     pub(crate) verdict: String,
 }
 
-/// A reach that is shown even where all intervals are narrower.
-const LEAST_REACH: f64 = 0.03;
-/// Beyond this ratio between the ends, marks are at 1, 2 and 5 times powers of ten.
-const DECADES_FROM: f64 = 3.0;
+/// The least distance from no change to the ends of the axis.
+const REACH_MIN: f64 = 0.03;
+/// From this ratio between the ends on, marks are at 1, 2 and 5 times powers of ten.
+const DECADES_FROM_RATIO: f64 = 3.0;
 
 /// Draws the rows, in their order, on a common logarithmic axis. `margin` is half the band's width
 /// as a share.
 pub(crate) fn forest(label: String, rows: &[ForestRow], margin: f64) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, rows, margin))
+    chart(label, |canvas, size| draw(canvas, size, rows, margin))
 }
 
-fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64 {
-    let (left, right, row_height) = if room.is_narrow() {
-        (0.0, room.width(), 58.0)
+fn draw(canvas: &mut Canvas, size: DrawingSize, rows: &[ForestRow], margin: f64) -> f64 {
+    let (left, right, row_height) = if size.is_narrow() {
+        (0.0, size.width(), 58.0)
     } else {
-        (names_width(rows), room.width() - 214.0, 38.0)
+        (names_width(rows), size.width() - 214.0, 38.0)
     };
-    let top = if room.is_narrow() { 0.0 } else { 24.0 };
+    let top = if size.is_narrow() { 0.0 } else { 24.0 };
     let bottom = top + row_height * rows.len() as f64;
     let (from, to) = ends(rows, margin);
     let axis = Axis::new(from.ln()..to.ln(), left..right);
     let x = |ratio: f64| axis.at(ratio.ln());
 
-    // On a phone names and figures stand between the marks, where no line may cross them.
-    let strips: Vec<(f64, f64)> = if room.is_narrow() {
+    // On a phone, names and figures are between the rows, where no line may cross them.
+    let strips: Vec<(f64, f64)> = if size.is_narrow() {
         let row = |i| top + row_height * i as f64;
         (0..rows.len())
             .map(|i| (row(i) + 28.0, row(i + 1)))
@@ -57,7 +57,7 @@ fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64
         vec![(top, bottom)]
     };
     let band = ((1.0 - margin).max(from), (1.0 + margin).min(to));
-    let marks = marks(from, to, if room.is_narrow() { 5 } else { 6 });
+    let marks = marks(from, to, if size.is_narrow() { 5 } else { 6 });
     // Percentages above 100 read as factors.
     let as_factors = marks.iter().any(|&ratio| ratio >= 2.0);
     for &(upper, lower) in &strips {
@@ -67,63 +67,67 @@ fn draw(canvas: &mut Canvas, room: Room, rows: &[ForestRow], margin: f64) -> f64
         }
         canvas.line((x(1.0), upper), (x(1.0), lower), palette::REFERENCE, 1.4);
     }
-    let centered = Text::AXIS.side(Side::Middle);
+    let centered = TextStyle::AXIS.side(Side::Middle);
     for ratio in marks {
         let text = mark_text(ratio, as_factors);
         canvas.text((x(ratio), bottom + 13.0), &text, centered);
     }
     for (i, row) in rows.iter().enumerate() {
         let y = top + row_height * i as f64;
-        draw_row(canvas, room, row, (left, right), y, &x);
+        draw_row(canvas, size, row, (left, right), y, &x);
     }
     let middle = (left + right) / 2.0;
     let caption = "change against the reference, 95% intervals";
     canvas.text((middle, bottom + 31.0), caption, centered);
-    let note = format!("band: no difference ({})", number::margin(margin));
-    if room.is_narrow() {
+    let note = format!("margin: no difference ({})", number::margin(margin));
+    if size.is_narrow() {
         canvas.text((middle, bottom + 48.0), &note, centered);
         return bottom + 58.0;
     }
-    let half = Text::AXIS.width_of(&note) / 2.0;
+    let half = TextStyle::AXIS.width_of(&note) / 2.0;
     let note_x = x(1.0).max(left + half).min(right - half);
     canvas.text((note_x, top - 11.0), &note, centered);
     bottom + 42.0
 }
 
-/// Room for the names at the left of a wide drawing.
+/// The width of the names at the left of a wide drawing.
 fn names_width(rows: &[ForestRow]) -> f64 {
     let longest = rows
         .iter()
-        .map(|row| Text::LABEL.bold().width_of(&row.name));
+        .map(|row| TextStyle::LABEL.bold().width_of(&row.name));
     longest.fold(90.0_f64, f64::max).min(210.0) + 16.0
 }
 
 fn draw_row(
     canvas: &mut Canvas,
-    room: Room,
+    size: DrawingSize,
     row: &ForestRow,
     (left, right): (f64, f64),
     top: f64,
     x: &impl Fn(f64) -> f64,
 ) {
-    let name = Text::LABEL.bold().color(row.color);
-    let y = if room.is_narrow() {
+    let name = TextStyle::LABEL.bold().color(row.color);
+    let y = if size.is_narrow() {
         // Name and figure share a line above the mark.
         let figure = figure(row, true);
-        let figure_width = Text::LABEL.width_of(&figure);
+        let figure_width = TextStyle::LABEL.width_of(&figure);
         let fitted = name.fit(&row.name, right - left - figure_width - 10.0);
         canvas.text((left, top + 16.0), &fitted, name);
-        canvas.text((right, top + 16.0), &figure, Text::LABEL.side(Side::End));
+        canvas.text(
+            (right, top + 16.0),
+            &figure,
+            TextStyle::LABEL.side(Side::End),
+        );
         top + 42.0
     } else {
         let y = top + 19.0;
         canvas.name((0.0, y), &row.name, left - 16.0, name);
         let figure = figure(row, false);
         if figure.is_empty() {
-            canvas.text((right + 14.0, y), &row.verdict, Text::AXIS);
+            canvas.text((right + 14.0, y), &row.verdict, TextStyle::AXIS);
         } else {
-            canvas.text((right + 14.0, y - 7.5), &figure, Text::LABEL);
-            canvas.text((right + 14.0, y + 8.0), &row.verdict, Text::AXIS);
+            canvas.text((right + 14.0, y - 7.5), &figure, TextStyle::LABEL);
+            canvas.text((right + 14.0, y + 8.0), &row.verdict, TextStyle::AXIS);
         }
         y
     };
@@ -151,8 +155,7 @@ fn draw_row(
     );
 }
 
-/// The change with its interval; on a phone with the verdict's word instead of the interval, whose
-/// ends the table has.
+/// The change with its interval. On a phone, the verdict replaces the interval, which the table has.
 fn figure(row: &ForestRow, with_verdict: bool) -> String {
     match (row.change.as_str(), row.interval_text.as_str()) {
         ("", _) if with_verdict => row.verdict.clone(),
@@ -163,10 +166,10 @@ fn figure(row: &ForestRow, with_verdict: bool) -> String {
     }
 }
 
-/// The ends of the axis: all intervals and the band, with some air, and never so wide that one
-/// undecided variant squeezes the others into a dot.
+/// The ends of the axis: include all intervals and the band, but limit the range so that one undecided
+/// variant doesn't compress the others to a dot.
 fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
-    let reach = (margin * 1.5).clamp(LEAST_REACH, 0.6);
+    let reach = (margin * 1.5).clamp(REACH_MIN, 0.6);
     let mut low: f64 = 1.0 - reach;
     let mut high: f64 = 1.0 + reach;
     for row in rows {
@@ -186,7 +189,7 @@ fn ends(rows: &[ForestRow], margin: f64) -> (f64, f64) {
 
 /// Round ratios between the ends.
 fn marks(from: f64, to: f64, most: usize) -> Vec<f64> {
-    if to / from < DECADES_FROM {
+    if to / from < DECADES_FROM_RATIO {
         return Axis::new(from * 100.0..to * 100.0, 0.0..1.0)
             .marks(most)
             .into_iter()
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_without_an_end_do_not_spoil_the_axis() {
+    fn infinite_intervals_do_not_extend_the_axis() {
         let (from, to) = ends(&[row(1.0, 0.0, f64::INFINITY)], 0.02);
         assert!(from > 0.5 && to < 2.0);
         let made = forest(String::new(), &[row(1.0, 0.0, f64::INFINITY)], 0.02);

@@ -1,9 +1,9 @@
-//! Figures as SVG: a forest plot, small multiples over time, dot strips, stacked bars.
+//! Charts as lists of shapes, and the shapes as SVG.
 //!
-//! Every chart is drawn twice, for a wide page and for a phone, and the page shows one: scaling one
-//! drawing would leave its text unreadable on the smaller. Colours are the light scheme's, as fixed
-//! hex values; the page maps them to the dark scheme's by attribute selectors ([`palette`]), so that
-//! the charts need neither scripts nor classes.
+//! Every chart is drawn twice, for a wide page and for a phone, and the page shows one of them, because
+//! the text of a scaled drawing would be unreadable on a phone. Colors are those of the light scheme, as
+//! hex values. The page maps them to the dark scheme by attribute selectors ([`palette`]), so charts
+//! need neither scripts nor classes.
 
 mod along;
 mod bars;
@@ -17,34 +17,33 @@ mod strips;
 mod svg;
 mod timed;
 
-pub(crate) use along::{Line, LinePanel, along};
-pub(crate) use bars::{Bar, Measure, cpu_bars};
-pub(crate) use completions::{MOST_RUNS, Run, completions, ends_in_words};
-pub(crate) use distribution::distribution;
+pub(crate) use along::{ScalingLine, ScalingPanel, along};
+pub(crate) use bars::{Bar, CpuMeasure, cpu_bars};
+pub(crate) use completions::{VARIANTS_MAX, VariantTrials, completions, ends_in_words};
+pub(crate) use distribution::{Bin, distribution};
 pub(crate) use forest::{ForestRow, forest};
-pub(crate) use panels::{Panel, over_time};
+pub(crate) use panels::{RatePanel, over_time};
 pub(crate) use strips::{Strip, StripGroup, range_in_words, strips};
 pub(crate) use timed::{TimedLine, timed};
 
 use canvas::Canvas;
 pub(crate) use canvas::{Shape, Side};
 
-/// Both drawings of one chart, as markup, and the wider one as shapes.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+/// Both drawings of one chart as markup, and the wide one as shapes.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
-    /// What a reader who can't see it is told.
+    /// A description for screen readers.
     pub(crate) label: String,
-    /// For paper, and for files.
-    #[serde(skip)]
+    /// The wide drawing, for paper and for files.
     pub(crate) drawing: Drawing,
-    /// For pages of 720 pixels and more.
+    /// Markup for pages of 720 pixels and more.
     pub(crate) wide: String,
-    /// For phones.
+    /// Markup for phones.
     pub(crate) narrow: String,
 }
 
 impl Chart {
-    /// The wider drawing as an SVG file of its own.
+    /// The wide drawing as an SVG file of its own.
     pub(crate) fn file(&self, title: &str) -> String {
         svg::standalone(&self.drawing, title, &self.label)
     }
@@ -60,53 +59,50 @@ pub(crate) struct Drawing {
     pub(crate) shapes: Vec<Shape>,
 }
 
-/// How much room a drawing has.
+/// The size class of a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum DrawingSize {
     Wide,
     Narrow,
 }
 
-impl Room {
+impl DrawingSize {
     /// The drawing's width in pixels.
     fn width(self) -> f64 {
         match self {
-            Room::Wide => 720.0,
-            Room::Narrow => 340.0,
+            DrawingSize::Wide => 720.0,
+            DrawingSize::Narrow => 340.0,
         }
     }
 
     fn class(self) -> &'static str {
         match self {
-            Room::Wide => "wide",
-            Room::Narrow => "narrow",
+            DrawingSize::Wide => "wide",
+            DrawingSize::Narrow => "narrow",
         }
     }
 
     fn is_narrow(self) -> bool {
-        self == Room::Narrow
+        self == DrawingSize::Narrow
     }
 }
 
-/// Draws for both rooms. `draw` paints and says how high the drawing became.
-fn chart(label: String, draw: impl Fn(&mut Canvas, Room) -> f64) -> Chart {
-    let in_room = |room: Room| {
+/// Draws both sizes. `draw` returns the height of the drawing.
+fn chart(label: String, draw: impl Fn(&mut Canvas, DrawingSize) -> f64) -> Chart {
+    let drawn = |size: DrawingSize| {
         let mut canvas = Canvas::default();
-        let height = draw(&mut canvas, room);
+        let height = draw(&mut canvas, size);
         Drawing {
-            width: room.width(),
+            width: size.width(),
             height,
             shapes: canvas.shapes,
         }
     };
-    let markup = |room: Room, drawing: &Drawing| {
-        let size = (drawing.width, drawing.height);
-        svg::in_page(&drawing.shapes, &label, room.class(), size)
-    };
-    let drawing = in_room(Room::Wide);
+    let markup = |size: DrawingSize, drawing: &Drawing| svg::in_page(drawing, &label, size.class());
+    let drawing = drawn(DrawingSize::Wide);
     Chart {
-        wide: markup(Room::Wide, &drawing),
-        narrow: markup(Room::Narrow, &in_room(Room::Narrow)),
+        wide: markup(DrawingSize::Wide, &drawing),
+        narrow: markup(DrawingSize::Narrow, &drawn(DrawingSize::Narrow)),
         drawing,
         label,
     }
@@ -117,9 +113,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_and_texts_can_not_break_out_of_the_drawing() {
+    fn labels_and_texts_are_escaped() {
         let made = chart("a\"><script>".to_owned(), |canvas, _| {
-            canvas.text((0.0, 0.0), "<script>&", canvas::Text::LABEL);
+            canvas.text((0.0, 0.0), "<script>&", canvas::TextStyle::LABEL);
             20.0
         });
         for drawing in [&made.wide, &made.narrow] {

@@ -1,11 +1,11 @@
-//! The colours of charts, in both schemes.
+//! The colors of charts in both schemes.
 //!
-//! Variants' colours differ in lightness as well as hue, so that the common kinds of colour
+//! Variants' colors differ in lightness as well as hue, so that the common kinds of color
 //! blindness can tell neighbours apart, and stand at least 3:1 against the page in either scheme.
 //! No chart relies on them alone: everything is labelled where it is drawn. Green, amber and red are
 //! left to verdicts and findings (the page's style sheet and the PDF's styles have them).
 
-/// A colour of the light scheme and what it becomes in the dark one, both as `RRGGBB`.
+/// A color in the light and in the dark scheme, as `RRGGBB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Color {
     pub(crate) light: u32,
@@ -16,7 +16,7 @@ const fn color(light: u32, dark: u32) -> Color {
     Color { light, dark }
 }
 
-/// Text that is to be read first.
+/// Text that is read first.
 pub(crate) const INK: Color = color(0x1B1F27, 0xECEEF2);
 /// Text of axes and notes.
 pub(crate) const MUTED: Color = color(0x5C6370, 0xA3AAB8);
@@ -24,12 +24,12 @@ pub(crate) const MUTED: Color = color(0x5C6370, 0xA3AAB8);
 pub(crate) const GRID: Color = color(0xE3E5EA, 0x333945);
 /// The line of the reference.
 pub(crate) const REFERENCE: Color = color(0x8A909C, 0x7C8494);
-/// The band in which a difference counts as none.
+/// The band of the margin.
 pub(crate) const BAND: Color = color(0xEDEFF3, 0x262C37);
-/// The page behind, for gaps between shapes.
+/// The page's background, for gaps between shapes.
 pub(crate) const PAPER: Color = color(0xFFFFFF, 0x14171D);
 
-/// One colour for each variant, in the order of the variants; from the ninth on they repeat.
+/// The colors of variants, which repeat from the ninth on.
 const VARIANTS: [Color; 8] = [
     color(0x0B66A8, 0x5DB2F2),
     color(0xC2369B, 0xF7B3E6),
@@ -41,19 +41,19 @@ const VARIANTS: [Color; 8] = [
     color(0x7A4F6D, 0xC9A3BF),
 ];
 
-/// The colour of the variant at `place`.
+/// The color of the variant with this index.
 pub(crate) fn variant(place: usize) -> Color {
     VARIANTS[place % VARIANTS.len()]
 }
 
-/// Every colour that a chart may use.
+/// Every color that a chart may use.
 fn all() -> impl Iterator<Item = Color> {
     [INK, MUTED, GRID, REFERENCE, BAND, PAPER]
         .into_iter()
         .chain(VARIANTS)
 }
 
-/// Style rules that turn the charts' light colours into the dark scheme's.
+/// Style rules that turn the charts' light colors into the dark scheme's.
 pub(crate) fn dark_rules() -> String {
     all()
         .map(|c| {
@@ -67,14 +67,14 @@ pub(crate) fn dark_rules() -> String {
         .collect()
 }
 
-/// Custom properties `--v0` to `--v7` for the page, in the scheme that `pick` takes from a colour.
+/// Custom properties `--v0` to `--v7` for the page, in the scheme that `pick` selects.
 pub(crate) fn properties(pick: impl Fn(Color) -> u32) -> String {
     let each = VARIANTS.iter().enumerate();
     each.map(|(i, &c)| format!("--v{i}:#{:06X};", pick(c)))
         .collect()
 }
 
-/// The name of the page's property that holds a variant's colour.
+/// The name of the custom property with a variant's color.
 pub(crate) fn property(place: usize) -> String {
     format!("--v{}", place % VARIANTS.len())
 }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn no_series_has_the_colour_of_a_verdict() {
+    fn no_series_has_the_color_of_a_verdict() {
         const DISTANCE_MIN: f64 = 25.0;
         let verdicts = [
             color(0x0F7A55, 0x5FD0A5),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_colours_are_one_in_the_light_scheme() {
+    fn no_two_colors_are_one_in_the_light_scheme() {
         let mut seen: Vec<u32> = all().map(|c| c.light).collect();
         seen.sort_unstable();
         let before = seen.len();

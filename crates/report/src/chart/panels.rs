@@ -1,56 +1,56 @@
 //! Small multiples over time: one panel for each variant, one line for each trial, one scale.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// One variant's trials.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Panel {
+pub(crate) struct RatePanel {
     /// The variant's name.
     pub(crate) name: String,
-    /// The variant's colour.
+    /// The variant's color.
     pub(crate) color: Color,
-    /// How long the longest trial took, in seconds.
+    /// The length of the longest trial, in seconds.
     pub(crate) length_s: f64,
-    /// One line for each trial, by block: seconds and successes a second.
+    /// One line for each trial, by block: seconds and successes per second.
     pub(crate) lines: Vec<Vec<(f64, f64)>>,
 }
 
-/// Draws the panels in their order. Both axes begin at zero and are the same in all panels.
-pub(crate) fn over_time(label: String, panels: &[Panel]) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, panels))
+/// Draws the panels in order. Both axes start at zero and are the same in all panels.
+pub(crate) fn over_time(label: String, panels: &[RatePanel]) -> Chart {
+    chart(label, |canvas, size| draw(canvas, size, panels))
 }
 
 const LEFT: f64 = 52.0;
 const GAP: f64 = 22.0;
 const TITLE: f64 = 26.0;
-/// Room for titles of two lines.
+/// The height of titles with two lines.
 const TALL_TITLE: f64 = 38.0;
 
-fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
-    let columns = match (room, panels.len()) {
-        (Room::Narrow, _) | (_, 0 | 1) => 1,
+fn draw(canvas: &mut Canvas, size: DrawingSize, panels: &[RatePanel]) -> f64 {
+    let columns = match (size, panels.len()) {
+        (DrawingSize::Narrow, _) | (_, 0 | 1) => 1,
         (_, 2 | 4) => 2,
         _ => 3,
     };
     let rows = panels.len().div_ceil(columns);
-    let plot_height = match (room, rows) {
-        (Room::Wide, 1) => 170.0,
-        (Room::Wide, _) => 120.0,
-        (Room::Narrow, _) => 84.0,
+    let plot_height = match (size, rows) {
+        (DrawingSize::Wide, 1) => 170.0,
+        (DrawingSize::Wide, _) => 120.0,
+        (DrawingSize::Narrow, _) => 84.0,
     };
-    let width = (room.width() - LEFT - 8.0 - GAP * (columns - 1) as f64) / columns as f64;
-    let is_long = |panel: &Panel| Text::LABEL.bold().width_of(&panel.name) > width;
+    let width = (size.width() - LEFT - 8.0 - GAP * (columns - 1) as f64) / columns as f64;
+    let is_long = |panel: &RatePanel| TextStyle::LABEL.bold().width_of(&panel.name) > width;
     let title = match panels.iter().any(is_long) {
         true => TALL_TITLE,
         false => TITLE,
     };
     let (longest, highest) = extent(panels);
-    // The unit stands once, above the first panel's marks.
+    // The unit appears once, above the first panel's marks.
     let top = 18.0;
-    canvas.text((0.0, 8.0), "successes a second", Text::AXIS);
+    canvas.text((0.0, 8.0), "successes per second", TextStyle::AXIS);
     let mut bottom = top;
     for (i, panel) in panels.iter().enumerate() {
         let left = LEFT + (width + GAP) * (i % columns) as f64;
@@ -63,33 +63,33 @@ fn draw(canvas: &mut Canvas, room: Room, panels: &[Panel]) -> f64 {
         };
         bottom = head + title + plot_height;
         let at = (left, head + title / 2.0);
-        let name = Text::LABEL.bold().color(panel.color);
+        let name = TextStyle::LABEL.bold().color(panel.color);
         canvas.name(at, &panel.name, width, name);
         draw_panel(canvas, panel, &frame, (left, left + width), bottom);
     }
-    let caption = "seconds since the measured part began";
+    let caption = "seconds since the measurement started";
     canvas.text(
-        (room.width() / 2.0, bottom + 32.0),
+        (size.width() / 2.0, bottom + 32.0),
         caption,
-        Text::AXIS.side(Side::Middle),
+        TextStyle::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
-/// The last second and the highest rate of all panels, with a little air above.
-fn extent(panels: &[Panel]) -> (f64, f64) {
-    let most = |values: &mut dyn Iterator<Item = f64>| {
+/// The end of both axes: the last second, and a little above the highest rate.
+fn extent(panels: &[RatePanel]) -> (f64, f64) {
+    let max_of = |values: &mut dyn Iterator<Item = f64>| {
         values
             .filter(|value| value.is_finite())
             .fold(0.0_f64, f64::max)
     };
     let points = panels.iter().flat_map(|p| p.lines.iter().flatten());
-    let longest = most(&mut panels.iter().map(|panel| panel.length_s));
-    let highest = most(&mut points.map(|&(_, rate)| rate));
+    let longest = max_of(&mut panels.iter().map(|panel| panel.length_s));
+    let highest = max_of(&mut points.map(|&(_, rate)| rate));
     (longest.max(0.5), (highest * 1.06).max(1.0))
 }
 
-/// The axes of one panel, and which of them are written.
+/// The axes of one panel, and whether their marks are labeled.
 struct Frame {
     x: Axis,
     y: Axis,
@@ -99,7 +99,7 @@ struct Frame {
 
 fn draw_panel(
     canvas: &mut Canvas,
-    panel: &Panel,
+    panel: &RatePanel,
     frame: &Frame,
     (left, right): (f64, f64),
     bottom: f64,
@@ -114,7 +114,7 @@ fn draw_panel(
         canvas.line((left, y), (right, y), color, 1.0);
         if frame.marks_y {
             let text = short(value);
-            canvas.text((left - 8.0, y), &text, Text::AXIS.side(Side::End));
+            canvas.text((left - 8.0, y), &text, TextStyle::AXIS.side(Side::End));
         }
     }
     if frame.marks_x {
@@ -123,11 +123,11 @@ fn draw_panel(
             canvas.text(
                 (frame.x.at(value), bottom + 13.0),
                 &text,
-                Text::AXIS.side(Side::Middle),
+                TextStyle::AXIS.side(Side::Middle),
             );
         }
     }
-    // Many trials lie over one another; each is fainter then.
+    // Many trials overlap, so each is fainter.
     let opacity = if panel.lines.len() > 3 { 0.6 } else { 0.85 };
     for line in &panel.lines {
         let points: Vec<(f64, f64)> = line
@@ -174,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn panels_without_points_are_drawn_all_the_same() {
-        let empty = Panel {
+    fn panels_without_points_are_drawn() {
+        let empty = RatePanel {
             name: "tcp".to_owned(),
             color: palette::variant(0),
             length_s: 0.0,

@@ -1,8 +1,8 @@
 //! Dot strips: one panel for each percentile, one row for each variant, one dot for each trial.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 use crate::number;
 
 /// One variant's trials on one percentile.
@@ -10,9 +10,9 @@ use crate::number;
 pub(crate) struct Strip {
     /// The variant's name.
     pub(crate) name: String,
-    /// The variant's colour.
+    /// The variant's color.
     pub(crate) color: Color,
-    /// Microseconds, one for each trial, and whether it is a lower bound.
+    /// Microseconds of each trial; `true` marks a lower bound.
     pub(crate) values_us: Vec<(f64, bool)>,
 }
 
@@ -26,32 +26,32 @@ pub(crate) struct StripGroup {
 }
 
 /// Draws the groups side by side, or one below the other on a phone. Each has its own axis, which
-/// begins at zero.
+/// starts at zero.
 pub(crate) fn strips(label: String, groups: &[StripGroup]) -> Chart {
-    chart(label, |canvas, room| draw(canvas, room, groups))
+    chart(label, |canvas, size| draw(canvas, size, groups))
 }
 
 const ROW: f64 = 26.0;
 const HEAD: f64 = 24.0;
 const FOOT: f64 = 26.0;
 
-fn draw(canvas: &mut Canvas, room: Room, groups: &[StripGroup]) -> f64 {
-    let name = Text::LABEL.bold();
+fn draw(canvas: &mut Canvas, size: DrawingSize, groups: &[StripGroup]) -> f64 {
+    let name = TextStyle::LABEL.bold();
     let names = groups.first().map_or(&[][..], |group| &group.strips);
     let longest = names.iter().map(|strip| name.width_of(&strip.name));
-    let (least, most) = if room.is_narrow() {
+    let (least, most) = if size.is_narrow() {
         (70.0, 116.0)
     } else {
         (80.0, 170.0)
     };
     let left = longest.fold(least, f64::max).min(most) + 14.0;
     let gap = 36.0;
-    let columns = if room.is_narrow() {
+    let columns = if size.is_narrow() {
         1
     } else {
         groups.len().max(1)
     };
-    let width = (room.width() - left - 12.0 - gap * (columns - 1) as f64) / columns as f64;
+    let width = (size.width() - left - 12.0 - gap * (columns - 1) as f64) / columns as f64;
     let height = HEAD + ROW * names.len() as f64 + FOOT;
     let mut bottom: f64 = 0.0;
     for (i, group) in groups.iter().enumerate() {
@@ -79,7 +79,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
     let (unit, scale) = unit_for(highest);
     let axis = Axis::new(0.0..(highest * scale * 1.08).max(1e-9), left..right);
     let bottom = top + HEAD + ROW * group.strips.len() as f64;
-    canvas.text((left, top + 11.0), &group.title, Text::LABEL.bold());
+    canvas.text((left, top + 11.0), &group.title, TextStyle::LABEL.bold());
     for value in axis.marks(4) {
         let x = axis.at(value);
         canvas.line((x, top + HEAD), (x, bottom), palette::GRID, 1.0);
@@ -87,7 +87,11 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
         if value == 0.0 {
             text = format!("0 {unit}");
         }
-        canvas.text((x, bottom + 13.0), &text, Text::AXIS.side(Side::Middle));
+        canvas.text(
+            (x, bottom + 13.0),
+            &text,
+            TextStyle::AXIS.side(Side::Middle),
+        );
     }
     for (row, strip) in group.strips.iter().enumerate() {
         let y = top + HEAD + ROW * (row as f64 + 0.5);
@@ -96,7 +100,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
             let x = axis.at(us * scale);
             canvas.dot((x, y), 4.0, strip.color, 0.65);
             if at_least {
-                // An arrow: the true value lies here or further on.
+                // An arrow: the true value is here or higher.
                 canvas.path(
                     &[(x + 5.0, y - 4.0), (x + 10.0, y), (x + 5.0, y + 4.0)],
                     strip.color,
@@ -108,7 +112,7 @@ fn draw_group(canvas: &mut Canvas, group: &StripGroup, (left, right): (f64, f64)
     }
 }
 
-/// The unit in which the longest time reads best, and what microseconds are multiplied by.
+/// The best unit for the longest time, and its factor from microseconds.
 fn unit_for(highest_us: f64) -> (&'static str, f64) {
     if highest_us >= 1e6 {
         ("s", 1e-6)
@@ -146,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lower_bounds_are_marked_and_empty_strips_are_drawn() {
+    fn lower_bounds_are_marked_and_empty_strips_drawn() {
         let strip = |values_us| Strip {
             name: "tcp".to_owned(),
             color: palette::variant(1),

@@ -1,60 +1,53 @@
-//! Shapes as SVG, through the back end of `plotters`: elements for a page, or a file of its own.
+//! Shapes as SVG: elements for a page, or a file of its own.
 
 use std::fmt::Write as _;
 
-use plotters::prelude::{DrawingBackend, RGBAColor, SVGBackend};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{
-    Color as _, FontFamily, FontStyle, IntoTextStyle, RGBColor, ShapeStyle, TextStyle,
-};
-
 use super::Drawing;
-use super::canvas::{Shape, Side, Text, harmless};
+use super::canvas::{Shape, Side, TextStyle, harmless};
 use super::palette::{self, Color};
 
-/// The back end draws at whole positions; ten of them make a pixel.
-const FINE: f64 = 10.0;
+/// Positions are whole numbers; this many of them make a pixel.
+const UNITS_PER_PIXEL: f64 = 10.0;
 
-fn rgba(color: Color, opacity: f64) -> RGBAColor {
-    let [_, r, g, b] = color.light.to_be_bytes();
-    RGBColor(r, g, b).mix(opacity)
+fn units(value: f64) -> i64 {
+    (value * UNITS_PER_PIXEL).round() as i64
 }
 
-fn fine(value: f64) -> i32 {
-    (value * FINE).round() as i32
+/// The light scheme's color. The page maps it to the dark scheme's.
+fn hex(color: Color) -> String {
+    format!("#{:06X}", color.light)
 }
 
-fn at((x, y): (f64, f64)) -> (i32, i32) {
-    (fine(x), fine(y))
+/// An attribute for shapes that are not opaque.
+fn opacity_attribute(opacity: f64) -> String {
+    match opacity < 1.0 {
+        true => format!(" opacity=\"{opacity}\""),
+        false => String::new(),
+    }
 }
 
-/// Drawing to a string in memory has no way to fail.
-fn drawn<E>(_: Result<(), E>) {}
-
-fn draw(svg: &mut SVGBackend<'_>, shape: &Shape) {
+fn element(shape: &Shape) -> String {
     match shape {
-        Shape::Text {
-            at: position,
-            text,
-            style,
-        } => {
-            let h_pos = match style.side {
-                Side::Start => HPos::Left,
-                Side::Middle => HPos::Center,
-                Side::End => HPos::Right,
+        Shape::Text { at, text, style } => {
+            let anchor = match style.side {
+                Side::Start => "",
+                Side::Middle => " text-anchor=\"middle\"",
+                Side::End => " text-anchor=\"end\"",
             };
             let weight = if style.bold {
-                FontStyle::Bold
+                " font-weight=\"bold\""
             } else {
-                FontStyle::Normal
+                ""
             };
-            let color = rgba(style.color, 1.0);
-            // The back end divides sizes by 1.24.
-            let size = style.size * FINE * 1.24;
-            let font: TextStyle<'_> = (FontFamily::SansSerif, size, weight, &color)
-                .into_text_style(&(1, 1))
-                .pos(Pos::new(h_pos, VPos::Center));
-            drawn(svg.draw_text(text, &font, at(*position)));
+            format!(
+                "<text x=\"{}\" y=\"{}\" dy=\"0.5ex\"{anchor} font-size=\"{}\"{weight} \
+                 fill=\"{}\">{}</text>",
+                units(at.0),
+                units(at.1),
+                units(style.size),
+                hex(style.color),
+                escaped(text)
+            )
         }
         Shape::Path {
             points,
@@ -62,53 +55,58 @@ fn draw(svg: &mut SVGBackend<'_>, shape: &Shape) {
             width,
             opacity,
         } => {
-            let style = ShapeStyle {
-                color: rgba(*color, *opacity),
-                filled: false,
-                stroke_width: fine(*width).unsigned_abs(),
-            };
-            match points.as_slice() {
-                [from, to] => drawn(svg.draw_line(at(*from), at(*to), &style)),
-                points => drawn(svg.draw_path(points.iter().map(|&p| at(p)), &style)),
+            let stroke = format!(
+                "stroke=\"{}\" stroke-width=\"{}\"{}",
+                hex(*color),
+                units(*width),
+                opacity_attribute(*opacity)
+            );
+            let points: Vec<(i64, i64)> =
+                points.iter().map(|&(x, y)| (units(x), units(y))).collect();
+            if let [(x1, y1), (x2, y2)] = points[..] {
+                return format!("<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" {stroke}/>");
             }
+            let points: Vec<String> = points.iter().map(|(x, y)| format!("{x},{y}")).collect();
+            format!(
+                "<polyline points=\"{}\" fill=\"none\" {stroke}/>",
+                points.join(" ")
+            )
         }
         Shape::Rect {
             from,
             to,
             color,
             opacity,
-        } => drawn(svg.draw_rect(at(*from), at(*to), &rgba(*color, *opacity), true)),
+        } => {
+            let (left, top) = (units(from.0.min(to.0)), units(from.1.min(to.1)));
+            format!(
+                "<rect x=\"{left}\" y=\"{top}\" width=\"{}\" height=\"{}\" fill=\"{}\"{}/>",
+                units(from.0.max(to.0)) - left,
+                units(from.1.max(to.1)) - top,
+                hex(*color),
+                opacity_attribute(*opacity)
+            )
+        }
         Shape::Dot {
             center,
             radius,
             color,
             opacity,
-        } => {
-            let radius = fine(*radius).unsigned_abs();
-            drawn(svg.draw_circle(at(*center), radius, &rgba(*color, *opacity), true));
-        }
+        } => format!(
+            "<circle cx=\"{}\" cy=\"{}\" r=\"{}\" fill=\"{}\"{}/>",
+            units(center.0),
+            units(center.1),
+            units(*radius),
+            hex(*color),
+            opacity_attribute(*opacity)
+        ),
     }
 }
 
-/// The elements of a drawing, one a line.
+/// The elements of a drawing.
 fn elements(shapes: &[Shape]) -> String {
-    let mut body = String::new();
-    {
-        let mut svg = SVGBackend::with_string(&mut body, (1, 1));
-        shapes.iter().for_each(|shape| draw(&mut svg, shape));
-    }
-    // The back end opens and closes a frame of its own, of fixed size and without a label.
-    let inner = body
-        .split_once('>')
-        .map_or(body.as_str(), |(_, rest)| rest)
-        .trim_end()
-        .trim_end_matches("</svg>");
-    // One line for each element, without the breaks that the back end puts into texts.
-    inner
-        .replace(">\n", ">")
-        .replace("\n</text>", "</text>")
-        .trim()
-        .to_owned()
+    let elements: Vec<String> = shapes.iter().map(element).collect();
+    elements.concat()
 }
 
 fn escaped(text: &str) -> String {
@@ -125,10 +123,10 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// A drawing as part of a page, in a frame of `width` by `height` pixels that scales down, not up.
-/// Fonts and the dark scheme's colours come from the page.
-pub(super) fn in_page(shapes: &[Shape], label: &str, class: &str, size: (f64, f64)) -> String {
-    let (width, height) = size;
+/// A drawing as part of a page. It scales down to narrower windows, but not up. Fonts and the dark
+/// scheme's colors come from the page.
+pub(super) fn in_page(drawing: &Drawing, label: &str, class: &str) -> String {
+    let (width, height) = (drawing.width, drawing.height);
     let mut out = String::new();
     // Writing to a string can't fail.
     let _ = writeln!(
@@ -136,48 +134,47 @@ pub(super) fn in_page(shapes: &[Shape], label: &str, class: &str, size: (f64, f6
         "<svg class=\"{class}\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\" \
          style=\"max-width:{width}px\">",
         escaped(label),
-        fine(width),
-        fine(height)
+        units(width),
+        units(height)
     );
-    out + &elements(shapes) + "</svg>"
+    out + &elements(&drawing.shapes) + "</svg>"
 }
 
-/// Fonts for a file that is shown where no page names any: the PDF's own, then what systems have.
-const FONTS: &str = "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
-/// What stays free around a drawing in a file of its own, in pixels.
-const AROUND: f64 = 24.0;
-/// Room for its title.
-const HEAD: f64 = 34.0;
+/// Fonts for a file that stands alone: the PDF's own, then those that systems have.
+const FONT_FAMILY: &str =
+    "Inter, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+/// The margin around a drawing in a file of its own, in pixels.
+const FILE_MARGIN: f64 = 24.0;
+/// The height of its title, in pixels.
+const TITLE_HEIGHT: f64 = 34.0;
 
-/// A drawing as a file of its own, which looks the same wherever it is shown: fonts, colours, a
-/// light ground and a title within it, and what it shows in words for who can't see it.
+/// A drawing as a file of its own: it has its fonts, colors, a light background, a title, and a
+/// description in words for screen readers.
 pub(super) fn standalone(drawing: &Drawing, title: &str, label: &str) -> String {
-    let width = drawing.width + 2.0 * AROUND;
-    let height = drawing.height + 2.0 * AROUND + HEAD;
-    let heading = Text {
+    let width = drawing.width + 2.0 * FILE_MARGIN;
+    let height = drawing.height + 2.0 * FILE_MARGIN + TITLE_HEIGHT;
+    let heading = TextStyle {
         size: 16.0,
-        ..Text::LABEL.bold()
+        ..TextStyle::LABEL.bold()
     };
     let heading = Shape::Text {
-        at: (0.0, 8.0 - HEAD),
+        at: (0.0, 8.0 - TITLE_HEIGHT),
         text: heading.fit(&harmless(title), drawing.width),
         style: heading,
     };
     let body = elements(&[&[heading], drawing.shapes.as_slice()].concat());
-    // Named once, for all.
-    let body = body.replace(" font-family=\"sans-serif\"", "");
     let (title, label) = (escaped(title), escaped(label));
-    let (left, top) = (fine(AROUND), fine(AROUND + HEAD));
+    let (left, top) = (units(FILE_MARGIN), units(FILE_MARGIN + TITLE_HEIGHT));
     let ground = palette::PAPER.light;
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
          viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"title desc\" \
-         font-family=\"{FONTS}\" style=\"font-variant-numeric:tabular-nums\">\n\
+         font-family=\"{FONT_FAMILY}\" style=\"font-variant-numeric:tabular-nums\">\n\
          <title id=\"title\">{title}</title>\n<desc id=\"desc\">{label}</desc>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"#{ground:06X}\"/>\n\
          <g transform=\"translate({left} {top})\">\n{body}\n</g>\n</svg>\n",
-        fine(width),
-        fine(height),
+        units(width),
+        units(height),
     )
 }

@@ -1,21 +1,21 @@
-//! Several figures of one load over the same time: its percentiles, or what failed.
+//! Lines of one load over time: its percentiles, or its failures.
 
-use super::canvas::{Axis, Canvas, Side, Text};
+use super::canvas::{Axis, Canvas, Side, TextStyle};
 use super::palette::{self, Color};
-use super::{Chart, Room, chart};
+use super::{Chart, DrawingSize, chart};
 
-/// One figure over time.
+/// One line over time.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TimedLine {
-    /// The figure's name, such as `p99`.
+    /// The line's name, such as `p99`.
     pub(crate) name: String,
     pub(crate) color: Color,
-    /// Seconds since the measured part began, and the figure.
+    /// Seconds since the measurement started, and the value.
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Draws the lines over one pair of axes, which begin at zero. `mark` writes a value of the upright
-/// axis, which `unit` explains.
+/// Draws the lines over shared axes, which start at zero. `mark` formats a value of the vertical axis,
+/// and `unit` is the heading above it.
 pub(crate) fn timed(
     label: String,
     unit: &str,
@@ -23,8 +23,8 @@ pub(crate) fn timed(
     length_s: f64,
     lines: &[TimedLine],
 ) -> Chart {
-    chart(label, |canvas, room| {
-        draw(canvas, room, (unit, mark), length_s, lines)
+    chart(label, |canvas, size| {
+        draw(canvas, size, (unit, mark), length_s, lines)
     })
 }
 
@@ -34,12 +34,12 @@ const LEGEND: f64 = 20.0;
 
 fn draw(
     canvas: &mut Canvas,
-    room: Room,
+    size: DrawingSize,
     (unit, mark): (&str, fn(f64) -> String),
     length_s: f64,
     lines: &[TimedLine],
 ) -> f64 {
-    let right = room.width() - 10.0;
+    let right = size.width() - 10.0;
     let points = || lines.iter().flat_map(|line| &line.points);
     let finite = points().filter(|(_, value)| value.is_finite());
     let highest = finite.fold(0.0_f64, |most, (_, value)| most.max(*value));
@@ -49,19 +49,19 @@ fn draw(
     let length_s = if length_s.is_finite() { length_s } else { 0.0 };
     let x = Axis::new(0.0..length_s.max(0.5), LEFT..right);
     let y = Axis::new(0.0..(highest * 1.06).max(1e-9), bottom..top);
-    canvas.text((0.0, top - 14.0), unit, Text::AXIS);
+    canvas.text((0.0, top - 14.0), unit, TextStyle::AXIS);
     for value in y.marks(6) {
         let color = match value == 0.0 {
             true => palette::REFERENCE,
             false => palette::GRID,
         };
         canvas.line((LEFT, y.at(value)), (right, y.at(value)), color, 1.0);
-        let style = Text::AXIS.side(Side::End);
+        let style = TextStyle::AXIS.side(Side::End);
         canvas.text((LEFT - 8.0, y.at(value)), &mark(value), style);
     }
-    for value in x.marks(if room.is_narrow() { 5 } else { 9 }) {
+    for value in x.marks(if size.is_narrow() { 5 } else { 9 }) {
         let text = format!("{}", (value * 1000.0).round() / 1000.0);
-        let style = Text::AXIS.side(Side::Middle);
+        let style = TextStyle::AXIS.side(Side::Middle);
         canvas.text((x.at(value), bottom + 13.0), &text, style);
     }
     for line in lines {
@@ -76,16 +76,16 @@ fn draw(
         }
     }
     canvas.text(
-        (room.width() / 2.0, bottom + 32.0),
-        "seconds since the measured part began",
-        Text::AXIS.side(Side::Middle),
+        (size.width() / 2.0, bottom + 32.0),
+        "seconds since the measurement started",
+        TextStyle::AXIS.side(Side::Middle),
     );
     bottom + 42.0
 }
 
-/// The lines' names in their colours.
+/// Draws the lines' names in their colors.
 fn legend(canvas: &mut Canvas, lines: &[TimedLine]) {
-    let style = Text::LABEL.bold();
+    let style = TextStyle::LABEL.bold();
     let mut x = 0.0;
     for line in lines {
         canvas.line((x, LEGEND / 2.0), (x + 16.0, LEGEND / 2.0), line.color, 3.0);

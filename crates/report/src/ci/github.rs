@@ -1,10 +1,12 @@
-//! For GitHub: a summary in its Markdown, and annotations of what failed.
+//! A summary in GitHub's Markdown, and annotations of failures.
 
-use super::{Case, Fate, Judged};
+use super::{Case, CaseStatus, Judged};
+use crate::document::Document;
+use crate::markdown;
 use crate::stored::Content;
-use crate::table::{Align, plain};
-use crate::table::{Table, markdown as escaped};
-use crate::{markdown, runs_markdown, runs_view};
+use crate::table::{Align, Table, markdown as escaped, plain};
+use crate::tables;
+use crate::wording::captions;
 
 /// The summary: a line, a table with every verdict and condition, and the whole report folded below.
 pub fn summary(judged: &Judged<'_>) -> String {
@@ -22,52 +24,56 @@ pub fn summary(judged: &Judged<'_>) -> String {
         }
     }
     if let Some(runs) = judged.runs {
-        let differences = match runs_view::differences(runs) {
+        let differences = match tables::runs::differences(runs) {
             Some(table) => table.to_markdown(),
-            None => format!("{}\n", escaped(runs_view::SAME)),
+            None => format!("{}\n", escaped(captions::NOTHING_DIFFERS)),
         };
         out += &folded("What else differs between the two runs", &differences);
-        out += &folded("Both runs in full", &lowered(&runs_markdown::runs(runs)));
+        out += &folded(
+            "Both runs in full",
+            &markdown::render_below(&Document::of_runs(runs), 3),
+        );
     }
     if let Content::Experiment(experiment) = &judged.new.content {
-        out += &folded("The whole report", &lowered(&markdown::report(experiment)));
+        out += &folded(
+            "The whole report",
+            &markdown::render_below(&Document::of_experiment(experiment), 3),
+        );
     }
     out
 }
 
-/// How many of what.
+/// The numbers of results and failures.
 fn headline(cases: &[Case]) -> String {
-    let with = |fate: Fate| cases.iter().filter(|case| case.fate == fate).count();
-    let (failed, skipped) = (with(Fate::Failed), with(Fate::Skipped));
+    let with = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
+    let (failed, skipped) = (with(CaseStatus::Failed), with(CaseStatus::Skipped));
     match (failed, skipped) {
         (0, 0) => format!("✓ {} judged, none failed.", cases.len()),
         (0, skipped) => {
             format!(
-                "✓ {} judged, none failed; {skipped} can't be told.",
+                "✓ {} judged, none failed; {skipped} undecided.",
                 cases.len()
             )
         }
         (failed, 0) => format!("× **{failed} of {} failed.**", cases.len()),
         (failed, skipped) => format!(
-            "× **{failed} of {} failed**; {skipped} can't be told.",
+            "× **{failed} of {} failed**; {skipped} undecided.",
             cases.len()
         ),
     }
 }
 
 fn table(cases: &[&Case]) -> Table {
-    let mut table = Table::new("", &["result", "what", "in words"]);
-    for (_, align) in &mut table.columns {
-        *align = Align::Left;
-    }
+    let mut table = Table::new(&["result", "what", "in words"]);
+    table.align_all(Align::Left);
     for case in cases {
-        let mark = match (case.fate, case.word) {
-            (Fate::Failed, _) => "×",
-            (Fate::Skipped, _) => "?",
-            (Fate::Passed, "faster") => "▲",
-            (Fate::Passed, "slower") => "▼",
-            (Fate::Passed, "equivalent") => "=",
-            (Fate::Passed, _) => "✓",
+        let mark = match (case.status, case.word) {
+            (CaseStatus::Failed, _) => "×",
+            (CaseStatus::Skipped, _) => "?",
+            (CaseStatus::Passed, "faster") => "▲",
+            (CaseStatus::Passed, "slower") => "▼",
+            (CaseStatus::Passed, "equivalent") => "=",
+            (CaseStatus::Passed, _) => "✓",
         };
         table.push(vec![
             format!("{mark} {}", case.word),
@@ -82,23 +88,14 @@ fn folded(title: &str, markdown: &str) -> String {
     format!("\n<details><summary>{title}</summary>\n\n{markdown}\n</details>\n")
 }
 
-/// The same with its headings further down, as part of a larger text.
-fn lowered(markdown: &str) -> String {
-    let lines = markdown.lines().map(|line| match line.starts_with('#') {
-        true => format!("###{line}\n"),
-        false => format!("{line}\n"),
-    });
-    lines.collect()
-}
-
-/// A line for each thing that failed, as GitHub reads it from a step's log:
-/// `::error title=…::…`; for what can't be told `::notice`.
+/// A line for each failure, as GitHub reads it from a step's log:
+/// `::error title=…::…`, or `::notice` for an unclear condition.
 pub fn annotations(judged: &Judged<'_>) -> String {
     let cases = judged.cases();
     let lines = cases.iter().filter_map(|case| {
-        let level = match (case.fate, case.kind) {
-            (Fate::Failed, _) => "error",
-            (Fate::Skipped, "condition") => "notice",
+        let level = match (case.status, case.kind) {
+            (CaseStatus::Failed, _) => "error",
+            (CaseStatus::Skipped, "condition") => "notice",
             _ => return None,
         };
         let title = format!("prony: {}", case.name);
@@ -111,12 +108,12 @@ pub fn annotations(judged: &Judged<'_>) -> String {
     lines.collect()
 }
 
-/// A message as workflow commands carry it.
+/// Escapes the message of a workflow command.
 fn data(text: &str) -> String {
     plain(text).replace('%', "%25")
 }
 
-/// A property, in which two further characters mean something.
+/// Escapes a property of a workflow command, in which two further characters are special.
 fn property(text: &str) -> String {
     data(text).replace(':', "%3A").replace(',', "%2C")
 }

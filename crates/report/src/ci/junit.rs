@@ -1,15 +1,14 @@
-//! JUnit XML, as Jenkins, GitLab and the others read it: a test case for each comparison and each
-//! condition.
+//! JUnit XML for Jenkins, GitLab and others: a test case for each comparison and condition.
 
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 
-use super::{Case, Fate, Judged};
-use crate::report_view::flattened;
+use super::{Case, CaseStatus, Judged};
+use crate::environment::flattened;
 use crate::stored::Content;
 use crate::table;
 
-/// The document. What can't be told is skipped; a failure has the sentence as its message.
+/// The document. Undecided cases are skipped; a failure has its sentence as message.
 pub fn junit(judged: &Judged<'_>) -> String {
     let cases = judged.cases();
     let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
@@ -31,8 +30,7 @@ fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::R
         .create_element("testsuites")
         .with_attributes(borrowed(&counts))
         .write_inner_content(|writer| {
-            // Some readers want no suite without a case.
-            // What is known of the run stands once, in the first suite.
+            // Some readers reject a suite without cases. The properties of the run are in the first suite.
             let mut properties = Some(judged);
             for kind in ["comparison", "against", "condition"] {
                 let own: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
@@ -47,13 +45,13 @@ fn document(writer: &mut Xml, judged: &Judged<'_>, cases: &[Case]) -> std::io::R
 
 /// The attributes of a suite, or of all of them.
 fn counts(cases: &[&Case]) -> Vec<(&'static str, String)> {
-    let with = |fate: Fate| cases.iter().filter(|case| case.fate == fate).count();
+    let with = |status: CaseStatus| cases.iter().filter(|case| case.status == status).count();
     let seconds: f64 = cases.iter().map(|case| case.seconds).sum();
     vec![
         ("tests", cases.len().to_string()),
-        ("failures", with(Fate::Failed).to_string()),
+        ("failures", with(CaseStatus::Failed).to_string()),
         ("errors", "0".to_owned()),
-        ("skipped", with(Fate::Skipped).to_string()),
+        ("skipped", with(CaseStatus::Skipped).to_string()),
         ("time", format!("{seconds:.3}")),
     ]
 }
@@ -76,7 +74,7 @@ fn suite(
     let about = judged.new.about("");
     let mut attributes = counts(cases);
     attributes.insert(0, ("name", format!("{name}: {kind}")));
-    // The format has no place for a zone; it is UTC.
+    // The format has no time zone; the time is UTC.
     let timestamp = about.started_at.trim_end_matches('Z').to_owned();
     if !timestamp.is_empty() {
         attributes.push(("timestamp", timestamp));
@@ -96,12 +94,12 @@ fn suite(
     Ok(())
 }
 
-/// Text without what XML can't hold even escaped.
+/// Text without characters that XML can't represent.
 fn plain(text: &str) -> String {
     table::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// A name that readers don't split at its points.
+/// A name without dots, at which readers would split it.
 fn class(name: &str) -> String {
     let part = |c: char| if c.is_alphanumeric() { c } else { '_' };
     name.chars().map(part).collect()
@@ -158,16 +156,16 @@ fn testcase(writer: &mut Xml, class: &str, case: &Case) -> std::io::Result<()> {
         .with_attribute(("classname", class))
         .with_attribute(("time", seconds.as_str()))
         .write_inner_content(|writer| {
-            match case.fate {
-                Fate::Passed => {}
-                Fate::Failed => {
+            match case.status {
+                CaseStatus::Passed => {}
+                CaseStatus::Failed => {
                     writer
                         .create_element("failure")
                         .with_attribute(("message", text.as_str()))
                         .with_attribute(("type", case.word))
                         .write_text_content(BytesText::new(&text))?;
                 }
-                Fate::Skipped => {
+                CaseStatus::Skipped => {
                     writer
                         .create_element("skipped")
                         .with_attribute(("message", text.as_str()))

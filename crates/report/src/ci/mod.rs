@@ -1,8 +1,7 @@
-//! Results for those who gate by them: JUnit XML, a summary and annotations for GitHub.
+//! Results for CI: JUnit XML, a summary and annotations for GitHub.
 //!
-//! Enters: what was judged, as [`Judged`]. What is a failure here is what makes the command end with
-//! status 1 for its conditions: a gate that failed, a regression that is established. A slower
-//! variant of an experiment is a result like any other, unless a gate says that it must not be.
+//! A failure here is what makes the command exit with status 1: a failed condition, or an established
+//! regression. A slower variant of an experiment is an ordinary result, unless a condition forbids it.
 
 mod github;
 mod junit;
@@ -13,55 +12,58 @@ use prony_stats::runs::RunsDocument;
 use prony_stats::{Comparison, Verdict};
 
 use crate::stored::{Content, Stored};
-use crate::verdict_view::word;
+use crate::wording::runs::ruling_word;
+use crate::wording::verdict::word;
 
 pub use github::{annotations, summary};
 pub use junit::junit;
 
-/// Everything that was judged.
+/// The verdicts and conditions of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Judged<'a> {
-    /// What it is about.
+    /// The run.
     pub new: &'a Stored,
-    /// Against another run, where there is one.
+    /// The comparison with a stored run, if there is one.
     pub runs: Option<&'a RunsDocument>,
-    /// What became of the conditions.
+    /// The results of the conditions.
     pub gates: &'a [GateResult],
-    /// Whether a regression is a failure: a stored run was given to hold this one against.
+    /// A regression is a failure, because a stored run was given with `--against`.
     pub is_gated: bool,
-    /// Whether what can't be told is a failure, too.
+    /// An inconclusive condition is a failure.
     pub strict: bool,
 }
 
-/// What becomes of one thing that was judged.
+/// The status of a test case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum CaseStatus {
     Passed,
     Failed,
-    /// Nobody can tell.
+    /// Undecided or withheld.
     Skipped,
 }
 
-/// One thing that was judged.
+/// A comparison or a condition as a test case.
 #[derive(Debug)]
 struct Case {
     /// `comparison`, `against` or `condition`.
     kind: &'static str,
-    /// What it is called: metric and variant, or the condition.
+    /// Metric and variant, or the condition.
     name: String,
-    fate: Fate,
-    /// The verdict's word or the ruling's.
+    status: CaseStatus,
+    /// The verdict or the condition's result in a word.
     word: &'static str,
-    /// The sentence.
+    /// The sentence with the figures.
     text: String,
-    /// Seconds that were measured for it.
+    /// Seconds measured for it.
     seconds: f64,
 }
 
 impl Judged<'_> {
-    /// Whether anything failed: the reason for status 1.
+    /// Reports a failure, which is the reason for exit status 1.
     pub fn has_failed(&self) -> bool {
-        self.cases().iter().any(|case| case.fate == Fate::Failed)
+        self.cases()
+            .iter()
+            .any(|case| case.status == CaseStatus::Failed)
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -74,16 +76,16 @@ impl Judged<'_> {
         let between = self.runs.into_iter().flat_map(|runs| &runs.comparisons);
         for one in between {
             let verdict = one.verdict.unwrap_or(Verdict::Withheld);
-            let fate = match (one.regression, self.is_gated) {
-                (Some(ruling), true) => self.fate(ruling),
-                (None, true) => self.fate(Ruling::Unclear),
+            let status = match (one.regression, self.is_gated) {
+                (Some(ruling), true) => self.status(ruling),
+                (None, true) => self.status(Ruling::Unclear),
                 (_, false) => of_verdict(verdict),
             };
             let against = self.runs.map_or("", |runs| runs.old.label.as_str());
             cases.push(Case {
                 kind: "against",
                 name: format!("{} of {} against {against}", one.metric, named(&one.name)),
-                fate,
+                status,
                 word: word(verdict),
                 text: one.text.clone(),
                 seconds: self.seconds_of(&one.name),
@@ -96,8 +98,8 @@ impl Judged<'_> {
                     "" => gate.gate.clone(),
                     name => format!("{} ({name})", gate.gate),
                 },
-                fate: self.fate(gate.ruling),
-                word: crate::runs_view::ruling_word(gate.ruling),
+                status: self.status(gate.ruling),
+                word: ruling_word(gate.ruling),
                 text: gate.text.clone(),
                 seconds: self.seconds_of(&gate.name),
             });
@@ -112,23 +114,23 @@ impl Judged<'_> {
                 "{} of {} against {}",
                 comparison.metric, comparison.name, comparison.against_name
             ),
-            fate: of_verdict(comparison.verdict),
+            status: of_verdict(comparison.verdict),
             word: word(comparison.verdict),
             text: comparison.text.clone(),
             seconds: self.seconds_of(&comparison.name),
         }
     }
 
-    fn fate(&self, ruling: Ruling) -> Fate {
+    fn status(&self, ruling: Ruling) -> CaseStatus {
         match ruling {
-            Ruling::Failed => Fate::Failed,
-            Ruling::Unclear if self.strict => Fate::Failed,
-            Ruling::Unclear => Fate::Skipped,
-            Ruling::Passed => Fate::Passed,
+            Ruling::Failed => CaseStatus::Failed,
+            Ruling::Unclear if self.strict => CaseStatus::Failed,
+            Ruling::Unclear => CaseStatus::Skipped,
+            Ruling::Passed => CaseStatus::Passed,
         }
     }
 
-    /// How long a variant was measured in all.
+    /// The total measured time of a variant in seconds.
     fn seconds_of(&self, name: &str) -> f64 {
         let run = self.new.run();
         let place = run.variants.iter().position(|one| one.name == name);
@@ -137,7 +139,7 @@ impl Judged<'_> {
         own.map(|(_, _, record)| seconds(record)).sum()
     }
 
-    /// What the whole is called.
+    /// The name of the run.
     fn name(&self) -> String {
         match &self.new.content {
             Content::Experiment(experiment) => experiment.verdict.name.clone(),
@@ -152,10 +154,10 @@ fn named(name: &str) -> &str {
     if name.is_empty() { "the load" } else { name }
 }
 
-fn of_verdict(verdict: Verdict) -> Fate {
+fn of_verdict(verdict: Verdict) -> CaseStatus {
     match verdict {
-        Verdict::Faster | Verdict::Slower | Verdict::Equivalent => Fate::Passed,
-        Verdict::Undecided | Verdict::Withheld => Fate::Skipped,
+        Verdict::Faster | Verdict::Slower | Verdict::Equivalent => CaseStatus::Passed,
+        Verdict::Undecided | Verdict::Withheld => CaseStatus::Skipped,
     }
 }
 

@@ -1,4 +1,4 @@
-//! An experiment as tables.
+//! The tables of an experiment.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use prony_stats::gate::GateResult;
 use prony_stats::{EffectKind, Levels, LimitKind, Metric, Part, VerdictDocument};
 
 use super::load::{SERIES, record_cells, record_columns, series_rows};
-use super::{Cell, DataTable};
-use crate::report_view::flattened;
+use super::{DataCell, DataTable};
+use crate::environment::flattened;
 use crate::text::severity_name;
-use crate::verdict_view as view;
+use crate::wording::verdict::word;
 use crate::{Experiment, Trial};
 
-/// Every table of an experiment.
+/// All tables of an experiment.
 pub fn experiment(experiment: &Experiment, gates: &[GateResult]) -> Vec<DataTable> {
     let verdict = &experiment.verdict;
     let mut tables = vec![
@@ -43,27 +43,27 @@ fn factors(verdict: &VerdictDocument) -> Vec<String> {
     })
 }
 
-/// The columns of factors, called `factor_NAME` so that none is taken for another column.
+/// The columns of factors, named `factor_NAME` to avoid conflicts with other columns.
 fn factor_columns(factors: &[String]) -> impl Iterator<Item = String> + '_ {
     factors.iter().map(|factor| format!("factor_{factor}"))
 }
 
-fn level_cells(factors: &[String], levels: &Levels) -> Vec<Cell> {
+fn level_cells(factors: &[String], levels: &Levels) -> Vec<DataCell> {
     factors
         .iter()
         .map(|factor| levels.get(factor).into())
         .collect()
 }
 
-/// `a=1, b=2`, for those columns that hold several factors.
-fn joined(levels: &Levels) -> Cell {
+/// Several factors in one cell: `a=1, b=2`.
+fn joined(levels: &Levels) -> DataCell {
     let each = levels
         .iter()
         .map(|(factor, level)| format!("{factor}={level}"));
-    Cell::Text(each.collect::<Vec<_>>().join(", "))
+    DataCell::Text(each.collect::<Vec<_>>().join(", "))
 }
 
-/// Judged and described alike; the latter without a verdict.
+/// All comparisons, those without a verdict included.
 fn comparisons(verdict: &VerdictDocument) -> DataTable {
     let columns = [
         "variant",
@@ -82,7 +82,7 @@ fn comparisons(verdict: &VerdictDocument) -> DataTable {
     let name = |levels: &Levels| {
         let mut variants = verdict.variants.iter();
         let found = variants.find(|variant| variant.levels == *levels);
-        found.map_or_else(|| joined(levels), |variant| Cell::from(&variant.name))
+        found.map_or_else(|| joined(levels), |variant| DataCell::from(&variant.name))
     };
     for one in &verdict.comparisons {
         table.push(vec![
@@ -94,7 +94,7 @@ fn comparisons(verdict: &VerdictDocument) -> DataTable {
             one.effect.difference.into(),
             one.effect.low.into(),
             one.effect.high.into(),
-            view::word(one.verdict).into(),
+            word(one.verdict).into(),
             one.more_blocks.into(),
             (&one.text).into(),
         ]);
@@ -109,8 +109,8 @@ fn comparisons(verdict: &VerdictDocument) -> DataTable {
             one.effect.difference.into(),
             one.effect.low.into(),
             one.effect.high.into(),
-            Cell::Empty,
-            Cell::Empty,
+            DataCell::Empty,
+            DataCell::Empty,
             (&one.text).into(),
         ]);
     }
@@ -125,7 +125,7 @@ fn metrics(verdict: &VerdictDocument) -> DataTable {
     table.columns.extend(rest.map(str::to_owned));
     for variant in &verdict.variants {
         for (metric, summary) in &variant.metrics {
-            let mut row = vec![Cell::from(&variant.name)];
+            let mut row = vec![DataCell::from(&variant.name)];
             row.extend(level_cells(&factors, &variant.levels));
             row.extend([
                 metric.name().into(),
@@ -175,7 +175,7 @@ fn effects(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// What moved with each difference.
+/// The metrics that changed along with each difference.
 fn moved(verdict: &VerdictDocument) -> DataTable {
     let columns = [
         "variant",
@@ -216,7 +216,7 @@ fn moved(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// What limited each side of a difference.
+/// The resource that limited each side of a difference.
 fn limits(verdict: &VerdictDocument) -> DataTable {
     let columns = ["variant", "against", "name", "limit", "text"];
     let mut table = DataTable::new("limits", &columns);
@@ -276,7 +276,7 @@ fn scaling(verdict: &VerdictDocument) -> DataTable {
     table
 }
 
-/// The trials in the order in which they are stored, complete blocks or not.
+/// All trials, also those of incomplete blocks.
 fn trials(experiment: &Experiment) -> DataTable {
     let verdict = &experiment.verdict;
     let factors = factors(verdict);
@@ -299,7 +299,7 @@ fn trials(experiment: &Experiment) -> DataTable {
         row.extend(level_cells(&factors, &variant.levels));
         row.extend(record_cells(&trial.record));
         let values = measured.iter();
-        row.extend(values.map(|metric| Cell::from(trial.values.get(metric).copied())));
+        row.extend(values.map(|metric| DataCell::from(trial.values.get(metric).copied())));
         table.push(row);
     }
     table
@@ -318,7 +318,7 @@ fn series(experiment: &Experiment) -> DataTable {
     table.columns.extend(SERIES.map(str::to_owned));
     for (trial, variant) in with_variants(experiment) {
         for row in series_rows(&trial.record) {
-            let mut cells = vec![trial.block.into(), Cell::from(&variant.name)];
+            let mut cells = vec![trial.block.into(), DataCell::from(&variant.name)];
             cells.extend(row);
             table.push(cells);
         }
@@ -326,7 +326,7 @@ fn series(experiment: &Experiment) -> DataTable {
     table
 }
 
-/// How requests ended, in all trials of a variant together.
+/// Requests by outcome, over all trials of a variant.
 fn outcomes(experiment: &Experiment) -> DataTable {
     let mut table = DataTable::new("outcomes", &["variant", "outcome", "requests"]);
     for (place, variant) in experiment.verdict.variants.iter().enumerate() {
@@ -381,14 +381,14 @@ fn environment(experiment: &Experiment) -> DataTable {
     let mut table = DataTable::new("environment", &["name", "value"]);
     for (name, value) in flattened(&experiment.environment) {
         table.push(vec![
-            Cell::Text(name.replace(" › ", ".")),
-            Cell::Text(value),
+            DataCell::Text(name.replace(" › ", ".")),
+            DataCell::Text(value),
         ]);
     }
     table
 }
 
-/// All samples of all trials, the columns as they were stored; none where nothing was watched.
+/// All samples of all trials with their stored columns; none without telemetry.
 fn telemetry(experiment: &Experiment) -> Option<DataTable> {
     let mut table = DataTable::new("telemetry", &["block", "variant"]);
     for (trial, variant) in with_variants(experiment) {
@@ -405,28 +405,28 @@ fn telemetry(experiment: &Experiment) -> Option<DataTable> {
         }
         for record in reader.records().flatten() {
             let of_record: BTreeMap<&str, &str> = headings.iter().zip(record.iter()).collect();
-            let mut row = vec![trial.block.into(), Cell::from(&variant.name)];
+            let mut row = vec![trial.block.into(), DataCell::from(&variant.name)];
             let rest = table.columns.iter().skip(2);
             row.extend(rest.map(|column| cell(of_record.get(column.as_str()))));
             table.rows.push(row);
         }
     }
-    // A later trial may have brought a column more.
+    // A later trial may have added a column.
     let width = table.columns.len();
     for row in &mut table.rows {
-        row.resize(width, Cell::Empty);
+        row.resize(width, DataCell::Empty);
     }
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// A number where it is one.
-fn cell(text: Option<&&str>) -> Cell {
+/// Parses a number if the text is one.
+fn cell(text: Option<&&str>) -> DataCell {
     match text {
-        None | Some(&"") => Cell::Empty,
+        None | Some(&"") => DataCell::Empty,
         Some(text) => match (text.parse::<u64>(), text.parse::<f64>()) {
-            (Ok(count), _) => Cell::Count(count),
-            (_, Ok(number)) if number.is_finite() => Cell::Number(number),
-            _ => Cell::from(*text),
+            (Ok(count), _) => DataCell::Count(count),
+            (_, Ok(number)) if number.is_finite() => DataCell::Number(number),
+            _ => DataCell::from(*text),
         },
     }
 }

@@ -1,19 +1,15 @@
-//! One load as tables.
+//! The tables of one load.
 
 use prony_record::{Record, Summary};
 
-use super::{Cell, DataTable};
+use super::{DataCell, DataTable};
 use crate::text::severity_name;
 
-/// Every table of a load.
+/// All tables of a load.
 pub fn load(record: &Record) -> Vec<DataTable> {
     let mut all = DataTable::new("loads", &[]);
     all.columns = record_columns();
     all.push(record_cells(record));
-    let mut series = DataTable::new("series", &SERIES);
-    for row in series_rows(record) {
-        series.push(row);
-    }
     let mut outcomes = DataTable::new("outcomes", &["outcome", "requests"]);
     for (outcome, count) in &record.outcomes {
         outcomes.push(vec![outcome.name().into(), (*count).into()]);
@@ -30,10 +26,17 @@ pub fn load(record: &Record) -> Vec<DataTable> {
             (&finding.text).into(),
         ]);
     }
-    vec![all, series, outcomes, statuses, findings, times(record)]
+    vec![
+        all,
+        series(record),
+        outcomes,
+        statuses,
+        findings,
+        times(record),
+    ]
 }
 
-/// Every kind of time that was measured, a row each.
+/// A row for each kind of time that was measured.
 fn times(record: &Record) -> DataTable {
     let columns = [
         "time", "min_us", "mean_us", "p50_us", "p90_us", "p99_us", "p99_9_us", "max_us",
@@ -51,7 +54,7 @@ fn times(record: &Record) -> DataTable {
         if *summary == Summary::default() {
             continue;
         }
-        let cell = |figure: Option<f64>| figure.map_or(Cell::Empty, Cell::from);
+        let cell = |figure: Option<f64>| figure.map_or(DataCell::Empty, DataCell::from);
         times.push(vec![
             name.into(),
             summary.min.into(),
@@ -61,7 +64,7 @@ fn times(record: &Record) -> DataTable {
             summary.p99.into(),
             summary.p99_9.into(),
             summary.max.into(),
-            Cell::Text(summary.at_least.join(" ")),
+            DataCell::Text(summary.at_least.join(" ")),
             cell(summary.p75),
             cell(summary.p95),
             cell(summary.stdev),
@@ -70,13 +73,26 @@ fn times(record: &Record) -> DataTable {
     times
 }
 
+/// The series of a load: a row for each half second.
+pub(crate) fn series(record: &Record) -> DataTable {
+    let mut series = DataTable::new("series", &SERIES);
+    for row in series_rows(record) {
+        series.push(row);
+    }
+    series
+}
+
 /// The columns of each half second.
-pub(super) const SERIES: [&str; 7] = [
-    "t_s", "ok", "failed", "ok_per_s", "bytes_in", "p50_us", "p99_us",
+pub(super) const SERIES: [&str; 8] = [
+    "t_s", "ok", "failed", "ok_per_s", "bytes_in", "p50_us", "p99_us", "p90_us",
 ];
 
-/// Each half second of a load.
-pub(super) fn series_rows(record: &Record) -> Vec<Vec<Cell>> {
+/// Each half second of a load. Percentiles of a slice in which no request ended are empty.
+pub(super) fn series_rows(record: &Record) -> Vec<Vec<DataCell>> {
+    let percentile = |us: f64| match us > 0.0 {
+        true => DataCell::from(us),
+        false => DataCell::Empty,
+    };
     let mut previous_s = 0.0;
     let rows = record.series.iter().map(|slice| {
         let length_s = slice.t_s - std::mem::replace(&mut previous_s, slice.t_s);
@@ -86,14 +102,15 @@ pub(super) fn series_rows(record: &Record) -> Vec<Vec<Cell>> {
             slice.failed.into(),
             (slice.ok as f64 / length_s).into(),
             slice.bytes_in.into(),
-            slice.p50_us.into(),
-            slice.p99_us.into(),
+            percentile(slice.p50_us),
+            percentile(slice.p99_us),
+            percentile(slice.p90_us),
         ]
     });
     rows.collect()
 }
 
-/// The columns that describe one record as a whole, with [`record_cells`] below them.
+/// The columns that describe a whole record; [`record_cells`] are their values.
 pub(super) fn record_columns() -> Vec<String> {
     [
         "url",
@@ -134,7 +151,7 @@ pub(super) fn record_columns() -> Vec<String> {
     .to_vec()
 }
 
-pub(super) fn record_cells(record: &Record) -> Vec<Cell> {
+pub(super) fn record_cells(record: &Record) -> Vec<DataCell> {
     let (load, totals) = (&record.load, &record.totals);
     let negotiated = &record.negotiated;
     let (response, service) = (&record.response_time_us, &record.service_time_us);

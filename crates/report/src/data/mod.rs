@@ -1,8 +1,7 @@
-//! Every table of a report for programs: plain numbers, units in the names of columns.
+//! The tables of a report for programs: plain numbers, units in the names of columns.
 //!
-//! Enters: an experiment, a load, or two runs. Leaves: [`DataTable`]s, each of which is written as
-//! `<name>.csv` and `<name>.json`. What their columns are called and mean is docs/tables.md; a
-//! column is never renamed, new ones are added at the end.
+//! Each [`DataTable`] is written as `<name>.csv` and `<name>.json`. docs/tables.md describes the columns.
+//! Columns are never renamed; new ones are added at the end.
 
 mod experiment;
 mod load;
@@ -12,9 +11,10 @@ use serde_json::{Map, Value};
 
 pub use experiment::experiment;
 pub use load::load;
+pub(crate) use load::series;
 pub use runs::runs;
 
-/// One table.
+/// A table for programs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataTable {
     /// The file's name without its extension.
@@ -22,77 +22,77 @@ pub struct DataTable {
     /// The columns' names.
     pub columns: Vec<String>,
     /// The rows, each with a cell for every column.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<DataCell>>,
 }
 
-/// One value.
+/// A value in a table for programs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
+pub enum DataCell {
     /// A text.
     Text(String),
     /// A whole number.
     Count(u64),
-    /// Any other number; never infinite, never NaN.
+    /// Any other number; never infinite or NaN.
     Number(f64),
-    /// Nothing is known.
+    /// Unknown.
     Empty,
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::Text(text.to_owned())
+impl From<&str> for DataCell {
+    fn from(text: &str) -> DataCell {
+        DataCell::Text(text.to_owned())
     }
 }
 
-impl From<&String> for Cell {
-    fn from(text: &String) -> Cell {
-        Cell::Text(text.clone())
+impl From<&String> for DataCell {
+    fn from(text: &String) -> DataCell {
+        DataCell::Text(text.clone())
     }
 }
 
-impl From<u64> for Cell {
-    fn from(count: u64) -> Cell {
-        Cell::Count(count)
+impl From<u64> for DataCell {
+    fn from(count: u64) -> DataCell {
+        DataCell::Count(count)
     }
 }
 
-impl From<u32> for Cell {
-    fn from(count: u32) -> Cell {
-        Cell::Count(count.into())
+impl From<u32> for DataCell {
+    fn from(count: u32) -> DataCell {
+        DataCell::Count(count.into())
     }
 }
 
-impl From<f64> for Cell {
-    fn from(number: f64) -> Cell {
+impl From<f64> for DataCell {
+    fn from(number: f64) -> DataCell {
         match number.is_finite() {
-            true => Cell::Number(number),
-            false => Cell::Empty,
+            true => DataCell::Number(number),
+            false => DataCell::Empty,
         }
     }
 }
 
-impl<T: Into<Cell>> From<Option<T>> for Cell {
-    fn from(value: Option<T>) -> Cell {
-        value.map_or(Cell::Empty, Into::into)
+impl<T: Into<DataCell>> From<Option<T>> for DataCell {
+    fn from(value: Option<T>) -> DataCell {
+        value.map_or(DataCell::Empty, Into::into)
     }
 }
 
-impl Cell {
+impl DataCell {
     fn text(&self) -> String {
         match self {
-            Cell::Text(text) => text.clone(),
-            Cell::Count(count) => count.to_string(),
-            Cell::Number(number) => number.to_string(),
-            Cell::Empty => String::new(),
+            DataCell::Text(text) => text.clone(),
+            DataCell::Count(count) => count.to_string(),
+            DataCell::Number(number) => number.to_string(),
+            DataCell::Empty => String::new(),
         }
     }
 
     fn json(&self) -> Value {
         match self {
-            Cell::Text(text) => Value::from(text.as_str()),
-            Cell::Count(count) => Value::from(*count),
-            Cell::Number(number) => Value::from(*number),
-            Cell::Empty => Value::Null,
+            DataCell::Text(text) => Value::from(text.as_str()),
+            DataCell::Count(count) => Value::from(*count),
+            DataCell::Number(number) => Value::from(*number),
+            DataCell::Empty => Value::Null,
         }
     }
 }
@@ -106,23 +106,27 @@ impl DataTable {
         }
     }
 
-    fn push(&mut self, row: Vec<Cell>) {
+    fn push(&mut self, row: Vec<DataCell>) {
         debug_assert_eq!(row.len(), self.columns.len(), "{}", self.name);
         self.rows.push(row);
     }
 
-    /// Headings and rows (RFC 4180, but for lines that end with a line feed alone).
+    /// The table as CSV (RFC 4180, but with a line feed alone at the end of lines).
     pub fn to_csv(&self) -> String {
         let headings: Vec<&str> = self.columns.iter().map(String::as_str).collect();
         let rows = self.rows.iter();
-        let texts = rows.map(|row| row.iter().map(Cell::text).collect());
+        let texts = rows.map(|row| row.iter().map(DataCell::text).collect());
         crate::csv::write(&headings, texts)
     }
 
-    /// An array with an object for each row; what is empty is null.
+    /// The table as a JSON array with an object for each row; empty values are null.
     pub fn to_json(&self) -> String {
         let rows = self.rows.iter().map(|row| {
-            let cells = self.columns.iter().cloned().zip(row.iter().map(Cell::json));
+            let cells = self
+                .columns
+                .iter()
+                .cloned()
+                .zip(row.iter().map(DataCell::json));
             Value::Object(cells.collect::<Map<_, _>>())
         });
         let rows: Vec<Value> = rows.collect();

@@ -1,13 +1,13 @@
-//! Two runs against one another as tables.
+//! The tables of two compared runs.
 
 use prony_stats::gate::GateResult;
 use prony_stats::runs::{Between, RunsDocument};
 
-use super::{Cell, DataTable};
+use super::{DataCell, DataTable};
 use crate::text::severity_name;
-use crate::verdict_view as view;
+use crate::wording::verdict::word;
 
-/// Every table of two runs.
+/// All tables of two compared runs.
 pub fn runs(document: &RunsDocument) -> Vec<DataTable> {
     let mut differences = DataTable::new("differences", &["part", "name", "old", "new"]);
     for one in &document.differences {
@@ -67,7 +67,7 @@ fn comparisons<'a>(all: impl Iterator<Item = &'a Between>) -> DataTable {
             effect.difference.into(),
             effect.low.into(),
             effect.high.into(),
-            between.verdict.map(view::word).into(),
+            between.verdict.map(word).into(),
             between.regression.map(|ruling| ruling.name()).into(),
             (&between.text).into(),
         ]);
@@ -106,7 +106,7 @@ fn relative(document: &RunsDocument) -> DataTable {
     table
 }
 
-/// What became of the gates.
+/// The results of conditions.
 pub(super) fn gates(gates: &[GateResult]) -> DataTable {
     let columns = [
         "gate", "variant", "measure", "ruling", "scale", "value", "low", "high", "limit", "text",
@@ -128,7 +128,7 @@ pub(super) fn gates(gates: &[GateResult]) -> DataTable {
             gate.low.into(),
             gate.high.into(),
             gate.limit.into(),
-            Cell::from(&gate.text),
+            DataCell::from(&gate.text),
         ]);
     }
     table

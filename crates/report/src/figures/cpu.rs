@@ -1,16 +1,17 @@
-//! The CPU by variant.
+//! The CPU time of the services by variant.
 
 use prony_stats::{Metric, VerdictDocument};
 
-use crate::chart::{self, Bar, Chart, Measure, palette};
+use super::titled;
+use crate::chart::{self, Bar, CpuMeasure, palette};
+use crate::document::Figure;
 use crate::number;
-use crate::verdict_view::level;
+use crate::tables::level;
 
-/// The CPU of the services: for each request, or of one core where an older experiment stored no
-/// more.
-pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Chart> {
-    // What a bar's label counts, and nothing else: softirq is the whole machine's, and the table has
-    // it.
+/// The CPU time of the services per request, or in percent of one core if an older experiment stored
+/// nothing else.
+pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Figure> {
+    // Softirq is left out: it is the whole machine's, and the table has it.
     let per_request = [
         ("user", Metric::ServerCpuUserUsPerRequest),
         ("system", Metric::ServerCpuSystemUsPerRequest),
@@ -27,20 +28,20 @@ pub(crate) fn cpu(verdict: &VerdictDocument) -> Option<Chart> {
         let percent = percent.map(|percent| format!("{}%", number::significant(percent, 2)));
         match (us, percent, us_first) {
             (Some(us), Some(percent), true) => format!("{us}, {percent} of a core"),
-            (Some(us), Some(percent), false) => format!("{percent}, {us} a request"),
+            (Some(us), Some(percent), false) => format!("{percent}, {us} per request"),
             (one, other, _) => one.or(other).unwrap_or_default(),
         }
     };
     let of_requests = bars(verdict, &per_request, |place| note(place, true));
     if !of_requests.is_empty() {
-        return Some(drawn(of_requests, Measure::PerRequest));
+        return Some(drawn(of_requests, CpuMeasure::PerRequest));
     }
     let of_cores = bars(verdict, &of_a_core, |place| note(place, false));
-    (!of_cores.is_empty()).then(|| drawn(of_cores, Measure::OfOneCore))
+    (!of_cores.is_empty()).then(|| drawn(of_cores, CpuMeasure::OfOneCore))
 }
 
 /// A bar for each variant of which all parts were measured. Means of parts don't add up to the mean
-/// of their sum, so that a bar is as long as the sum's mean, where that was measured.
+/// of their sum, so a bar has the length of the sum's mean if that was measured.
 fn bars(
     verdict: &VerdictDocument,
     parts: &[(&'static str, Metric)],
@@ -64,7 +65,7 @@ fn bars(
     (0..verdict.variants.len()).filter_map(bar).collect()
 }
 
-fn drawn(bars: Vec<Bar>, measure: Measure) -> Chart {
+fn drawn(bars: Vec<Bar>, measure: CpuMeasure) -> Figure {
     let spoken: Vec<String> = bars
         .iter()
         .map(|bar| {
@@ -80,5 +81,9 @@ fn drawn(bars: Vec<Bar>, measure: Measure) -> Chart {
         measure.words(),
         spoken.join("; ")
     );
-    chart::cpu_bars(label, &bars, measure)
+    let chart = chart::cpu_bars(label, &bars, measure);
+    Figure {
+        name: "cpu".to_owned(),
+        ..titled("CPU of the services", chart)
+    }
 }

@@ -2,28 +2,32 @@
 
 use prony_stats::{Effect, Metric, VerdictDocument};
 
-use crate::chart::{self, Chart, ForestRow, palette};
-use crate::verdict_view::{self as view, Standing};
+use super::titled;
+use crate::chart::{self, ForestRow, palette};
+use crate::document::Figure;
+use crate::tables::{Standing, effect_of};
+use crate::wording::captions;
+use crate::wording::verdict::capitalized;
 
-/// The ratios of one metric to the reference, with their intervals; none where shares that may be
-/// zero are compared by difference, which have no place on its axis.
+/// The ratios of one metric to the reference, with their intervals; none for shares, which are
+/// compared by difference.
 pub(crate) fn forest(
     verdict: &VerdictDocument,
     metric: Metric,
     standings: &[Standing],
-) -> Option<Chart> {
+) -> Option<Figure> {
     let ratios = |effect: &Effect| (effect.ratio, effect.ratio.and(effect.low.zip(effect.high)));
     let shown = |standing: &Standing| match standing.is_reference {
-        true => "the reference".to_owned(),
+        true => "reference".to_owned(),
         false => standing.verdict.to_owned(),
     };
-    // One reference is a landmark; many would only repeat that they don't change.
+    // A single reference orients the reader; several would only repeat that they don't change.
     let references = standings.iter().filter(|s| s.is_reference).count();
     let rows: Vec<ForestRow> = standings
         .iter()
         .filter(|standing| references == 1 || !standing.is_reference)
         .map(|standing| {
-            let compared = view::effect_of(verdict, standing.variant, metric);
+            let compared = effect_of(verdict, standing.variant, metric);
             let (ratio, interval) = compared.map_or((None, None), |(effect, _)| ratios(effect));
             ForestRow {
                 name: verdict.variants[standing.variant].name.clone(),
@@ -51,6 +55,11 @@ pub(crate) fn forest(
             metric.noun(),
             spoken.join("; ")
         );
-        chart::forest(label, &rows, verdict.margin)
+        let chart = chart::forest(label, &rows, verdict.margin);
+        Figure {
+            name: format!("{} against the reference", metric.noun()),
+            caption: Some(captions::FOREST),
+            ..titled(&capitalized(metric.noun()), chart)
+        }
     })
 }

@@ -2,45 +2,47 @@
 
 use prony_record::{Record, Slice};
 
-use super::times::of_load;
+use super::times::of_one_load;
+use super::titled;
 use crate::chart::{self, Chart, TimedLine, palette};
-use crate::{load_times, load_view, number};
+use crate::document::Figure;
+use crate::number;
+use crate::tables::times;
+use crate::wording::load::time_at;
 
-/// Bars of the distribution, about.
-const BARS: u32 = 36;
+/// The most bars of the distribution.
+const BARS_MAX: u32 = 36;
 
-/// A chart of a load, and what stands above it.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub(crate) struct LoadFigure {
-    pub(crate) title: &'static str,
-    pub(crate) note: &'static str,
-    pub(crate) chart: Chart,
-}
-
-/// All charts of a load, in the order of its page.
-pub(crate) fn load_figures(record: &Record) -> Vec<LoadFigure> {
-    let figure = |title, note, chart: Option<Chart>| {
-        let chart = chart?;
-        Some(LoadFigure { title, note, chart })
-    };
+/// All charts of a load in the report's order, each with the remark above it.
+pub(crate) fn of_load(record: &Record) -> Vec<(Figure, &'static str)> {
     let all = [
-        figure("Completions over time", "By half seconds.", of_load(record)),
-        figure(
+        (
+            "Completions over time",
+            "In half-second steps.",
+            of_one_load(record),
+        ),
+        (
             "Response times over time",
-            "Percentiles of what ended in each half second.",
+            "Percentiles of the requests that ended in each half second.",
             percentiles(record),
         ),
-        figure("Failures over time", "By half seconds.", failures(record)),
-        figure(
+        (
+            "Failures over time",
+            "In half-second steps.",
+            failures(record),
+        ),
+        (
             "Distribution of response times",
-            "Requests that were seen to their end.",
+            "Completed requests only.",
             distribution(record),
         ),
     ];
-    all.into_iter().flatten().collect()
+    let figures = all.into_iter();
+    let figures = figures.filter_map(|(title, intro, chart)| Some((titled(title, chart?), intro)));
+    figures.collect()
 }
 
-/// The percentiles of each half second; none where the record has no series.
+/// The percentiles of each half second; none if the record has no series.
 fn percentiles(record: &Record) -> Option<Chart> {
     let line = |name: &str, place: usize, pick: fn(&Slice) -> f64| TimedLine {
         name: name.to_owned(),
@@ -62,8 +64,8 @@ fn percentiles(record: &Record) -> Option<Chart> {
     let times = &record.response_time_us;
     let label = format!(
         "Line chart of response times over time; over the whole load p50 is {} and p99 {}.",
-        load_view::time_at(times, "p50", times.p50),
-        load_view::time_at(times, "p99", times.p99)
+        time_at(times, "p50", times.p50),
+        time_at(times, "p99", times.p99)
     );
     let length_s = record.totals.elapsed_s;
     Some(chart::timed(
@@ -75,7 +77,7 @@ fn percentiles(record: &Record) -> Option<Chart> {
     ))
 }
 
-/// Failures a second; none where nothing failed.
+/// Failures per second; none if nothing failed.
 fn failures(record: &Record) -> Option<Chart> {
     if record.series.iter().all(|slice| slice.failed == 0) {
         return None;
@@ -105,22 +107,25 @@ fn failures(record: &Record) -> Option<Chart> {
     ))
 }
 
-/// Response times by how often they came; none where the record has no histogram.
+/// The distribution of response times; none if the record has no histogram.
 fn distribution(record: &Record) -> Option<Chart> {
-    let bins = load_times::bins(record, BARS);
+    let bins = times::bins(record, BARS_MAX);
     if bins.is_empty() {
         return None;
     }
-    let times = &record.response_time_us;
-    let marked = [("p50", times.p50), ("p90", times.p90), ("p99", times.p99)];
-    let in_words =
-        marked.map(|(name, us)| format!("{name} {}", load_view::time_at(times, name, us)));
+    let response = &record.response_time_us;
+    let marked = [
+        ("p50", response.p50),
+        ("p90", response.p90),
+        ("p99", response.p99),
+    ];
+    let in_words = marked.map(|(name, us)| format!("{name} {}", time_at(response, name, us)));
     let label = format!("Histogram of response times: {}.", in_words.join(", "));
     let marked = marked.map(|(name, us)| (name.to_owned(), us));
     Some(chart::distribution(label, &bins, &marked))
 }
 
-/// A figure of each slice in which something ended, at the slice's middle.
+/// A value of each slice in which a request ended, at the slice's middle.
 fn points(series: &[Slice], pick: fn(&Slice) -> f64) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let all = series.iter().map(|slice| {
@@ -137,12 +142,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_is_drawn_of_each_thing_that_the_record_has() {
-        let titles = |record: &Record| -> Vec<&str> {
-            load_figures(record).iter().map(|it| it.title).collect()
+    fn a_record_has_a_chart_for_each_kind_of_data_in_it() {
+        let titles = |record: &Record| -> Vec<String> {
+            of_load(record)
+                .iter()
+                .map(|(it, _)| it.title.clone())
+                .collect()
         };
         let mut record = Record::default();
-        assert!(load_figures(&record).is_empty());
+        assert!(of_load(&record).is_empty());
         let slice = |n: u64| Slice {
             t_s: n as f64 / 2.0,
             ok: 10 * (n % 2),
@@ -156,7 +164,7 @@ mod tests {
             titles(&record),
             ["Completions over time", "Response times over time"]
         );
-        // Where nothing ended there is no point, and an older record has no p90.
+        // A slice without requests has no point, and an older record has no p90.
         assert_eq!(points(&record.series, |it| it.p50_us).len(), 3);
         record.series[2].failed = 4;
         let mut times = Distribution::new();

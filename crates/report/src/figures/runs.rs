@@ -1,15 +1,16 @@
-//! One run against another.
+//! Two compared runs.
 
 use prony_stats::runs::{Between, RunsDocument};
 use prony_stats::{Change, Metric};
 
-use crate::chart::{self, Chart, ForestRow, palette};
-use crate::report_view::capitalised;
-use crate::verdict_view::word;
+use super::titled;
+use crate::chart::{self, ForestRow, palette};
+use crate::document::Figure;
+use crate::wording::captions;
+use crate::wording::verdict::{capitalized, word};
 
-/// One metric of the new run against the old one, variant by variant; none where nothing is
-/// compared by ratio.
-pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Chart> {
+/// One metric of the new run against the old one, by variant; none if nothing is compared by ratio.
+pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Figure> {
     let rows: Vec<ForestRow> = document
         .comparisons
         .iter()
@@ -36,11 +37,16 @@ pub(crate) fn of_runs(document: &RunsDocument, metric: Metric) -> Option<Chart> 
     rows.iter().any(|row| row.ratio.is_some()).then(|| {
         let label = format!(
             "{} in {} against {}, with 95% intervals.",
-            capitalised(metric.noun()),
+            capitalized(metric.noun()),
             document.new.label,
             document.old.label
         );
-        chart::forest(label, &rows, document.margin)
+        let chart = chart::forest(label, &rows, document.margin);
+        Figure {
+            name: format!("{} of two runs", metric.noun()),
+            caption: Some(captions::FOREST_RUNS),
+            ..titled(&capitalized(metric.noun()), chart)
+        }
     })
 }
 

@@ -1,22 +1,26 @@
-//! The pictures of metrics along factors whose levels are numbers.
+//! Metrics along factors whose levels are numbers.
 
 use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
 
-use crate::chart::{self, Chart, Line, LinePanel, palette};
-use crate::verdict_view::scaling;
+use super::titled;
+use crate::chart::{self, ScalingLine, ScalingPanel, palette};
+use crate::document::Figure;
+use crate::wording::scaling;
+use crate::wording::verdict::capitalized;
 
 /// One metric along one factor.
-pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Chart {
+pub(crate) fn scaling(factor: &str, metric: Metric, lines: &[&Scaling]) -> Figure {
     let panels = panels(lines);
-    let spoken: Vec<String> = lines.iter().map(|line| scaling::words(line)).collect();
+    let spoken: Vec<String> = lines.iter().map(|line| scaling::ends(line)).collect();
     let label = format!("{} along {factor}: {}.", metric.noun(), spoken.join("; "));
-    chart::along(label, metric.noun(), factor, &panels)
+    let chart = chart::along(label, metric.noun(), factor, &panels);
+    titled(&capitalized(&scaling::title(factor, metric)), chart)
 }
 
-/// A panel for each combination of the other factors but the last of two or more, whose levels are
-/// lines; where there is but one other factor, a panel for each of its levels.
-fn panels(lines: &[&Scaling]) -> Vec<LinePanel> {
-    let mut panels: Vec<(Vec<String>, LinePanel)> = Vec::new();
+/// A panel for each combination of the other factors' levels. If there are two or more other factors,
+/// the levels of the last one are lines within a panel.
+fn panels(lines: &[&Scaling]) -> Vec<ScalingPanel> {
+    let mut panels: Vec<(Vec<String>, ScalingPanel)> = Vec::new();
     for line in lines {
         let levels = line.levels.iter().map(|(factor, level)| {
             level_name(factor, level, is_named_with_factor([level.as_str()]))
@@ -26,7 +30,7 @@ fn panels(lines: &[&Scaling]) -> Vec<LinePanel> {
         let place = match panels.iter().position(|(known, _)| *known == levels) {
             Some(place) => place,
             None => {
-                let panel = LinePanel {
+                let panel = ScalingPanel {
                     title: levels.join(", "),
                     lines: Vec::new(),
                 };
@@ -35,7 +39,7 @@ fn panels(lines: &[&Scaling]) -> Vec<LinePanel> {
             }
         };
         let lines = &mut panels[place].1.lines;
-        lines.push(Line {
+        lines.push(ScalingLine {
             name: name.unwrap_or_default(),
             color: palette::variant(lines.len()),
             points: line.points.clone(),

@@ -1,21 +1,24 @@
-//! Rates and response times of all trials.
+//! Rates and response times over time.
 
 use prony_record::{Record, Slice};
 
-use crate::chart::{self, Chart, Panel, Strip, StripGroup, palette};
-use crate::{Experiment, load_view};
+use super::titled;
+use crate::Experiment;
+use crate::chart::{self, Chart, RatePanel, Strip, StripGroup, palette};
+use crate::document::Figure;
+use crate::wording::load::headline;
 
-/// Successes a second over time, a panel for each variant; none where no trial left a series.
-pub(crate) fn over_time(experiment: &Experiment) -> Option<Chart> {
+/// Successes per second, a panel for each variant; none if no trial has a series.
+pub(crate) fn over_time(experiment: &Experiment) -> Option<Figure> {
     let verdict = &experiment.verdict;
-    let panels: Vec<Panel> = verdict
+    let panels: Vec<RatePanel> = verdict
         .variants
         .iter()
         .enumerate()
         .map(|(place, variant)| {
             let trials = experiment.trials_of(place);
             let lengths = trials.iter().map(|trial| trial.record.totals.elapsed_s);
-            Panel {
+            RatePanel {
                 name: variant.name.clone(),
                 color: palette::variant(place),
                 length_s: lengths.fold(0.0, f64::max),
@@ -32,10 +35,10 @@ pub(crate) fn over_time(experiment: &Experiment) -> Option<Chart> {
             .map(|p| format!("{}: {} trials", p.name, p.lines.len()))
             .collect();
         let label = format!(
-            "Line charts of successes a second over time, one for each variant: {}.",
+            "Line charts of successes per second over time, one for each variant: {}.",
             spoken.join("; ")
         );
-        chart::over_time(label, &panels)
+        titled("Completions over time", chart::over_time(label, &panels))
     })
 }
 
@@ -73,7 +76,7 @@ pub(crate) fn latency_groups(experiment: &Experiment) -> Vec<StripGroup> {
 }
 
 /// The percentiles as dots; none without trials.
-pub(crate) fn latency(groups: &[StripGroup]) -> Option<Chart> {
+pub(crate) fn latency(groups: &[StripGroup]) -> Option<Figure> {
     let strips = || groups.iter().flat_map(|group| &group.strips);
     strips().any(|strip| !strip.values_us.is_empty()).then(|| {
         let spoken: Vec<String> = groups
@@ -87,16 +90,16 @@ pub(crate) fn latency(groups: &[StripGroup]) -> Option<Chart> {
             "Response times, a dot for each trial: {}.",
             spoken.join("; ")
         );
-        chart::strips(label, groups)
+        titled("Response times", chart::strips(label, groups))
     })
 }
 
-/// Successes a second of one load; none where it left no series.
-pub(crate) fn of_load(record: &Record) -> Option<Chart> {
+/// Successes per second of one load; none if it has no series.
+pub(super) fn of_one_load(record: &Record) -> Option<Chart> {
     (!record.series.is_empty()).then(|| {
-        let headline = load_view::headline(record);
-        let label = format!("Line chart of successes a second over time: {headline}.");
-        let panel = Panel {
+        let headline = headline(record);
+        let label = format!("Line chart of successes per second over time: {headline}.");
+        let panel = RatePanel {
             name: "all connections".to_owned(),
             color: palette::variant(0),
             length_s: record.totals.elapsed_s,
@@ -106,8 +109,8 @@ pub(crate) fn of_load(record: &Record) -> Option<Chart> {
     })
 }
 
-/// Successes a second in each slice, at the slice's middle. A last slice that is much shorter than
-/// the others is left out: its few requests say nothing.
+/// Successes per second in each slice, at the slice's middle. A last slice that is much shorter than
+/// the others is left out, because its few requests say nothing.
 fn rates(series: &[Slice]) -> Vec<(f64, f64)> {
     let mut previous_s = 0.0;
     let longest = series.first().map_or(0.0, |slice| slice.t_s);

@@ -1,13 +1,13 @@
-//! What is put onto pages: blocks of fixed height, and what is drawn in them.
+//! Blocks of fixed height that are put onto pages, and the drawing operations in them.
 
 use std::rc::Rc;
 
-use super::style::Style;
+use super::style::FontStyle;
 
-/// An element of the document's structure: its place among all of them.
+/// The index of an element of the document's structure.
 pub(super) type ElementId = usize;
 
-/// What an element is to a reader that speaks the document.
+/// The role of an element for a screen reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Role {
     Title,
@@ -19,27 +19,27 @@ pub(super) enum Role {
     Row,
     HeadCell,
     Cell,
-    /// A picture, and what it shows in words.
+    /// A chart, and its description in words.
     Figure(String),
 }
 
 /// An element of the document's structure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Element {
+pub(super) struct StructureElement {
     pub(super) role: Role,
-    /// The element that it is part of; none for the document itself.
+    /// The enclosing element; none for the top level.
     pub(super) parent: Option<ElementId>,
 }
 
-/// Something drawn, in points from the upper left corner of its block or page.
+/// A drawing operation, in points from the upper left corner of its block or page.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Op {
-    /// One line of text from `x` on, whose base line is at `y`.
+pub(super) enum DrawOp {
+    /// One line of text that starts at `x` with its baseline at `y`.
     Text {
         x: f64,
         y: f64,
         text: String,
-        style: Style,
+        style: FontStyle,
     },
     /// A line through all points.
     Path {
@@ -64,7 +64,7 @@ pub(super) enum Op {
         color: u32,
         opacity: f64,
     },
-    /// Until [`Op::Unclip`] nothing is shown outside of this rectangle.
+    /// Restricts drawing to this rectangle until [`DrawOp::Unclip`].
     Clip {
         x: f64,
         y: f64,
@@ -72,85 +72,85 @@ pub(super) enum Op {
         height: f64,
     },
     Unclip,
-    /// Until [`Op::End`] all that is drawn is this element's.
+    /// Starts the content of an element, until [`DrawOp::End`].
     Begin(ElementId),
-    /// Until [`Op::End`] all that is drawn is decoration, or said elsewhere.
+    /// Starts decoration, which screen readers skip, until [`DrawOp::End`].
     Decoration,
     End,
 }
 
-impl Op {
-    /// The same further right and down.
-    pub(super) fn moved(&self, dx: f64, dy: f64) -> Op {
+impl DrawOp {
+    /// The operation, moved right and down.
+    pub(super) fn moved(&self, dx: f64, dy: f64) -> DrawOp {
         let mut op = self.clone();
         match &mut op {
-            Op::Text { x, y, .. } | Op::Rect { x, y, .. } | Op::Clip { x, y, .. } => {
+            DrawOp::Text { x, y, .. } | DrawOp::Rect { x, y, .. } | DrawOp::Clip { x, y, .. } => {
                 *x += dx;
                 *y += dy;
             }
-            Op::Path { points, .. } => {
+            DrawOp::Path { points, .. } => {
                 for point in points {
                     point.0 += dx;
                     point.1 += dy;
                 }
             }
-            Op::Dot { center, .. } => {
+            DrawOp::Dot { center, .. } => {
                 center.0 += dx;
                 center.1 += dy;
             }
-            Op::Unclip | Op::Begin(_) | Op::Decoration | Op::End => {}
+            DrawOp::Unclip | DrawOp::Begin(_) | DrawOp::Decoration | DrawOp::End => {}
         }
         op
     }
 }
 
-/// A part of the report that is never torn apart.
+/// A part of the report that is never split between pages.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Block {
-    pub(super) ops: Vec<Op>,
+pub(super) struct PageBlock {
+    pub(super) ops: Vec<DrawOp>,
     /// In points.
     pub(super) height: f64,
-    /// What stays free above it, unless it is the first on its page.
+    /// The space above it, unless it is the first on its page.
     pub(super) before: f64,
-    /// Whether the next block has to stand on the same page.
+    /// The next block has to be on the same page.
     pub(super) keep: bool,
-    /// What is repeated above it where it begins a page.
-    pub(super) header: Option<Rc<Block>>,
-    /// The bookmark that leads here: its level, from 0, and its text.
+    /// A table heading, repeated above the block if it starts a page.
+    pub(super) header: Option<Rc<PageBlock>>,
+    /// The bookmark that leads here: its level from 0, and its text.
     pub(super) bookmark: Option<(u8, String)>,
 }
 
-/// The report as it grows: blocks, and the structure that they belong to.
+/// The content of a report, before it is divided into pages: blocks, and the structure of elements.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Story {
-    pub(super) blocks: Vec<Block>,
-    pub(super) elements: Vec<Element>,
+    pub(super) blocks: Vec<PageBlock>,
+    pub(super) elements: Vec<StructureElement>,
 }
 
 impl Story {
-    /// A new element of the structure.
+    /// Adds an element to the structure.
     pub(super) fn element(&mut self, role: Role, parent: Option<ElementId>) -> ElementId {
-        self.elements.push(Element { role, parent });
+        self.elements.push(StructureElement { role, parent });
         self.elements.len() - 1
     }
 
     /// Adds a block.
-    pub(super) fn push(&mut self, block: Block) {
+    pub(super) fn push(&mut self, block: PageBlock) {
         self.blocks.push(block);
     }
 
-    /// Adds the blocks of another story.
+    /// Adds the blocks and elements of another story.
     pub(super) fn append(&mut self, other: Story) {
         let offset = self.elements.len();
         let moved = |id: ElementId| id + offset;
         self.elements
-            .extend(other.elements.into_iter().map(|element| Element {
+            .extend(other.elements.into_iter().map(|element| StructureElement {
                 parent: element.parent.map(moved),
                 ..element
             }));
         for mut block in other.blocks {
             for op in &mut block.ops {
-                if let Op::Begin(id) = op {
+                if let DrawOp::Begin(id) = op {
                     *id = moved(*id);
                 }
             }
@@ -158,7 +158,7 @@ impl Story {
         }
     }
 
-    /// Requires the last block and what comes next to stand on the same page.
+    /// Keeps the last block on the same page as the next one.
     pub(super) fn keep_last(&mut self) {
         if let Some(last) = self.blocks.last_mut() {
             last.keep = true;

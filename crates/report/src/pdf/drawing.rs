@@ -1,27 +1,26 @@
-//! Charts as blocks: the shapes of the page's wider drawing, scaled to the width of the paper.
+//! Charts as blocks: the shapes of the wide drawing, scaled to the width of the paper.
 
-use super::block::{Block, Op, Role, Story};
+use super::block::{DrawOp, PageBlock, Role, Story};
 use super::face::Face;
-use super::style::{BOTTOM, Style, TOP, WIDTH};
+use super::style::{BOTTOM, FontStyle, TOP, WIDTH};
 use crate::chart::{Chart, Drawing, Shape, Side};
 
-/// The highest part of a drawing that is put onto one page, in points: a page less what stands
-/// above a chart.
-const MOST: f64 = BOTTOM - TOP - 90.0;
+/// The greatest height of a drawing on one page, in points: leaves space for the heading above it.
+const HEIGHT_MAX: f64 = BOTTOM - TOP - 90.0;
 
 impl Story {
-    /// Adds a chart; one that no page can hold is parted between its rows.
+    /// Adds a chart. A chart that is too high for a page is split between its rows.
     pub(super) fn chart(&mut self, chart: &Chart, before: f64, keep: bool) {
         let figure = self.element(Role::Figure(chart.label.clone()), None);
         let drawing = &chart.drawing;
         let scale = WIDTH / drawing.width;
-        let parts = parts(drawing, MOST / scale);
+        let parts = parts(drawing, HEIGHT_MAX / scale);
         let count = parts.len();
         for (place, (from, to)) in parts.into_iter().enumerate() {
             let height = (to - from) * scale;
-            let mut ops = vec![Op::Begin(figure)];
+            let mut ops = vec![DrawOp::Begin(figure)];
             if count > 1 {
-                ops.push(Op::Clip {
+                ops.push(DrawOp::Clip {
                     x: -20.0,
                     y: 0.0,
                     width: WIDTH + 40.0,
@@ -34,21 +33,21 @@ impl Story {
             });
             ops.extend(shapes.map(|shape| op(shape, scale).moved(0.0, -from * scale)));
             if count > 1 {
-                ops.push(Op::Unclip);
+                ops.push(DrawOp::Unclip);
             }
-            ops.push(Op::End);
-            self.push(Block {
+            ops.push(DrawOp::End);
+            self.push(PageBlock {
                 ops,
                 height,
                 before: if place == 0 { before } else { 0.0 },
                 keep: keep && place + 1 == count,
-                ..Block::default()
+                ..PageBlock::default()
             });
         }
     }
 }
 
-/// From where to where a shape reaches downwards, in pixels.
+/// The vertical extent of a shape, in pixels.
 fn extent(shape: &Shape) -> (f64, f64) {
     match shape {
         Shape::Text { at, style, .. } => (at.1 - style.size * 0.7, at.1 + style.size * 0.7),
@@ -63,19 +62,18 @@ fn extent(shape: &Shape) -> (f64, f64) {
     }
 }
 
-/// Whether a cut through the shape leaves it readable: a line across all rows, or a band behind
-/// them.
+/// Reports a shape that stays readable if it is cut: a line across all rows, or a band behind them.
 fn may_be_cut(shape: &Shape) -> bool {
-    const ROWS: f64 = 120.0;
+    const ROWS_HEIGHT: f64 = 120.0;
     let (top, bottom) = extent(shape);
     match shape {
-        Shape::Path { points, .. } => points.len() == 2 && bottom - top > ROWS,
-        Shape::Rect { .. } => bottom - top > ROWS,
+        Shape::Path { points, .. } => points.len() == 2 && bottom - top > ROWS_HEIGHT,
+        Shape::Rect { .. } => bottom - top > ROWS_HEIGHT,
         _ => false,
     }
 }
 
-/// The parts of a drawing, none of them higher than `most` pixels, parted where nothing stands.
+/// Splits a drawing between its shapes into parts of at most `most` pixels.
 fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut whole: Vec<(f64, f64)> = drawing
         .shapes
@@ -88,7 +86,7 @@ fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     let mut from = 0.0;
     while drawing.height - from > most {
         let mut cut = from + most;
-        // From below upwards: whatever the cut would hit moves it above itself.
+        // Sorted from the bottom up, each shape that the cut would hit moves it above itself.
         for &(top, bottom) in &whole {
             if top < cut && cut < bottom {
                 cut = top;
@@ -104,7 +102,7 @@ fn parts(drawing: &Drawing, most: f64) -> Vec<(f64, f64)> {
     parts
 }
 
-fn op(shape: &Shape, scale: f64) -> Op {
+fn op(shape: &Shape, scale: f64) -> DrawOp {
     let scaled = |(x, y): (f64, f64)| (x * scale, y * scale);
     match shape {
         Shape::Text { at, text, style } => {
@@ -114,7 +112,7 @@ fn op(shape: &Shape, scale: f64) -> Op {
             } else {
                 Face::Regular
             };
-            let looks = Style {
+            let looks = FontStyle {
                 face,
                 size,
                 leading: size * 1.3,
@@ -122,13 +120,13 @@ fn op(shape: &Shape, scale: f64) -> Op {
             };
             let (x, middle) = scaled(*at);
             let width = looks.width_of(text);
-            Op::Text {
+            DrawOp::Text {
                 x: match style.side {
                     Side::Start => x,
                     Side::Middle => x - width / 2.0,
                     Side::End => x - width,
                 },
-                // Half of what lies between small letters and capitals in height.
+                // Between half the height of lowercase letters and of capitals.
                 y: middle + size * 0.32,
                 text: text.clone(),
                 style: looks,
@@ -139,7 +137,7 @@ fn op(shape: &Shape, scale: f64) -> Op {
             color,
             width,
             opacity,
-        } => Op::Path {
+        } => DrawOp::Path {
             points: points.iter().map(|&point| scaled(point)).collect(),
             color: color.light,
             width: width * scale,
@@ -152,7 +150,7 @@ fn op(shape: &Shape, scale: f64) -> Op {
             opacity,
         } => {
             let (from, to) = (scaled(*from), scaled(*to));
-            Op::Rect {
+            DrawOp::Rect {
                 x: from.0.min(to.0),
                 y: from.1.min(to.1),
                 width: (to.0 - from.0).abs(),
@@ -166,7 +164,7 @@ fn op(shape: &Shape, scale: f64) -> Op {
             radius,
             color,
             opacity,
-        } => Op::Dot {
+        } => DrawOp::Dot {
             center: scaled(*center),
             radius: radius * scale,
             color: color.light,
@@ -181,7 +179,7 @@ mod tests {
     use crate::chart::{ForestRow, forest, palette};
 
     #[test]
-    fn a_high_drawing_is_parted_between_its_rows() {
+    fn a_high_drawing_is_split_between_its_rows() {
         let row = |i: usize| ForestRow {
             name: format!("variant {i}"),
             color: palette::variant(i),
@@ -201,9 +199,9 @@ mod tests {
         assert!((height - whole).abs() < 1e-6);
         let mut names = 0;
         for block in &story.blocks {
-            assert!(block.height <= MOST + 1e-6);
+            assert!(block.height <= HEIGHT_MAX + 1e-6);
             for op in &block.ops {
-                if let Op::Text { y, style, text, .. } = op {
+                if let DrawOp::Text { y, style, text, .. } = op {
                     names += usize::from(text.starts_with("variant "));
                     assert!(
                         *y <= block.height && *y - style.size * 0.7 >= 0.0,

@@ -1,8 +1,10 @@
-//! The fonts that come with the program, and which of them has a character.
+//! The embedded fonts, and the glyph that shows a character.
 
 use std::sync::OnceLock;
 
-/// A font. The first two are Inter, with digits of equal width; the third is Noto Sans Mono.
+use super::font_file::FontFile;
+
+/// A font: Inter with digits of equal width, or Noto Sans Mono.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Face {
     Regular,
@@ -10,22 +12,22 @@ pub(super) enum Face {
     Mono,
 }
 
-/// A character as a face shows it.
+/// The glyph that shows a character.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Glyph {
     pub(super) face: Face,
-    /// Its place in the face.
+    /// Its index in the font.
     pub(super) id: u16,
-    /// In shares of the size.
+    /// Its advance width as a share of the font size.
     pub(super) advance: f64,
-    /// Whether it stands for a character that no face has.
+    /// It replaces a character that no font has.
     pub(super) replaces: bool,
 }
 
-/// The end of the characters whose glyphs are looked for once.
-const LATIN_END: u32 = 0x180;
+/// The end of the range of characters whose glyphs are cached.
+const CACHED_END: u32 = 0x180;
 
-/// What a character is shown as that no face has.
+/// Shown for a character that no font has.
 const REPLACEMENT: char = '\u{fffd}';
 
 impl Face {
@@ -40,7 +42,7 @@ impl Face {
         }
     }
 
-    /// Its name within the document.
+    /// The font's name within the document.
     pub(super) fn name(self) -> &'static str {
         match self {
             Face::Regular => "Inter-Regular",
@@ -49,34 +51,32 @@ impl Face {
         }
     }
 
-    /// The font, parsed once.
-    pub(super) fn parsed(self) -> &'static ttf_parser::Face<'static> {
-        static PARSED: [OnceLock<ttf_parser::Face<'static>>; 3] = [const { OnceLock::new() }; 3];
-        PARSED[self as usize].get_or_init(|| {
-            ttf_parser::Face::parse(self.data(), 0)
-                .expect("the fonts are constants that every test parses")
+    /// The font, read once.
+    pub(super) fn font(self) -> &'static FontFile {
+        static FONTS: [OnceLock<FontFile>; 3] = [const { OnceLock::new() }; 3];
+        FONTS[self as usize].get_or_init(|| {
+            FontFile::read(self.data()).expect("the fonts are constants that every test reads")
         })
     }
 
     fn own_glyph(self, c: char) -> Option<Glyph> {
-        let parsed = self.parsed();
-        let id = parsed.glyph_index(c)?;
-        let advance = parsed.glyph_hor_advance(id).unwrap_or(0);
+        let font = self.font();
+        let id = font.glyph(c)?;
         Some(Glyph {
             face: self,
-            id: id.0,
-            advance: f64::from(advance) / f64::from(parsed.units_per_em()),
+            id,
+            advance: f64::from(font.advance(id)) / f64::from(font.units_per_em),
             replaces: false,
         })
     }
 
-    /// What a character is shown as in this face: from another face where this one lacks it, a
-    /// replacement where all do, nothing where it has no shape of its own.
+    /// The glyph of a character: from another font if this one lacks it, a replacement if all do, and
+    /// none if the character has no shape.
     pub(super) fn glyph(self, c: char) -> Option<Glyph> {
-        // Nearly all texts are of these, and every text is measured several times.
+        // Nearly all characters are Latin, and every text is measured several times.
         static LATIN: [OnceLock<Vec<Option<Glyph>>>; 3] = [const { OnceLock::new() }; 3];
         let latin = LATIN[self as usize].get_or_init(|| {
-            let each = (0..LATIN_END).filter_map(char::from_u32);
+            let each = (0..CACHED_END).filter_map(char::from_u32);
             each.map(|c| self.found(c)).collect()
         });
         match latin.get(c as usize) {
@@ -101,14 +101,14 @@ impl Face {
             })
     }
 
-    /// How wide a text is, in shares of the size.
+    /// The width of a text as a share of the font size.
     pub(super) fn width_of(self, text: &str) -> f64 {
         let glyphs = text.chars().filter_map(|c| self.glyph(c));
         glyphs.map(|glyph| glyph.advance).sum()
     }
 }
 
-/// Characters that join, part or vary others and have no shape.
+/// Characters that join, separate or vary others and have no shape.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_character_of_ours_has_a_shape_in_both_text_faces() {
+    fn both_text_fonts_have_every_character_that_reports_use() {
         for face in [Face::Regular, Face::Bold] {
             for c in "×±µμ–−≥≤…→·›≈•äßŁжЖΩ%/ ".chars() {
                 let glyph = face.glyph(c).unwrap();
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_face_has_is_replaced_and_what_has_no_shape_left_out() {
+    fn missing_characters_are_replaced_and_invisible_ones_left_out() {
         for c in ['漢', 'ش', 'א', '🚀', '\u{10ffff}'] {
             assert!(Face::Bold.glyph(c).unwrap().replaces, "{c}");
         }

@@ -1,29 +1,29 @@
-//! Blocks onto pages.
+//! Divides blocks into pages.
 
-use super::About;
-use super::block::{Block, Op, Story};
-use super::style::{BOTTOM, FOOT, LINE, MARGIN, PAGE_WIDTH, Style, TOP, WIDTH};
+use super::PdfInfo;
+use super::block::{DrawOp, PageBlock, Story};
+use super::style::{BOTTOM, FOOT, FontStyle, LINE, MARGIN, PAGE_WIDTH, TOP, WIDTH};
 
 /// A page, in points from its upper left corner.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Page {
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Vec<DrawOp>,
 }
 
-/// Where a bookmark leads.
+/// A bookmark and its destination.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bookmark {
-    /// From 0.
+    /// The level, from 0.
     pub(super) level: u8,
     pub(super) text: String,
-    /// From 0.
+    /// The index of the page, from 0.
     pub(super) page: usize,
-    /// From the page's upper edge.
+    /// The distance from the page's upper edge.
     pub(super) y: f64,
 }
 
-/// The pages of a story, at least one, and its bookmarks in their order.
-pub(super) fn pages(story: &Story, about: &About) -> (Vec<Page>, Vec<Bookmark>) {
+/// The pages of a story (at least one) and its bookmarks.
+pub(super) fn pages(story: &Story, info: &PdfInfo) -> (Vec<Page>, Vec<Bookmark>) {
     let mut flow = Flow::default();
     let mut rest = story.blocks.as_slice();
     while !rest.is_empty() {
@@ -38,13 +38,13 @@ pub(super) fn pages(story: &Story, about: &About) -> (Vec<Page>, Vec<Bookmark>) 
     } = flow;
     let count = pages.len();
     for (place, page) in pages.iter_mut().enumerate() {
-        foot(page, about, place + 1, count);
+        foot(page, info, place + 1, count);
     }
     (pages, bookmarks)
 }
 
-/// How many blocks from the first on have to stand together.
-fn chain_length(blocks: &[Block]) -> usize {
+/// The number of blocks at the start that have to be on one page.
+fn chain_length(blocks: &[PageBlock]) -> usize {
     let kept = blocks.iter().take_while(|block| block.keep).count();
     (kept + 1).min(blocks.len())
 }
@@ -52,7 +52,7 @@ fn chain_length(blocks: &[Block]) -> usize {
 struct Flow {
     pages: Vec<Page>,
     bookmarks: Vec<Bookmark>,
-    /// Where the next block would begin.
+    /// The position of the next block.
     y: f64,
 }
 
@@ -76,13 +76,13 @@ impl Flow {
         self.y = TOP;
     }
 
-    /// What stands at the top of a page before this block.
-    fn header_height(block: &Block) -> f64 {
+    /// The height of the heading that is repeated above this block.
+    fn header_height(block: &PageBlock) -> f64 {
         block.header.as_ref().map_or(0.0, |header| header.height)
     }
 
-    /// Places blocks that have to stand together; those that no page can hold together, one by one.
-    fn place_chain(&mut self, chain: &[Block]) {
+    /// Places blocks that have to be on one page; if they are too high for a page, one by one.
+    fn place_chain(&mut self, chain: &[PageBlock]) {
         let Some(first) = chain.first() else { return };
         let further: f64 = chain[1..].iter().map(|b| b.before + b.height).sum();
         let together = first.height + further;
@@ -95,7 +95,7 @@ impl Flow {
         }
     }
 
-    fn place(&mut self, block: &Block) {
+    fn place(&mut self, block: &PageBlock) {
         if !self.is_fresh() && self.y + block.before + block.height > BOTTOM {
             self.turn();
         }
@@ -115,7 +115,7 @@ impl Flow {
         self.draw(block);
     }
 
-    fn draw(&mut self, block: &Block) {
+    fn draw(&mut self, block: &PageBlock) {
         let y = self.y;
         if let Some(page) = self.pages.last_mut() {
             let moved = block.ops.iter().map(|op| op.moved(MARGIN, y));
@@ -126,26 +126,26 @@ impl Flow {
 }
 
 /// The line at the foot of a page.
-fn foot(page: &mut Page, about: &About, number: usize, count: usize) {
-    let style = Style::FOOT;
+fn foot(page: &mut Page, info: &PdfInfo, number: usize, count: usize) {
+    let style = FontStyle::FOOT;
     let number = format!("page {number} of {count}");
     let end = style.width_of(&number);
     let room = WIDTH - end - 20.0;
-    let mut running = about.running.clone();
+    let mut running = info.footer.clone();
     while style.width_of(&running) > room {
-        // Only a name that no one can read in full is cut.
+        // Only a very long name is cut.
         let kept = running.chars().count().saturating_sub(2);
         running = running.chars().take(kept).chain(['…']).collect();
     }
-    let text = |x: f64, text: String| Op::Text {
+    let text = |x: f64, text: String| DrawOp::Text {
         x,
         y: FOOT,
         text,
         style,
     };
     page.ops.extend([
-        Op::Decoration,
-        Op::Path {
+        DrawOp::Decoration,
+        DrawOp::Path {
             points: vec![(MARGIN, FOOT - 14.0), (PAGE_WIDTH - MARGIN, FOOT - 14.0)],
             color: LINE,
             width: 0.5,
@@ -153,7 +153,7 @@ fn foot(page: &mut Page, about: &About, number: usize, count: usize) {
         },
         text(MARGIN, running),
         text(PAGE_WIDTH - MARGIN - end, number),
-        Op::End,
+        DrawOp::End,
     ]);
 }
 
@@ -163,65 +163,65 @@ mod tests {
 
     use super::*;
 
-    fn about() -> About {
-        About {
+    fn about() -> PdfInfo {
+        PdfInfo {
             title: String::new(),
-            running: "x".repeat(500),
+            footer: "x".repeat(500),
             version: String::new(),
         }
     }
 
-    fn block(height: f64, keep: bool) -> Block {
-        Block {
+    fn block(height: f64, keep: bool) -> PageBlock {
+        PageBlock {
             height,
             keep,
             before: 5.0,
-            ops: vec![Op::Unclip],
-            ..Block::default()
+            ops: vec![DrawOp::Unclip],
+            ..PageBlock::default()
         }
     }
 
-    /// How many blocks, or headers, stand on each page.
-    fn shape(blocks: Vec<Block>) -> Vec<usize> {
+    /// The number of blocks and repeated headings on each page.
+    fn block_counts(blocks: Vec<PageBlock>) -> Vec<usize> {
         let story = Story {
             blocks,
             elements: Vec::new(),
         };
         let (pages, _) = pages(&story, &about());
-        let blocks = |page: &Page| page.ops.iter().filter(|op| **op == Op::Unclip).count();
+        let blocks = |page: &Page| page.ops.iter().filter(|op| **op == DrawOp::Unclip).count();
         pages.iter().map(blocks).collect()
     }
 
     #[test]
-    fn a_heading_goes_with_what_follows() {
+    fn a_heading_stays_with_the_next_block() {
         let page = BOTTOM - TOP;
         let filler = block(page - 40.0, false);
         let fits = vec![filler.clone(), block(10.0, true), block(20.0, false)];
-        assert_eq!(shape(fits), [3]);
-        let parted = vec![filler, block(10.0, true), block(30.0, false)];
-        assert_eq!(shape(parted), [1, 2]);
+        assert_eq!(block_counts(fits), [3]);
+        let split = vec![filler, block(10.0, true), block(30.0, false)];
+        assert_eq!(block_counts(split), [1, 2]);
     }
 
     #[test]
-    fn what_no_page_can_hold_together_is_placed_one_by_one() {
+    fn a_chain_higher_than_a_page_is_placed_one_by_one() {
         let page = BOTTOM - TOP;
         let chain = vec![
             block(page * 0.6, true),
             block(page * 0.6, true),
             block(9.0, false),
         ];
-        assert_eq!(shape(chain), [1, 2]);
+        assert_eq!(block_counts(chain), [1, 2]);
         assert_eq!(
-            shape(vec![block(page * 3.0, false), block(9.0, false)]),
+            block_counts(vec![block(page * 3.0, false), block(9.0, false)]),
             [1, 1]
         );
-        assert_eq!(shape(Vec::new()), [0], "a page without blocks");
+        assert_eq!(block_counts(Vec::new()), [0], "a page without blocks");
     }
 
     #[test]
-    fn headers_are_repeated_at_the_top_of_pages_alone() {
+    fn table_headings_are_repeated_at_the_top_of_pages() {
         let header = Rc::new(block(20.0, false));
-        let row = Block {
+        let row = PageBlock {
             header: Some(header),
             before: 0.0,
             ..block((BOTTOM - TOP) / 4.0, false)
@@ -229,7 +229,7 @@ mod tests {
         let mut blocks = vec![block(20.0, true)];
         blocks.extend(vec![row; 7]);
         assert_eq!(
-            shape(blocks),
+            block_counts(blocks),
             [4, 4, 2],
             "a header and three rows, and so on"
         );

@@ -1,14 +1,15 @@
-//! Every page of every stored experiment, and of some that no one would store.
+//! Page layout of every stored experiment, and of extreme ones.
 
 use std::path::Path;
 
 use prony_record::Record;
 
-use super::block::{Op, Story};
+use super::block::{DrawOp, Story};
 use super::flow::{Bookmark, Page, pages};
-use super::style::{BOTTOM, FOOT, MARGIN, PAGE_WIDTH, Style, TOP};
-use super::{About, experiment, load};
-use crate::{Experiment, figures, folder};
+use super::render::story;
+use super::style::{BOTTOM, FOOT, FontStyle, MARGIN, PAGE_WIDTH, TOP};
+use super::{PdfInfo, render};
+use crate::{Document, Experiment, folder};
 
 fn fixtures() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -18,10 +19,14 @@ fn stored(name: &str) -> Experiment {
     folder::read(&fixtures().join(name)).unwrap()
 }
 
-fn about() -> About {
-    About {
+fn story_of(experiment: &Experiment) -> Story {
+    story(&Document::of_experiment(experiment))
+}
+
+fn about() -> PdfInfo {
+    PdfInfo {
         title: String::new(),
-        running: "of a test".to_owned(),
+        footer: "of a test".to_owned(),
         version: String::new(),
     }
 }
@@ -32,15 +37,15 @@ fn set(story: &Story) -> (Vec<Page>, Vec<Bookmark>) {
     (pages, bookmarks)
 }
 
-/// No text leaves the page's margins, and every mark that is begun is ended.
+/// No text leaves the margins, and every mark that starts also ends.
 #[track_caller]
 fn stays_on_paper(page: &Page) {
     let mut open = 0_i32;
     for op in &page.ops {
         match op {
-            Op::Text { x, y, text, style } => {
+            DrawOp::Text { x, y, text, style } => {
                 let end = x + style.width_of(text);
-                // A chart guesses how wide its texts become.
+                // Charts estimate the width of their texts.
                 assert!(*x >= MARGIN - 6.0, "{text} begins at {x}");
                 assert!(end <= PAGE_WIDTH - MARGIN + 6.0, "{text} ends at {end}");
                 let is_foot = (y - FOOT).abs() < 1e-6;
@@ -49,8 +54,8 @@ fn stays_on_paper(page: &Page) {
                     "{text} stands at {y}"
                 );
             }
-            Op::Begin(_) | Op::Decoration => open += 1,
-            Op::End => open -= 1,
+            DrawOp::Begin(_) | DrawOp::Decoration => open += 1,
+            DrawOp::End => open -= 1,
             _ => {}
         }
         assert!((0..=1).contains(&open));
@@ -58,10 +63,10 @@ fn stays_on_paper(page: &Page) {
     assert_eq!(open, 0);
 }
 
-/// The texts of a page in their order, with their looks, without the foot.
-fn texts(page: &Page) -> Vec<(&str, Style)> {
+/// The texts of a page with their styles, without the footer.
+fn texts(page: &Page) -> Vec<(&str, FontStyle)> {
     let text = |op| match op {
-        &Op::Text {
+        &DrawOp::Text {
             y, ref text, style, ..
         } if y < FOOT - 1.0 => Some((text.as_str(), style)),
         _ => None,
@@ -79,13 +84,13 @@ const EXPERIMENTS: [&str; 6] = [
 ];
 
 #[test]
-fn every_stored_experiment_stays_on_paper_and_no_heading_stands_alone() {
+fn stored_experiments_stay_within_margins_and_headings_with_their_text() {
     for name in EXPERIMENTS {
-        let (pages, bookmarks) = set(&experiment::story(&stored(name)));
+        let (pages, bookmarks) = set(&story_of(&stored(name)));
         for (number, page) in pages.iter().enumerate() {
             let texts = texts(page);
             let (last, style) = texts.last().unwrap();
-            let is_heading = *style == Style::SECTION || *style == Style::SUBSECTION;
+            let is_heading = *style == FontStyle::SECTION || *style == FontStyle::SUBSECTION;
             assert!(
                 !is_heading,
                 "{name}, page {}: {last} is the last",
@@ -106,16 +111,16 @@ fn every_stored_experiment_stays_on_paper_and_no_heading_stands_alone() {
 fn every_chart_of_the_page_is_in_the_document() {
     for name in EXPERIMENTS {
         let experiment = stored(name);
-        let story = experiment::story(&experiment);
-        let figure = |element: &super::block::Element| match &element.role {
+        let story = story_of(&experiment);
+        let figure = |element: &super::block::StructureElement| match &element.role {
             super::block::Role::Figure(label) => Some(label.clone()),
             _ => None,
         };
         let drawn: Vec<String> = story.elements.iter().filter_map(figure).collect();
-        let figures = figures::all(&experiment);
-        let wanted: Vec<&String> = figures.iter().map(|f| &f.chart.label).collect();
+        let document = Document::of_experiment(&experiment);
+        let wanted: Vec<&String> = document.figures().map(|f| &f.chart.label).collect();
         assert_eq!(drawn.iter().collect::<Vec<_>>(), wanted, "{name}");
-        let page = crate::html::report(&experiment);
+        let page = crate::html::render(&document);
         assert_eq!(
             page.matches("<svg class=\"wide\"").count(),
             wanted.len(),
@@ -124,30 +129,35 @@ fn every_chart_of_the_page_is_in_the_document() {
     }
 }
 
-/// Two runs against one another, as another test keeps them.
+/// Two compared runs, stored by another test.
 fn two_runs() -> prony_stats::runs::RunsDocument {
     let path = fixtures().join("../golden-runs/runs.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
 #[test]
-fn two_runs_stay_on_paper_and_lead_with_the_verdicts() {
+fn two_runs_stay_within_margins_and_start_with_the_verdicts() {
     let document = two_runs();
-    let (pages, bookmarks) = set(&super::runs::story(&document));
+    let report = Document::of_runs(&document);
+    let (pages, bookmarks) = set(&story(&report));
     let sections: Vec<&str> = bookmarks.iter().map(|mark| mark.text.as_str()).collect();
     assert_eq!(
         sections[..3],
-        ["Results", "Request rate", "What else differs"]
+        [
+            "Request rate",
+            "Each variant against its own baseline",
+            "Other metrics"
+        ]
     );
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     assert!(all.contains(&document.comparisons[0].name.as_str()));
-    let charts = figures::all_of_runs(&document).len();
-    let page = crate::html::runs(&document);
+    let charts = report.figures().count();
+    let page = crate::html::render(&report);
     assert_eq!(page.matches("<svg class=\"wide\"").count(), charts);
-    assert!(super::runs(&document) == super::runs(&document));
+    assert!(render(&report) == render(&report));
 }
 
-/// An experiment of so many variants, all trials of which are those of another.
+/// An experiment with this number of variants, which share the trials of one.
 fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
     let mut experiment = stored("demo");
     let verdict = &mut experiment.verdict;
@@ -180,9 +190,9 @@ fn of_many(variants: usize, name: impl Fn(usize) -> String) -> Experiment {
 }
 
 #[test]
-fn hundreds_of_variants_take_pages_and_lose_nothing() {
+fn hundreds_of_variants_are_all_printed() {
     let experiment = of_many(200, |place| format!("variant {place}"));
-    let (pages, _) = set(&experiment::story(&experiment));
+    let (pages, _) = set(&story_of(&experiment));
     assert!((20..400).contains(&pages.len()), "{}", pages.len());
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     for place in 2..200 {
@@ -194,7 +204,7 @@ fn hundreds_of_variants_take_pages_and_lose_nothing() {
 }
 
 #[test]
-fn names_of_any_length_and_script_stay_on_paper() {
+fn names_of_any_length_and_script_stay_within_margins() {
     let long = "an-interminable_name.without:any/space".repeat(20);
     let names = [
         "فارسی و עברית",
@@ -208,13 +218,13 @@ fn names_of_any_length_and_script_stay_on_paper() {
     experiment.verdict.question = names.join(" ").repeat(30);
     experiment.plan = format!("{long}\n\tx = 1\n{}", "y ".repeat(500));
     experiment.environment = serde_json::json!({ "a": long.repeat(40), (long.clone()): names });
-    let (pages, _) = set(&experiment::story(&experiment));
+    let (pages, _) = set(&story_of(&experiment));
     assert!(pages.len() > 3);
-    assert!(!experiment::report(&experiment).is_empty());
+    assert!(!render(&Document::of_experiment(&experiment)).is_empty());
 }
 
 #[test]
-fn what_lacks_everything_is_a_document_too() {
+fn an_empty_experiment_has_a_document() {
     let mut experiment = stored("demo");
     experiment.trials.clear();
     experiment.plan.clear();
@@ -230,19 +240,19 @@ fn what_lacks_everything_is_a_document_too() {
     for variant in &mut verdict.variants {
         variant.metrics.clear();
     }
-    let (pages, _) = set(&experiment::story(&experiment));
+    let (pages, _) = set(&story_of(&experiment));
     let all: Vec<&str> = pages.iter().flat_map(texts).map(|(text, _)| text).collect();
     assert!(
         all.contains(&"No complete block: nothing can be compared."),
         "{all:?}"
     );
     experiment.verdict.variants.clear();
-    set(&experiment::story(&experiment));
-    assert!(!load(&Record::default()).is_empty());
+    set(&story_of(&experiment));
+    assert!(!render(&Document::of_load(&Record::default(), &[])).is_empty());
 }
 
 #[test]
-fn the_environment_is_one_page_however_long() {
+fn the_environment_takes_at_most_one_page() {
     let mut long = stored("demo");
     let facts = (0..2_000).map(|n| {
         (
@@ -252,7 +262,7 @@ fn the_environment_is_one_page_however_long() {
     });
     let facts: serde_json::Map<String, serde_json::Value> = facts.collect();
     long.environment = serde_json::json!({"machine": {"cpu": "Example"}, "services": facts});
-    let (pages, bookmarks) = set(&experiment::story(&long));
+    let (pages, bookmarks) = set(&story_of(&long));
     let mut marks = bookmarks.iter();
     let mark = marks.find(|mark| mark.text == "The environment").unwrap();
     assert_eq!(mark.page + 1, pages.len());

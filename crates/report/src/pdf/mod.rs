@@ -1,37 +1,47 @@
-//! The report as a PDF: pages of A4 to send on and to print, made without a browser.
+//! Reports as PDF: A4 pages to send and to print, made without a browser.
 //!
-//! Enters what the page is made of, leaves bytes: the same folder gives the same bytes, since no
-//! clock, machine font or random number takes part. The way: `experiment` and `load` say what the
-//! report holds, as [`block`]s; [`paragraph`], [`table`] and [`drawing`] make blocks out of texts,
-//! tables and charts; [`flow`] puts blocks onto pages; [`write`] turns pages into a file. Nothing
-//! that a plan or a server put into a text can make it fail: what the fonts lack is shown as a
-//! replacement, and its characters stay searchable.
+//! The same document gives the same bytes: no clock, system font or random number takes part. `render`
+//! turns the document's blocks into [`block`]s of fixed height, with [`paragraph`], [`table`] and
+//! [`drawing`]; [`flow`] puts them onto pages; [`write`] turns pages into a file. No text can make it
+//! fail: a character that the fonts lack is shown as a replacement and stays searchable.
 
 mod block;
 mod drawing;
-mod experiment;
 mod face;
 mod flow;
-mod load;
+mod font_file;
 mod paragraph;
-mod runs;
+mod render;
 mod style;
 mod table;
 mod wrap;
 mod write;
 
-pub use experiment::report;
-pub use load::load;
-pub use runs::runs;
+use crate::document::Document;
 
-/// What a PDF says of itself beside its pages.
+/// The report as a PDF.
+pub fn render(document: &Document) -> Vec<u8> {
+    let info = PdfInfo {
+        title: document.title.clone(),
+        footer: format!(
+            "{} · {} {}",
+            document.subject, document.kind, document.version
+        ),
+        version: document.version.clone(),
+    };
+    let story = render::story(document);
+    let (pages, bookmarks) = flow::pages(&story, &info);
+    write::file(&pages, &bookmarks, &story.elements, &info)
+}
+
+/// The texts of a PDF besides its pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct About {
-    /// What viewers show in the window's title.
+struct PdfInfo {
+    /// The title that viewers show in the window.
     title: String,
-    /// What stands at the foot of every page.
-    running: String,
-    /// The prony that measured.
+    /// The text at the foot of every page.
+    footer: String,
+    /// The version of prony that measured.
     version: String,
 }
 

@@ -1,29 +1,29 @@
-//! Texts as blocks: headings, paragraphs, lists, findings, code.
+//! Headings, paragraphs, lists and code as blocks.
 
-use super::block::{Block, ElementId, Op, Role, Story};
-use super::style::{MUTED, Style, WIDTH};
+use super::block::{DrawOp, ElementId, PageBlock, Role, Story};
+use super::style::{FontStyle, MUTED, WIDTH};
 use super::wrap::wrap;
 use crate::table::plain;
 
-/// A text and how it stands.
+/// A text and its layout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Paragraph<'a> {
     pub(super) text: &'a str,
-    pub(super) style: Style,
-    /// What stays free above it.
+    pub(super) style: FontStyle,
+    /// The space above it.
     pub(super) before: f64,
-    /// What stays free at its left.
+    /// The indentation.
     pub(super) indent: f64,
-    /// Whether what follows has to stand on the same page.
+    /// The next block has to be on the same page.
     pub(super) keep: bool,
-    /// What stands at the left of its first line.
-    pub(super) label: Option<(&'a str, Style)>,
-    /// The colour of a bar at its left.
+    /// A text at the left of its first line.
+    pub(super) label: Option<(&'a str, FontStyle)>,
+    /// The color of a bar at its left.
     pub(super) bar: Option<u32>,
 }
 
 impl<'a> Paragraph<'a> {
-    pub(super) fn new(text: &'a str, style: Style) -> Paragraph<'a> {
+    pub(super) fn new(text: &'a str, style: FontStyle) -> Paragraph<'a> {
         Paragraph {
             text,
             style,
@@ -47,7 +47,7 @@ impl<'a> Paragraph<'a> {
         Paragraph { keep: true, ..self }
     }
 
-    pub(super) fn label(self, label: &'a str, style: Style) -> Self {
+    pub(super) fn label(self, label: &'a str, style: FontStyle) -> Self {
         Paragraph {
             label: Some((label, style)),
             ..self
@@ -62,17 +62,17 @@ impl<'a> Paragraph<'a> {
     }
 }
 
-/// How wide a bar at the left of a paragraph is.
-const BAR: f64 = 3.0;
+/// The width of a bar at the left of a paragraph.
+const BAR_WIDTH: f64 = 3.0;
 
 impl Story {
-    /// Adds a paragraph, a block for each line. No page begins or ends with a single line of it.
+    /// Adds a paragraph as one block per line. No page starts or ends with a single line of it.
     pub(super) fn paragraph(&mut self, paragraph: &Paragraph<'_>) {
         let element = self.element(Role::Paragraph, None);
         self.lines(paragraph, element);
     }
 
-    /// The same as part of an element that is there.
+    /// Adds the lines of a paragraph to an existing element.
     fn lines(&mut self, paragraph: &Paragraph<'_>, element: ElementId) {
         let Paragraph { style, indent, .. } = *paragraph;
         let lines = wrap(&plain(paragraph.text), style, WIDTH - indent);
@@ -84,22 +84,22 @@ impl Story {
             if let Some(color) = paragraph.bar {
                 ops.extend(bar(color, style.leading));
             }
-            ops.push(Op::Begin(element));
+            ops.push(DrawOp::Begin(element));
             if let (true, Some((label, style))) = (is_first, paragraph.label) {
                 let text = plain(label);
                 let y = paragraph.style.ascent();
                 let x = if paragraph.bar.is_some() { 12.0 } else { 0.0 };
-                ops.push(Op::Text { x, y, text, style });
+                ops.push(DrawOp::Text { x, y, text, style });
             }
-            ops.push(Op::Text {
+            ops.push(DrawOp::Text {
                 x: indent,
                 y: style.ascent(),
                 text: line,
                 style,
             });
-            ops.push(Op::End);
+            ops.push(DrawOp::End);
             let is_last = place + 1 == count;
-            self.push(Block {
+            self.push(PageBlock {
                 ops,
                 height: style.leading,
                 before,
@@ -108,29 +108,29 @@ impl Story {
                 } else {
                     is_first || place + 2 == count
                 },
-                ..Block::default()
+                ..PageBlock::default()
             });
         }
     }
 
-    /// A section's heading, kept with what follows, and its bookmark.
+    /// Adds a section's heading with a bookmark.
     pub(super) fn section(&mut self, title: &str) {
-        self.heading(title, Role::Section, (Style::SECTION, 26.0), 0);
+        self.heading(title, Role::Section, (FontStyle::SECTION, 26.0), 0);
     }
 
-    /// A heading within a section.
+    /// Adds a heading within a section.
     pub(super) fn subsection(&mut self, title: &str) {
-        self.heading(title, Role::Subsection, (Style::SUBSECTION, 13.0), 1);
+        self.heading(title, Role::Subsection, (FontStyle::SUBSECTION, 13.0), 1);
     }
 
-    fn heading(&mut self, title: &str, role: Role, (style, before): (Style, f64), level: u8) {
+    fn heading(&mut self, title: &str, role: Role, (style, before): (FontStyle, f64), level: u8) {
         let first = self.blocks.len();
         let paragraph = Paragraph::new(title, style).before(before).keep();
         self.heading_lines(&paragraph, role);
         self.blocks[first].bookmark = Some((level, plain(title)));
     }
 
-    /// A heading without a bookmark: its lines stand together, and with what follows.
+    /// Adds a heading without a bookmark. It stays on the same page as the next block.
     pub(super) fn heading_lines(&mut self, heading: &Paragraph<'_>, role: Role) {
         let element = self.element(role, None);
         let first = self.blocks.len();
@@ -140,16 +140,16 @@ impl Story {
         }
     }
 
-    /// An item of a list.
-    pub(super) fn item(&mut self, text: &str, style: Style) {
+    /// Adds an item of a list.
+    pub(super) fn item(&mut self, text: &str, style: FontStyle) {
         let bullet = style.color(MUTED);
         let item = Paragraph::new(text, style).before(3.0).indent(12.0);
         self.paragraph(&item.label("•", bullet));
     }
 
-    /// A text of several lines, each of which begins where it begins.
+    /// Adds a text line by line and keeps its indentation.
     pub(super) fn code(&mut self, text: &str) {
-        let style = Style::CODE;
+        let style = FontStyle::CODE;
         let element = self.element(Role::Code, None);
         for line in text.lines() {
             let indent = line.len() - line.trim_start_matches(' ').len();
@@ -159,8 +159,8 @@ impl Story {
         }
     }
 
-    /// Lines on a tinted ground, with a bar at their left.
-    pub(super) fn card(&mut self, lines: &[(&str, Style)], bar_color: u32, ground: u32) {
+    /// Adds lines on a tinted background with a bar at their left.
+    pub(super) fn card(&mut self, lines: &[(&str, FontStyle)], bar_color: u32, ground: u32) {
         const PAD: f64 = 9.0;
         const LEFT: f64 = 14.0;
         let element = self.element(Role::Paragraph, None);
@@ -168,7 +168,7 @@ impl Story {
         let mut texts = Vec::new();
         for &(text, style) in lines {
             for line in wrap(&plain(text), style, WIDTH - 2.0 * LEFT) {
-                texts.push(Op::Text {
+                texts.push(DrawOp::Text {
                     x: LEFT,
                     y: y + style.ascent(),
                     text: line,
@@ -178,7 +178,7 @@ impl Story {
             }
         }
         let height = y + PAD;
-        let rect = |width, color| Op::Rect {
+        let rect = |width, color| DrawOp::Rect {
             x: 0.0,
             y: 0.0,
             width,
@@ -187,32 +187,32 @@ impl Story {
             opacity: 1.0,
         };
         let mut ops = vec![
-            Op::Decoration,
+            DrawOp::Decoration,
             rect(WIDTH, ground),
-            rect(BAR, bar_color),
-            Op::End,
-            Op::Begin(element),
+            rect(BAR_WIDTH, bar_color),
+            DrawOp::End,
+            DrawOp::Begin(element),
         ];
         ops.append(&mut texts);
-        ops.push(Op::End);
-        self.push(Block {
+        ops.push(DrawOp::End);
+        self.push(PageBlock {
             ops,
             height,
             before: 14.0,
-            ..Block::default()
+            ..PageBlock::default()
         });
     }
 }
 
 /// A bar at the left of a line.
-fn bar(color: u32, height: f64) -> [Op; 3] {
-    let rect = Op::Rect {
+fn bar(color: u32, height: f64) -> [DrawOp; 3] {
+    let rect = DrawOp::Rect {
         x: 0.0,
         y: 0.0,
-        width: BAR,
+        width: BAR_WIDTH,
         height,
         color,
         opacity: 1.0,
     };
-    [Op::Decoration, rect, Op::End]
+    [DrawOp::Decoration, rect, DrawOp::End]
 }

@@ -1,21 +1,20 @@
-//! Sizes and colours, in points of 1/72 inch and as `RRGGBB`.
-
-use crate::verdict_view::Tone;
+//! Sizes in points (1/72 inch) and colors as `RRGGBB`.
 
 use super::face::Face;
 use crate::chart::palette;
+use crate::tone::Tone;
 
-/// The page: A4.
+/// The page size: A4.
 pub(super) const PAGE_WIDTH: f64 = 595.28;
 pub(super) const PAGE_HEIGHT: f64 = 841.89;
-/// What stays free at both sides.
+/// The left and right margin.
 pub(super) const MARGIN: f64 = 56.0;
-/// Where blocks begin and end.
+/// The upper and lower end of the blocks on a page.
 pub(super) const TOP: f64 = 54.0;
 pub(super) const BOTTOM: f64 = PAGE_HEIGHT - 62.0;
-/// The base line of the page's number.
+/// The baseline of the page number.
 pub(super) const FOOT: f64 = PAGE_HEIGHT - 36.0;
-/// The width of all that is printed.
+/// The width between the margins.
 pub(super) const WIDTH: f64 = PAGE_WIDTH - 2.0 * MARGIN;
 
 pub(super) const INK: u32 = palette::INK.light;
@@ -28,7 +27,17 @@ pub(super) const GOOD_TINT: u32 = 0xE8F5EF;
 pub(super) const CARE_TINT: u32 = 0xFBF3E0;
 pub(super) const BAD_TINT: u32 = 0xFCEBE9;
 
-/// The colour of a verdict or a ruling.
+/// The background of a highlighted statement.
+pub(super) fn tint_of(tone: Tone) -> u32 {
+    match tone {
+        Tone::Good => GOOD_TINT,
+        Tone::Care => CARE_TINT,
+        Tone::Bad => BAD_TINT,
+        Tone::Muted => LINE,
+    }
+}
+
+/// The color of a verdict or a condition's result.
 pub(super) fn of_tone(tone: Tone) -> u32 {
     match tone {
         Tone::Good => GOOD,
@@ -38,19 +47,19 @@ pub(super) fn of_tone(tone: Tone) -> u32 {
     }
 }
 
-/// How a text looks.
+/// Font, size and color of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Style {
+pub(super) struct FontStyle {
     pub(super) face: Face,
     /// In points.
     pub(super) size: f64,
-    /// From one base line to the next, in points.
+    /// The distance between baselines, in points.
     pub(super) leading: f64,
     pub(super) color: u32,
 }
 
-const fn style(face: Face, size: f64, leading: f64, color: u32) -> Style {
-    Style {
+const fn style(face: Face, size: f64, leading: f64, color: u32) -> FontStyle {
+    FontStyle {
         face,
         size,
         leading,
@@ -58,42 +67,42 @@ const fn style(face: Face, size: f64, leading: f64, color: u32) -> Style {
     }
 }
 
-impl Style {
-    pub(super) const EYEBROW: Style = style(Face::Regular, 8.5, 12.0, MUTED);
-    pub(super) const QUESTION: Style = style(Face::Regular, 12.0, 16.5, MUTED);
-    pub(super) const LEAD: Style = style(Face::Bold, 19.0, 24.0, INK);
-    pub(super) const SECTION: Style = style(Face::Bold, 13.5, 18.0, INK);
-    pub(super) const SUBSECTION: Style = style(Face::Bold, 10.0, 14.0, INK);
-    pub(super) const BODY: Style = style(Face::Regular, 9.5, 14.0, INK);
-    pub(super) const NOTE: Style = style(Face::Regular, 8.5, 12.5, MUTED);
-    pub(super) const CELL: Style = style(Face::Regular, 8.5, 12.0, INK);
-    pub(super) const CELL_HEAD: Style = style(Face::Bold, 7.8, 10.5, MUTED);
-    pub(super) const CODE: Style = style(Face::Mono, 7.6, 11.0, INK);
-    pub(super) const FOOT: Style = style(Face::Regular, 7.8, 10.0, MUTED);
+impl FontStyle {
+    pub(super) const EYEBROW: FontStyle = style(Face::Regular, 8.5, 12.0, MUTED);
+    pub(super) const QUESTION: FontStyle = style(Face::Regular, 12.0, 16.5, MUTED);
+    pub(super) const LEAD: FontStyle = style(Face::Bold, 19.0, 24.0, INK);
+    pub(super) const SECTION: FontStyle = style(Face::Bold, 13.5, 18.0, INK);
+    pub(super) const SUBSECTION: FontStyle = style(Face::Bold, 10.0, 14.0, INK);
+    pub(super) const BODY: FontStyle = style(Face::Regular, 9.5, 14.0, INK);
+    pub(super) const NOTE: FontStyle = style(Face::Regular, 8.5, 12.5, MUTED);
+    pub(super) const CELL: FontStyle = style(Face::Regular, 8.5, 12.0, INK);
+    pub(super) const CELL_HEAD: FontStyle = style(Face::Bold, 7.8, 10.5, MUTED);
+    pub(super) const CODE: FontStyle = style(Face::Mono, 7.6, 11.0, INK);
+    pub(super) const FOOT: FontStyle = style(Face::Regular, 7.8, 10.0, MUTED);
 
-    pub(super) fn bold(self) -> Style {
-        Style {
+    pub(super) fn bold(self) -> FontStyle {
+        FontStyle {
             face: Face::Bold,
             ..self
         }
     }
 
-    pub(super) fn color(self, color: u32) -> Style {
-        Style { color, ..self }
+    pub(super) fn color(self, color: u32) -> FontStyle {
+        FontStyle { color, ..self }
     }
 
-    pub(super) fn size(self, size: f64) -> Style {
-        Style { size, ..self }
+    pub(super) fn size(self, size: f64) -> FontStyle {
+        FontStyle { size, ..self }
     }
 
-    /// How wide a text is in points.
+    /// The width of a text in points.
     pub(super) fn width_of(self, text: &str) -> f64 {
         self.face.width_of(text) * self.size
     }
 
-    /// From the top of a line to its base line: letters stand in the middle of the leading.
+    /// The distance from the top of a line to its baseline, which centers capitals in the line.
     pub(super) fn ascent(self) -> f64 {
-        // About the height of capitals in all three faces.
+        // PdfInfo the height of capitals in all three faces.
         (self.leading + self.size * 0.72) / 2.0
     }
 }

@@ -1,59 +1,70 @@
-//! Tables as blocks: a block for each row, the heading repeated on every page, columns that have no
-//! room put into further tables below.
+//! Tables as blocks: one block per row. The heading is repeated on every page. Columns that don't fit
+//! continue in further tables below.
 
 use std::rc::Rc;
 
-use super::block::{Block, ElementId, Op, Role, Story};
-use super::style::{LINE, MUTED, Style, WIDTH};
+use super::block::{DrawOp, ElementId, PageBlock, Role, Story};
+use super::style::{FontStyle, LINE, MUTED, WIDTH};
 use super::wrap::{least_width, wrap};
-use crate::table::{self, Align, plain};
+use crate::chart::palette;
+use crate::table::{Align, Emphasis, Table, TableCell, plain};
 
-/// Between two columns.
-const GAP: f64 = 12.0;
-/// Above and below a cell's lines.
-const PAD: f64 = 4.0;
-/// The widest that a single word may make a column.
-const WIDEST_WORD: f64 = 120.0;
-/// Above and below a cell's lines where many rows are looked up, not compared.
-const TIGHT: f64 = 2.2;
-/// The highest row that is kept together.
-const MOST_LINES: usize = 14;
-/// The lines that are kept together of higher ones.
-const PART: usize = 6;
-/// Room for a coloured dot before a text.
-const SWATCH: f64 = 11.0;
+/// The space between two columns.
+const COLUMN_GAP: f64 = 12.0;
+/// The space above and below a cell's lines.
+const CELL_PADDING: f64 = 4.0;
+/// The greatest width of a column due to a single word.
+const WORD_WIDTH_MAX: f64 = 120.0;
+/// The space above and below a cell's lines in a table to look things up.
+const TIGHT_PADDING: f64 = 2.2;
+/// The most lines of a row that is kept together.
+const ROW_LINES_MAX: usize = 14;
+/// The number of lines in each part of a higher row.
+const PART_LINES: usize = 6;
+/// The space for a colored dot before a text.
+const SWATCH_WIDTH: f64 = 11.0;
 
-/// A cell: lines of its own looks, and a coloured dot before the first.
+/// A cell: lines with their styles, and a colored dot before the first.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Cell {
-    pub(super) lines: Vec<(String, Style)>,
+pub(super) struct GridCell {
+    pub(super) lines: Vec<(String, FontStyle)>,
     pub(super) swatch: Option<u32>,
 }
 
-impl Cell {
-    pub(super) fn new(text: &str, style: Style) -> Cell {
-        Cell {
+impl GridCell {
+    pub(super) fn new(text: &str, style: FontStyle) -> GridCell {
+        GridCell {
             lines: vec![(plain(text), style)],
             swatch: None,
         }
     }
 
-    pub(super) fn line(mut self, text: &str, style: Style) -> Cell {
+    pub(super) fn line(mut self, text: &str, style: FontStyle) -> GridCell {
         if !text.is_empty() {
             self.lines.push((plain(text), style));
         }
         self
     }
 
-    pub(super) fn swatch(self, color: u32) -> Cell {
-        Cell {
-            swatch: Some(color),
-            ..self
+    /// The cell of a table.
+    fn of(cell: &TableCell) -> GridCell {
+        let line = |(text, emphasis): &(String, Emphasis)| {
+            let style = match emphasis {
+                Emphasis::Plain => FontStyle::CELL,
+                Emphasis::Strong => FontStyle::CELL.bold(),
+                Emphasis::Figure => FontStyle::BODY.bold().size(10.5),
+                Emphasis::Muted => FontStyle::NOTE,
+            };
+            (plain(text), style)
+        };
+        GridCell {
+            lines: cell.lines.iter().map(line).collect(),
+            swatch: cell.swatch.map(|variant| palette::variant(variant).light),
         }
     }
 
     fn indent(&self) -> f64 {
-        self.swatch.map_or(0.0, |_| SWATCH)
+        self.swatch.map_or(0.0, |_| SWATCH_WIDTH)
     }
 
     fn width(&self) -> f64 {
@@ -64,10 +75,10 @@ impl Cell {
     fn least_width(&self) -> f64 {
         let widths = self.lines.iter();
         let widths = widths.map(|(text, style)| least_width(text, *style));
-        widths.fold(0.0, f64::max).min(WIDEST_WORD) + self.indent()
+        widths.fold(0.0, f64::max).min(WORD_WIDTH_MAX) + self.indent()
     }
 
-    fn wrapped(&self, width: f64) -> Vec<(String, Style)> {
+    fn wrapped(&self, width: f64) -> Vec<(String, FontStyle)> {
         let width = width - self.indent();
         let lines = self.lines.iter();
         let lines = lines.flat_map(|(text, style)| {
@@ -81,56 +92,49 @@ impl Cell {
 /// A table of cells. The first column is repeated where the others need several tables.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Grid {
-    pub(super) head: Vec<Cell>,
+    pub(super) head: Vec<GridCell>,
     pub(super) align: Vec<Align>,
-    pub(super) rows: Vec<Vec<Cell>>,
+    pub(super) rows: Vec<Vec<GridCell>>,
 }
 
 impl Grid {
-    /// A table of ready texts.
-    pub(super) fn plain(table: &table::Table) -> Grid {
-        let cell = |text: &String| Cell::new(text, Style::CELL);
+    /// The grid of a table.
+    pub(super) fn of(table: &Table) -> Grid {
+        let head = |(heading, _): &(String, Align)| GridCell::new(heading, FontStyle::CELL_HEAD);
+        let row = |row: &Vec<TableCell>| row.iter().map(GridCell::of).collect();
         Grid {
-            head: table
-                .columns
-                .iter()
-                .map(|(heading, _)| Cell::new(heading, Style::CELL_HEAD))
-                .collect(),
+            head: table.columns.iter().map(head).collect(),
             align: table.columns.iter().map(|(_, align)| *align).collect(),
-            rows: table
-                .rows
-                .iter()
-                .map(|row| row.iter().map(cell).collect())
-                .collect(),
+            rows: table.rows.iter().map(row).collect(),
         }
     }
 
-    fn cells(&self, column: usize) -> impl Iterator<Item = &Cell> {
+    fn cells(&self, column: usize) -> impl Iterator<Item = &GridCell> {
         let head = self.head.get(column).into_iter();
         head.chain(self.rows.iter().filter_map(move |row| row.get(column)))
     }
 
     /// The natural and the least width of a column.
-    fn wants(&self, column: usize) -> (f64, f64) {
+    fn wanted_widths(&self, column: usize) -> (f64, f64) {
         let most = |widths: &mut dyn Iterator<Item = f64>| widths.fold(0.0, f64::max);
-        let least = most(&mut self.cells(column).map(Cell::least_width));
+        let least = most(&mut self.cells(column).map(GridCell::least_width));
         let body = self.rows.iter().filter_map(|row| row.get(column));
-        let natural = most(&mut body.map(Cell::width));
-        // Figures and words of a kind are not broken, their headings are; sentences are.
+        let natural = most(&mut body.map(GridCell::width));
+        // Figures don't wrap, but their headings do. Sentences wrap.
         match column {
-            1.. if natural <= WIDEST_WORD => {
+            1.. if natural <= WORD_WIDTH_MAX => {
                 let least = least.max(natural);
                 (
-                    least.max(most(&mut self.cells(column).map(Cell::width)).min(90.0)),
+                    least.max(most(&mut self.cells(column).map(GridCell::width)).min(90.0)),
                     least,
                 )
             }
-            // Names are read first, and broken into few lines.
+            // Names are read first, so they wrap into few lines.
             0 => {
-                let natural = most(&mut self.cells(column).map(Cell::width));
+                let natural = most(&mut self.cells(column).map(GridCell::width));
                 (natural, least.max(natural.min(WIDTH * 0.3)))
             }
-            _ => (most(&mut self.cells(column).map(Cell::width)), least),
+            _ => (most(&mut self.cells(column).map(GridCell::width)), least),
         }
     }
 }
@@ -138,30 +142,32 @@ impl Grid {
 impl Story {
     /// Adds a table that has rows.
     pub(super) fn grid(&mut self, grid: &Grid, before: f64) {
-        let wants: Vec<(f64, f64)> = (0..grid.align.len()).map(|c| grid.wants(c)).collect();
+        let wants: Vec<(f64, f64)> = (0..grid.align.len())
+            .map(|c| grid.wanted_widths(c))
+            .collect();
         for (place, columns) in groups(&wants).into_iter().enumerate() {
             let wants: Vec<(f64, f64)> = columns.iter().map(|&c| wants[c]).collect();
             let widths = widths(&wants);
             let before = if place == 0 { before } else { 14.0 };
-            self.part(grid, &columns, (&widths, PAD), before);
+            self.part(grid, &columns, (&widths, CELL_PADDING), before);
         }
     }
 
-    /// The same with columns of given widths, for what is looked up.
+    /// Adds a table to look things up, with columns of given widths.
     pub(super) fn columns(&mut self, grid: &Grid, widths: &[f64], before: f64) {
         let columns: Vec<usize> = (0..widths.len()).collect();
-        self.part(grid, &columns, (widths, TIGHT), before);
+        self.part(grid, &columns, (widths, TIGHT_PADDING), before);
     }
 
-    /// The columns of a grid that stand side by side, with what stays free above and below lines.
+    /// Adds those columns of a grid that fit side by side.
     fn part(&mut self, grid: &Grid, columns: &[usize], (widths, pad): (&[f64], f64), before: f64) {
         let table = self.element(Role::Table, None);
-        let row = |cells: &[Cell]| -> Vec<Cell> {
+        let row = |cells: &[GridCell]| -> Vec<GridCell> {
             let cell = |&c: &usize| cells.get(c).cloned().unwrap_or_default();
             columns.iter().map(cell).collect()
         };
         let aligns: Vec<Align> = columns.iter().map(|&c| grid.align[c]).collect();
-        let layout = Layout {
+        let layout = RowLayout {
             aligns: &aligns,
             widths,
             pad,
@@ -189,7 +195,7 @@ impl Story {
             let before = if place == 0 && !has_head { before } else { 0.0 };
             for mut block in layout.blocks(&cells, Some(&ids), before) {
                 block.header = header.clone();
-                // A single row at the foot of a page, or at the head of the next, reads badly.
+                // Avoids a single row at the end of a page or at the start of the next.
                 block.keep = grid.rows.len() > 1 && (place == 0 || place + 2 == grid.rows.len());
                 self.push(block);
             }
@@ -198,13 +204,18 @@ impl Story {
 }
 
 /// An element for each cell.
-fn cell_elements(story: &mut Story, cells: &[Cell], row: ElementId, role: Role) -> Vec<ElementId> {
+fn cell_elements(
+    story: &mut Story,
+    cells: &[GridCell],
+    row: ElementId,
+    role: Role,
+) -> Vec<ElementId> {
     let each = cells.iter();
     each.map(|_| story.element(role.clone(), Some(row)))
         .collect()
 }
 
-/// The columns by table: as many beside the first as there is room for, evenly.
+/// Divides the columns among tables. Each table starts with the first column.
 fn groups(wants: &[(f64, f64)]) -> Vec<Vec<usize>> {
     let Some(first) = wants.first() else {
         return Vec::new();
@@ -214,11 +225,11 @@ fn groups(wants: &[(f64, f64)]) -> Vec<Vec<usize>> {
     let mut reach = first;
     for (column, &(_, least)) in wants.iter().enumerate().skip(1) {
         let is_alone = groups.last().is_none_or(|group| group.len() == 1);
-        if reach + GAP + least > WIDTH && !is_alone {
+        if reach + COLUMN_GAP + least > WIDTH && !is_alone {
             groups.push(vec![0]);
             reach = first;
         }
-        reach += GAP + least;
+        reach += COLUMN_GAP + least;
         if let Some(group) = groups.last_mut() {
             group.push(column);
         }
@@ -229,7 +240,7 @@ fn groups(wants: &[(f64, f64)]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// So many groups, each of about as many columns beside the first.
+/// Divides the columns evenly among this number of tables.
 fn evened(columns: usize, groups: usize) -> Vec<Vec<usize>> {
     let others = columns - 1;
     let each = others.div_ceil(groups);
@@ -240,12 +251,12 @@ fn evened(columns: usize, groups: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The widths of columns that stand side by side and fill the page.
+/// The widths of columns that fill the page side by side.
 fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
-    let room = WIDTH - GAP * wants.len().saturating_sub(1) as f64;
+    let room = WIDTH - COLUMN_GAP * wants.len().saturating_sub(1) as f64;
     let natural: f64 = wants.iter().map(|want| want.0).sum();
     if natural <= room {
-        // What is left over parts the columns, so that figures don't crowd at one side.
+        // Distributes spare width, so that figures don't crowd at one side.
         let mut widths: Vec<f64> = wants.iter().map(|want| want.0).collect();
         let spare = room - natural;
         let others = widths.len().saturating_sub(1).max(1) as f64;
@@ -259,30 +270,34 @@ fn widths(wants: &[(f64, f64)]) -> Vec<f64> {
     if least >= room {
         return wants.iter().map(|want| want.1 * room / least).collect();
     }
-    // Between the least and the natural, each as far as the others.
+    // Each column is at the same share between its least and its natural width.
     let share = (room - least) / (natural - least);
     let each = wants.iter();
     each.map(|(natural, least)| least + (natural - least) * share)
         .collect()
 }
 
-/// Where the columns of a row stand.
-struct Layout<'a> {
+/// The layout of a row's columns.
+struct RowLayout<'a> {
     aligns: &'a [Align],
     widths: &'a [f64],
     pad: f64,
 }
 
-impl Layout<'_> {
-    /// A row as blocks: one, unless its texts are very long. Without elements it is decoration.
-    fn blocks(&self, cells: &[Cell], ids: Option<&[ElementId]>, before: f64) -> Vec<Block> {
-        let wrapped: Vec<Vec<(String, Style)>> = cells
+impl RowLayout<'_> {
+    /// A row as one block, or several if its texts are very long. Without elements it is decoration.
+    fn blocks(&self, cells: &[GridCell], ids: Option<&[ElementId]>, before: f64) -> Vec<PageBlock> {
+        let wrapped: Vec<Vec<(String, FontStyle)>> = cells
             .iter()
             .zip(self.widths)
             .map(|(cell, &width)| cell.wrapped(width))
             .collect();
         let lines = wrapped.iter().map(Vec::len).max().unwrap_or(0).max(1);
-        let each = if lines > MOST_LINES { PART } else { lines };
+        let each = if lines > ROW_LINES_MAX {
+            PART_LINES
+        } else {
+            lines
+        };
         let parts = lines.div_ceil(each);
         let mut blocks = Vec::with_capacity(parts);
         for part in 0..parts {
@@ -294,7 +309,7 @@ impl Layout<'_> {
             let mut x = 0.0;
             for (column, (cell, &width)) in cells.iter().zip(self.widths).enumerate() {
                 let lines = wrapped[column].iter().skip(from).take(each);
-                ops.push(ids.map_or(Op::Decoration, |ids| Op::Begin(ids[column])));
+                ops.push(ids.map_or(DrawOp::Decoration, |ids| DrawOp::Begin(ids[column])));
                 let mut y = above;
                 for (place, (text, style)) in lines.enumerate() {
                     let left = match self.aligns.get(column) {
@@ -302,15 +317,18 @@ impl Layout<'_> {
                         _ => x + cell.indent(),
                     };
                     if let (Some(color), 0, 0) = (cell.swatch, place, part) {
-                        let center = (left - SWATCH + 3.5, y + style.ascent() - style.size * 0.36);
-                        ops.push(Op::Dot {
+                        let center = (
+                            left - SWATCH_WIDTH + 3.5,
+                            y + style.ascent() - style.size * 0.36,
+                        );
+                        ops.push(DrawOp::Dot {
                             center,
                             radius: 2.9,
                             color,
                             opacity: 1.0,
                         });
                     }
-                    ops.push(Op::Text {
+                    ops.push(DrawOp::Text {
                         x: left,
                         y: y + style.ascent(),
                         text: text.clone(),
@@ -318,18 +336,18 @@ impl Layout<'_> {
                     });
                     y += style.leading;
                 }
-                ops.push(Op::End);
+                ops.push(DrawOp::End);
                 height = height.max(if is_last { y + self.pad } else { y });
-                x += width + GAP;
+                x += width + COLUMN_GAP;
             }
             if is_last {
                 ops.extend(rule(height, if ids.is_none() { MUTED } else { LINE }));
             }
-            blocks.push(Block {
+            blocks.push(PageBlock {
                 ops,
                 height,
                 before: if part == 0 { before } else { 0.0 },
-                ..Block::default()
+                ..PageBlock::default()
             });
         }
         blocks
@@ -337,14 +355,14 @@ impl Layout<'_> {
 }
 
 /// The line below a row.
-fn rule(y: f64, color: u32) -> [Op; 3] {
-    let line = Op::Path {
+fn rule(y: f64, color: u32) -> [DrawOp; 3] {
+    let line = DrawOp::Path {
         points: vec![(0.0, y), (WIDTH, y)],
         color,
         width: 0.5,
         opacity: 1.0,
     };
-    [Op::Decoration, line, Op::End]
+    [DrawOp::Decoration, line, DrawOp::End]
 }
 
 #[cfg(test)]
@@ -354,24 +372,24 @@ mod tests {
     fn grid(columns: usize, rows: usize, text: &str) -> Grid {
         let headings: Vec<String> = (0..columns).map(|c| format!("variant {c}")).collect();
         let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-        let mut made = table::Table::new("", &headings);
+        let mut made = Table::new(&headings);
         for row in 0..rows {
             made.push((0..columns).map(|c| format!("{text} {row}.{c}")).collect());
         }
-        Grid::plain(&made)
+        Grid::of(&made)
     }
 
     fn texts(story: &Story) -> Vec<(f64, f64, String)> {
         let ops = story.blocks.iter().flat_map(|block| &block.ops);
-        let text = |op: &Op| match op {
-            Op::Text { x, text, style, .. } => Some((*x, style.width_of(text), text.clone())),
+        let text = |op: &DrawOp| match op {
+            DrawOp::Text { x, text, style, .. } => Some((*x, style.width_of(text), text.clone())),
             _ => None,
         };
         ops.filter_map(text).collect()
     }
 
     #[test]
-    fn no_cell_leaves_the_page_and_none_is_lost() {
+    fn no_cell_leaves_the_page_or_is_lost() {
         let long = "an interminable_name_without_a_single_space_in_it_anywhere_at_all";
         for (columns, rows, text) in [(2, 3, "769 req/s"), (6, 3, long), (300, 4, "1,234 µs")] {
             let mut story = Story::default();
@@ -389,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_longer_than_a_page_is_parted() {
+    fn a_row_longer_than_a_page_is_split() {
         let mut story = Story::default();
         story.grid(&grid(2, 1, &"word ".repeat(3000)), 0.0);
         assert!(story.blocks.len() > 5);
@@ -397,12 +415,12 @@ mod tests {
     }
 
     #[test]
-    fn figures_end_at_the_same_place() {
-        let mut table = table::Table::new("", &["", "rate"]);
+    fn figures_are_right_aligned() {
+        let mut table = Table::new(&["", "rate"]);
         table.push(vec!["a".into(), "1".into()]);
         table.push(vec!["b".into(), "1,234".into()]);
         let mut story = Story::default();
-        story.grid(&Grid::plain(&table), 0.0);
+        story.grid(&Grid::of(&table), 0.0);
         let ends: Vec<f64> = texts(&story)
             .iter()
             .filter(|(_, _, text)| text.starts_with('1') || text == "rate")

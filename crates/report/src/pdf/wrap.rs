@@ -1,26 +1,26 @@
-//! Lines out of texts.
+//! Breaks texts into lines.
 
-use super::style::Style;
+use super::style::FontStyle;
 
-/// What widths may be over because they were added up in another order.
-const SLACK: f64 = 1e-6;
+/// Tolerance for sums of widths in different order.
+const WIDTH_TOLERANCE: f64 = 1e-6;
 
-/// What follows its number on the same line.
+/// Units that stay on the line of their number.
 const UNITS: [&str; 21] = [
     "µs", "ms", "s", "min", "h", "B", "KiB", "MiB", "GiB", "TiB", "req/s", "bit/s", "kbit/s",
     "Mbit/s", "Gbit/s", "×", "points", "block", "blocks", "trials", "requests",
 ];
 
-/// A text as lines that are no wider than `width` points; at least one, which may be empty. Lines
-/// end at spaces, and within a word only where it is wider than a whole line.
-pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
+/// Breaks a text into lines of at most `width` points; at least one, which may be empty. Lines break
+/// at spaces, and within a word only if it is wider than a line.
+pub(super) fn wrap(text: &str, style: FontStyle, width: f64) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
     let mut reach = 0.0;
     let space = style.width_of(" ");
     for word in words(text) {
         let length = style.width_of(&word);
-        if !line.is_empty() && reach + space + length <= width + SLACK {
+        if !line.is_empty() && reach + space + length <= width + WIDTH_TOLERANCE {
             line.push(' ');
             line += &word;
             reach += space + length;
@@ -43,8 +43,8 @@ pub(super) fn wrap(text: &str, style: Style, width: f64) -> Vec<String> {
     lines
 }
 
-/// How wide the widest part of a text is that is not broken readily, in points.
-pub(super) fn least_width(text: &str, style: Style) -> f64 {
+/// The width of a text's widest word, in points.
+pub(super) fn least_width(text: &str, style: FontStyle) -> f64 {
     let widths = words(text).map(|word| style.width_of(&word));
     widths.fold(0.0, f64::max)
 }
@@ -71,24 +71,27 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     words.into_iter()
 }
 
-/// Where to break a word that is wider than `width`: after a mark that parts its pieces, if one
-/// stands in the latter half of what fits; otherwise as late as it fits. Never at its beginning;
-/// none where the whole fits.
-fn cut(word: &str, style: Style, width: f64) -> Option<usize> {
+/// The position to break a word that is wider than `width`: after a separator in the second half of
+/// the part that fits, otherwise as late as possible. None if the whole word fits.
+fn cut(word: &str, style: FontStyle, width: f64) -> Option<usize> {
     let mut reach = 0.0;
     let mut fits = 0;
-    let mut parted = 0;
+    let mut separated = 0;
     for (place, c) in word.char_indices() {
         reach += style.width_of(c.encode_utf8(&mut [0; 4]));
-        if reach > width + SLACK && fits > 0 {
-            return Some(if parted * 2 > fits { parted } else { fits });
+        if reach > width + WIDTH_TOLERANCE && fits > 0 {
+            return Some(if separated * 2 > fits {
+                separated
+            } else {
+                fits
+            });
         }
         fits = place + c.len_utf8();
         if matches!(
             c,
             '/' | '-' | '_' | '.' | ',' | ':' | ';' | '&' | '=' | '?' | '›' | '→' | ')' | ' '
         ) {
-            parted = fits;
+            separated = fits;
         }
     }
     None
@@ -110,13 +113,13 @@ mod tests {
         ];
         for text in texts {
             for width in [0.0, 1.0, 40.0, 133.0, 1000.0] {
-                let lines = wrap(text, Style::BODY, width);
+                let lines = wrap(text, FontStyle::BODY, width);
                 assert!(!lines.is_empty());
                 let bare = |text: &str| text.replace(' ', "");
                 assert_eq!(bare(&lines.concat()), bare(text));
                 for line in lines.iter().filter(|line| line.chars().count() > 1) {
                     assert!(
-                        Style::BODY.width_of(line) <= width + 1e-9,
+                        FontStyle::BODY.width_of(line) <= width + 1e-9,
                         "{line} in {width}"
                     );
                 }
@@ -125,8 +128,8 @@ mod tests {
     }
 
     #[test]
-    fn a_number_keeps_its_unit_and_a_path_breaks_between_its_parts() {
-        let style = Style::BODY;
+    fn a_number_keeps_its_unit_and_a_path_breaks_at_separators() {
+        let style = FontStyle::BODY;
         let narrow = style.width_of("it was 769");
         assert_eq!(
             wrap("it was 769 req/s", style, narrow),

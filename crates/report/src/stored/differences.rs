@@ -1,4 +1,4 @@
-//! What else is not the same in two runs, beside their results.
+//! Differences between two runs besides their results.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,13 @@ use prony_stats::runs::{Difference, DifferencePart};
 use serde_json::Value;
 
 use super::{Content, Stored};
-use crate::report_view::flattened;
+use crate::environment::flattened;
 
 /// Facts by name.
 type Facts = BTreeMap<String, String>;
 
-/// Everything that is stored of how the two came about and that is not the same: the machine, the
-/// services' programs, what was asked of the load, the plan. What one of them does not tell is a
-/// difference only where the other tells something.
+/// Stored facts that differ between the runs: the machine, the services' programs, the load, the plan.
+/// A fact that only one run has is a difference.
 pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     let mut found = Vec::new();
     let (old_records, new_records) = (old.records(), new.records());
@@ -65,24 +64,24 @@ pub fn differences(old: &Stored, new: &Stored) -> Vec<Difference> {
     if let (Content::Experiment(old), Content::Experiment(new)) = (&old.content, &new.content) {
         plans(&mut found, &old.plan, &new.plan);
     }
-    told_once(found)
+    without_repetition(found)
 }
 
-/// Without what the plan says of the load, where the load's records say the same.
-fn told_once(found: Vec<Difference>) -> Vec<Difference> {
+/// Removes differences of the plan's load that the records repeat.
+fn without_repetition(found: Vec<Difference>) -> Vec<Difference> {
     let of_load: Vec<Difference> = found
         .iter()
         .filter(|one| one.part == DifferencePart::Load)
         .cloned()
         .collect();
-    let is_told = |one: &Difference| {
+    let is_repeated = |one: &Difference| {
         let key = one.name.strip_prefix("load.");
         one.part == DifferencePart::Plan
             && of_load.iter().any(|other| {
                 key == Some(&other.name) && (&other.old, &other.new) == (&one.old, &one.new)
             })
     };
-    found.into_iter().filter(|one| !is_told(one)).collect()
+    found.into_iter().filter(|one| !is_repeated(one)).collect()
 }
 
 fn facts(value: &Value) -> Facts {
@@ -113,7 +112,7 @@ fn between(part: DifferencePart, old: &Facts, new: &Facts) -> Vec<Difference> {
     each.collect()
 }
 
-/// Of long texts the lines, or the members of a list, that differ.
+/// Reduces long texts to the lines, or members of a list, that differ.
 fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Option<String>) {
     let (Some(old), Some(new)) = (old, new) else {
         return (old.cloned(), new.cloned());
@@ -135,7 +134,7 @@ fn shortened(old: Option<&String>, new: Option<&String>) -> (Option<String>, Opt
     (Some(old.clone()), Some(new.clone()))
 }
 
-/// Differences by variant, each told once where all variants have it.
+/// Differences by variant. One that all variants share is listed once.
 fn by_variants(
     found: &mut Vec<Difference>,
     part: DifferencePart,
@@ -161,14 +160,13 @@ fn by_variants(
     }
 }
 
-/// What `environment.json` holds for each variant.
+/// The facts of each variant in `environment.json`.
 fn variants_facts(value: &Value, part: DifferencePart) -> BTreeMap<String, Facts> {
     let variants = value.as_object().into_iter().flatten();
     variants
         .map(|(variant, of_it)| {
             let mut facts = facts(of_it);
-            // A service's processes are told by number; that their version is another one says
-            // more than that their bytes are.
+            // The number of a process is left out of the name.
             if part == DifferencePart::Services {
                 facts = facts
                     .into_iter()
@@ -180,12 +178,12 @@ fn variants_facts(value: &Value, part: DifferencePart) -> BTreeMap<String, Facts
         .collect()
 }
 
-/// What the first record of each variant says.
+/// The facts of each variant's first record.
 fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, Facts> {
     let mut by_variant = BTreeMap::new();
     for (_, variant, record) in stored.records() {
         let name = match &stored.content {
-            // Names are made of levels, and differently by earlier versions.
+            // Built from levels, because earlier versions built names differently.
             Content::Experiment(experiment) => {
                 let levels = experiment.verdict.variants[variant].levels.iter();
                 let levels = levels.map(|(factor, level)| format!("{factor} = {level}"));
@@ -195,7 +193,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
         };
         by_variant.entry(name).or_insert_with(|| {
             let mut facts = facts(&pick(record));
-            // Ports and sockets that prony picked are new each time.
+            // Ports and sockets that prony picks differ between runs.
             if !stored.is_loads()
                 && let Some(url) = facts.get_mut("url")
             {
@@ -207,7 +205,7 @@ fn loads_facts(stored: &Stored, pick: fn(&Record) -> Value) -> BTreeMap<String, 
     by_variant
 }
 
-/// An URL's scheme and path.
+/// A URL's scheme and path.
 fn without_authority(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.to_owned();
@@ -216,7 +214,7 @@ fn without_authority(url: &str) -> String {
     format!("{scheme}://…{path}")
 }
 
-/// The plans' values by their keys; where one can't be read as a plan, that they differ.
+/// Compares plans by their keys. If one can't be parsed, only states that they differ.
 fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
     if old == new {
         return;
@@ -248,29 +246,29 @@ fn plans(found: &mut Vec<Difference>, old: &str, new: &str) {
 mod tests {
     use super::*;
 
-    fn told(old: &str, new: &str) -> (Option<String>, Option<String>) {
+    fn shortened_texts(old: &str, new: &str) -> (Option<String>, Option<String>) {
         shortened(Some(&old.to_owned()), Some(&new.to_owned()))
     }
 
     #[test]
-    fn of_lists_and_texts_only_what_differs_is_told() {
+    fn long_texts_are_reduced_to_what_differs() {
         let nginx = |version| format!("nginx version: nginx/{version}\nbuilt with OpenSSL 3.0.15");
-        let (old, new) = told(&nginx("1.22.1"), &nginx("1.27.4"));
+        let (old, new) = shortened_texts(&nginx("1.22.1"), &nginx("1.27.4"));
         assert_eq!(old.as_deref(), Some("nginx version: nginx/1.22.1"));
         assert_eq!(new.as_deref(), Some("nginx version: nginx/1.27.4"));
-        let (old, new) = told("/lib/libc.so.6, /lib/libssl.so.1", "/lib/libc.so.6");
+        let (old, new) = shortened_texts("/lib/libc.so.6, /lib/libssl.so.1", "/lib/libc.so.6");
         assert_eq!(
             (old.as_deref(), new.as_deref()),
             (Some("/lib/libssl.so.1"), Some(""))
         );
         assert_eq!(
-            told("a, b", "b, a"),
+            shortened_texts("a, b", "b, a"),
             (Some("a, b".into()), Some("b, a".into()))
         );
     }
 
     #[test]
-    fn what_all_variants_share_is_told_once() {
+    fn a_difference_of_all_variants_is_listed_once() {
         let variant =
             |version: &str| -> Facts { [("web.version".to_owned(), version.to_owned())].into() };
         let of = |tcp: &str, unix: &str| -> BTreeMap<String, Facts> {
@@ -294,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn plans_differ_by_their_keys_and_not_by_their_spaces() {
+    fn plans_are_compared_by_keys_not_by_text() {
         let mut found = Vec::new();
         plans(
             &mut found,
             "name = \"x\"\n[load]\nconnections = 10\n",
             "name   = \"x\"\n\n[load]\nconnections = 20\nstreams = 2\n",
         );
-        let told: Vec<_> = found
+        let differing: Vec<_> = found
             .iter()
             .map(|one| (one.name.as_str(), one.old.as_deref(), one.new.as_deref()))
             .collect();
         assert_eq!(
-            told,
+            differing,
             [
                 ("load.connections", Some("10"), Some("20")),
                 ("load.streams", None, Some("2"))
@@ -315,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_was_picked_is_no_difference() {
+    fn the_port_of_a_url_is_no_difference() {
         assert_eq!(without_authority("http://127.0.0.1:4711/a"), "http://…/a");
         assert_eq!(without_authority("http://127.0.0.1:4711"), "http://…/");
     }

@@ -1,7 +1,7 @@
-//! What lies on a disk to be reported on, one way for experiments and loads.
+//! Stored experiments and loads, read in one way.
 //!
-//! Enters: a path that somebody typed. Leaves: a [`Stored`], and the same as a
-//! [`Run`] for those who compare: one number for each metric, block and variant.
+//! A path that a user typed becomes a [`Stored`]. For comparisons it becomes a [`Run`]: one number for
+//! each metric, block and variant.
 
 mod differences;
 mod read;
@@ -15,19 +15,19 @@ use crate::Experiment;
 pub use differences::differences;
 pub use read::read;
 
-/// The share that counts as no difference between loads, which have no plan to say so.
+/// The margin between loads, which have no plan to set it.
 pub const LOADS_MARGIN: f64 = 0.02;
 
-/// An experiment, or loads that were made alike.
+/// An experiment, or loads with the same settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stored {
-    /// The path as it was typed.
+    /// The path as the user typed it.
     pub source: String,
-    /// What lies there.
+    /// The stored results.
     pub content: Content,
 }
 
-/// What was stored.
+/// The kinds of stored results.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     /// A folder that `prony compare` wrote.
@@ -37,7 +37,7 @@ pub enum Content {
 }
 
 impl Stored {
-    /// Block, variant and record of everything that counts: trials of complete blocks, or loads.
+    /// Block, variant and record of each load, or of each trial in a complete block.
     pub fn records(&self) -> Vec<(u32, usize, &Record)> {
         match &self.content {
             Content::Experiment(experiment) => (0..experiment.verdict.variants.len())
@@ -51,7 +51,7 @@ impl Stored {
         }
     }
 
-    /// Whether it is loads and no experiment.
+    /// Reports loads rather than an experiment.
     pub fn is_loads(&self) -> bool {
         matches!(self.content, Content::Loads(_))
     }
@@ -64,7 +64,7 @@ impl Stored {
         }
     }
 
-    /// What qualifies it.
+    /// The findings; for loads, each name once.
     fn findings(&self) -> Vec<prony_record::Finding> {
         match &self.content {
             Content::Experiment(experiment) => experiment.verdict.findings.clone(),
@@ -80,7 +80,7 @@ impl Stored {
         }
     }
 
-    /// The same for whoever compares.
+    /// The values to compare.
     pub fn run(&self) -> Run {
         match &self.content {
             Content::Experiment(experiment) => of_experiment(experiment),
@@ -88,7 +88,7 @@ impl Stored {
         }
     }
 
-    /// What it is, for people; `label` is what sentences call it.
+    /// A description; sentences refer to the run by `label`.
     pub fn about(&self, label: &str) -> RunAbout {
         let records = self.records();
         let begun = records.iter().map(|(_, _, record)| &record.started_at);
@@ -113,7 +113,7 @@ impl Stored {
     }
 }
 
-/// What is said of two that are compared, beside the results.
+/// The descriptions, differences and findings of two runs.
 pub fn about(old: (&Stored, &str), new: (&Stored, &str)) -> RunsAbout {
     let mut findings = Vec::new();
     for (stored, label) in [old, new] {
@@ -163,17 +163,17 @@ fn of_experiment(experiment: &Experiment) -> Run {
     }
 }
 
-/// What the experiment withheld. The baseline is in doubt, too, where nothing that is compared with
-/// it stands: which of the two was to blame isn't stored.
+/// The withheld verdicts. The baseline is in doubt as well if every comparison with it was withheld,
+/// because it isn't stored which of the two was the cause.
 fn doubts(variants: &[RunVariant], comparisons: &[Comparison]) -> Vec<Doubt> {
     let is_withheld = |comparison: &Comparison| comparison.verdict == Verdict::Withheld;
     let mut doubts = Vec::new();
     for comparison in comparisons.iter().filter(|one| is_withheld(one)) {
         let metric = comparison.metric;
-        let mut beside = comparisons
+        let mut with_same_baseline = comparisons
             .iter()
             .filter(|other| other.metric == metric && other.against == comparison.against);
-        let with_baseline = beside.all(is_withheld);
+        let with_baseline = with_same_baseline.all(is_withheld);
         let (_, reason) = comparison
             .text
             .split_once("verdict withheld: ")

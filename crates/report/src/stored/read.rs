@@ -1,4 +1,4 @@
-//! From a path to what lies there.
+//! Reads stored runs from a path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use prony_record::Record;
 use super::{Content, Stored};
 use crate::folder::{self, FolderError};
 
-/// What is said of a path that leads nowhere.
-const NOT_THERE: &str = "there is no such file or folder (want a folder with a verdict.json, as \
-    prony compare writes it, or a record of prony load --json)";
+/// The reason for refusing a path that doesn't exist.
+const NOT_FOUND: &str = "no such file or folder (name a folder that prony compare wrote, or a file that \
+    prony load --json wrote)";
 
-/// What is said of an experiment that ended too early.
-const UNFINISHED: &str = "an experiment of which no block is complete, so that there is nothing to \
-    report (prony compare --resume goes on with it)";
+/// The reason for refusing an experiment without a complete block.
+const UNFINISHED: &str = "the experiment has no complete block, so there is nothing to report (prony \
+    compare --resume continues it)";
 
-/// Reads what `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
+/// Reads the run that `typed` names: a folder that `prony compare` wrote, a record, a folder of records, or
 /// a pattern such as `runs/*.json` that matches records.
 ///
 /// # Errors
-/// Where there is nothing of the kind, or a file that is there can't be read as what it should be.
+/// Nothing was found, or a file can't be read.
 pub fn read(typed: &Path) -> Result<Stored, FolderError> {
     let content = if typed.is_dir() {
         of_folder(typed)?
@@ -32,7 +32,7 @@ pub fn read(typed: &Path) -> Result<Stored, FolderError> {
     } else if !is_pattern(typed) {
         return Err(FolderError::Malformed {
             path: typed.to_owned(),
-            reason: NOT_THERE.to_owned(),
+            reason: NOT_FOUND.to_owned(),
         });
     } else {
         Content::Loads(records(matching(typed)?)?)
@@ -83,7 +83,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
         reason,
     };
     let paths = glob::glob(&pattern.to_string_lossy())
-        .map_err(|error| malformed(format!("no pattern that can be read: {error}")))?;
+        .map_err(|error| malformed(format!("not a valid pattern: {error}")))?;
     let paths: Vec<PathBuf> = paths.flatten().filter(|path| path.is_file()).collect();
     match paths.is_empty() {
         true => Err(malformed("no file matches it".to_owned())),
@@ -91,7 +91,7 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>, FolderError> {
     }
 }
 
-/// All of them, in the order of their names.
+/// The records in these files, in the order of the files' names.
 fn records(mut paths: Vec<PathBuf>) -> Result<Vec<Record>, FolderError> {
     paths.sort();
     paths.iter().map(|path| record(path)).collect()

@@ -1,24 +1,22 @@
-//! `prony doctor` on a terminal.
+//! The results of `prony doctor` on a terminal.
 
-use super::Look;
-use super::Paint;
-use crate::doctor_view::{Doctor, Level, Line, Subject};
+use super::{Paint, TextOptions};
+use crate::doctor::{CheckLevel, DoctorCheck, DoctorDocument, DoctorSubject};
 use crate::number;
 
-/// The word for a level, and the room that it has.
-const WIDTH: usize = 9;
+/// The width of the column with a check's level.
+const LEVEL_WIDTH: usize = 9;
 
-/// Everything that isn't as it should be, and how many other things are fine; with `all`, those too.
+/// All checks that are not fine, and the number of the others; with `all`, the others as well.
 ///
-/// Equal paragraphs appear once: servers of which the same was seen share a heading, lines that differ
-/// only in what was seen share an explanation, and an explanation that was printed for an earlier server
-/// is referred to.
+/// Repetition is avoided: servers with the same results share a heading, checks that differ only in the
+/// observed value share an explanation, and an explanation is printed only for the first server.
 #[must_use]
-pub fn doctor(doctor: &Doctor, all: bool, look: Look) -> String {
-    let paint = Paint::new(look);
-    let mut groups: Vec<Vec<&Subject>> = Vec::new();
+pub fn doctor(doctor: &DoctorDocument, all: bool, options: TextOptions) -> String {
+    let paint = Paint::new(options);
+    let mut groups: Vec<Vec<&DoctorSubject>> = Vec::new();
     for subject in &doctor.subjects {
-        let is_same = |group: &&mut Vec<&Subject>| {
+        let is_same = |group: &&mut Vec<&DoctorSubject>| {
             (&group[0].lines, &group[0].unknown) == (&subject.lines, &subject.unknown)
         };
         match groups.iter_mut().find(is_same) {
@@ -26,7 +24,7 @@ pub fn doctor(doctor: &Doctor, all: bool, look: Look) -> String {
             None => groups.push(vec![subject]),
         }
     }
-    let mut explained: Vec<(&Line, &str)> = Vec::new();
+    let mut explained: Vec<(&DoctorCheck, &str)> = Vec::new();
     let parts: Vec<String> = groups
         .iter()
         .map(|group| one(group, all, &mut explained, paint))
@@ -35,9 +33,9 @@ pub fn doctor(doctor: &Doctor, all: bool, look: Look) -> String {
 }
 
 fn one<'d>(
-    group: &[&'d Subject],
+    group: &[&'d DoctorSubject],
     all: bool,
-    explained: &mut Vec<(&'d Line, &'d str)>,
+    explained: &mut Vec<(&'d DoctorCheck, &'d str)>,
     paint: Paint,
 ) -> String {
     let subject = group[0];
@@ -46,7 +44,7 @@ fn one<'d>(
         .map(|subject| crate::table::plain(&subject.name));
     let names: Vec<String> = names.collect();
     let mut out = format!("{}\n", paint.bold(&names.join("; ")));
-    let mut alike: Vec<Vec<&Line>> = Vec::new();
+    let mut alike: Vec<Vec<&DoctorCheck>> = Vec::new();
     for shown in subject.shown(all) {
         match alike
             .iter_mut()
@@ -62,10 +60,10 @@ fn one<'d>(
             .iter()
             .find(|(known, _)| is_explained_alike(known, lines[0]));
         match known {
-            _ if lines[0].level == Level::Ok => {}
+            _ if lines[0].level == CheckLevel::Ok => {}
             Some((_, name)) => {
-                let first = " ".repeat(WIDTH);
-                out += &paint.paragraph(&first, WIDTH, &format!("as explained for {name}"));
+                let first = " ".repeat(LEVEL_WIDTH);
+                out += &paint.paragraph(&first, LEVEL_WIDTH, &format!("as explained for {name}"));
             }
             None => {
                 explained.push((lines[0], &subject.name));
@@ -74,9 +72,9 @@ fn one<'d>(
         }
     }
     for unknown in &subject.unknown {
-        let word = format!("{:<WIDTH$}", "unknown");
+        let word = format!("{:<LEVEL_WIDTH$}", "unknown");
         let text = format!("{}: {}", unknown.what, unknown.why);
-        out += &paint.paragraph(&paint.dim(&word), WIDTH, &text);
+        out += &paint.paragraph(&paint.dim(&word), LEVEL_WIDTH, &text);
     }
     let fine = subject.fine() as u64;
     if !all && fine > 0 {
@@ -89,9 +87,9 @@ fn one<'d>(
     out
 }
 
-/// Whether two lines differ in what was seen and in nothing else.
-fn is_explained_alike(a: &Line, b: &Line) -> bool {
-    let parts = |line: &Line| {
+/// Reports checks that differ only in the observed value.
+fn is_explained_alike(a: &DoctorCheck, b: &DoctorCheck) -> bool {
+    let parts = |line: &DoctorCheck| {
         let texts = [
             &line.id,
             &line.expected,
@@ -104,29 +102,31 @@ fn is_explained_alike(a: &Line, b: &Line) -> bool {
     parts(a) == parts(b)
 }
 
-/// What was seen, a line each.
-fn seen(lines: &[&Line], paint: Paint) -> String {
+/// The observed values, one line each.
+fn seen(lines: &[&DoctorCheck], paint: Paint) -> String {
     let level = lines[0].level;
     let word = match level {
-        Level::Ok => "ok",
-        Level::Note => "note",
-        Level::Warning => "warning",
-        Level::Error => "error",
+        CheckLevel::Ok => "ok",
+        CheckLevel::Note => "note",
+        CheckLevel::Warning => "warning",
+        CheckLevel::Error => "error",
     };
-    let padded = format!("{word:<WIDTH$}");
+    let padded = format!("{word:<LEVEL_WIDTH$}");
     let painted = match level {
-        Level::Ok => paint.green(&padded),
-        Level::Note => paint.dim(&padded),
-        Level::Warning => paint.yellow(&padded),
-        Level::Error => paint.red(&padded),
+        CheckLevel::Ok => paint.green(&padded),
+        CheckLevel::Note => paint.dim(&padded),
+        CheckLevel::Warning => paint.yellow(&padded),
+        CheckLevel::Error => paint.red(&padded),
     };
-    let first = std::iter::once(painted).chain(std::iter::repeat(" ".repeat(WIDTH)));
+    let first = std::iter::once(painted).chain(std::iter::repeat(" ".repeat(LEVEL_WIDTH)));
     let each = lines.iter().zip(first);
-    each.map(|(line, first)| paint.paragraph(&first, WIDTH, &format!("{}: {}", line.id, line.seen)))
-        .collect()
+    each.map(|(line, first)| {
+        paint.paragraph(&first, LEVEL_WIDTH, &format!("{}: {}", line.id, line.seen))
+    })
+    .collect()
 }
 
-fn explanation(line: &Line, paint: Paint) -> String {
+fn explanation(line: &DoctorCheck, paint: Paint) -> String {
     let parts = [
         ("expected", &line.expected),
         ("why", &line.why),
@@ -134,8 +134,12 @@ fn explanation(line: &Line, paint: Paint) -> String {
         ("source", &line.source),
     ];
     let each = parts.into_iter().map(|(name, text)| {
-        let first = format!("{}{}", " ".repeat(WIDTH), paint.dim(&format!("{name:<10}")));
-        paint.paragraph(&first, WIDTH + 10, text)
+        let first = format!(
+            "{}{}",
+            " ".repeat(LEVEL_WIDTH),
+            paint.dim(&format!("{name:<10}"))
+        );
+        paint.paragraph(&first, LEVEL_WIDTH + 10, text)
     });
     each.collect()
 }
@@ -156,9 +160,9 @@ mod tests {
          "unknown": [{"what": "clock", "why": "hidden"}]}]}"#;
 
     #[test]
-    fn the_gravest_comes_first_and_what_is_fine_is_counted() {
-        let report = Doctor::read(REPORT).unwrap();
-        let text = doctor(&report, false, Look::PLAIN);
+    fn the_most_severe_comes_first_and_fine_checks_are_counted() {
+        let report = DoctorDocument::read(REPORT).unwrap();
+        let text = doctor(&report, false, TextOptions::PLAIN);
         let expected = "\
 nginx, process 7
 error    crypto-unaccelerated: slow [2J
@@ -175,13 +179,13 @@ unknown  clock: hidden
 1 other thing is fine (--all shows them).
 ";
         assert_eq!(text.replace('\u{fffd}', " "), expected);
-        let all = doctor(&report, true, Look::PLAIN);
+        let all = doctor(&report, true, TextOptions::PLAIN);
         assert!(all.contains("ok       open-files: 5 of 9\n"), "{all}");
         assert!(!all.contains("--all"), "{all}");
     }
 
     #[test]
-    fn equal_paragraphs_appear_once() {
+    fn equal_explanations_appear_once() {
         let line = |seen: &str| {
             format!(
                 r#"{{"id": "listen-backlog", "level": "note", "seen": "{seen}", "expected": "1,024",
@@ -205,7 +209,11 @@ unknown  clock: hidden
             r#"{{"schema": "prony.doctor/1", "version": "0.1.0", "subjects": [{}]}}"#,
             subjects.join(", ")
         );
-        let text = doctor(&Doctor::read(&report).unwrap(), false, Look::PLAIN);
+        let text = doctor(
+            &DoctorDocument::read(&report).unwrap(),
+            false,
+            TextOptions::PLAIN,
+        );
         let expected = "\
 nginx, process 7; nginx, process 8
 note     listen-backlog: :80: 511

@@ -1,118 +1,26 @@
-//! The summary that `prony load` prints.
+//! Parts of a load's text that no other format has: the histogram and `prony load`'s conditions.
 
 use prony_record::{Condition, Record};
 
-use super::Look;
-use super::{Paint, findings};
-use crate::load_times::Bin;
-use crate::load_view::Tone;
-use crate::table::{Table, plain};
-use crate::{load_times, load_view, number};
+use super::TextOptions;
+use super::paint::Paint;
+use crate::chart::Bin;
+use crate::number;
+use crate::table::{Align, Table};
 
-/// A longer table of agents is left to the other formats.
-const AGENTS_SHOWN_MAX: usize = 16;
-/// Rows of the histogram.
-const HISTOGRAM_ROWS: u32 = 10;
-/// Characters of the histogram's longest bar.
+/// The length of the histogram's longest bar, in characters.
 const BAR_LENGTH: usize = 40;
 
-/// The summary of one load: rate, times with these percentiles, outcomes, bytes, connections, the
-/// generator's cost, and what qualifies all that.
-pub fn load_summary(record: &Record, percentiles: &[f64], look: Look) -> String {
-    let paint = Paint::new(look);
-    let mut out = String::new();
-    out += &format!("{}\n", paint.bold(&load_view::headline(record)));
-    out += &format!("{}\n", plain(&record.load.url));
-    out += &paint.paragraph("", 0, &load_view::how(record));
-    if let Some(text) = load_view::shortfall(record) {
-        out += &paint.yellow(&paint.paragraph("", 0, &text));
-    }
-    out.push('\n');
-
-    out += &requests(record, paint, look);
-    if record.outcomes.keys().any(|outcome| outcome.is_failure()) || record.totals.unstarted > 0 {
-        out += &outcomes(&load_view::outcomes(record), paint);
-    }
-    out.push('\n');
-
-    let times = load_times::table(record, percentiles);
-    if !times.rows.is_empty() {
-        out += &times.to_text("");
-        if !record.response_time_us.at_least.is_empty() {
-            out += &paint.paragraph("", 0, load_view::BOUNDS);
-        }
-        if let Some(caveat) = load_view::closed_loop_caveat(record) {
-            out += &paint.dim(&paint.paragraph("", 0, caveat));
-        }
-        out.push('\n');
-    }
-    if look.histogram {
-        out += &histogram(&load_times::bins(record, HISTOGRAM_ROWS), paint);
-    }
-
-    let agents = load_view::agents_table(record);
-    if (1..=AGENTS_SHOWN_MAX).contains(&agents.rows.len()) {
-        out += &agents.to_text("");
-        out.push('\n');
-    }
-    for (name, text) in load_view::facts(record) {
-        out += &paint.paragraph(&format!("{name:<16}"), 16, &text);
-    }
-    if !record.findings.is_empty() {
-        out.push('\n');
-        out += &findings(&record.findings, paint);
-    }
-    out
-}
-
-/// The line of counts. What failed has the colour of the gravest finding.
-fn requests(record: &Record, paint: Paint, look: Look) -> String {
-    let (all, failed) = load_view::requests(record);
-    let length = all.chars().count() + failed.as_ref().map_or(0, |it| it.chars().count() + 2);
-    let failed = failed.map(|text| match load_view::tone(record) {
-        Tone::Bad => paint.red(&text),
-        Tone::Care => paint.yellow(&text),
-        Tone::Good => text,
-    });
-    let mut line = match failed {
-        None => all,
-        Some(failed) => format!("{all}, {failed}"),
-    };
-    if let Some(in_flight) = load_view::in_flight(record) {
-        let fits = length + 2 + in_flight.chars().count() <= look.width;
-        line += if fits { ", " } else { "\n" };
-        line += &in_flight;
-    }
-    line + "\n"
-}
-
-/// The table of outcomes, the last column broken into lines that fit.
-fn outcomes(table: &Table, paint: Paint) -> String {
-    let mut figures = table.clone();
-    figures.columns.truncate(3);
-    let lines = figures.to_text("  ");
-    let meanings = table.rows.iter().map(|row| row[3].as_str());
-    let each = lines.lines().zip(meanings).map(|(line, meaning)| {
-        let first = format!("{line}  ");
-        let width = first.chars().count();
-        match meaning {
-            "" => format!("{line}\n"),
-            meaning => paint.paragraph(&first, width, meaning),
-        }
-    });
-    each.collect()
-}
-
-/// How response times are distributed, as bars.
-fn histogram(bins: &[Bin], paint: Paint) -> String {
+/// The distribution of response times as bars.
+pub(super) fn histogram(bins: &[Bin], paint: Paint) -> String {
     let all: u64 = bins.iter().map(|bin| bin.count).sum();
     let most = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
     if most == 0 {
         return String::new();
     }
-    let mut table = Table::new("", &["", "", ""]);
-    table.columns[0].1 = crate::table::Align::Right;
-    table.columns[1].1 = crate::table::Align::Left;
+    let mut table = Table::new(&["", "", ""]);
+    table.columns[0].1 = Align::Right;
+    table.columns[1].1 = Align::Left;
     for bin in bins {
         table.push(vec![
             format!("≤ {}", number::time(bin.up_to_us)),
@@ -121,23 +29,23 @@ fn histogram(bins: &[Bin], paint: Paint) -> String {
         ]);
     }
     format!(
-        "{}\n{}\n",
+        "{}\n{}",
         paint.dim("response times, share of requests"),
         table.to_text("  ")
     )
 }
 
-/// A bar of a share of the longest, in eighths of a character.
+/// A bar as a share of the longest, in eighths of a character.
 fn bar(share: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share * BAR_LENGTH as f64 * 8.0).round() as usize;
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// A line for each `--fail-if` and `--require`: passed or failed, and by which figure; empty where there
-/// are none.
-pub fn conditions(record: &Record, conditions: &[Condition], look: Look) -> String {
-    let paint = Paint::new(look);
+/// A line for each `--fail-if` and `--require`: its result and the figure that decided it; empty if
+/// there are none.
+pub fn conditions(record: &Record, conditions: &[Condition], options: TextOptions) -> String {
+    let paint = Paint::new(options);
     let mut out = String::new();
     for (place, condition) in conditions.iter().enumerate() {
         let (word, text) = match (condition.holds(record), condition.judge(record)) {
@@ -159,6 +67,9 @@ mod tests {
     use prony_record::{Distribution, Nanos};
 
     use super::*;
+    use crate::document::Document;
+    use crate::tables::times::PERCENTILES;
+    use crate::text::render;
 
     fn record() -> Record {
         let mut times = Distribution::new();
@@ -184,10 +95,10 @@ mod tests {
 
     #[test]
     fn nothing_is_wider_than_a_terminal_of_80_columns() {
-        let look = Look {
+        let options = TextOptions {
             width: 80,
             histogram: true,
-            ..Look::PLAIN
+            ..TextOptions::PLAIN
         };
         let conditions: Vec<Condition> = ["p99>50ms", "failed>0.1%", "tls.p99>1s"]
             .iter()
@@ -195,8 +106,8 @@ mod tests {
             .collect();
         let mut record = record();
         record.tls_time_us = prony_record::Summary::default();
-        let text = load_summary(&record, &load_times::PERCENTILES, look)
-            + &super::conditions(&record, &conditions, look);
+        let document = Document::of_load(&record, &PERCENTILES);
+        let text = render(&document, options) + &super::conditions(&record, &conditions, options);
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line}");
         }
@@ -209,7 +120,7 @@ mod tests {
         assert!(text.contains("in flight at the end: 30"), "{text}");
         assert!(!text.contains("unfinished"), "{text}");
         assert!(text.contains('█'));
-        let plain = load_summary(&record, &[50.0], Look::PLAIN);
+        let plain = render(&Document::of_load(&record, &[50.0]), TextOptions::PLAIN);
         assert!(!plain.contains('█') && !plain.contains("p75"));
     }
 }

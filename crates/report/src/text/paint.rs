@@ -1,22 +1,22 @@
-//! Colour for terminals that want it, and lines that fit.
+//! Color for terminals that support it, and lines that fit.
 
-use super::Look;
+use super::TextOptions;
 use crate::table::{Table, plain};
-use crate::verdict_view::Tone;
+use crate::tone::Tone;
 
-/// Paints, or leaves texts as they are.
+/// Colors texts if the options say so.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paint {
-    look: Look,
+    options: TextOptions,
 }
 
 impl Paint {
-    pub(super) fn new(look: Look) -> Paint {
-        Paint { look }
+    pub(super) fn new(options: TextOptions) -> Paint {
+        Paint { options }
     }
 
-    /// A paragraph: `text` broken between words, the first line led by `first`, the others by as many
-    /// spaces.
+    /// A paragraph: `text` broken between words. The first line starts with `first`, the others with
+    /// as many spaces.
     pub(super) fn paragraph(self, first: &str, width_of_first: usize, text: &str) -> String {
         let indent = " ".repeat(width_of_first);
         let mut out = String::new();
@@ -24,7 +24,7 @@ impl Paint {
         let mut width = width_of_first;
         for word in plain(text).split_whitespace() {
             let length = word.chars().count();
-            if !line.is_empty() && width + 1 + length > self.look.width {
+            if !line.is_empty() && width + 1 + length > self.options.width {
                 out += &format!("{line}\n{indent}");
                 line.clear();
                 width = width_of_first;
@@ -39,20 +39,68 @@ impl Paint {
         format!("{first}{out}{line}\n")
     }
 
+    /// A paragraph of several parts, some of them in the color of a tone.
+    pub(super) fn toned_paragraph(self, parts: &[(&str, Option<Tone>)]) -> String {
+        let whole: String = parts.iter().map(|(text, _)| plain(text)).collect();
+        // Parts end where words do, so a part is found again by its number of letters.
+        let mut tones = parts.iter().flat_map(|(text, tone)| {
+            let letters = plain(text).chars().filter(|c| !c.is_whitespace()).count();
+            std::iter::repeat_n(*tone, letters)
+        });
+        let (mut out, mut run, mut current) = (String::new(), String::new(), None);
+        for c in self.paragraph("", 0, &whole).chars() {
+            let tone = match c {
+                '\n' => None,
+                c if c.is_whitespace() => current,
+                _ => tones.next().flatten(),
+            };
+            if tone != current {
+                out += &self.toned_or_plain(current, &std::mem::take(&mut run));
+                current = tone;
+            }
+            run.push(c);
+        }
+        out + &self.toned_or_plain(current, &run)
+    }
+
+    fn toned_or_plain(self, tone: Option<Tone>, text: &str) -> String {
+        match tone {
+            Some(tone) if !text.is_empty() => {
+                let kept = text.trim_end();
+                format!("{}{}", self.toned(tone, kept), &text[kept.len()..])
+            }
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Applies a style to each line by itself.
+    fn each_line(lines: &str, style: impl Fn(&str) -> String) -> String {
+        let lines = lines.lines();
+        lines.map(|line| style(line) + "\n").collect()
+    }
+
+    pub(super) fn dim_lines(self, lines: &str) -> String {
+        Paint::each_line(lines, |line| self.dim(line))
+    }
+
+    pub(super) fn bold_lines(self, lines: &str) -> String {
+        Paint::each_line(lines, |line| self.bold(line))
+    }
+
     fn with(self, code: &str, text: &str) -> String {
-        if self.look.color {
+        if self.options.color {
             format!("\x1b[{code}m{text}\x1b[0m")
         } else {
             text.to_owned()
         }
     }
 
-    /// A table whose lines fit.
+    /// A table whose lines fit if possible.
     pub(super) fn table(self, indent: &str, table: &Table) -> String {
-        table.to_text_within(indent, self.look.width)
+        table.to_text_within(indent, self.options.width)
     }
 
-    /// A text in the colour of its tone.
+    /// A text in the color of a tone.
     pub(super) fn toned(self, tone: Tone, text: &str) -> String {
         match tone {
             Tone::Good => self.green(text),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use chromium::Chromium;
 use prony_record::Record;
-use prony_report::{folder, html};
+use prony_report::{Document, PERCENTILES, folder, html};
 use serde_json::Value;
 
 const DESK: (u32, u32) = (1280, 800);
@@ -38,10 +38,14 @@ fn pages() -> Vec<Page> {
             "tcp is 22.9% slower than unix95% interval 20.1% to 25.7%",
             4,
         ),
-        ("errors", "No verdict: the measurement can't carry one.", 4),
+        (
+            "errors",
+            "No verdict: the measurement can't support one.",
+            4,
+        ),
         (
             "ciphers",
-            "No variant can be told apart from aes-128 yet.",
+            "No difference from aes-128 is established yet.",
             4,
         ),
         ("portable", "Of 6 comparisons:", 5),
@@ -50,7 +54,9 @@ fn pages() -> Vec<Page> {
         .into_iter()
         .map(|(name, verdict, figures)| Page {
             name: name.to_owned(),
-            html: html::report(&folder::read(&fixtures.join(name)).unwrap()),
+            html: html::render(&Document::of_experiment(
+                &folder::read(&fixtures.join(name)).unwrap(),
+            )),
             verdict,
             figures,
         });
@@ -63,7 +69,10 @@ fn pages() -> Vec<Page> {
         let json = fs::read_to_string(fixtures.join(format!("load-{name}.json"))).unwrap();
         Page {
             name: format!("load-{name}"),
-            html: html::load(&Record::from_json(&json).unwrap()),
+            html: html::render(&Document::of_load(
+                &Record::from_json(&json).unwrap(),
+                &PERCENTILES,
+            )),
             verdict,
             figures: match name {
                 "failing" => 3,

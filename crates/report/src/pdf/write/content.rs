@@ -1,4 +1,4 @@
-//! What is drawn on a page, in the file's language.
+//! The content stream of a page.
 
 use std::collections::BTreeSet;
 
@@ -6,28 +6,28 @@ use pdf_writer::types::{LineCapStyle, LineJoinStyle};
 use pdf_writer::{Content as Stream, Name, Str, TextStr};
 
 use super::fonts::Fonts;
-use crate::pdf::block::{ElementId, Op};
+use crate::pdf::block::{DrawOp, ElementId};
 use crate::pdf::flow::Page;
-use crate::pdf::style::{PAGE_HEIGHT, Style};
+use crate::pdf::style::{FontStyle, PAGE_HEIGHT};
 
-/// A page's drawing.
+/// A page's content stream.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) bytes: Vec<u8>,
-    /// The element that each marked part of it belongs to, in the parts' order.
+    /// The element of each marked part, in order.
     pub(super) marked: Vec<ElementId>,
-    /// How strongly things are coloured, in percent.
+    /// All opacities that are used, in percent.
     pub(super) opacities: BTreeSet<u8>,
 }
 
-/// The name of the state in which things are coloured so strongly, in percent.
+/// The name of the graphics state with this opacity in percent.
 pub(super) fn state_name(opacity: u8) -> String {
     format!("O{opacity}")
 }
 
 impl Content {
     pub(super) fn of(page: &Page, fonts: &Fonts) -> Content {
-        let mut writer = Writer {
+        let mut writer = ContentWriter {
             stream: Stream::new(),
             fonts,
             marked: Vec::new(),
@@ -42,19 +42,19 @@ impl Content {
     }
 }
 
-struct Writer<'a> {
+struct ContentWriter<'a> {
     stream: Stream,
     fonts: &'a Fonts,
     marked: Vec<ElementId>,
     opacities: BTreeSet<u8>,
 }
 
-/// Points from below, as the file counts them, to a hundredth.
+/// The distance from the lower edge, as PDF measures it.
 fn up(y: f64) -> f32 {
     fine(PAGE_HEIGHT - y)
 }
 
-/// Shorter to write, and finer than any printer.
+/// Rounds to a hundredth of a point, which is finer than any printer.
 fn fine(value: f64) -> f32 {
     ((value * 100.0).round() / 100.0) as f32
 }
@@ -64,17 +64,17 @@ fn rgb(color: u32) -> [f32; 3] {
     [r, g, b].map(|part| (f32::from(part) / 255.0 * 1000.0).round() / 1000.0)
 }
 
-impl Writer<'_> {
-    fn write(&mut self, op: &Op) {
+impl ContentWriter<'_> {
+    fn write(&mut self, op: &DrawOp) {
         match op {
-            Op::Text { x, y, text, style } => self.text((*x, *y), text, *style),
-            Op::Path {
+            DrawOp::Text { x, y, text, style } => self.text((*x, *y), text, *style),
+            DrawOp::Path {
                 points,
                 color,
                 width,
                 opacity,
             } => self.path(points, *color, *width, *opacity),
-            Op::Rect {
+            DrawOp::Rect {
                 x,
                 y,
                 width,
@@ -86,13 +86,13 @@ impl Writer<'_> {
                 stream.rect(fine(*x), up(*y) - height, width, height);
                 stream.fill_nonzero();
             }),
-            Op::Dot {
+            DrawOp::Dot {
                 center,
                 radius,
                 color,
                 opacity,
             } => self.with_fill(*color, *opacity, |stream| disc(stream, *center, *radius)),
-            Op::Clip {
+            DrawOp::Clip {
                 x,
                 y,
                 width,
@@ -104,25 +104,25 @@ impl Writer<'_> {
                 self.stream.clip_nonzero();
                 self.stream.end_path();
             }
-            Op::Unclip => {
+            DrawOp::Unclip => {
                 self.stream.restore_state();
             }
-            Op::Begin(element) => {
+            DrawOp::Begin(element) => {
                 let id = i32::try_from(self.marked.len()).unwrap_or(i32::MAX);
                 self.marked.push(*element);
                 let mut mark = self.stream.begin_marked_content_with_properties(Name(b"P"));
                 mark.properties().identify(id);
             }
-            Op::Decoration => {
+            DrawOp::Decoration => {
                 self.stream.begin_marked_content(Name(b"Artifact"));
             }
-            Op::End => {
+            DrawOp::End => {
                 self.stream.end_marked_content();
             }
         }
     }
 
-    /// Draws in a colour, and leaves the state as it was.
+    /// Draws in a color, then restores the state.
     fn with_fill(&mut self, color: u32, opacity: f64, draw: impl FnOnce(&mut Stream)) {
         let is_saved = self.opacity(opacity);
         let [r, g, b] = rgb(color);
@@ -133,7 +133,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Sets how strongly things are coloured; whether a state was saved for it.
+    /// Sets the opacity. Returns true if it saved the graphics state to do so.
     fn opacity(&mut self, opacity: f64) -> bool {
         let percent = (opacity.clamp(0.0, 1.0) * 100.0).round() as u8;
         if percent == 100 {
@@ -167,7 +167,7 @@ impl Writer<'_> {
         }
     }
 
-    fn text(&mut self, (x, y): (f64, f64), text: &str, style: Style) {
+    fn text(&mut self, (x, y): (f64, f64), text: &str, style: FontStyle) {
         let runs = self.fonts.runs(style.face, text);
         if runs.is_empty() {
             return;
@@ -182,7 +182,7 @@ impl Writer<'_> {
             stream.set_font(Name(name.as_bytes()), fine(style.size));
             match &run.stands_for {
                 Some(original) => {
-                    // What is shown is not what it says: that stays searchable.
+                    // Keeps the original text searchable although a replacement is shown.
                     let mut mark = stream.begin_marked_content_with_properties(Name(b"Span"));
                     mark.properties().actual_text(TextStr(original));
                     drop(mark);
@@ -198,9 +198,9 @@ impl Writer<'_> {
     }
 }
 
-/// A disc of four curves.
+/// Draws a disc as four curves.
 fn disc(stream: &mut Stream, (x, y): (f64, f64), radius: f64) {
-    // Where the control points of a quarter of a circle lie.
+    // The relative distance of the control points of a quarter circle.
     const QUARTER: f64 = 0.552_284_749_8;
     let reach = radius * QUARTER;
     stream.move_to(fine(x + radius), up(y));

@@ -1,4 +1,4 @@
-//! The fonts in the file: of each what is used, and what its glyphs say.
+//! The fonts in the file: the glyphs that are used, and the characters that they stand for.
 
 use std::collections::BTreeMap;
 
@@ -7,85 +7,86 @@ use pdf_writer::{Filter, Finish, Name, Pdf, Rect, Ref, Str};
 use subsetter::GlyphRemapper;
 
 use super::{Numbers, compressed};
-use crate::pdf::block::Op;
+use crate::pdf::block::DrawOp;
 use crate::pdf::face::Face;
 use crate::pdf::flow::Page;
+use crate::pdf::font_file::table;
 
-/// Codes are glyphs; which those are is the font's own business.
+/// Codes are glyph numbers of the embedded font.
 const SYSTEM: SystemInfo<'_> = SystemInfo {
     registry: Str(b"Adobe"),
     ordering: Str(b"Identity"),
     supplement: 0,
 };
 
-/// What of one face is used.
+/// The used part of one font.
 #[derive(Debug)]
-struct Used {
+struct UsedFont {
     face: Face,
     glyphs: GlyphRemapper,
-    /// What each glyph says, by its number in the file.
-    says: BTreeMap<u16, char>,
+    /// The character of each glyph, by its number in the file.
+    characters: BTreeMap<u16, char>,
 }
 
-/// What of all faces is used.
+/// The used parts of all fonts.
 #[derive(Debug)]
 pub(super) struct Fonts {
-    used: Vec<Used>,
+    used: Vec<UsedFont>,
 }
 
-/// A part of a text in one face.
+/// A part of a text in one font.
 #[derive(Debug, PartialEq)]
-pub(super) struct Run {
+pub(super) struct GlyphRun {
     pub(super) face: Face,
     /// Two bytes for each glyph.
     pub(super) codes: Vec<u8>,
-    /// The characters that its glyphs stand for without showing them.
+    /// The characters that its glyphs replace without showing them.
     pub(super) stands_for: Option<String>,
 }
 
 impl Fonts {
     pub(super) fn used_by(pages: &[Page]) -> Fonts {
         let mut fonts = Fonts {
-            used: Face::ALL.map(Used::new).into(),
+            used: Face::ALL.map(UsedFont::new).into(),
         };
         for op in pages.iter().flat_map(|page| &page.ops) {
-            let Op::Text { text, style, .. } = op else {
+            let DrawOp::Text { text, style, .. } = op else {
                 continue;
             };
             for c in text.chars() {
                 if let Some(glyph) = style.face.glyph(c) {
                     let used = &mut fonts.used[glyph.face as usize];
                     let id = used.glyphs.remap(glyph.id);
-                    let says = if glyph.replaces { '\u{fffd}' } else { c };
-                    used.says.entry(id).or_insert(says);
+                    let character = if glyph.replaces { '\u{fffd}' } else { c };
+                    used.characters.entry(id).or_insert(character);
                 }
             }
         }
-        fonts.used.retain(|used| !used.says.is_empty());
+        fonts.used.retain(|used| !used.characters.is_empty());
         fonts
     }
 
-    /// What pages call a face.
+    /// The name of a font within pages.
     pub(super) fn name(face: Face) -> String {
         format!("F{}", face as u8)
     }
 
-    /// A text in runs of one face each.
-    pub(super) fn runs(&self, face: Face, text: &str) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    /// A text in runs of one font each.
+    pub(super) fn runs(&self, face: Face, text: &str) -> Vec<GlyphRun> {
+        let mut runs: Vec<GlyphRun> = Vec::new();
         for c in text.chars() {
             let Some(glyph) = face.glyph(c) else { continue };
             let Some(used) = self.used.iter().find(|used| used.face == glyph.face) else {
                 continue;
             };
             let code = used.glyphs.get(glyph.id).unwrap_or(0);
-            // Two characters may share a glyph, of which only one is what it says.
-            let stands_for = glyph.replaces || used.says.get(&code) != Some(&c);
+            // Several characters may share a glyph, which is registered for one of them.
+            let stands_for = glyph.replaces || used.characters.get(&code) != Some(&c);
             let goes_on = runs.last().is_some_and(|run| {
                 run.face == glyph.face && run.stands_for.is_some() == stands_for
             });
             if !goes_on {
-                runs.push(Run {
+                runs.push(GlyphRun {
                     face: glyph.face,
                     codes: Vec::new(),
                     stands_for: stands_for.then(String::new),
@@ -101,7 +102,7 @@ impl Fonts {
         runs
     }
 
-    /// Writes all; their names and numbers.
+    /// Writes all fonts; returns their names and references.
     pub(super) fn write(&self, pdf: &mut Pdf, numbers: &mut Numbers) -> Vec<(String, Ref)> {
         let each = self.used.iter();
         each.map(|used| (Fonts::name(used.face), used.write(pdf, numbers)))
@@ -109,18 +110,18 @@ impl Fonts {
     }
 }
 
-impl Used {
-    fn new(face: Face) -> Used {
-        Used {
+impl UsedFont {
+    fn new(face: Face) -> UsedFont {
+        UsedFont {
             face,
             glyphs: GlyphRemapper::new(),
-            says: BTreeMap::new(),
+            characters: BTreeMap::new(),
         }
     }
 
-    /// The name of the part that is used: six letters that differ with it.
+    /// The name of the used part: its six letters depend on the glyphs.
     fn name(&self) -> String {
-        // FNV-1a, which is enough to tell two parts of one font from another.
+        // FNV-1a suffices to distinguish parts of one font.
         let ids = self.glyphs.remapped_gids().flat_map(u16::to_be_bytes);
         let hash = ids.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -130,13 +131,13 @@ impl Used {
         format!("{tag}+{}", self.face.name())
     }
 
-    /// Writes the font, its part of the font file, and what its glyphs say.
+    /// Writes the font, its part of the font file, and the characters of its glyphs.
     fn write(&self, pdf: &mut Pdf, numbers: &mut Numbers) -> Ref {
         let [font, cid, descriptor, cmap, file] = std::array::from_fn(|_| numbers.next());
-        let parsed = self.face.parsed();
+        let font_file = self.face.font();
         let name = self.name();
-        let is_cff = parsed.tables().cff.is_some();
-        // Of a font with cubic outlines the encoding is part of the name.
+        let is_cff = font_file.is_cff;
+        // The name of a font with cubic outlines includes the encoding.
         let base = match is_cff {
             true => format!("{name}-Identity-H"),
             false => name.clone(),
@@ -148,7 +149,7 @@ impl Used {
         written.to_unicode(cmap);
         written.finish();
 
-        let per_em = f32::from(parsed.units_per_em());
+        let per_em = f32::from(font_file.units_per_em);
         let thousandths = |units: f32| (units / per_em * 1000.0 * 10.0).round() / 10.0;
         let mut written = pdf.cid_font(cid);
         written.subtype(if is_cff {
@@ -163,30 +164,23 @@ impl Used {
         if !is_cff {
             written.cid_to_gid_map_predefined(Name(b"Identity"));
         }
-        let widths = self.glyphs.remapped_gids().map(|id| {
-            let advance = parsed.glyph_hor_advance(ttf_parser::GlyphId(id));
-            thousandths(f32::from(advance.unwrap_or(0)))
-        });
+        let widths = self.glyphs.remapped_gids();
+        let widths = widths.map(|id| thousandths(f32::from(font_file.advance(id))));
         written.widths().consecutive(0, widths);
         written.finish();
 
-        let bounds = parsed.global_bounding_box();
         let corner = |units: i16| thousandths(f32::from(units));
         let mut flags = FontFlags::SYMBOLIC;
         flags.set(FontFlags::FIXED_PITCH, self.face == Face::Mono);
         let mut written = pdf.font_descriptor(descriptor);
         written.name(Name(name.as_bytes()));
         written.flags(flags);
-        written.bbox(Rect::new(
-            corner(bounds.x_min),
-            corner(bounds.y_min),
-            corner(bounds.x_max),
-            corner(bounds.y_max),
-        ));
+        let [left, bottom, right, top] = font_file.bounds.map(corner);
+        written.bbox(Rect::new(left, bottom, right, top));
         written.italic_angle(0.0);
-        written.ascent(corner(parsed.ascender()));
-        written.descent(corner(parsed.descender()));
-        written.cap_height(corner(parsed.capital_height().unwrap_or(0)));
+        written.ascent(corner(font_file.ascender));
+        written.descent(corner(font_file.descender));
+        written.cap_height(corner(font_file.cap_height));
         written.stem_v(if self.face == Face::Bold { 120.0 } else { 80.0 });
         match is_cff {
             true => written.font_file3(file),
@@ -194,7 +188,7 @@ impl Used {
         };
         written.finish();
 
-        self.write_meaning(pdf, cmap);
+        self.write_characters(pdf, cmap);
         let data = compressed(&self.subset());
         let mut stream = pdf.stream(file, &data);
         stream.filter(Filter::FlateDecode);
@@ -205,23 +199,21 @@ impl Used {
         font
     }
 
-    /// Writes what each glyph says, for whoever searches or copies.
-    fn write_meaning(&self, pdf: &mut Pdf, id: Ref) {
+    /// Writes the character of each glyph, for searching and copying.
+    fn write_characters(&self, pdf: &mut Pdf, id: Ref) {
         let mut cmap = UnicodeCmap::new(Name(b"Custom"), SYSTEM);
-        for (&glyph, &says) in &self.says {
-            cmap.pair(glyph, says);
+        for (&glyph, &character) in &self.characters {
+            cmap.pair(glyph, character);
         }
         let data = compressed(cmap.finish().as_slice());
         pdf.cmap(id, &data).filter(Filter::FlateDecode);
     }
 
-    /// The part of the font file that is used: outlines alone, as the format wants them.
+    /// The used part of the font file; only the outlines if they are cubic, as the format requires.
     fn subset(&self) -> Vec<u8> {
         let whole = || self.face.data().to_vec();
         let part = subsetter::subset(self.face.data(), 0, &self.glyphs).unwrap_or_else(|_| whole());
-        let tag = ttf_parser::Tag::from_bytes(b"CFF ");
-        let outlines = ttf_parser::RawFace::parse(&part, 0).ok();
-        let outlines = outlines.and_then(|face| face.table(tag).map(<[u8]>::to_vec));
+        let outlines = table(&part, *b"CFF ").map(<[u8]>::to_vec);
         outlines.unwrap_or(part)
     }
 }

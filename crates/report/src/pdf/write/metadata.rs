@@ -1,19 +1,19 @@
-//! What the file says of itself.
+//! The file's metadata.
 
 use pdf_writer::{Pdf, Ref, TextStr};
 
-use crate::pdf::About;
+use crate::pdf::PdfInfo;
 use crate::table::plain;
 
-/// Of all sentences that prony makes.
+/// The language of all reports.
 pub(super) const LANGUAGE: &str = "en";
 
-/// Writes title, author and language, in the old form and in the new one. No date: when a report
-/// was rendered says nothing of what was measured, and the same folder has to give the same bytes.
-pub(super) fn write(pdf: &mut Pdf, info: Ref, xmp: Ref, about: &About) {
-    let title = plain(&about.title);
-    let tool = format!("prony {}", plain(&about.version));
-    let mut written = pdf.document_info(info);
+/// Writes title, author and language as document information and as XMP. No date, because the same
+/// folder has to give the same bytes.
+pub(super) fn write(pdf: &mut Pdf, (reference, xmp): (Ref, Ref), info: &PdfInfo) {
+    let title = plain(&info.title);
+    let tool = format!("prony {}", plain(&info.version));
+    let mut written = pdf.document_info(reference);
     written.title(TextStr(&title));
     written.author(TextStr(&tool));
     written.creator(TextStr(&tool));

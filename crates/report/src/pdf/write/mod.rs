@@ -13,14 +13,14 @@ use pdf_writer::types::TabOrder;
 use pdf_writer::writers::Resources;
 use pdf_writer::{Filter, Finish, Name, Pdf, Rect, Ref};
 
-use super::About;
-use super::block::Element;
+use super::PdfInfo;
+use super::block::StructureElement;
 use super::flow::{Bookmark, Page};
 use super::style::{PAGE_HEIGHT, PAGE_WIDTH};
 use content::Content;
 use fonts::Fonts;
 
-/// Numbers for objects.
+/// Allocates object numbers.
 #[derive(Debug)]
 struct Numbers(i32);
 
@@ -31,9 +31,9 @@ impl Numbers {
     }
 }
 
-/// Bytes as the file holds them.
+/// Compresses bytes for a stream.
 fn compressed(bytes: &[u8]) -> Vec<u8> {
-    // Beyond this level only the time grows.
+    // Higher levels take longer and save nothing.
     miniz_oxide::deflate::compress_to_vec_zlib(bytes, 7)
 }
 
@@ -41,13 +41,13 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 pub(super) fn file(
     pages: &[Page],
     bookmarks: &[Bookmark],
-    elements: &[Element],
-    about: &About,
+    elements: &[StructureElement],
+    info: &PdfInfo,
 ) -> Vec<u8> {
     let mut numbers = Numbers(0);
     let catalog = numbers.next();
     let tree = numbers.next();
-    let info = numbers.next();
+    let info_ref = numbers.next();
     let xmp = numbers.next();
     let resources = numbers.next();
     let page_refs: Vec<Ref> = pages.iter().map(|_| numbers.next()).collect();
@@ -59,7 +59,7 @@ pub(super) fn file(
     let outline = outline::write(&mut pdf, &mut numbers, bookmarks, &page_refs);
     let structure = structure::Structure::new(elements, &contents, &mut numbers);
     write_catalog(&mut pdf, (catalog, tree, xmp), outline, &structure);
-    metadata::write(&mut pdf, info, xmp, about);
+    metadata::write(&mut pdf, (info_ref, xmp), info);
     let font_refs = fonts.write(&mut pdf, &mut numbers);
     write_resources(&mut pdf, resources, &font_refs, &contents);
     let mut root = pdf.pages(tree);
@@ -99,10 +99,10 @@ fn write_catalog(
         written.outlines(outline);
         written.page_mode(pdf_writer::types::PageMode::UseOutlines);
     }
-    structure.name(&mut written);
+    structure.add_to(&mut written);
 }
 
-/// What all pages use: fonts, and how strongly shapes are coloured.
+/// Writes the resources that all pages share: fonts and opacities.
 fn write_resources(pdf: &mut Pdf, id: Ref, fonts: &[(String, Ref)], contents: &[Content]) {
     let mut opacities: Vec<u8> = contents
         .iter()

@@ -6,7 +6,7 @@ use super::Numbers;
 use crate::pdf::flow::Bookmark;
 use crate::pdf::style::PAGE_HEIGHT;
 
-/// Writes bookmarks of two levels; none where there are none.
+/// Writes bookmarks of two levels; returns none if there are none.
 pub(super) fn write(
     pdf: &mut Pdf,
     numbers: &mut Numbers,
@@ -35,7 +35,7 @@ pub(super) fn write(
         if let (Some(&first), Some(&last)) = (children.first(), children.last()) {
             item.first(refs[first]);
             item.last(refs[last]);
-            // Negative: closed, so that the sections stay in view.
+            // A negative count closes the entry, so that all sections stay in view.
             item.count(-i32::try_from(children.len()).unwrap_or(i32::MAX));
         }
         if let Some(&page) = pages.get(bookmark.page) {
@@ -55,7 +55,7 @@ pub(super) fn write(
     Some(root)
 }
 
-/// For each bookmark the one that it stands below: the last of a higher level before it.
+/// The parent of each bookmark: the last section before it.
 fn parents(bookmarks: &[Bookmark]) -> Vec<Option<usize>> {
     let mut last_section = None;
     let each = bookmarks.iter().enumerate();

@@ -1,5 +1,5 @@
-//! The document's structure, for readers that speak it and programs that extract it: which part of
-//! each page is which heading, paragraph, cell or picture.
+//! The document's structure for screen readers and programs: the heading, paragraph, cell or figure
+//! that each part of a page belongs to.
 
 use pdf_writer::types::{StructRole, TableHeaderScope};
 use pdf_writer::writers::{Catalog, StructTreeRoot};
@@ -7,25 +7,25 @@ use pdf_writer::{Finish, Name, Pdf, Ref, TextStr};
 
 use super::Numbers;
 use super::content::Content;
-use crate::pdf::block::{Element, Role};
+use crate::pdf::block::{Role, StructureElement};
 
-/// Where elements are drawn, and their numbers in the file.
+/// The structure elements, their references, and the page parts that they consist of.
 #[derive(Debug)]
 pub(super) struct Structure {
     root: Ref,
     document: Ref,
     elements: Vec<Ref>,
-    /// For each element the pages and the marked parts on them that are its own.
+    /// The pages and marked parts of each element.
     drawn: Vec<Vec<(usize, i32)>>,
-    /// For each page the list of its marked parts' elements.
+    /// The reference of each page's list of elements.
     lists: Vec<Ref>,
-    /// The elements behind each page's marked parts.
+    /// The elements of each page's marked parts.
     marked: Vec<Vec<usize>>,
 }
 
 impl Structure {
     pub(super) fn new(
-        elements: &[Element],
+        elements: &[StructureElement],
         contents: &[Content],
         numbers: &mut Numbers,
     ) -> Structure {
@@ -45,12 +45,12 @@ impl Structure {
         }
     }
 
-    /// Names the structure in the catalog.
-    pub(super) fn name(&self, catalog: &mut Catalog<'_>) {
+    /// Adds the structure to the catalog.
+    pub(super) fn add_to(&self, catalog: &mut Catalog<'_>) {
         catalog.pair(Name(b"StructTreeRoot"), self.root);
     }
 
-    /// Writes the root, with the way from marked parts to elements.
+    /// Writes the root, with the map from marked parts to elements.
     fn write_root(&self, pdf: &mut Pdf) {
         let mut root = pdf.indirect(self.root).start::<StructTreeRoot<'_>>();
         root.child(self.document);
@@ -65,7 +65,7 @@ impl Structure {
     }
 
     /// Writes all elements.
-    pub(super) fn write(&self, pdf: &mut Pdf, elements: &[Element], pages: &[Ref]) {
+    pub(super) fn write(&self, pdf: &mut Pdf, elements: &[StructureElement], pages: &[Ref]) {
         self.write_root(pdf);
         let mut children: Vec<Vec<Ref>> = vec![Vec::new(); elements.len()];
         let mut tops = Vec::new();

@@ -1,10 +1,10 @@
-//! The tables that articles print.
+//! Tables of an experiment's results.
 
 use prony_record::Outcome;
 use prony_stats::{Metric, VerdictDocument, is_named_with_factor, level_name};
 
-use super::standing::{figure, level, standings};
-use crate::table::{Align, Table};
+use super::standing::{Standing, figure, level, standings};
+use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
 use crate::{Experiment, number};
 
 /// The factors with two levels or more, each with its levels in the variants' order.
@@ -24,20 +24,20 @@ fn varying(verdict: &VerdictDocument) -> Vec<(String, Vec<String>)> {
     factors
 }
 
-/// Two factors crossed: the first one's levels as rows, the second one's as columns, in each cell
-/// a variant's place if the plan lists it.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Cross {
+/// Two factors crossed: the levels of the first are rows, those of the second are columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cross {
     /// The names of both factors: `place / socket`.
-    pub(crate) corner: String,
+    corner: String,
     /// The levels of the second factor, as sentences name them.
-    pub(crate) columns: Vec<String>,
-    /// A level of the first factor, as sentences name it, and its cells.
-    pub(crate) rows: Vec<(String, Vec<Option<usize>>)>,
+    columns: Vec<String>,
+    /// Each level of the first factor, as sentences name it, with the index of the variant in each
+    /// column.
+    rows: Vec<(String, Vec<Option<usize>>)>,
 }
 
 /// The cross table of an experiment with two varying factors; none for any other.
-pub(crate) fn cross(verdict: &VerdictDocument) -> Option<Cross> {
+fn cross(verdict: &VerdictDocument) -> Option<Cross> {
     let factors = varying(verdict);
     let [(first, rows), (second, columns)] = factors.as_slice() else {
         return None;
@@ -66,8 +66,7 @@ pub(crate) fn cross(verdict: &VerdictDocument) -> Option<Cross> {
     })
 }
 
-/// A column for each varying factor, headed by its name; one without a heading where no factor
-/// varies.
+/// A column for each varying factor, headed by its name; one without a heading if no factor varies.
 struct NameColumns {
     factors: Vec<String>,
 }
@@ -103,36 +102,65 @@ impl NameColumns {
     }
 }
 
-/// The table that articles print, on one metric: crossed for two factors, a list for others.
-pub(crate) fn result_table(verdict: &VerdictDocument, metric: Metric) -> Table {
+/// The results on one metric for files: crossed for two factors, a list otherwise.
+pub(crate) fn results(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
     let Some(cross) = cross(verdict) else {
-        return result_list(verdict, metric);
+        return stacked_list(verdict, standings);
     };
-    let standings = standings(verdict, metric);
     let mut headings = vec![cross.corner.as_str()];
     headings.extend(cross.columns.iter().map(String::as_str));
-    let mut table = Table::new(&result_title(metric), &headings);
+    let mut table = Table::new(&headings);
+    table.kind = TableKind::Results;
     for (level, cells) in &cross.rows {
-        let cell = |place: &Option<usize>| match place {
-            Some(place) => standings[*place].in_one_cell(),
-            None => "–".to_owned(),
+        let cell = |index: &Option<usize>| match index.and_then(|index| standings.get(index)) {
+            Some(standing) => standing_cell(standing),
+            None => TableCell::from("–"),
         };
-        let row = std::iter::once(level.clone()).chain(cells.iter().map(cell));
-        table.push(row.collect());
+        let row = std::iter::once(TableCell::new(level, Emphasis::Strong));
+        table.push_cells(row.chain(cells.iter().map(cell)).collect());
     }
     table
 }
 
-fn result_title(metric: Metric) -> String {
-    format!("{}, mean and change against the reference", metric.noun())
+/// The figure of a variant, and below it the change with its interval.
+fn standing_cell(standing: &Standing) -> TableCell {
+    let figure = TableCell::new(&standing.figure, Emphasis::Figure).swatch(standing.variant);
+    match standing.is_reference {
+        true => figure.line("reference", Emphasis::Muted),
+        false => figure
+            .line(&standing.change, Emphasis::Strong)
+            .line(&standing.interval, Emphasis::Muted),
+    }
 }
 
-/// One metric as a list: a row for each variant with its change and verdict.
+/// A row for each variant, the change and its interval in one cell.
+fn stacked_list(verdict: &VerdictDocument, standings: &[Standing]) -> Table {
+    let mut table = Table::new(&["", "mean", "change, 95% interval", "verdict"]);
+    table.kind = TableKind::Results;
+    table.columns[3].1 = Align::Left;
+    for standing in standings {
+        let name = &verdict.variants[standing.variant].name;
+        let name = TableCell::new(name, Emphasis::Strong).swatch(standing.variant);
+        let change = TableCell::new(&standing.change, Emphasis::Strong);
+        table.push_cells(vec![
+            name,
+            TableCell::new(&standing.figure, Emphasis::Strong),
+            change.line(&standing.interval, Emphasis::Muted),
+            match standing.is_reference {
+                true => "reference".into(),
+                false => standing.verdict.into(),
+            },
+        ]);
+    }
+    table
+}
+
+/// The results on one metric for terminals: a row for each variant with its change and verdict.
 pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
     let names = NameColumns::of(verdict);
     let mut headings = names.headings();
     headings.extend(["mean", "change", "95% interval", "verdict"]);
-    let mut table = Table::new(&result_title(metric), &headings);
+    let mut table = Table::new(&headings);
     names.align(&mut table);
     if let Some(last) = table.columns.last_mut() {
         last.1 = Align::Left;
@@ -154,8 +182,7 @@ pub(crate) fn result_list(verdict: &VerdictDocument, metric: Metric) -> Table {
     table
 }
 
-/// Rate, response times and failures of each variant, as far as they were measured, in one compact
-/// table.
+/// Rate, response times and failures of each variant, as far as they were measured.
 pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     const SHOWN: [(&str, Metric); 5] = [
         ("rate", Metric::RatePerS),
@@ -176,7 +203,7 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
         .collect();
     let mut headings = names.headings();
     headings.extend(shown.iter().map(|(heading, _)| *heading));
-    let mut table = Table::new("rate, response times and failures, means", &headings);
+    let mut table = Table::new(&headings);
     names.align(&mut table);
     for variant in variants {
         let mut row = names.cells(verdict, variant);
@@ -187,8 +214,8 @@ pub(crate) fn variants_table(verdict: &VerdictDocument) -> Table {
     table
 }
 
-/// Every metric that was measured, as rows; the variants as columns, at most `columns_max` of them
-/// in one table. Means over the blocks.
+/// A row for each metric that was measured and a column for each variant, at most `columns_max`
+/// variants in one table. Means over the blocks.
 pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> Vec<Table> {
     let is_measured = |metric: &Metric| {
         let mut variants = verdict.variants.iter();
@@ -203,7 +230,7 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
                 .iter()
                 .map(|&place| verdict.variants[place].name.as_str()),
         );
-        let mut table = Table::new("All metrics", &headings);
+        let mut table = Table::new(&headings);
         for &metric in &metrics {
             let cells = places.iter().map(|&place| figure(verdict, place, metric));
             let row = std::iter::once(metric.noun().to_owned()).chain(cells);
@@ -214,8 +241,8 @@ pub(crate) fn metrics_tables(verdict: &VerdictDocument, columns_max: usize) -> V
     tables.collect()
 }
 
-/// How the requests of each variant ended, all its trials together; none without trials. Timeouts
-/// have their column also where there was none, since that is what people look for.
+/// The outcomes of each variant's requests, over all its trials; none without trials. Timeouts always
+/// have a column, because readers look for them.
 pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let variants = &experiment.verdict.variants;
     let counts: Vec<Vec<u64>> = (0..variants.len())
@@ -232,7 +259,7 @@ pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
         let happened = counts.iter().any(|counts| counts[*place] > 0);
         match Outcome::ALL[*place] {
             Outcome::Ok | Outcome::Timeout => true,
-            // What had not ended when the load did, as in every closed loop.
+            // Requests in flight at the end, which every closed loop has.
             Outcome::Unfinished | Outcome::Unstarted => false,
             _ => happened,
         }
@@ -240,7 +267,7 @@ pub(crate) fn outcomes_table(experiment: &Experiment) -> Option<Table> {
     let shown: Vec<usize> = (0..Outcome::ALL.len()).filter(is_shown).collect();
     let names = shown.iter().map(|&place| Outcome::ALL[place].name());
     let headings: Vec<&str> = std::iter::once("requests").chain(names).collect();
-    let mut table = Table::new("How requests ended", &headings);
+    let mut table = Table::new(&headings);
     for (variant, counts) in variants.iter().zip(&counts) {
         let cells = shown.iter().map(|&place| number::count(counts[place]));
         table.push(std::iter::once(variant.name.clone()).chain(cells).collect());
@@ -260,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_are_counted_also_where_there_are_none() {
+    fn timeouts_have_a_column_even_if_there_are_none() {
         let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
         let read = |name| crate::folder::read(format!("{fixtures}/{name}").as_ref()).unwrap();
         let mut experiment = read("errors");
@@ -281,7 +308,8 @@ mod tests {
     fn two_factors_are_crossed_and_others_listed() {
         let listed = stored("ciphers");
         assert_eq!(cross(&listed), None);
-        assert_eq!(result_table(&listed, Metric::RatePerS).rows.len(), 3);
+        let rates = standings(&listed, Metric::RatePerS);
+        assert_eq!(results(&listed, &rates).rows.len(), 3);
         let mut crossed = stored("gunicorn-sockets");
         let table = cross(&crossed).unwrap();
         assert_eq!(table.columns, ["tcp", "unix"]);

@@ -1,12 +1,13 @@
-//! Metrics along factors whose levels are numbers, as tables and words.
+//! Tables of metrics along factors whose levels are numbers.
 
-use prony_stats::{Metric, Scaling, VerdictDocument, is_named_with_factor, level_name};
+use prony_stats::{Metric, Scaling, VerdictDocument};
 
-use super::standing::value;
+use super::value;
 use crate::number;
 use crate::table::Table;
+use crate::wording::scaling::name;
 
-/// The lines of the document by factor and metric, in their order.
+/// The lines of the document, grouped by factor and metric.
 pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scaling>)> {
     let mut groups: Vec<(&str, Metric, Vec<&Scaling>)> = Vec::new();
     for line in &verdict.scaling {
@@ -21,18 +22,8 @@ pub(crate) fn groups(verdict: &VerdictDocument) -> Vec<(&str, Metric, Vec<&Scali
     groups
 }
 
-/// What the table's last columns mean.
-pub(crate) const EXPLAINED: &str = "In step: the last figure's share of what the first one's would be, grown in \
-     proportion. Each further: what one more adds, by the straight line through the points. Straight: the share of \
-     the points' differences that this line explains. Means over the blocks, without intervals.";
-
-/// Such as `request rate along cores`.
-pub(crate) fn title(factor: &str, metric: Metric) -> String {
-    format!("{} along {factor}", metric.noun())
-}
-
-/// A row for each line: its points, how much of what proportion would give the last one is, what
-/// each further one adds and how straight it is.
+/// A row for each line: its points, then the columns that
+/// [`SCALING_COLUMNS`](crate::wording::captions::SCALING_COLUMNS) explains.
 pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     let mut numbers: Vec<u32> = lines
         .iter()
@@ -42,48 +33,22 @@ pub(crate) fn table(factor: &str, metric: Metric, lines: &[&Scaling]) -> Table {
     numbers.dedup();
     let mut headings = vec![String::new()];
     headings.extend(numbers.iter().map(|number| format!("{factor} = {number}")));
-    headings.extend(["in step", "each further", "straight"].map(str::to_owned));
+    headings.extend(["proportional", "each further", "straight"].map(str::to_owned));
     let headings: Vec<&str> = headings.iter().map(String::as_str).collect();
-    let mut table = Table::new(&title(factor, metric), &headings);
+    let mut table = Table::new(&headings);
     for line in lines {
         let mut row = vec![name(line)];
         row.extend(numbers.iter().map(|number| {
             let point = line.points.iter().find(|point| point.at == *number);
             point.map_or("–".to_owned(), |point| value(metric, point.level()))
         }));
-        row.extend([in_step(line), each_further(line), straight(line)]);
+        row.extend([proportional(line), each_further(line), straight(line)]);
         table.push(row);
     }
     table
 }
 
-/// One line in a sentence.
-pub(crate) fn words(line: &Scaling) -> String {
-    let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
-        return name(line);
-    };
-    let name = match name(line) {
-        name if name.is_empty() => String::new(),
-        name => format!("{name}: "),
-    };
-    format!(
-        "{name}from {} at {} to {} at {}",
-        value(line.metric, first.level()),
-        first.at,
-        value(line.metric, last.level()),
-        last.at
-    )
-}
-
-fn name(line: &Scaling) -> String {
-    let levels = line.levels.iter().map(|(factor, level)| {
-        let with_factor = is_named_with_factor([level.as_str()]);
-        level_name(factor, level, with_factor)
-    });
-    levels.collect::<Vec<_>>().join(", ")
-}
-
-fn in_step(line: &Scaling) -> String {
+fn proportional(line: &Scaling) -> String {
     let last = line.points.last();
     last.map_or(String::new(), |last| percent(last.in_step))
 }
@@ -142,10 +107,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert!(
-            words(&short).starts_with("body = 10K: from 100"),
-            "{}",
-            words(&short)
-        );
+        let ends = crate::wording::scaling::ends(&short);
+        assert!(ends.starts_with("body = 10K: from 100"), "{ends}");
     }
 }

@@ -1,24 +1,24 @@
-//! One load's times: percentiles as a table, and how response times are distributed.
+//! The times of one load: a table of percentiles, and the distribution of response times.
 
 use prony_record::{Distribution, Record, Summary};
 
-use crate::load_view::time_at;
+use crate::chart::Bin;
 use crate::number;
 use crate::table::Table;
+use crate::wording::load::time_at;
 
-/// The percentiles of the table unless others were asked for.
+/// The percentiles that a report shows by default.
 pub const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9];
 
-/// The figures of one kind of time.
-struct Column<'a> {
+/// One kind of time.
+struct TimeColumn<'a> {
     name: &'static str,
     summary: &'a Summary,
-    /// Decoded where the summary lacks a percentile.
+    /// The whole distribution, decoded if the summary lacks a percentile.
     all: Option<Distribution>,
 }
 
-/// The table of times: a column for each kind that was measured, and a row for each figure, the
-/// percentiles in ascending order.
+/// A column for each kind of time that was measured, and a row for each figure.
 pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     let mut ascending = percentiles.to_vec();
     ascending.sort_by(f64::total_cmp);
@@ -33,8 +33,8 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     let measured = all
         .into_iter()
         .filter(|(_, summary, _)| is_measured(summary));
-    let columns: Vec<Column<'_>> = measured
-        .map(|(name, summary, key)| Column {
+    let columns: Vec<TimeColumn<'_>> = measured
+        .map(|(name, summary, key)| TimeColumn {
             name,
             summary,
             all: match ascending.iter().all(|&p| summary.percentile(p).is_some()) {
@@ -46,11 +46,11 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     let headings: Vec<&str> = std::iter::once("")
         .chain(columns.iter().map(|column| column.name))
         .collect();
-    let mut table = Table::new("Times", &headings);
+    let mut table = Table::new(&headings);
     if columns.is_empty() {
         return table;
     }
-    let mut row = |name: String, cell: &dyn Fn(&Column<'_>) -> String| {
+    let mut row = |name: String, cell: &dyn Fn(&TimeColumn<'_>) -> String| {
         table.push(
             std::iter::once(name)
                 .chain(columns.iter().map(cell))
@@ -58,7 +58,7 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
         );
     };
     let figure = |key: &'static str, pick: fn(&Summary) -> f64| {
-        move |column: &Column<'_>| time_at(column.summary, key, pick(column.summary))
+        move |column: &TimeColumn<'_>| time_at(column.summary, key, pick(column.summary))
     };
     row("min".to_owned(), &figure("min", |it| it.min));
     for &percentile in &ascending {
@@ -67,13 +67,14 @@ pub(crate) fn table(record: &Record, percentiles: &[f64]) -> Table {
     row("max".to_owned(), &figure("max", |it| it.max));
     row("mean".to_owned(), &figure("mean", |it| it.mean));
     row("stdev".to_owned(), &|it| match it.summary.stdev {
-        Some(us) => number::time(us),
-        None => "–".to_owned(),
+        // One value, or several equal ones that the summary can't tell from it, has no spread.
+        Some(us) if it.summary.min < it.summary.max => number::time(us),
+        _ => "–".to_owned(),
     });
     table
 }
 
-impl Column<'_> {
+impl TimeColumn<'_> {
     fn percentile(&self, percentile: f64) -> String {
         let known = self.summary.percentile(percentile);
         let read = || {
@@ -88,22 +89,13 @@ impl Column<'_> {
     }
 }
 
-/// Whether anything entered the distribution.
+/// Reports a summary that holds values.
 fn is_measured(summary: &Summary) -> bool {
     *summary != Summary::default()
 }
 
-/// Response times up to a limit and above the one before.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Bin {
-    /// The upper limit.
-    pub(crate) up_to_us: f64,
-    /// How many response times there were.
-    pub(crate) count: u64,
-}
-
-/// Response times in about so many bins, which are equally wide on a logarithmic scale but for the
-/// rounding of their limits; lower bounds are left out. Empty where the record has no histogram.
+/// Response times in at most `wanted` bins of about equal width on a logarithmic scale, without lower
+/// bounds. Empty if the record has no histogram.
 pub(crate) fn bins(record: &Record, wanted: u32) -> Vec<Bin> {
     let Some(times) = record.distribution("response_time") else {
         return Vec::new();
@@ -133,7 +125,7 @@ pub(crate) fn bins(record: &Record, wanted: u32) -> Vec<Bin> {
     bins
 }
 
-/// A value to so many significant digits.
+/// Rounds a value to a number of significant digits.
 fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits - 1 - value.log10().floor() as i32);
     (value * scale).round() / scale
@@ -162,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn figures_stand_in_ascending_order_and_any_percentile_is_there() {
+    fn rows_ascend_and_hold_any_percentile() {
         let times: Vec<u64> = (1..=1000).collect();
         let table = table(&record(&times, &[2_000; 20]), &[99.0, 50.0, 99.5, 12.5]);
-        let names: Vec<&str> = table.rows.iter().map(|row| row[0].as_str()).collect();
+        let names: Vec<&str> = table.rows.iter().map(|row| row[0].main()).collect();
         assert_eq!(
             names,
             [
@@ -178,19 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn an_older_record_has_the_percentiles_that_it_has() {
+    fn a_percentile_that_an_old_record_lacks_is_a_dash() {
         let mut older = record(&[100, 200], &[]);
         older.histograms.clear();
         (older.response_time_us.p75, older.response_time_us.stdev) = (None, None);
         let table = table(&older, &[50.0, 75.0]);
-        let cells: Vec<&str> = table.rows.iter().map(|row| row[1].as_str()).collect();
+        let cells: Vec<&str> = table.rows.iter().map(|row| row[1].main()).collect();
         assert_eq!(cells[2], "–");
         assert_eq!(cells[5], "–");
         assert!(bins(&older, 10).is_empty());
     }
 
     #[test]
-    fn bins_hold_every_response_time_whatever_their_spread() {
+    fn bins_hold_every_response_time() {
         for times in [
             (1..=1000).collect::<Vec<u64>>(),
             vec![500; 7],

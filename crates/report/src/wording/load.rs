@@ -1,17 +1,18 @@
-//! One load's figures as sentences and tables, shared by every form that shows a load.
+//! Sentences about one load.
 
 use prony_record::{FleetAgent, FleetUse, Outcome, Record, Severity, SourceUse, Spread, Summary};
 
-use crate::table::Table;
+use super::captions;
+use crate::tone::Tone;
 use crate::{Trial, number};
 
-/// The rate and what produced it: `48,210 req/s over 10 s`.
+/// The rate and its duration: `48,210 req/s over 10 s`.
 pub(crate) fn headline(record: &Record) -> String {
     let over = number::span(record.totals.elapsed_s);
     format!("{} over {over}", number::rate(record.rate.ok_per_s))
 }
 
-/// How the load was made: loop, connections, protocol.
+/// The kind of load: loop, connections, protocol.
 pub(crate) fn how(record: &Record) -> String {
     let load = &record.load;
     let mut parts = vec![match (load.model.as_str(), load.rate_per_s) {
@@ -40,7 +41,7 @@ pub(crate) fn how(record: &Record) -> String {
         parts.push(format!("PROXY protocol {version}"));
     }
     if !load.keepalive {
-        parts.push("a connection per request".to_owned());
+        parts.push("one connection per request".to_owned());
     }
     parts.push(match http {
         "auto" => "HTTP by ALPN".to_owned(),
@@ -60,8 +61,7 @@ pub(crate) fn how(record: &Record) -> String {
     parts.join(", ")
 }
 
-/// How an experiment loaded, a text for each load that differs in what is said of it: a plan may vary
-/// connections or the HTTP version.
+/// The kinds of load in an experiment, each once: a plan may vary connections or the HTTP version.
 pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
     let mut loads: Vec<String> = Vec::new();
     let mut variants: Vec<usize> = trials.iter().map(|trial| trial.variant).collect();
@@ -80,12 +80,9 @@ pub(crate) fn all_loads(trials: &[Trial]) -> Vec<String> {
     loads
 }
 
-/// What a closed loop's percentiles can't show, in one line; nothing for an open loop.
+/// The caveat on a closed loop's percentiles; none for an open loop.
 pub(crate) fn closed_loop_caveat(record: &Record) -> Option<&'static str> {
-    (record.load.model == "closed").then_some(
-        "Closed loop: the load waits with the server, so percentiles miss its stalls; --rate shows \
-         them.",
-    )
+    (record.load.model == "closed").then_some(captions::CLOSED_LOOP)
 }
 
 /// An open loop that fell short of what was offered, in a sentence.
@@ -94,7 +91,7 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     let achieved = record.rate.ok_per_s;
     (achieved < offered * 0.99).then(|| {
         format!(
-            "{} of {} offered were answered well ({}).",
+            "{} of {} offered succeeded ({}).",
             number::rate(achieved),
             number::rate(offered),
             number::share(achieved / offered)
@@ -102,8 +99,8 @@ pub(crate) fn shortfall(record: &Record) -> Option<String> {
     })
 }
 
-/// The number of requests that ended and those of them that succeeded, and separately how many failed;
-/// the second part is empty where none did.
+/// The number of requests and of those that succeeded, and separately the number that failed; none if
+/// no request failed.
 pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     let totals = &record.totals;
     let all = format!(
@@ -123,8 +120,8 @@ pub(crate) fn requests(record: &Record) -> (String, Option<String>) {
     (all, Some(failed))
 }
 
-/// Requests that were in flight when the load ended, if there were any: no outcome of theirs is known,
-/// and none is the server's fault.
+/// Requests that were in flight when the load ended, if any. Their outcome is unknown, and they are
+/// not the server's fault.
 pub(crate) fn in_flight(record: &Record) -> Option<String> {
     let totals = &record.totals;
     let bounds = totals.unfinished.saturating_sub(totals.unfinished_untimed);
@@ -140,15 +137,7 @@ pub(crate) fn in_flight(record: &Record) -> Option<String> {
     }
 }
 
-/// The colour of what sums a load up, by one rule: that of its gravest finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Tone {
-    Good,
-    Care,
-    Bad,
-}
-
-/// See [`Tone`].
+/// The color of a load's summary: that of its most severe finding.
 pub(crate) fn tone(record: &Record) -> Tone {
     match record.findings.iter().map(|it| it.severity).max() {
         Some(Severity::Error) => Tone::Bad,
@@ -157,22 +146,19 @@ pub(crate) fn tone(record: &Record) -> Tone {
     }
 }
 
-/// The names of the findings that give the tone: `Error: generator-stalled`; none for a good one.
-pub(crate) fn gravest(record: &Record) -> Option<String> {
+/// The names of the most severe findings: `Error: generator-stalled`; none if no finding is an error
+/// or a warning.
+pub(crate) fn most_severe(record: &Record) -> Option<String> {
     let (word, severity) = match tone(record) {
         Tone::Bad => ("Error", Severity::Error),
         Tone::Care => ("Warning", Severity::Warning),
-        Tone::Good => return None,
+        Tone::Good | Tone::Muted => return None,
     };
     let names = record.findings.iter().filter(|it| it.severity == severity);
     let mut names: Vec<&str> = names.map(|it| it.id.as_str()).collect();
     names.dedup();
     Some(format!("{word}: {}", names.join(", ")))
 }
-
-/// Legend of the sign before lower bounds.
-pub(crate) const BOUNDS: &str =
-    "≥ marks lower bounds: requests that timed out or were cut off took at least so long.";
 
 /// A percentile, with ≥ before it where it is a lower bound. A mean over lower bounds is one too.
 pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
@@ -182,68 +168,49 @@ pub(crate) fn time_at(summary: &Summary, name: &str, value: f64) -> String {
     format!("{sign}{}", number::time(value))
 }
 
-/// How requests ended, by name, those of a kind that need explaining with what they mean. Requests
-/// in flight at the end have not ended: see [`in_flight`].
-pub(crate) fn outcomes(record: &Record) -> Table {
-    let mut table = Table::new("Outcomes", &["", "", "", ""]);
-    table.columns[3].1 = crate::table::Align::Left;
-    let totals = &record.totals;
-    let all = totals.ok + totals.failed + totals.unstarted;
-    let known = record.outcomes.iter();
-    for (&outcome, &n) in known.filter(|(outcome, _)| **outcome != Outcome::Unfinished) {
-        table.push(vec![
-            outcome.name().to_owned(),
-            number::count(n),
-            number::share(n as f64 / all.max(1) as f64),
-            meaning(outcome).to_owned(),
-        ]);
-    }
-    table
-}
-
-/// What an outcome means, for someone who sees its name for the first time.
-fn meaning(outcome: Outcome) -> &'static str {
+/// Explains an outcome to a reader who sees its name for the first time.
+pub(crate) fn meaning(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Ok => "",
-        Outcome::UnexpectedStatus => "whole answers with a status that was not expected",
-        Outcome::UnexpectedSize => "whole answers of another size than expected",
-        Outcome::UnexpectedBody => "whole answers with another body than expected",
+        Outcome::UnexpectedStatus => "complete responses with an unexpected status",
+        Outcome::UnexpectedSize => "complete responses of an unexpected size",
+        Outcome::UnexpectedBody => "complete responses with an unexpected body",
         Outcome::Dns => "the name did not resolve",
-        Outcome::ConnectRefused => "nobody listens there",
-        Outcome::ConnectTimeout => "no connection in time",
+        Outcome::ConnectRefused => "nothing listens on this port",
+        Outcome::ConnectTimeout => "the connection timed out",
         Outcome::ConnectUnreachable => "no route to the server",
-        Outcome::ConnectFailed => "no connection, for the reason in the findings",
-        Outcome::NoLocalPort => "this machine had no free port to connect from",
-        Outcome::TooManyFiles => "this machine's limit of open files was reached",
+        Outcome::ConnectFailed => "no connection; the findings have the reason",
+        Outcome::NoLocalPort => "this machine ran out of local ports",
+        Outcome::TooManyFiles => "this machine reached its limit of open files",
         Outcome::Tls => "the TLS handshake or a TLS record failed",
         Outcome::Reset => "the connection was reset",
-        Outcome::ClosedEarly => "the connection closed before the answer began",
-        Outcome::Truncated => "the connection closed within the answer",
-        Outcome::Protocol => "the answer broke the protocol",
+        Outcome::ClosedEarly => "the connection closed before the response began",
+        Outcome::Truncated => "the connection closed during the response",
+        Outcome::Protocol => "the response violated the protocol",
         Outcome::Redirect => "redirects that could not be followed",
-        Outcome::Timeout => "no whole answer in time",
+        Outcome::Timeout => "no complete response in time",
         Outcome::Unfinished => "in flight when the load ended",
-        Outcome::Unstarted => "due, but not begun when the load ended",
+        Outcome::Unstarted => "due, but not started when the load ended",
     }
 }
 
-/// Statuses and how often each came: `200: 1,234, 503: 5`.
+/// The count of each status: `200: 1,234, 503: 5`.
 pub(crate) fn statuses(record: &Record) -> String {
     let each = record.status.iter();
     let texts = each.map(|(status, &n)| format!("{status}: {}", number::count(n)));
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// Where connections are from that were there when measuring began: agents open theirs before the start.
+/// The origin of connections that were open when measuring began: agents open theirs before the start.
 fn reused(is_fleet: bool, warmup_s: f64) -> &'static str {
     match is_fleet && warmup_s == 0.0 {
         true => "opened before the start were used",
-        false => "of the warm-up were reused",
+        false => "from the warm-up were reused",
     }
 }
 
-/// Name and text of where a record comes from: the command, the time and the machine.
-pub(crate) fn provenance(record: &Record) -> Vec<(&'static str, String)> {
+/// The command, the time and the machine of a load, by name.
+pub(crate) fn provenance(record: &Record) -> Vec<(String, String)> {
     let started = record.started_at.replace('T', " ").replace('Z', " UTC");
     let all = [
         ("command", record.command.clone()),
@@ -252,12 +219,12 @@ pub(crate) fn provenance(record: &Record) -> Vec<(&'static str, String)> {
     ];
     let known = all.into_iter();
     known
-        .filter_map(|(name, text)| Some((name, text?)))
+        .filter_map(|(name, text)| Some((name.to_owned(), text?)))
         .collect()
 }
 
-/// Name and text of the remaining facts: bytes, connections, the generator's own cost.
-pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
+/// The remaining facts by name: bytes, connections, the generator's own cost.
+pub(crate) fn facts(record: &Record) -> Vec<(String, String)> {
     let totals = &record.totals;
     let bytes = |n: u64| number::bytes(n as f64);
     let mut facts = Vec::new();
@@ -267,7 +234,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     facts.push((
         "bytes",
         format!(
-            "{} in ({}/s), of which {} bodies; {} out",
+            "{} in ({}/s), {} of it bodies; {} out",
             bytes(totals.bytes_in),
             number::bytes(record.rate.bytes_in_per_s),
             bytes(totals.body_bytes_in),
@@ -277,7 +244,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     let mut connections = format!("{} opened", number::count(totals.connections_opened));
     if totals.connections_opened == 0 && totals.ok > 0 {
         let from = reused(record.fleet.is_some(), record.load.warmup_s);
-        connections = format!("none opened while measuring (those {from})");
+        connections = format!("none opened while measuring (connections {from})");
     }
     if totals.tls_handshakes > 0 {
         connections += &match totals.tls_resumed {
@@ -291,7 +258,7 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     }
     if totals.retried > 0 {
         connections += &format!(
-            "; {} sent once more on another",
+            "; {} retried on another connection",
             number::plural(totals.retried, "request", "requests")
         );
     }
@@ -311,10 +278,11 @@ pub(crate) fn facts(record: &Record) -> Vec<(&'static str, String)> {
     facts.extend(record.fleet.as_ref().map(|fleet| ("agents", agents(fleet))));
     facts.push(("generator", generator(record)));
     facts.extend(starts(record).map(|starts| ("starts", starts)));
-    facts
+    let facts = facts.into_iter();
+    facts.map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// How many source addresses were used, and how evenly.
+/// The number of source addresses used, and the spread over them.
 fn sources(used: &SourceUse) -> String {
     let of_each = |spread: Spread, one: &str, many: &str| match (spread.least, spread.most) {
         (least, most) if least == most => number::plural(least, one, many),
@@ -330,7 +298,7 @@ fn sources(used: &SourceUse) -> String {
         number::count(used.used),
         number::count(used.given),
         match used.kind.as_str() {
-            "told" => "told by the PROXY protocol",
+            "told" => "announced by the PROXY protocol",
             _ => "used",
         },
         used.order
@@ -349,7 +317,7 @@ fn sources(used: &SourceUse) -> String {
     }
     if let Some(beyond) = used.beyond {
         text += &format!(
-            "; {} and {} ok of further ones, which are not counted apart",
+            "; further sources: {} and {} ok, not counted separately",
             number::plural(beyond.connections, "connection", "connections"),
             number::plural(beyond.ok, "request", "requests")
         );
@@ -357,12 +325,12 @@ fn sources(used: &SourceUse) -> String {
     text
 }
 
-/// More agents are summed up and not listed.
-const MOST_AGENTS: usize = 8;
+/// The most agents that are listed; more are summarized.
+const LISTED_AGENTS_MAX: usize = 8;
 
-/// Who made the load, and how well they began at once.
+/// The agents that sent the load, and how closely they started together.
 fn agents(fleet: &FleetUse) -> String {
-    let told = |agent: &FleetAgent| {
+    let described = |agent: &FleetAgent| {
         let ok = number::count(agent.ok);
         match agent.ended_because.as_str() {
             "done" => format!("{} {ok} ok", agent.name),
@@ -370,7 +338,7 @@ fn agents(fleet: &FleetUse) -> String {
         }
     };
     let each: Vec<String> = match fleet.agents.len() {
-        0..=MOST_AGENTS => fleet.agents.iter().map(told).collect(),
+        0..=LISTED_AGENTS_MAX => fleet.agents.iter().map(described).collect(),
         many => {
             let ok = || fleet.agents.iter().map(|agent| agent.ok);
             let others = fleet.agents.iter().filter(|it| it.ended_because != "done");
@@ -380,7 +348,7 @@ fn agents(fleet: &FleetUse) -> String {
                 number::count(ok().max().unwrap_or(0))
             );
             std::iter::once(all)
-                .chain(others.take(MOST_AGENTS).map(told))
+                .chain(others.take(LISTED_AGENTS_MAX).map(described))
                 .collect()
         }
     };
@@ -395,49 +363,13 @@ fn agents(fleet: &FleetUse) -> String {
     )
 }
 
-/// Each agent's part of a load; without rows where one machine made it.
-pub(crate) fn agents_table(record: &Record) -> Table {
-    let headings = [
-        "agent",
-        "ok/s",
-        "p99",
-        "failed",
-        "CPU",
-        "start skew",
-        "ended",
-    ];
-    let mut table = Table::new("Agents", &headings);
-    let or_none = |cell: Option<String>| cell.unwrap_or_else(|| "-".to_owned());
-    for agent in record.fleet.iter().flat_map(|fleet| &fleet.agents) {
-        let at_least = if agent.p99_at_least { "≥ " } else { "" };
-        table.push(vec![
-            agent.name.clone(),
-            or_none(
-                agent
-                    .ok_per_s
-                    .map(|rate| number::count(rate.round() as u64)),
-            ),
-            or_none(
-                agent
-                    .p99_us
-                    .map(|us| format!("{at_least}{}", number::time(us))),
-            ),
-            number::count(agent.failed),
-            or_none(agent.cpu_percent.map(|percent| format!("{percent:.0}%"))),
-            or_none(agent.start_skew_us.map(number::time)),
-            agent.ended_because.clone(),
-        ]);
-    }
-    table
-}
-
-/// What an open loop's schedule asked for and what became of it; nothing for a closed loop.
+/// The requests that an open loop's schedule offered and started; none for a closed loop.
 fn starts(record: &Record) -> Option<String> {
     let offered = record.rate.offered_per_s?;
     let due = record.totals.started + record.totals.unstarted;
     let late = &record.generator.late_us;
     let mut starts = format!(
-        "{} offered, {} made; late by p50 {}, p99 {}, max {}",
+        "{} offered, {} started; late by p50 {}, p99 {}, max {}",
         number::rate(offered),
         number::share(record.totals.started as f64 / due.max(1) as f64),
         number::time(late.p50),
@@ -468,7 +400,7 @@ fn generator(record: &Record) -> String {
     let ended = (record.totals.ok + record.totals.failed).max(1) as f64;
     let per_request = |seconds: f64| number::time(seconds * 1e6 / ended);
     format!(
-        "{} of CPU a request ({} user, {} system), busiest worker {:.0}% busy, {}",
+        "{} of CPU per request ({} user, {} system), busiest worker {:.0}% busy, {}",
         per_request(generator.cpu_user_s + generator.cpu_system_s),
         per_request(generator.cpu_user_s),
         per_request(generator.cpu_system_s),
@@ -482,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agents_are_one_line_with_who_was_lost() {
+    fn agents_are_one_line_that_names_the_lost_ones() {
         let agent = |n: u64, because: &str| FleetAgent {
             name: format!("a{n}"),
             ok: n * 1000,
@@ -507,14 +439,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_warm_up_no_connection_is_one_of_it() {
+    fn reused_connections_come_from_the_warm_up_if_there_was_one() {
         assert_eq!(reused(true, 0.0), "opened before the start were used");
-        assert_eq!(reused(true, 1.0), "of the warm-up were reused");
-        assert_eq!(reused(false, 1.0), "of the warm-up were reused");
+        assert_eq!(reused(true, 1.0), "from the warm-up were reused");
+        assert_eq!(reused(false, 1.0), "from the warm-up were reused");
     }
 
     #[test]
-    fn sources_are_one_line_with_least_and_most() {
+    fn sources_are_one_line_with_minimum_and_maximum() {
         let spread = |least, median, most| Spread {
             least,
             median,
@@ -540,7 +472,7 @@ mod tests {
         used.failed = spread(0, 0, 2);
         used.kind = "told".to_owned();
         let text = sources(&used);
-        assert!(text.contains("told by the PROXY protocol"), "{text}");
+        assert!(text.contains("announced by the PROXY protocol"), "{text}");
         assert!(text.ends_with(", 0 to 2 failed (median 0)"), "{text}");
     }
 }

@@ -1,21 +1,32 @@
-//! Which colour a verdict, a finding or a ruling has, the same in every output.
+//! The color of a verdict, a finding or a condition's result, the same in every output.
 
 use prony_record::Severity;
 use prony_stats::Verdict;
 use prony_stats::gate::Ruling;
 
-/// What a colour says. Series of charts have other colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+/// The meaning of a color. Series in charts have other colors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// Better, equal, passed: green.
+    /// Better, equal or passed: green.
     Good,
-    /// Worse, a warning, inconclusive: amber.
+    /// Worse, a warning or inconclusive: amber.
     Care,
-    /// Withheld, an error, failed: red.
+    /// Withheld, an error or failed: red.
     Bad,
-    /// Open, a note: grey.
+    /// Undecided, or a note: gray.
     Muted,
+}
+
+impl Tone {
+    /// The name of the tone's class in the HTML page.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Tone::Good => "good",
+            Tone::Care => "care",
+            Tone::Bad => "bad",
+            Tone::Muted => "muted",
+        }
+    }
 }
 
 impl From<Verdict> for Tone {

@@ -1,16 +1,15 @@
-//! How each variant stands on a metric: its figure, and its change against its baseline.
+//! The figure of each variant on a metric, and its change against its baseline.
 
 use prony_stats::{Change, Comparison, Effect, Metric, VerdictDocument};
 
-use super::word;
+use crate::wording::verdict::word;
 
 /// A value of a metric with its unit.
 pub(crate) fn value(metric: Metric, value: f64) -> String {
     metric.unit().shown(value)
 }
 
-/// The figure of a variant on a metric: the mean over its blocks, as every output prints it. `–`
-/// where it was not measured.
+/// The mean of a variant's blocks on a metric, as every output prints it; `–` if it was not measured.
 pub(crate) fn figure(verdict: &VerdictDocument, variant: usize, metric: Metric) -> String {
     level(verdict, variant, metric).map_or("–".to_owned(), |level| value(metric, level))
 }
@@ -21,36 +20,24 @@ pub(crate) fn level(verdict: &VerdictDocument, variant: usize, metric: Metric) -
     Some(summary.level(metric))
 }
 
-/// One variant on one metric: its figure and how it compares with its baseline.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+/// One variant on one metric, compared with its baseline.
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Standing {
-    /// The variant's place.
+    /// The variant's index.
     pub(crate) variant: usize,
-    /// The mean over its blocks, with unit; `–` where it was not measured.
+    /// The mean over its blocks with its unit; `–` if it was not measured.
     pub(crate) figure: String,
-    /// The change against the baseline; empty for none.
+    /// The change against the baseline; empty if there is none.
     pub(crate) change: String,
     /// The interval of `change`; empty for a baseline.
     pub(crate) interval: String,
-    /// The verdict's word; empty where no verdict was sought.
+    /// The verdict's word; empty for a metric without verdicts.
     pub(crate) verdict: &'static str,
-    /// Whether the variant is its own baseline.
+    /// The variant is a baseline.
     pub(crate) is_reference: bool,
 }
 
-impl Standing {
-    /// `769 req/s (−3.1%, −4.1% to −2.2%)`.
-    pub(crate) fn in_one_cell(&self) -> String {
-        match (self.change.as_str(), self.interval.as_str()) {
-            _ if self.is_reference => format!("{} (reference)", self.figure),
-            ("", _) => self.figure.clone(),
-            (change, "") => format!("{} ({change})", self.figure),
-            (change, interval) => format!("{} ({change}, {interval})", self.figure),
-        }
-    }
-}
-
-/// Whether a variant is compared with nothing, on any metric.
+/// Reports a variant that has the baseline's levels.
 fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
     let levels = &verdict.variants[variant].levels;
     verdict
@@ -59,7 +46,7 @@ fn is_reference(verdict: &VerdictDocument, variant: usize) -> bool {
         .all(|(factor, level)| levels.get(factor) == Some(level))
 }
 
-/// The effect of a variant against its baseline on a metric, judged or described.
+/// The effect of a variant against its baseline on a metric, with the comparison if it has a verdict.
 pub(crate) fn effect_of(
     verdict: &VerdictDocument,
     variant: usize,
@@ -80,7 +67,7 @@ pub(crate) fn effect_of(
     described.map(|description| (&description.effect, None))
 }
 
-/// How each variant stands on a metric, in the order of the variants.
+/// Each variant on a metric, in the order of the variants.
 pub(crate) fn standings(verdict: &VerdictDocument, metric: Metric) -> Vec<Standing> {
     let each = 0..verdict.variants.len();
     each.map(|variant| {

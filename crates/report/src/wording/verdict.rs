@@ -1,27 +1,14 @@
-//! An experiment's results as lines and tables, shared by every form that shows an experiment.
-//!
-//! Sentences about single comparisons come ready in the verdict document. What is composed here is
-//! only how several of them stand together, and how cells read.
-
-mod folding;
-pub(crate) mod scaling;
-mod standing;
-mod tables;
-mod tone;
-mod why;
+//! Sentences about all comparisons of an experiment together: the first sentence, whether to trust
+//! the result, and what it rests on.
 
 use prony_record::Severity;
 use prony_stats::{Change, Comparison, Effect, EffectKind, Metric, Verdict, VerdictDocument};
 
+use super::captions::{NO_BLOCK, NO_VERDICT};
 use crate::number;
+use crate::tone::Tone;
 
-pub(crate) use folding::{Line, lines, noise};
-pub(crate) use standing::{Standing, effect_of, level, standings, value};
-pub(crate) use tables::{
-    cross, metrics_tables, outcomes_table, result_list, result_table, variants_table,
-};
-pub(crate) use tone::Tone;
-pub(crate) use why::{CAVEAT, cpu_table, heading, moved_table, rest, whys};
+pub(crate) use super::verdict_lines::{lines, noise};
 
 /// The verdict's word.
 pub(crate) fn word(verdict: Verdict) -> &'static str {
@@ -34,13 +21,24 @@ pub(crate) fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The metric that the tables lead with: the family's first.
-pub(crate) fn lead_metric(verdict: &VerdictDocument) -> Metric {
+/// The first metric that has verdicts.
+fn lead_metric(verdict: &VerdictDocument) -> Metric {
     let first = verdict.comparisons.first();
     first.map_or(Metric::RatePerS, |comparison| comparison.metric)
 }
 
-/// The metrics with verdicts, in their order.
+/// The sign of a verdict on a terminal and in summaries.
+pub(crate) fn verdict_mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "▲",
+        Verdict::Slower => "▼",
+        Verdict::Equivalent => "=",
+        Verdict::Undecided => "?",
+        Verdict::Withheld => "×",
+    }
+}
+
+/// The metrics with verdicts, in order of appearance.
 pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     let mut family = Vec::new();
     for comparison in &verdict.comparisons {
@@ -51,12 +49,37 @@ pub(crate) fn family(verdict: &VerdictDocument) -> Vec<Metric> {
     family
 }
 
-/// What stands in a withheld verdict's place.
-pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't carry one.";
+/// The report's first sentence, and an explanation to show below it.
+pub(crate) fn headline(verdict: &VerdictDocument) -> (String, Option<String>) {
+    if let Some(summary) = summary(verdict) {
+        return (summary, None);
+    }
+    let Some(comparison) = verdict.comparisons.first() else {
+        return (NO_BLOCK.to_owned(), None);
+    };
+    let text = || Some(comparison.text.clone());
+    match comparison.verdict {
+        Verdict::Withheld => (NO_VERDICT.to_owned(), text()),
+        Verdict::Undecided => {
+            let (name, against) = (&comparison.name, &comparison.against_name);
+            let undecided =
+                format!("No difference between {name} and {against} is established yet.");
+            (undecided, text())
+        }
+        // The interval reads better below the claim than within it.
+        _ => match comparison.text.split_once(" (") {
+            Some((claim, rest)) if rest.ends_with(')') && !rest.contains(" (") => (
+                claim.to_owned(),
+                Some(rest.trim_end_matches(')').to_owned()),
+            ),
+            _ => (comparison.text.clone(), None),
+        },
+    }
+}
 
-/// One line over all comparisons on the leading metric: who is ahead. None where there is but one,
-/// whose own sentence says it better.
-pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
+/// One sentence over all comparisons on the leading metric. None if there is only one comparison,
+/// which has its own sentence.
+fn summary(verdict: &VerdictDocument) -> Option<String> {
     let metric = lead_metric(verdict);
     let all: Vec<&Comparison> = verdict
         .comparisons
@@ -78,7 +101,7 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     if with(Verdict::Undecided) == n {
         let noun = metric.noun();
         return Some(match one_reference {
-            true => format!("No variant can be told apart from {reference} yet."),
+            true => format!("No difference from {reference} is established yet."),
             false => format!("None of {n} comparisons of the {noun} is decided yet."),
         });
     }
@@ -134,7 +157,7 @@ pub(crate) fn lead(verdict: &VerdictDocument) -> Option<String> {
     Some(tally(&all))
 }
 
-/// The least and the greatest change among comparisons, as their sentences print them.
+/// The smallest and the largest change among comparisons, as their sentences print them.
 fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
     let mut sorted: Vec<&Comparison> = all.to_vec();
     sorted.sort_by(|a, b| distance(&a.effect).total_cmp(&distance(&b.effect)));
@@ -142,7 +165,7 @@ fn span_of(all: &[&Comparison]) -> Option<(String, String)> {
     Some((amount(sorted.first()?)?, amount(sorted.last()?)?))
 }
 
-/// How far an effect is from none, whichever its direction.
+/// The size of an effect in either direction.
 fn distance(effect: &Effect) -> f64 {
     match (effect.ratio, effect.difference) {
         (Some(ratio), _) => ratio.ln().abs(),
@@ -169,20 +192,8 @@ fn tally(all: &[&Comparison]) -> String {
     format!("Of {} comparisons: {}.", all.len(), parts.join(", "))
 }
 
-/// Whether the result can be relied on, in the eyes of whoever reads but one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Trust {
-    /// Nothing speaks against it.
-    Good,
-    /// There are warnings.
-    Care,
-    /// A verdict is withheld, or a finding is an error.
-    Bad,
-}
-
-/// The trust, and a line that says why.
-pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
+/// The answer to "Can you trust the result?", and its color.
+pub(crate) fn trust(verdict: &VerdictDocument) -> (Tone, String) {
     let of = |severity| {
         let mut ids: Vec<&str> = Vec::new();
         for finding in verdict.findings.iter().filter(|f| f.severity == severity) {
@@ -199,7 +210,7 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
         .filter(|c| c.verdict == Verdict::Withheld);
     let withheld = withheld.count();
     if verdict.comparisons.is_empty() {
-        return (Trust::Bad, "No: there is no complete block.".to_owned());
+        return (Tone::Bad, "No: there is no complete block.".to_owned());
     }
     if withheld > 0 || !errors.is_empty() {
         let what = if withheld == verdict.comparisons.len() {
@@ -207,10 +218,10 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
         } else if withheld > 0 {
             "Not all of it: a verdict is withheld"
         } else {
-            "Not without a doubt: an error was found"
+            "Only with doubt: a check reported an error"
         };
         let why = if errors.is_empty() { warnings } else { errors };
-        return (Trust::Bad, sentence(what, &why));
+        return (Tone::Bad, sentence(what, &why));
     }
     let is_noisy = noise(verdict).is_some();
     if !warnings.is_empty() || is_noisy {
@@ -219,11 +230,11 @@ pub(crate) fn trust(verdict: &VerdictDocument) -> (Trust, String) {
             (false, 1) => "With care: there is a warning".to_owned(),
             (false, n) => format!("With care: there are {n} warnings"),
         };
-        return (Trust::Care, sentence(&what, &warnings));
+        return (Tone::Care, sentence(&what, &warnings));
     }
     (
-        Trust::Good,
-        "Yes: nothing was found that speaks against it.".to_owned(),
+        Tone::Good,
+        "Yes: no check found a reason not to.".to_owned(),
     )
 }
 
@@ -235,7 +246,7 @@ fn sentence(what: &str, ids: &[&str]) -> String {
     }
 }
 
-/// How much was measured: `5 blocks in random order, 20 trials, 95% intervals`.
+/// The size of the experiment: `5 complete blocks in random order, 20 trials, 95% intervals`.
 pub(crate) fn basis(verdict: &VerdictDocument) -> String {
     let trials: u64 = verdict.variants.iter().map(|v| u64::from(v.trials)).sum();
     format!(
@@ -245,13 +256,24 @@ pub(crate) fn basis(verdict: &VerdictDocument) -> String {
     )
 }
 
-/// The effects of factors in words, main effects first; interactions are part of their sentences.
-pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<&str> {
+/// The main effects of factors in words; interactions are part of their sentences.
+pub(crate) fn effects(verdict: &VerdictDocument) -> Vec<String> {
     let mains = verdict
         .effects
         .iter()
         .filter(|effect| effect.kind == EffectKind::Main);
-    mains.map(|effect| effect.text.as_str()).collect()
+    mains.map(|effect| effect.text.clone()).collect()
+}
+
+/// A noun as a heading. `p99` stays as it is.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_alphabetic() => {
+            first.to_uppercase().collect::<String>() + chars.as_str()
+        }
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -279,9 +301,9 @@ mod tests {
     }
 
     #[test]
-    fn the_lead_says_who_is_ahead_and_by_how_much() {
+    fn the_summary_names_the_fastest_variant_and_its_lead() {
         use Verdict::{Equivalent, Faster, Slower, Undecided, Withheld};
-        for ((first, second), lead_text) in [
+        for ((first, second), text) in [
             (
                 ((Slower, 0.95), (Slower, 0.881)),
                 "aes-128 is the fastest of 3 variants; the others are 5.0% to 11.9% slower.",
@@ -312,7 +334,7 @@ mod tests {
             ),
             (
                 ((Undecided, 1.0), (Undecided, 1.0)),
-                "No variant can be told apart from aes-128 yet.",
+                "No difference from aes-128 is established yet.",
             ),
             (((Withheld, 1.0), (Withheld, 1.0)), NO_VERDICT),
             (
@@ -320,13 +342,13 @@ mod tests {
                 "Of 2 comparisons: 1 slower, 1 undecided.",
             ),
         ] {
-            assert_eq!(lead(&verdict(&[first, second])).unwrap(), lead_text);
+            assert_eq!(summary(&verdict(&[first, second])).unwrap(), text);
         }
-        assert_eq!(lead(&verdict(&[(Slower, 0.9)])), None);
+        assert_eq!(summary(&verdict(&[(Slower, 0.9)])), None);
     }
 
     #[test]
-    fn a_noisy_machine_is_named_once_with_its_reach_and_is_no_reason_for_trust() {
+    fn noise_is_reported_once_with_its_size_and_reduces_trust() {
         let mut document = verdict(&[(Verdict::Undecided, 0.98), (Verdict::Undecided, 1.1)]);
         for one in &mut document.comparisons {
             (one.effect.low, one.effect.high, one.more_blocks) = (Some(0.7), Some(1.24), None);
@@ -335,35 +357,32 @@ mod tests {
         assert!(text.contains("for 2 of 2 verdicts"), "{text}");
         assert!(text.contains("reach ±27% (request rate)"), "{text}");
         assert!(text.contains("--duration"), "{text}");
-        assert_eq!(trust(&document).0, Trust::Care);
+        assert_eq!(trust(&document).0, Tone::Care);
         let all = lines(&document);
-        assert_eq!((all.len(), all[0].folded.len()), (1, 2), "{all:?}");
+        assert_eq!((all.len(), all[0].summarized.len()), (1, 2), "{all:?}");
         // More blocks are all that is needed here.
         for one in &mut document.comparisons {
             one.more_blocks = Some(4);
         }
         assert_eq!(noise(&document), None);
-        assert_eq!(trust(&document).0, Trust::Good);
+        assert_eq!(trust(&document).0, Tone::Good);
         let text = &lines(&document)[0].text;
         assert!(text.contains("about 4 more blocks would decide"), "{text}");
     }
 
     #[test]
-    fn trust_follows_the_gravest_finding() {
+    fn trust_follows_the_most_severe_finding() {
         let mut document = verdict(&[(Verdict::Slower, 0.9)]);
-        assert_eq!(trust(&document).0, Trust::Good);
+        assert_eq!(trust(&document).0, Tone::Good);
         let finding = |severity| Finding::new(FindingId::Errors, severity, "");
         document.findings.push(finding(Severity::Note));
-        assert_eq!(trust(&document).0, Trust::Good);
+        assert_eq!(trust(&document).0, Tone::Good);
         document.findings.push(finding(Severity::Warning));
-        assert_eq!(trust(&document).0, Trust::Care);
+        assert_eq!(trust(&document).0, Tone::Care);
         document.findings.push(finding(Severity::Error));
         let (kind, text) = trust(&document);
-        assert_eq!(kind, Trust::Bad);
-        assert_eq!(
-            text,
-            "Not without a doubt: an error was found (some-finding)."
-        );
+        assert_eq!(kind, Tone::Bad);
+        assert_eq!(text, "Only with doubt: a check reported an error (errors).");
         document.comparisons[0].verdict = Verdict::Withheld;
         assert!(
             trust(&document)

@@ -1,33 +1,19 @@
-//! The comparisons as few lines: a sentence for each established difference, one line for all that
-//! are alike otherwise, and one paragraph on a machine that is too noisy.
+//! The comparisons as few lines: one sentence for each established difference, one line for each
+//! group of similar results, and one paragraph if the machine is too noisy.
 
 use prony_record::FindingId;
 use prony_stats::{Change, Comparison, LEAST_BLOCKS, Metric, Scale, Verdict, VerdictDocument};
 
-use super::Tone;
+use super::verdict::{verdict_mark, word};
+use crate::document::VerdictLine;
 use crate::number;
 
-/// One or more comparisons that share a verdict.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub(crate) struct Line {
-    #[serde(skip)]
-    pub(crate) verdict: Verdict,
-    /// The verdict's word.
-    pub(crate) word: &'static str,
-    pub(crate) tone: Tone,
-    pub(crate) text: String,
-    /// The sentences that `text` stands for; empty where it is a comparison's own sentence.
-    pub(crate) folded: Vec<String>,
-    /// The place of the variant; none for several.
-    pub(crate) variant: Option<usize>,
-}
-
-/// More names than these are counted, not listed.
+/// The most names that are listed; further ones are counted.
 const NAMES_MAX: usize = 4;
 
-/// Every comparison, in the order of the document; those that are equivalent, undecided or withheld
-/// for the same reason are one line each, behind the established differences.
-pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<Line> {
+/// All comparisons: the established differences in the order of the document, then one line for each
+/// group that is withheld, equivalent or undecided for the same reason.
+pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<VerdictLine> {
     let mut groups: Vec<(Verdict, String, Vec<&Comparison>)> = Vec::new();
     let mut lines = Vec::new();
     for comparison in &verdict.comparisons {
@@ -59,19 +45,24 @@ pub(crate) fn lines(verdict: &VerdictDocument) -> Vec<Line> {
     lines
 }
 
-fn own(verdict: &VerdictDocument, comparison: &Comparison) -> Line {
+fn own(verdict: &VerdictDocument, comparison: &Comparison) -> VerdictLine {
     let mut variants = verdict.variants.iter();
-    Line {
-        verdict: comparison.verdict,
-        word: super::word(comparison.verdict),
+    VerdictLine {
+        mark: Some(verdict_mark(comparison.verdict)),
+        word: word(comparison.verdict),
         tone: comparison.verdict.into(),
         text: comparison.text.clone(),
-        folded: Vec::new(),
+        summarized: Vec::new(),
         variant: variants.position(|variant| variant.levels == comparison.levels),
     }
 }
 
-fn group(verdict: &VerdictDocument, of: Verdict, key: &str, members: &[&Comparison]) -> Line {
+fn group(
+    verdict: &VerdictDocument,
+    of: Verdict,
+    key: &str,
+    members: &[&Comparison],
+) -> VerdictLine {
     let count = members.len();
     let text = match of {
         Verdict::Equivalent => format!(
@@ -87,23 +78,23 @@ fn group(verdict: &VerdictDocument, of: Verdict, key: &str, members: &[&Comparis
             shared_rate(verdict, members)
         ),
     };
-    Line {
-        verdict: of,
-        word: super::word(of),
+    VerdictLine {
+        mark: Some(verdict_mark(of)),
+        word: word(of),
         tone: of.into(),
         text,
-        folded: members.iter().map(|one| one.text.clone()).collect(),
+        summarized: members.iter().map(|one| one.text.clone()).collect(),
         variant: None,
     }
 }
 
-/// Why a verdict is withheld, out of its sentence.
+/// The reason for withholding a verdict, extracted from its sentence.
 fn reason(comparison: &Comparison) -> &str {
     let parts = comparison.text.split_once("verdict withheld: ");
     parts.map_or(comparison.text.as_str(), |(_, reason)| reason)
 }
 
-/// Which variants against which, `a, b and 3 more against c`.
+/// The variants and what they are compared with: `a, b and 3 more against c`.
 fn names(members: &[&Comparison]) -> String {
     let against = &members[0].against_name;
     let shared = members.iter().all(|one| one.against_name == *against);
@@ -131,13 +122,13 @@ fn names(members: &[&Comparison]) -> String {
     format!("{}{more}{end}", names.join(separator))
 }
 
-/// How many more blocks would decide the first of them.
+/// The number of blocks that would decide the first of these comparisons.
 fn outlook(members: &[&Comparison]) -> String {
     let blocks = members.iter().map(|one| one.blocks).min().unwrap_or(0);
     if blocks < LEAST_BLOCKS {
         let there_are = number::plural(blocks.into(), "complete block", "complete blocks");
         return format!(
-            "; an interval needs {LEAST_BLOCKS} blocks, and there is data of {there_are}"
+            "; an interval needs {LEAST_BLOCKS} blocks, and there is data from {there_are}"
         );
     }
     let least = members.iter().filter_map(|one| one.more_blocks).min();
@@ -147,7 +138,7 @@ fn outlook(members: &[&Comparison]) -> String {
     })
 }
 
-/// Why an interval that leaves out "no change" is not enough for a verdict.
+/// Explains an undecided comparison whose interval excludes "no change".
 fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     let one_sided = |one: &Comparison| {
         let change = Change::of(one.metric, &one.effect);
@@ -155,16 +146,16 @@ fn shared_rate(verdict: &VerdictDocument, members: &[&Comparison]) -> String {
     };
     match members.iter().any(|one| one_sided(one)) {
         true => format!(
-            "; an interval that leaves out zero is not sure enough where {} comparisons share the \
-             error rate",
+            "; an interval that excludes zero is not enough because {} comparisons share the error \
+             rate",
             verdict.comparisons.len()
         ),
         false => String::new(),
     }
 }
 
-/// That the machine is too noisy for some verdicts, by how much, and what would help; none where
-/// every undecided comparison needs nothing but more blocks.
+/// States that the machine is too noisy for some verdicts, by how much, and what would help; none if
+/// more blocks would decide every undecided comparison.
 pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let open: Vec<&Comparison> = verdict
         .comparisons
@@ -197,10 +188,10 @@ pub(crate) fn noise(verdict: &VerdictDocument) -> Option<String> {
     let others = others.and_then(|one| one.text.split_once(". "));
     let others = others.map_or(String::new(), |(seen, _)| format!(" {seen}."));
     Some(format!(
-        "This machine is too noisy for {} of {}: the 95% intervals reach {}, and smaller \
-         differences can't be seen (the margin is {}). More blocks would not help.{others} What \
-         would: longer trials (--duration), nothing else running, cores of their own for the services \
-         and the load (cores = \"…\"), or a larger margin.",
+        "This machine is too noisy for {} of {}: the 95% intervals reach {}, which hides smaller \
+         differences (the margin is {}). More blocks would not help.{others} These would: longer \
+         trials (--duration), stopping other programs, dedicated cores for the services and the \
+         load (cores = \"…\"), or a larger margin.",
         open.len(),
         number::plural(verdict.comparisons.len() as u64, "verdict", "verdicts"),
         parts.collect::<Vec<_>>().join(", "),

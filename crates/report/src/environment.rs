@@ -1,16 +1,16 @@
-//! The environment as lines: any document, since what belongs to it grows.
+//! The environment as lines. Any document works, because new versions store more.
 
 use serde_json::Value;
 
-/// A document as paths and texts: `machine › sysctls › net.core.somaxconn`, `4096`.
+/// A document as paths and values: `machine › sysctls › net.core.somaxconn`, `4096`.
 pub(crate) fn flattened(value: &Value) -> Vec<(String, String)> {
     let mut out = Vec::new();
     flatten(value, "", &mut out);
     out
 }
 
-/// Where a fact stands in a list that may be cut: the machine, versions and settings first; digests,
-/// libraries and processes last.
+/// The rank of a fact in a list that may be cut: the machine, versions and settings first; digests and
+/// libraries last.
 pub(crate) fn environment_rank(path: &str) -> u8 {
     let has = |words: &[&str]| words.iter().any(|word| path.contains(word));
     if has(&["sha256", "digest", "librar", "built with", "configure"]) {
@@ -36,7 +36,7 @@ fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     };
     match value {
         Value::Object(map) if map.len() > 1 && all_equal(map.values()) => {
-            // What every variant ran on is told once.
+            // A value that all variants share is listed once.
             if let Some(value) = map.values().next() {
                 flatten(value, &below("(each)"), out);
             }
@@ -61,7 +61,7 @@ fn flatten(value: &Value, path: &str, out: &mut Vec<(String, String)>) {
     }
 }
 
-/// A value without parts as text; none for null.
+/// A scalar as text; none for null.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -70,7 +70,7 @@ fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Whether these are one and the same thing, and one that has parts.
+/// Reports equal values that are objects or arrays.
 fn all_equal<'a>(mut values: impl Iterator<Item = &'a Value>) -> bool {
     let first = values.next();
     first.is_some_and(|v| v.is_object() || v.is_array()) && values.all(|v| Some(v) == first)
@@ -82,7 +82,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_document_becomes_lines_and_repetitions_one() {
+    fn a_document_becomes_lines_without_repetition() {
         let web = json!({"web": [{"path": "/usr/sbin/nginx", "version": null}]});
         let environment = json!({
             "machine": {"cores": 2, "open_files": [1024, null, 4096]},

@@ -1,0 +1,92 @@
+//! The results of `prony doctor`, as its JSON stores them.
+
+use serde::Deserialize;
+
+/// A document of the format `prony.doctor/1`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DoctorDocument {
+    /// Servers, then the machine.
+    pub subjects: Vec<DoctorSubject>,
+}
+
+/// A server, or the machine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DoctorSubject {
+    /// The name of the server or machine.
+    pub name: String,
+    /// The results of the checks.
+    pub lines: Vec<DoctorCheck>,
+    /// The checks that failed to find out anything.
+    pub unknown: Vec<UnknownCheck>,
+}
+
+/// The severity of a check's result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckLevel {
+    /// As expected.
+    Ok,
+    /// Good to know.
+    Note,
+    /// It can limit a load.
+    Warning,
+    /// It limits a load.
+    Error,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct DoctorCheck {
+    /// Its stable name.
+    pub id: String,
+    /// Its severity.
+    pub level: CheckLevel,
+    /// The observed value.
+    pub seen: String,
+    /// The recommended value.
+    pub expected: String,
+    /// The effect on a load.
+    pub why: String,
+    /// The command or setting that changes it.
+    pub change: String,
+    /// The documentation of it.
+    pub source: String,
+}
+
+/// A check without a result, and the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct UnknownCheck {
+    /// The subject of the check.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+impl DoctorDocument {
+    /// Reads the JSON.
+    ///
+    /// # Errors
+    /// The text is not such a document.
+    pub fn read(json: &str) -> Result<DoctorDocument, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+}
+
+impl DoctorSubject {
+    /// The checks to show, the most severe first. Those that are fine are included only with `all`.
+    pub(crate) fn shown(&self, all: bool) -> Vec<&DoctorCheck> {
+        let wanted = |line: &&DoctorCheck| all || line.level > CheckLevel::Ok;
+        let mut shown: Vec<&DoctorCheck> = self.lines.iter().filter(wanted).collect();
+        shown.sort_by_key(|line| std::cmp::Reverse(line.level));
+        shown
+    }
+
+    /// The number of checks that are fine.
+    pub(crate) fn fine(&self) -> usize {
+        let fine = self
+            .lines
+            .iter()
+            .filter(|line| line.level == CheckLevel::Ok);
+        fine.count()
+    }
+}

@@ -1,0 +1,250 @@
+//! The document model: a report is built once, and each output format renders it.
+//!
+//! A [`Document`] holds headings, paragraphs, tables, charts, findings and folded parts, in reading
+//! order. [`crate::reports`] decides what a report contains; [`crate::text`], [`crate::markdown`],
+//! [`crate::html`], [`crate::pdf`] and [`crate::svg`] only lay it out.
+
+use prony_record::Finding;
+
+use crate::chart::{Bin, Chart};
+use crate::table::Table;
+use crate::tone::Tone;
+
+/// A report, ready to be rendered in any format.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document {
+    /// The title of a window or a PDF.
+    pub(crate) title: String,
+    /// The report's subject, such as an experiment's name or a URL.
+    pub(crate) subject: String,
+    /// A phrase that follows the subject, such as `an experiment with prony`.
+    pub(crate) kind: &'static str,
+    /// The question that the experiment answers; empty if there is none.
+    pub(crate) question: String,
+    /// The version of prony that measured.
+    pub(crate) version: String,
+    /// The part above the first section.
+    pub(crate) header: Blocks,
+    pub(crate) sections: Vec<Section>,
+}
+
+/// A part of a report with a heading.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) terminal: TerminalHeading,
+    /// The page shows the section folded.
+    pub(crate) folded: bool,
+    pub(crate) blocks: Blocks,
+}
+
+/// Whether a terminal shows a section's heading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TerminalHeading {
+    Shown,
+    Hidden,
+}
+
+/// The output formats that show a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// All formats.
+    Everyone,
+    /// Text on a terminal.
+    Terminal,
+    /// HTML, PDF and Markdown.
+    Files,
+    /// HTML and PDF.
+    Pages,
+}
+
+/// An output format, as far as it decides which blocks are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Medium {
+    Terminal,
+    Markdown,
+    Page,
+}
+
+impl Audience {
+    fn includes(self, medium: Medium) -> bool {
+        match self {
+            Audience::Everyone => true,
+            Audience::Terminal => medium == Medium::Terminal,
+            Audience::Files => medium != Medium::Terminal,
+            Audience::Pages => medium == Medium::Page,
+        }
+    }
+}
+
+/// Blocks in reading order, each with its audience.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Blocks(Vec<(Audience, Block)>);
+
+impl Blocks {
+    pub(crate) fn add(&mut self, audience: Audience, block: Block) {
+        self.0.push((audience, block));
+    }
+
+    /// Adds a block that all formats show.
+    pub(crate) fn push(&mut self, block: Block) {
+        self.add(Audience::Everyone, block);
+    }
+
+    /// The blocks that a medium shows.
+    pub(crate) fn shown(&self, medium: Medium) -> impl Iterator<Item = &Block> {
+        let shown = self.0.iter().filter(move |(to, _)| to.includes(medium));
+        shown.map(|(_, block)| block)
+    }
+}
+
+/// One piece of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Block {
+    /// The report's first sentence, with an explanation below it.
+    Lead {
+        text: String,
+        detail: Option<String>,
+    },
+    /// A highlighted statement about the whole result.
+    Callout(Callout),
+    /// A heading within a section.
+    Subheading(String),
+    /// A remark below a heading on what the section shows.
+    Intro(String),
+    Paragraph(String),
+    /// A remark in small type.
+    Note(String),
+    /// Sentences, each next to its verdict or result.
+    Verdicts(Vec<VerdictLine>),
+    List(Vec<String>),
+    /// Names and values.
+    Facts(Vec<(String, String)>),
+    Table(Table),
+    Chart(Figure),
+    /// The distribution of response times as bars of text.
+    Histogram(Vec<Bin>),
+    /// Findings, the most severe first. If there are none, the text says so.
+    Findings(Vec<Finding>, &'static str),
+    /// The experiment's plan, line by line.
+    Code(String),
+    /// Paths and values of the environment, the machine first.
+    Environment(Vec<(String, String)>),
+    /// Details that a page folds below a summary.
+    Folded {
+        summary: String,
+        blocks: Vec<Block>,
+    },
+}
+
+/// A highlighted statement.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Callout {
+    pub(crate) tone: Tone,
+    /// The parts of the sentence; `true` marks an emphasized one.
+    pub(crate) parts: Vec<(String, bool)>,
+    /// A line in small type below the sentence; empty if there is none.
+    pub(crate) detail: String,
+    /// The text of a link to the findings.
+    pub(crate) findings_link: Option<String>,
+}
+
+impl Callout {
+    /// The sentence without emphasis.
+    pub(crate) fn sentence(&self) -> String {
+        self.parts.iter().map(|(text, _)| text.as_str()).collect()
+    }
+}
+
+/// A sentence next to its verdict, or next to the result of a condition.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct VerdictLine {
+    /// The sign before the sentence on a terminal; without one, the terminal shows the word.
+    pub(crate) mark: Option<&'static str>,
+    /// The verdict or result in a word.
+    pub(crate) word: &'static str,
+    pub(crate) tone: Tone,
+    pub(crate) text: String,
+    /// The sentences that `text` summarizes; empty if it is a comparison's own sentence.
+    pub(crate) summarized: Vec<String>,
+    /// The index of the variant, for its color; none if the line is about several.
+    pub(crate) variant: Option<usize>,
+}
+
+/// A chart with its name and caption.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    /// The name of its SVG file without the extension, as words.
+    pub(crate) name: String,
+    /// The heading above it.
+    pub(crate) title: String,
+    pub(crate) caption: Option<&'static str>,
+    pub(crate) chart: Chart,
+}
+
+impl Section {
+    /// A section that a terminal shows with its heading.
+    pub(crate) fn new(title: &str) -> Section {
+        Section {
+            title: title.to_owned(),
+            terminal: TerminalHeading::Shown,
+            folded: false,
+            blocks: Blocks::default(),
+        }
+    }
+
+    /// The section without a heading on a terminal.
+    pub(crate) fn untitled_on_terminal(self) -> Section {
+        Section {
+            terminal: TerminalHeading::Hidden,
+            ..self
+        }
+    }
+
+    pub(crate) fn folded(self) -> Section {
+        Section {
+            folded: true,
+            ..self
+        }
+    }
+
+    pub(crate) fn with(mut self, audience: Audience, block: Block) -> Section {
+        self.blocks.add(audience, block);
+        self
+    }
+
+    /// Adds a remark that files show below the heading.
+    pub(crate) fn intro(self, text: &str) -> Section {
+        self.with(Audience::Files, Block::Intro(text.to_owned()))
+    }
+}
+
+impl Document {
+    /// The sections of which a medium shows something, each with those blocks.
+    pub(crate) fn sections_for(
+        &self,
+        medium: Medium,
+    ) -> impl Iterator<Item = (&Section, Vec<&Block>)> {
+        self.sections.iter().filter_map(move |section| {
+            let blocks: Vec<&Block> = section.blocks.shown(medium).collect();
+            (!blocks.is_empty()).then_some((section, blocks))
+        })
+    }
+
+    /// Adds a section that has blocks.
+    pub(crate) fn push(&mut self, section: Section) {
+        if !section.blocks.0.is_empty() {
+            self.sections.push(section);
+        }
+    }
+
+    /// All charts in reading order.
+    pub(crate) fn figures(&self) -> impl Iterator<Item = &Figure> {
+        let sections = self.sections_for(Medium::Page);
+        let blocks = sections.flat_map(|(_, blocks)| blocks);
+        blocks.filter_map(|block| match block {
+            Block::Chart(figure) => Some(figure),
+            _ => None,
+        })
+    }
+}

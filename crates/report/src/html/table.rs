@@ -1,0 +1,108 @@
+//! Tables on a page.
+
+use super::{escaped, swatch};
+use crate::table::{Align, Emphasis, Table, TableCell, TableKind};
+
+/// Widths in pixels; the style sheet has a class for each, which shows the hint on windows that are too
+/// narrow for a wider table.
+const WIDTHS: [usize; 3] = [340, 460, 660];
+/// The average width of a character in a table, in pixels.
+const CHARACTER_WIDTH: usize = 7;
+/// The padding of a cell, in pixels.
+const CELL_PADDING: usize = 16;
+
+/// A table. A hint says that it scrolls if the window is too narrow for it.
+pub(super) fn table(table: &Table) -> String {
+    let class = match table.kind {
+        TableKind::Figures => "metrics",
+        TableKind::Results => "results",
+        TableKind::Lookup => "environment",
+    };
+    let headings = table.columns.iter().map(|(heading, align)| {
+        let align = side(*align);
+        format!(
+            "<th class=\"{align}\" scope=\"col\">{}</th>",
+            escaped(heading)
+        )
+    });
+    let headings: String = headings.collect();
+    let rows: String = table.rows.iter().map(|cells| row(table, cells)).collect();
+    let has_headings = table.columns.iter().any(|(heading, _)| !heading.is_empty());
+    let head = match has_headings {
+        true => format!("<thead><tr>{headings}</tr></thead>\n"),
+        false => String::new(),
+    };
+    let width = match table.kind {
+        TableKind::Lookup => 0,
+        _ => width(table),
+    };
+    let exceeded = WIDTHS.iter().rev().find(|&&limit| width > limit);
+    let hint = exceeded.map_or(String::new(), |limit| {
+        format!("<p class=\"scrolls over-{limit}\">Scroll sideways for all columns →</p>\n")
+    });
+    format!(
+        "{hint}<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\">\n{head}<tbody>\n{rows}\
+         </tbody></table></div>\n"
+    )
+}
+
+/// An estimate of the table's least width in pixels.
+fn width(table: &Table) -> usize {
+    let column = |i: usize| {
+        let cells = table.rows.iter().filter_map(|row| row.get(i));
+        let lines = cells.flat_map(|cell| &cell.lines);
+        let characters = |text: &str| match table.columns[i].1 {
+            // Figures don't wrap; texts do.
+            Align::Right => text.chars().count(),
+            Align::Left => text
+                .split(' ')
+                .map(|word| word.chars().count())
+                .max()
+                .unwrap_or(0),
+        };
+        let longest = lines.map(|(text, _)| characters(text)).max().unwrap_or(0);
+        longest * CHARACTER_WIDTH + CELL_PADDING
+    };
+    (0..table.columns.len()).map(column).sum()
+}
+
+fn side(align: Align) -> &'static str {
+    match align {
+        Align::Left => "left",
+        Align::Right => "right",
+    }
+}
+
+fn row(table: &Table, cells: &[TableCell]) -> String {
+    let cells = cells.iter().zip(&table.columns).enumerate();
+    let cells = cells.map(|(place, (cell, (_, align)))| match place {
+        0 => format!("<th class=\"plain\" scope=\"row\">{}</th>", content(cell)),
+        _ => format!("<td class=\"{}\">{}</td>", side(*align), content(cell)),
+    });
+    format!("<tr>{}</tr>\n", cells.collect::<String>())
+}
+
+fn content(cell: &TableCell) -> String {
+    let lines = cell.lines.iter().map(|(text, emphasis)| {
+        let text = escaped(text);
+        let class = match emphasis {
+            Emphasis::Plain => return text,
+            Emphasis::Strong => "strong",
+            Emphasis::Figure => "figure",
+            Emphasis::Muted => "muted",
+        };
+        format!("<span class=\"{class}\">{text}</span>")
+    });
+    let lines: Vec<String> = lines.collect();
+    format!("{}{}", swatch(cell.swatch), lines.join("<br>"))
+}
+
+/// The environment: paths and values to look up.
+pub(super) fn environment(facts: &[(String, String)]) -> String {
+    let row = |(name, text): &(String, String)| {
+        let (name, text) = (escaped(name), escaped(text));
+        format!("<tr><th scope=\"row\">{name}</th><td>{text}</td></tr>\n")
+    };
+    let rows: String = facts.iter().map(row).collect();
+    format!("<table class=\"environment\"><tbody>\n{rows}</tbody></table>\n")
+}

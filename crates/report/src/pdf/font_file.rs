@@ -1,0 +1,176 @@
+//! The few tables of a font file that a PDF needs: which glyph shows a character, how wide it is, and
+//! the metrics of the whole font.
+
+use std::collections::HashMap;
+
+/// A font file, read once.
+#[derive(Debug)]
+pub(super) struct FontFile {
+    /// Glyphs by character.
+    glyphs: HashMap<char, u16>,
+    /// The advance width of each glyph, in font units. The last one applies to all further glyphs.
+    advances: Vec<u16>,
+    pub(super) units_per_em: u16,
+    /// The box that holds every glyph: left, bottom, right, top.
+    pub(super) bounds: [i16; 4],
+    pub(super) ascender: i16,
+    pub(super) descender: i16,
+    pub(super) cap_height: i16,
+    /// The outlines are cubic (a `CFF ` table) rather than quadratic.
+    pub(super) is_cff: bool,
+}
+
+impl FontFile {
+    /// Reads a font; none if a table is missing or cut.
+    pub(super) fn read(data: &[u8]) -> Option<FontFile> {
+        let head = table(data, *b"head")?;
+        let hhea = table(data, *b"hhea")?;
+        let hmtx = table(data, *b"hmtx")?;
+        let os2 = table(data, *b"OS/2")?;
+        let metrics = usize::from(u16_at(hhea, 34)?);
+        let advances = (0..metrics).map(|glyph| u16_at(hmtx, glyph * 4));
+        let corner = |place: usize| i16_at(head, 36 + 2 * place);
+        Some(FontFile {
+            glyphs: glyphs(table(data, *b"cmap")?)?,
+            advances: advances.collect::<Option<_>>()?,
+            units_per_em: u16_at(head, 18)?.max(1),
+            bounds: [corner(0)?, corner(1)?, corner(2)?, corner(3)?],
+            ascender: i16_at(hhea, 4)?,
+            descender: i16_at(hhea, 6)?,
+            cap_height: i16_at(os2, 88).unwrap_or(0),
+            is_cff: table(data, *b"CFF ").is_some(),
+        })
+    }
+
+    /// The glyph of a character.
+    pub(super) fn glyph(&self, c: char) -> Option<u16> {
+        self.glyphs.get(&c).copied()
+    }
+
+    /// The advance width of a glyph in font units.
+    pub(super) fn advance(&self, glyph: u16) -> u16 {
+        let own = self.advances.get(usize::from(glyph));
+        own.or(self.advances.last()).copied().unwrap_or(0)
+    }
+}
+
+/// A table of a font file.
+pub(super) fn table(data: &[u8], tag: [u8; 4]) -> Option<&[u8]> {
+    let count = usize::from(u16_at(data, 4)?);
+    let entry = |place: usize| data.get(12 + place * 16..12 + (place + 1) * 16);
+    let entry = (0..count).filter_map(entry).find(|it| it[..4] == tag)?;
+    let (offset, length) = (u32_at(entry, 8)?, u32_at(entry, 12)?);
+    data.get(offset..offset.checked_add(length)?)
+}
+
+/// All characters of a `cmap` table with their glyphs, from its Unicode subtables.
+fn glyphs(cmap: &[u8]) -> Option<HashMap<char, u16>> {
+    let mut all = HashMap::new();
+    for place in 0..usize::from(u16_at(cmap, 2)?) {
+        let entry = 4 + place * 8;
+        let is_unicode = matches!(
+            (u16_at(cmap, entry)?, u16_at(cmap, entry + 2)?),
+            (0, _) | (3, 1 | 10)
+        );
+        let subtable = cmap.get(u32_at(cmap, entry + 4)?..)?;
+        match u16_at(subtable, 0)? {
+            4 if is_unicode => segments(subtable, &mut all)?,
+            12 if is_unicode => groups(subtable, &mut all)?,
+            _ => {}
+        }
+    }
+    Some(all)
+}
+
+fn insert(all: &mut HashMap<char, u16>, code: u32, glyph: u16) {
+    if let (Some(c), 1..) = (char::from_u32(code), glyph) {
+        all.insert(c, glyph);
+    }
+}
+
+/// A subtable of format 4: ranges of characters up to U+FFFF.
+fn segments(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
+    let count = usize::from(u16_at(subtable, 6)?) / 2;
+    let (ends, starts) = (14, 16 + 2 * count);
+    let (deltas, offsets) = (starts + 2 * count, starts + 4 * count);
+    for segment in (0..2 * count).step_by(2) {
+        let (start, end) = (
+            u16_at(subtable, starts + segment)?,
+            u16_at(subtable, ends + segment)?,
+        );
+        let delta = u16_at(subtable, deltas + segment)?;
+        let offset = usize::from(u16_at(subtable, offsets + segment)?);
+        for code in start..=end {
+            let glyph = match offset {
+                0 => code.wrapping_add(delta),
+                // The offset counts from its own position.
+                _ => {
+                    let index = offsets + segment + offset + 2 * usize::from(code - start);
+                    match u16_at(subtable, index) {
+                        None | Some(0) => 0,
+                        Some(glyph) => glyph.wrapping_add(delta),
+                    }
+                }
+            };
+            insert(all, code.into(), glyph);
+        }
+    }
+    Some(())
+}
+
+/// A subtable of format 12: ranges of any characters.
+fn groups(subtable: &[u8], all: &mut HashMap<char, u16>) -> Option<()> {
+    for group in 0..u32_at(subtable, 12)? {
+        let entry = 16 + group * 12;
+        let field = |place: usize| u32::try_from(u32_at(subtable, entry + place)?).ok();
+        let (start, end, first) = (field(0)?, field(4)?, field(8)?);
+        for code in start..=end {
+            insert(all, code, u16::try_from(first + (code - start)).ok()?);
+        }
+    }
+    Some(())
+}
+
+fn u16_at(data: &[u8], offset: usize) -> Option<u16> {
+    let bytes = data.get(offset..offset + 2)?;
+    Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+}
+
+fn i16_at(data: &[u8], offset: usize) -> Option<i16> {
+    u16_at(data, offset).map(u16::cast_signed)
+}
+
+fn u32_at(data: &[u8], offset: usize) -> Option<usize> {
+    let bytes = data.get(offset..offset + 4)?;
+    let value = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    usize::try_from(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::face::Face;
+    use super::*;
+
+    #[test]
+    fn metrics_are_those_of_the_fonts() {
+        for face in Face::ALL {
+            let font = FontFile::read(face.data()).unwrap();
+            assert_eq!(font.is_cff, face != Face::Mono, "{face:?}");
+            let em = i32::from(font.units_per_em);
+            assert!(font.glyph('A').is_some() && font.glyph('漢').is_none());
+            let height = i32::from(font.cap_height);
+            assert!((em / 2..em).contains(&height), "{face:?}: {height} of {em}");
+            assert!(font.ascender > font.cap_height && font.descender < 0);
+            assert!(font.bounds[0] < font.bounds[2] && font.bounds[1] < font.bounds[3]);
+        }
+    }
+
+    #[test]
+    fn a_font_cut_anywhere_is_refused_or_read_without_a_panic() {
+        let data = Face::Mono.data();
+        for length in (0..data.len()).step_by(997) {
+            let _ = FontFile::read(&data[..length]);
+        }
+        assert!(FontFile::read(&data[..11]).is_none());
+    }
+}

@@ -1,0 +1,292 @@
+//! The report of an experiment.
+
+use prony_record::Severity;
+use prony_stats::{Metric, VerdictDocument};
+
+use super::findings_section;
+use crate::document::Audience::{Everyone, Files, Pages, Terminal};
+use crate::document::{Block, Blocks, Callout, Document, Figure, Section, VerdictLine};
+use crate::environment::{environment_rank, flattened};
+use crate::tables::{self, metrics_tables, outcomes_table, result_list, variants_table};
+use crate::wording::verdict::capitalized;
+use crate::wording::{
+    captions, experiment as wording, load as load_wording, scaling, verdict, why,
+};
+use crate::{Experiment, figures, number};
+
+/// The most sentences that the header holds; if there are more, they follow the results.
+const HEADER_SENTENCES_MAX: usize = 4;
+/// The most variants that are columns of one table.
+const TABLE_VARIANTS_MAX: usize = 6;
+/// The most changes that a terminal shows of one difference.
+const TERMINAL_CHANGES_MAX: usize = 5;
+/// If more differences are explained, the page folds their tables.
+const UNFOLDED_WHYS_MAX: usize = 3;
+
+impl Document {
+    /// The report of an experiment. Without trials it has no charts over time.
+    pub fn of_experiment(experiment: &Experiment) -> Document {
+        let verdict = &experiment.verdict;
+        let first = experiment.trials.first();
+        let version = first.map_or(env!("CARGO_PKG_VERSION"), |trial| &trial.record.version);
+        let lines = match verdict.comparisons.len() {
+            0 | 1 => Vec::new(),
+            _ => verdict::lines(verdict),
+        };
+        let few = lines.len() <= HEADER_SENTENCES_MAX;
+        let mut document = Document {
+            title: format!("{}: {}", verdict.name, verdict::headline(verdict).0),
+            subject: verdict.name.clone(),
+            kind: "an experiment with prony",
+            question: verdict.question.clone(),
+            version: version.to_owned(),
+            header: header(verdict, if few { &lines } else { &[] }),
+            sections: Vec::new(),
+        };
+        results(&mut document, verdict);
+        if !few {
+            let section = Section::new("In words").untitled_on_terminal();
+            document.push(section.with(Everyone, Block::Verdicts(lines)));
+        }
+        effects(&mut document, verdict);
+        document.push(why_section(verdict));
+        document.push(cpu(verdict));
+        for (factor, metric, lines) in tables::scaling::groups(verdict) {
+            let section = Section::new(&capitalized(&scaling::title(factor, metric)));
+            let figure = figures::scaling(factor, metric, &lines);
+            let table = tables::scaling::table(factor, metric, &lines);
+            document.push(
+                section
+                    .intro(captions::SCALING)
+                    .with(Files, Block::Chart(figure))
+                    .with(Files, Block::Table(table))
+                    .with(Files, Block::Note(captions::SCALING_COLUMNS.to_owned())),
+            );
+        }
+        charts_over_time(&mut document, experiment);
+        let mut metrics = Section::new("All metrics");
+        for table in metrics_tables(verdict, TABLE_VARIANTS_MAX) {
+            metrics = metrics.with(Files, Block::Table(table));
+        }
+        document.push(metrics);
+        if let Some(table) = outcomes_table(experiment) {
+            let section = Section::new("How requests ended");
+            let section = section.intro("Counted over all trials.");
+            document.push(section.with(Files, Block::Table(table)));
+        }
+        document.push(findings_section(&verdict.findings, captions::NO_FINDINGS));
+        document.push(method(experiment));
+        appendices(&mut document, experiment);
+        document
+    }
+}
+
+/// The answer, whether to trust it, and the few sentences that it summarizes.
+fn header(verdict: &VerdictDocument, lines: &[VerdictLine]) -> Blocks {
+    let mut header = Blocks::default();
+    let (text, detail) = verdict::headline(verdict);
+    if verdict.comparisons.len() == 1 {
+        header.add(Terminal, Block::Verdicts(verdict::lines(verdict)));
+        header.add(Files, Block::Lead { text, detail });
+    } else {
+        header.push(Block::Lead { text, detail });
+    }
+    if let Some(noise) = verdict::noise(verdict) {
+        header.push(Block::Paragraph(noise));
+    }
+    let (tone, text) = verdict::trust(verdict);
+    let findings = &verdict.findings;
+    let notes = findings.iter().filter(|f| f.severity == Severity::Note);
+    let findings_link = match (findings.len(), notes.count()) {
+        (0, _) => None,
+        (all, notes) if all == notes => Some(number::plural(notes as u64, "note", "notes")),
+        _ => Some("What was found".to_owned()),
+    };
+    header.push(Block::Callout(Callout {
+        tone,
+        parts: vec![
+            ("Can you trust the result?".to_owned(), true),
+            (format!(" {text}"), false),
+        ],
+        detail: verdict::basis(verdict),
+        findings_link,
+    }));
+    if !lines.is_empty() {
+        header.push(Block::Verdicts(lines.to_vec()));
+    }
+    header
+}
+
+/// A section for each metric that has verdicts, and one that compares rate, times and failures.
+fn results(document: &mut Document, verdict: &VerdictDocument) {
+    let family = verdict::family(verdict);
+    for (place, &metric) in family.iter().enumerate() {
+        document.push(result(verdict, metric));
+        if place == 0 {
+            document.push(overview(verdict));
+        }
+    }
+    if family.is_empty() {
+        document.push(overview(verdict));
+    }
+}
+
+fn result(verdict: &VerdictDocument, metric: Metric) -> Section {
+    let standings = tables::standings(verdict, metric);
+    let mut section = Section::new(&capitalized(metric.noun()))
+        .intro(captions::RESULT)
+        .with(Terminal, Block::Table(result_list(verdict, metric)))
+        .with(Files, Block::Table(tables::results(verdict, &standings)));
+    if let Some(figure) = figures::forest(verdict, metric, &standings) {
+        section = section.with(Pages, Block::Chart(figure));
+    }
+    section
+}
+
+fn overview(verdict: &VerdictDocument) -> Section {
+    Section::new("Rate, response times and failures")
+        .intro(captions::MEANS)
+        .with(Everyone, Block::Table(variants_table(verdict)))
+}
+
+fn effects(document: &mut Document, verdict: &VerdictDocument) {
+    let effects = verdict::effects(verdict);
+    if !effects.is_empty() {
+        let section = Section::new("By factor").intro(captions::EFFECTS);
+        document.push(section.with(Everyone, Block::List(effects)));
+    }
+}
+
+/// What changed along with each difference.
+fn why_section(verdict: &VerdictDocument) -> Section {
+    let mut section = Section::new("Why");
+    let whys = tables::whys(verdict);
+    if !whys.is_empty() {
+        section = section.intro(captions::WHY);
+    }
+    for why in &whys {
+        section = section
+            .with(Everyone, Block::Subheading(why::heading(why)))
+            .with(Everyone, Block::Paragraph(why.text.clone()));
+        if !why.limits.is_empty() {
+            let limits = why.limits.iter().map(|limit| limit.text.clone());
+            section = section.with(Everyone, Block::List(limits.collect()));
+        }
+        if let Some(table) = tables::moved_table(why, TERMINAL_CHANGES_MAX) {
+            section = section.with(Terminal, Block::Table(table));
+        }
+        let more = why.moved.len().saturating_sub(TERMINAL_CHANGES_MAX);
+        if more > 0 {
+            let text = format!("{more} more are in the report");
+            section = section.with(Terminal, Block::Note(text));
+        }
+        if let Some(table) = tables::moved_table(why, usize::MAX) {
+            let table = Block::Table(table);
+            let block = match whys.len() > UNFOLDED_WHYS_MAX {
+                true => Block::Folded {
+                    summary: "What changed".to_owned(),
+                    blocks: vec![table],
+                },
+                false => table,
+            };
+            section = section.with(Files, block);
+        }
+        let rest = why::rest(why);
+        if !rest.is_empty() {
+            section = section.with(Files, Block::Note(rest.join(" ")));
+        }
+    }
+    section
+}
+
+fn cpu(verdict: &VerdictDocument) -> Section {
+    let mut section = Section::new("CPU of the services");
+    let (figure, table) = (figures::cpu(verdict), tables::cpu_table(verdict));
+    if figure.is_none() && table.is_none() {
+        return section;
+    }
+    section = match &table {
+        Some(_) => section.intro(&format!(
+            "{} {}",
+            captions::CPU,
+            captions::softirq(verdict.softirq_included)
+        )),
+        None => section.intro(captions::CPU),
+    };
+    if let Some(figure) = figure {
+        section = section.with(Pages, Block::Chart(figure));
+    }
+    if let Some(table) = table {
+        section = section.with(Everyone, Block::Table(table));
+    }
+    section
+}
+
+/// Completions and response times of all trials.
+fn charts_over_time(document: &mut Document, experiment: &Experiment) {
+    let groups = figures::latency_groups(experiment);
+    let strips = groups.iter().flat_map(|group| &group.strips);
+    let mut values = strips.flat_map(|strip| &strip.values_us);
+    let dots = match values.any(|(_, is_bound)| *is_bound) {
+        true => captions::TRIAL_DOTS_BOUNDS,
+        false => captions::TRIAL_DOTS,
+    };
+    let first = experiment.trials.first().map(|trial| &trial.record);
+    let latency = figures::latency(&groups).map(|figure| Figure {
+        caption: first.and_then(load_wording::closed_loop_caveat),
+        ..figure
+    });
+    let charts = [
+        (figures::until_done(experiment), captions::UNTIL_DONE),
+        (figures::over_time(experiment), captions::OVER_TIME),
+        (latency, dots),
+    ];
+    for (figure, intro) in charts {
+        let Some(figure) = figure else { continue };
+        let section = Section::new(&figure.title);
+        let section = section.with(Pages, Block::Intro(intro.to_owned()));
+        document.push(section.with(Pages, Block::Chart(figure)));
+    }
+}
+
+fn method(experiment: &Experiment) -> Section {
+    let verdict = &experiment.verdict;
+    let facts = wording::facts(experiment);
+    let mut section = Section::new("How it was measured")
+        .with(Files, Block::Paragraph(wording::method(verdict)))
+        .with(Files, Block::Facts(facts));
+    if !verdict.order.is_empty() {
+        let order = (1..).zip(&verdict.order);
+        let order = order.map(|(block, names)| format!("block {block}: {}", names.join(" → ")));
+        let folded = Block::Folded {
+            summary: "Order of the trials".to_owned(),
+            blocks: vec![Block::List(order.collect())],
+        };
+        section = section.with(Files, folded);
+    }
+    section
+}
+
+/// Details that few readers look up.
+fn appendices(document: &mut Document, experiment: &Experiment) {
+    let described = &experiment.verdict.described;
+    if !described.is_empty() {
+        let texts = described.iter().map(|one| one.text.clone()).collect();
+        document.push(
+            Section::new("Other metrics, compared without a verdict")
+                .folded()
+                .with(Pages, Block::Intro(captions::DESCRIBED.to_owned()))
+                .with(Pages, Block::List(texts)),
+        );
+    }
+    if !experiment.plan.trim().is_empty() {
+        let section = Section::new("The plan, as run").folded();
+        document.push(section.with(Pages, Block::Code(experiment.plan.clone())));
+    }
+    let mut facts = flattened(&experiment.environment);
+    facts.sort_by_key(|(path, _)| environment_rank(path));
+    if !facts.is_empty() {
+        let section = Section::new("The environment").folded();
+        document.push(section.with(Pages, Block::Environment(facts)));
+    }
+}

@@ -1,0 +1,120 @@
+//! The report of one load.
+
+use prony_record::Record;
+
+use super::findings_section;
+use crate::document::Audience::{Everyone, Files, Pages, Terminal};
+use crate::document::{Block, Blocks, Callout, Document, Section};
+use crate::figures;
+use crate::tables::{self, times};
+use crate::tone::Tone;
+use crate::wording::{captions, load as wording};
+
+/// The most agents that a terminal lists.
+const TERMINAL_AGENTS_MAX: usize = 16;
+/// Rows of a terminal's histogram.
+const HISTOGRAM_ROWS: u32 = 10;
+
+impl Document {
+    /// The report of one load, with these percentiles in its table of times.
+    pub fn of_load(record: &Record, percentiles: &[f64]) -> Document {
+        let url = &record.load.url;
+        let mut document = Document {
+            title: format!("{} · {url}", wording::headline(record)),
+            subject: url.clone(),
+            kind: "one load with prony",
+            question: String::new(),
+            version: record.version.clone(),
+            header: header(record),
+            sections: Vec::new(),
+        };
+        if record.outcomes.keys().any(|it| it.is_failure()) || record.totals.unstarted > 0 {
+            let section = Section::new("How requests ended");
+            let table = tables::load::outcomes(record);
+            document.push(section.with(Everyone, Block::Table(table)));
+        }
+        document.push(times_section(record, percentiles));
+        let agents = tables::load::agents(record);
+        if !agents.rows.is_empty() {
+            let audience = match agents.rows.len() {
+                0..=TERMINAL_AGENTS_MAX => Everyone,
+                _ => Files,
+            };
+            let section = Section::new("Agents").untitled_on_terminal();
+            let section = section.intro(captions::AGENTS);
+            document.push(section.with(audience, Block::Table(agents)));
+        }
+        for (figure, intro) in figures::of_load(record) {
+            let section = Section::new(&figure.title);
+            let section = section.with(Pages, Block::Intro(intro.to_owned()));
+            document.push(section.with(Pages, Block::Chart(figure)));
+        }
+        let facts = wording::facts(record);
+        let all = [wording::provenance(record), facts.clone()].concat();
+        document.push(
+            Section::new("How it was measured")
+                .untitled_on_terminal()
+                .with(Terminal, Block::Facts(facts))
+                .with(Files, Block::Facts(all)),
+        );
+        document.push(findings_section(&record.findings, captions::NO_FINDINGS));
+        document
+    }
+}
+
+fn header(record: &Record) -> Blocks {
+    let mut header = Blocks::default();
+    let (headline, how) = (wording::headline(record), wording::how(record));
+    let lead = |detail| Block::Lead {
+        text: headline.clone(),
+        detail,
+    };
+    header.add(Files, lead(Some(how.clone())));
+    header.add(Terminal, lead(None));
+    header.add(Terminal, Block::Paragraph(record.load.url.clone()));
+    header.add(Terminal, Block::Paragraph(how));
+    if let Some(shortfall) = wording::shortfall(record) {
+        header.push(Block::Callout(Callout {
+            tone: Tone::Care,
+            parts: vec![(shortfall, true)],
+            detail: String::new(),
+            findings_link: None,
+        }));
+    }
+    let (requests, failed) = wording::requests(record);
+    let mut parts = vec![(requests, false)];
+    if let Some(failed) = failed {
+        parts.extend([(", ".to_owned(), false), (failed, true)]);
+    }
+    if let Some(in_flight) = wording::in_flight(record) {
+        parts.push((format!(", {in_flight}"), false));
+    }
+    header.push(Block::Callout(Callout {
+        tone: wording::tone(record),
+        parts,
+        detail: wording::most_severe(record).unwrap_or_default(),
+        findings_link: (!record.findings.is_empty()).then(|| "What was found".to_owned()),
+    }));
+    header
+}
+
+/// Percentiles, with what they can't show, and the distribution on a terminal.
+fn times_section(record: &Record, percentiles: &[f64]) -> Section {
+    let mut section = Section::new("Times").untitled_on_terminal();
+    let table = times::table(record, percentiles);
+    if table.rows.is_empty() {
+        return section;
+    }
+    section = section.with(Everyone, Block::Table(table));
+    if !record.response_time_us.at_least.is_empty() {
+        section = section.with(Everyone, Block::Note(captions::LOWER_BOUNDS.to_owned()));
+    }
+    if let Some(caveat) = wording::closed_loop_caveat(record) {
+        section = section.with(Everyone, Block::Note(caveat.to_owned()));
+    }
+    let bins = times::bins(record, HISTOGRAM_ROWS);
+    if !bins.is_empty() {
+        section = section.with(Terminal, Block::Histogram(bins));
+    }
+    section
+}

@@ -1,0 +1,133 @@
+//! The report that compares two runs.
+
+use prony_stats::gate::GateResult;
+use prony_stats::runs::{Between, RunsDocument};
+
+use super::findings_section;
+use crate::document::Audience::{Everyone, Pages};
+use crate::document::{Block, Blocks, Document, Section, VerdictLine};
+use crate::figures;
+use crate::tables::runs as tables;
+use crate::tone::Tone;
+use crate::wording::verdict::{capitalized, verdict_mark, word};
+use crate::wording::{captions, runs as wording};
+
+impl Document {
+    /// The report that compares two runs.
+    pub fn of_runs(runs: &RunsDocument) -> Document {
+        let title = wording::title(runs);
+        let mut document = Document {
+            title: title.clone(),
+            subject: title,
+            kind: "two runs compared by prony",
+            question: String::new(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            header: header(runs),
+            sections: Vec::new(),
+        };
+        for metric in wording::family(runs) {
+            let table = tables::results(runs, metric);
+            let section = Section::new(&capitalized(metric.noun()));
+            let mut section = section.with(Everyone, Block::Table(table));
+            if let Some(figure) = figures::of_runs(runs, metric) {
+                section = section.with(Pages, Block::Chart(figure));
+            }
+            document.push(section);
+        }
+        if !runs.relative.is_empty() {
+            let texts = runs.relative.iter().map(|one| one.text.clone()).collect();
+            let section = Section::new("Each variant against its own baseline");
+            let section = section.intro(captions::RELATIVE);
+            document.push(section.with(Everyone, Block::List(texts)));
+        }
+        document.push(described(runs));
+        document
+            .push(Section::new("The two runs").with(Everyone, Block::Table(tables::sides(runs))));
+        let differences = match tables::differences(runs) {
+            Some(table) => Block::Table(table),
+            None => Block::Paragraph(captions::NOTHING_DIFFERS.to_owned()),
+        };
+        document.push(Section::new("What else differs").with(Everyone, differences));
+        document.push(findings(runs));
+        let caveat = Block::Note(captions::UNPAIRED_RUNS.to_owned());
+        let section = Section::new("How to read this comparison").untitled_on_terminal();
+        document.push(section.with(Everyone, caveat));
+        if !runs.gates.is_empty() {
+            let lines = conditions(&runs.gates);
+            let section = Section::new("Conditions").untitled_on_terminal();
+            document.push(section.with(Everyone, Block::Verdicts(lines)));
+        }
+        document
+    }
+}
+
+fn header(runs: &RunsDocument) -> Blocks {
+    let mut header = Blocks::default();
+    header.push(Block::Lead {
+        text: wording::title(runs),
+        detail: None,
+    });
+    let lines: Vec<VerdictLine> = runs.comparisons.iter().map(comparison).collect();
+    match lines.is_empty() {
+        true => header.push(Block::Paragraph(captions::NO_COMMON_VARIANT.to_owned())),
+        false => header.push(Block::Verdicts(lines)),
+    }
+    for text in wording::unmatched(runs) {
+        header.push(Block::Paragraph(text));
+    }
+    header
+}
+
+fn comparison(between: &Between) -> VerdictLine {
+    VerdictLine {
+        mark: Some(between.verdict.map_or("·", verdict_mark)),
+        word: between.verdict.map_or("", word),
+        tone: between.verdict.map_or(Tone::Muted, Tone::from),
+        text: between.text.clone(),
+        summarized: Vec::new(),
+        variant: None,
+    }
+}
+
+/// A line for each condition: its result, the condition, and the figure that decided it.
+pub(crate) fn conditions(gates: &[GateResult]) -> Vec<VerdictLine> {
+    let line = |gate: &GateResult| VerdictLine {
+        mark: None,
+        word: wording::ruling_word(gate.ruling),
+        tone: gate.ruling.into(),
+        text: format!("{}: {}", gate.gate, gate.text),
+        summarized: Vec::new(),
+        variant: None,
+    };
+    gates.iter().map(line).collect()
+}
+
+/// The metrics without verdicts: a table of those that changed, and the names of the others.
+fn described(runs: &RunsDocument) -> Section {
+    let mut section = Section::new("Other metrics");
+    let (table, unchanged) = tables::described(runs);
+    if table.is_some() || unchanged.is_some() {
+        section = section.intro(captions::DESCRIBED_RUNS);
+    }
+    if let Some(table) = table {
+        section = section.with(Everyone, Block::Table(table));
+    }
+    if let Some(unchanged) = unchanged {
+        section = section.with(Everyone, Block::Paragraph(unchanged));
+    }
+    section
+}
+
+fn findings(runs: &RunsDocument) -> Section {
+    let of_runs = wording::findings(runs);
+    if of_runs.is_empty() {
+        return findings_section(&[], "None in either run.");
+    }
+    let mut section = Section::new("Findings");
+    for (label, findings) in of_runs {
+        section = section
+            .with(Everyone, Block::Subheading(format!("In {label}")))
+            .with(Everyone, Block::Findings(findings, ""));
+    }
+    section
+}

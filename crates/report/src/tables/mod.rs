@@ -1,0 +1,13 @@
+//! The tables that reports print: ready texts, laid out by each renderer.
+
+pub(crate) mod load;
+mod results;
+pub(crate) mod runs;
+pub(crate) mod scaling;
+mod standing;
+pub(crate) mod times;
+mod why;
+
+pub(crate) use results::{metrics_tables, outcomes_table, result_list, results, variants_table};
+pub(crate) use standing::{Standing, effect_of, level, standings, value};
+pub(crate) use why::{cpu_table, moved_table, whys};

@@ -1,0 +1,73 @@
+//! Captions of sections, tables and charts.
+
+pub(crate) const RESULT: &str = "Mean over the blocks (geometric; arithmetic for shares), and the \
+    change against the reference with its 95% interval.";
+pub(crate) const FOREST: &str = "The band shows the margin: changes within it count as no \
+    difference. A variant is equivalent if its whole interval is inside the band; it can be faster \
+    or slower only if its interval excludes zero.";
+pub(crate) const MEANS: &str = "Means over the blocks.";
+pub(crate) const EFFECTS: &str = "Averaged over the other factors, with 95% intervals.";
+pub(crate) const WHY: &str = "A metric that changed along with a difference did not necessarily \
+    cause it. Metrics that could slow down the slower variant come first, the largest established \
+    change at the top.";
+pub(crate) const CPU: &str = "CPU time in user mode and in the kernel, summed over all processes of \
+    the services. Means over the blocks, and the share of each mode.";
+pub(crate) const SCALING: &str =
+    "Each panel has its own scale. The gray line shows proportional growth.";
+pub(crate) const SCALING_COLUMNS: &str = "Proportional: the last figure as a share of proportional \
+    growth from the first. Each further: the gain per additional unit, from a straight line through \
+    the points. Straight: the share of the variation that the line explains. Means over the blocks, \
+    without intervals.";
+pub(crate) const UNTIL_DONE: &str = "Every trial sends the same number of requests. Each point \
+    counts the completions since the previous point.";
+pub(crate) const OVER_TIME: &str = "One line for each trial, in half-second steps. A line that \
+    falls, rises or jumps shows that the server had not reached a steady state.";
+pub(crate) const TRIAL_DOTS: &str = "One dot for each trial. The axes start at zero.";
+pub(crate) const TRIAL_DOTS_BOUNDS: &str =
+    "One dot for each trial. The axes start at zero. An arrow marks a lower bound.";
+pub(crate) const DESCRIBED: &str = "Each interval stands alone: these comparisons don't share an \
+    error rate, so about one in twenty intervals misses by chance.";
+pub(crate) const NO_FINDINGS: &str = "None: no check found anything that qualifies these results.";
+
+/// Replaces the verdict if none is possible.
+pub(crate) const NO_VERDICT: &str = "No verdict: the measurement can't support one.";
+pub(crate) const NO_BLOCK: &str = "No complete block: nothing can be compared.";
+
+pub(crate) const LOWER_BOUNDS: &str =
+    "≥ marks a lower bound: some requests timed out or were cut off.";
+pub(crate) const CLOSED_LOOP: &str = "Closed loop: a stalled server delays the next requests, so \
+    percentiles hide stalls; --rate shows them.";
+pub(crate) const AGENTS: &str = "Each agent's part of the load. CPU is that of the load on its machine, in percent of one core.";
+
+pub(crate) const UNPAIRED_RUNS: &str = "The two runs share no block, so nothing is paired. The \
+    intervals don't cover changes between the runs that are not listed here, such as the time of \
+    day or other load on the machine.";
+pub(crate) const NOTHING_DIFFERS: &str =
+    "Nothing else differs in what was stored: machine, programs, plan and load are the same.";
+pub(crate) const NO_COMMON_VARIANT: &str =
+    "The two runs have no variant in common: nothing can be compared.";
+pub(crate) const FOREST_RUNS: &str = "The band shows the margin: changes within it count as no \
+    difference.";
+pub(crate) const RELATIVE: &str = "Compared within the blocks of each run, so influences that a \
+    run's blocks share cancel.";
+pub(crate) const DESCRIBED_RUNS: &str = "Without a verdict: each interval stands alone, so about one \
+    in twenty misses by chance.";
+
+/// Explains the softirq column by how this kernel accounts for interrupts.
+pub(crate) fn softirq(included: Option<bool>) -> &'static str {
+    match included {
+        Some(true) => {
+            "Softirq is the kernel's network processing on the whole machine, including the load \
+             generator's share. This kernel also counts it in the other columns: don't add it to them."
+        }
+        Some(false) => {
+            "Softirq is the kernel's network processing on the whole machine, including the load \
+             generator's share. This kernel charges it to no process, so it comes on top of the \
+             other columns."
+        }
+        None => {
+            "Softirq is the kernel's network processing on the whole machine, including the load \
+             generator's share. The other columns may include it as well: don't add it to them."
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How an experiment was run, in words.
+
+use prony_stats::{Metric, VerdictDocument};
+
+use super::{load, verdict};
+use crate::{Experiment, number};
+
+/// The method in a few sentences.
+pub(crate) fn method(verdict: &VerdictDocument) -> String {
+    format!(
+        "Every variant ran once in each block, in a random order that follows from the seed. For \
+         each trial, prony started the plan's services, warmed them up, measured and stopped them. \
+         A variant is compared with its baseline within each block. Estimates and intervals come \
+         from the {}, never from the requests of a single trial.",
+        number::plural(verdict.blocks.into(), "block", "blocks")
+    )
+}
+
+/// The settings of an experiment, by name.
+pub(crate) fn facts(experiment: &Experiment) -> Vec<(String, String)> {
+    let document = &experiment.verdict;
+    let baseline = document.baseline.iter().map(|(f, l)| format!("{f} = {l}"));
+    let judged = verdict::family(document).into_iter().map(Metric::noun);
+    let looks = document.looks.iter().map(|look| look.blocks.to_string());
+    let mut facts = vec![
+        ("Baseline", baseline.collect::<Vec<_>>().join(", ")),
+        (
+            "Margin",
+            format!(
+                "{} counts as no difference",
+                number::margin(document.margin)
+            ),
+        ),
+        (
+            "Metrics with verdicts",
+            judged.collect::<Vec<_>>().join(", "),
+        ),
+        ("Blocks", number::count(document.blocks.into())),
+        ("Seed", document.seed.to_string()),
+    ];
+    if !document.looks.is_empty() {
+        let text = format!("after block {}", looks.collect::<Vec<_>>().join(", "));
+        facts.push(("Looks", text));
+    }
+    if let Some(trial) = experiment.trials.first() {
+        let settings = &trial.record.load;
+        let length = match (settings.requests, settings.duration_s) {
+            (Some(requests), _) => number::plural(requests, "request", "requests"),
+            (None, Some(duration_s)) => number::span(duration_s),
+            (None, None) => number::span(trial.record.totals.elapsed_s),
+        };
+        let loads = load::all_loads(&experiment.trials);
+        facts.extend(loads.into_iter().map(|load| ("Load", load)));
+        facts.push((
+            "Each trial",
+            format!(
+                "{length}, after {} of warm-up",
+                number::span(settings.warmup_s)
+            ),
+        ));
+        facts.push(("prony", trial.record.version.clone()));
+        facts.push(("Started", trial.record.started_at.clone()));
+    }
+    let facts = facts.into_iter();
+    facts.map(|(name, text)| (name.to_owned(), text)).collect()
+}

@@ -1,0 +1,36 @@
+//! Words about metrics along factors whose levels are numbers.
+
+use prony_stats::{Metric, Scaling, is_named_with_factor, level_name};
+
+/// A heading such as `request rate along cores`.
+pub(crate) fn title(factor: &str, metric: Metric) -> String {
+    format!("{} along {factor}", metric.noun())
+}
+
+/// The levels of the other factors.
+pub(crate) fn name(line: &Scaling) -> String {
+    let levels = line.levels.iter().map(|(factor, level)| {
+        let with_factor = is_named_with_factor([level.as_str()]);
+        level_name(factor, level, with_factor)
+    });
+    levels.collect::<Vec<_>>().join(", ")
+}
+
+/// A line's first and last point in a sentence.
+pub(crate) fn ends(line: &Scaling) -> String {
+    let (Some(first), Some(last)) = (line.points.first(), line.points.last()) else {
+        return name(line);
+    };
+    let name = match name(line) {
+        name if name.is_empty() => String::new(),
+        name => format!("{name}: "),
+    };
+    let value = |value| line.metric.unit().shown(value);
+    format!(
+        "{name}from {} at {} to {} at {}",
+        value(first.level()),
+        first.at,
+        value(last.level()),
+        last.at
+    )
+}

@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     signals::survive_file_size_limit();
     // The doctor starts this program again, to try a library in it.
     #[cfg(target_os = "linux")]
-    if let Some(status) = prony_experiment::doctor::crypto::run_if_asked() {
+    if let Some(status) = prony_experiment::crypto::run_if_asked() {
         return status;
     }
     if let Some((tool, arguments)) = frontends::typed() {

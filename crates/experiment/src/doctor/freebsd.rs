@@ -1,14 +1,14 @@
-//! FreeBSD: what `sysctl` tells of the machine; the rest is named as not known.
+//! Checks of a FreeBSD machine, from the output of `sysctl`. Everything else is undetermined.
 //!
-//! **Not yet run on FreeBSD.** The readings are pure functions over what `sysctl NAME…` prints,
+//! **Not yet run on FreeBSD.** The checks are pure functions of the output of `sysctl NAME…`, and are
 //! compiled and tested on every system.
 
 use std::collections::BTreeMap;
 
-use super::line::{Level, Seen, Topic, thousands};
-use super::{Kind, Subject};
+use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::{DoctorSubject, MACHINE_NAME, SubjectKind};
 
-/// What is asked for.
+/// The names of the values that are read.
 pub const NAMES: [&str; 5] = [
     "kern.ipc.soacceptqueue",
     "kern.maxfilesperproc",
@@ -17,16 +17,16 @@ pub const NAMES: [&str; 5] = [
     "net.inet.ip.portrange.last",
 ];
 
-const PORTS: Topic = Topic {
+const PORTS: CheckTopic = CheckTopic {
     id: "local-ports",
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
-    why: "a connection holds a port for its destination, and for twice the segment's lifetime longer \
-        on the side that closes first",
+    why: "a connection uses a port for its destination, and the side that closes first keeps it for \
+        twice the segment lifetime longer",
     change: "sysctl net.inet.ip.portrange.first=1024, or several source addresses (--source)",
     source: "ip(4), IP_PORTRANGE",
 };
 
-const FILES: Topic = Topic {
+const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
     expected: "above the connections of the load",
     why: "each connection is an open file",
@@ -34,48 +34,48 @@ const FILES: Topic = Topic {
     source: "tuning(7)",
 };
 
-const QUEUE: Topic = Topic {
+const QUEUE: CheckTopic = CheckTopic {
     id: "somaxconn",
     expected: "4096 or more",
-    why: "it caps the backlog of every server that is started here",
+    why: "it limits the backlog of every server on this machine",
     change: "sysctl kern.ipc.soacceptqueue=4096",
     source: "listen(2)",
 };
 
-const CLOCK: Topic = Topic {
+const CLOCK: CheckTopic = CheckTopic {
     id: "clocksource",
     expected: "TSC or TSC-low, which are read without a system call",
-    why: "the generator reads the clock several times a request",
+    why: "the generator reads the clock several times per request",
     change: "sysctl kern.timecounter.hardware=TSC-low",
     source: "timecounters(4)",
 };
 
-/// What Linux tells and this does not.
+/// The properties that are examined on Linux alone.
 const UNKNOWN: [&str; 5] = [
     "connections in TIME_WAIT",
     "CPU frequency governor",
     "steal time and other load",
     "offloads",
-    "what a server has loaded, listens on and is configured for",
+    "the libraries, listeners and configuration of a server",
 ];
 
-/// A machine by what `sysctl` printed (`name: value` lines).
+/// Examines a machine by the output of `sysctl`, which has lines such as `name: value`.
 #[must_use]
-pub fn machine(printed: &str) -> Subject {
-    let seen = look(printed);
-    Subject {
-        kind: Kind::Machine,
-        name: "this machine as a generator".to_owned(),
+pub fn machine(printed: &str) -> DoctorSubject {
+    let results = check(printed);
+    DoctorSubject {
+        kind: SubjectKind::Machine,
+        name: MACHINE_NAME.to_owned(),
         pid: None,
-        lines: seen.lines,
-        unknown: seen.unknown,
+        checks: results.checks,
+        undetermined: results.undetermined,
         #[cfg(target_os = "linux")]
         crypto: None,
     }
 }
 
-fn look(printed: &str) -> Seen {
-    let mut seen = Seen::default();
+fn check(printed: &str) -> CheckResults {
+    let mut results = CheckResults::default();
     let pairs = printed.lines().filter_map(|line| line.split_once(": "));
     let values: BTreeMap<&str, &str> = pairs
         .map(|(name, value)| (name.trim(), value.trim()))
@@ -84,44 +84,44 @@ fn look(printed: &str) -> Seen {
     match (number(NAMES[3]), number(NAMES[4])) {
         (Some(first), Some(last)) => {
             let ports = last.saturating_sub(first) + 1;
-            let level = if ports < 28_000 {
-                Level::Warning
+            let status = if ports < 28_000 {
+                CheckStatus::Warning
             } else {
-                Level::Ok
+                CheckStatus::Ok
             };
             let text = format!("{} ports ({first} to {last})", thousands(ports));
-            seen.line(PORTS.line(level, text));
+            results.add(PORTS.check(status, text));
         }
-        _ => seen.unknown("range of local ports", "sysctl did not tell"),
+        _ => results.add_undetermined("range of local ports", "sysctl did not print it"),
     }
-    let mut judged = |name: &str, topic: Topic, least: u64| match number(name) {
+    let mut check_minimum = |name: &str, topic: CheckTopic, minimum: u64| match number(name) {
         Some(value) => {
-            let level = if value < least {
-                Level::Warning
+            let status = if value < minimum {
+                CheckStatus::Warning
             } else {
-                Level::Ok
+                CheckStatus::Ok
             };
-            seen.line(topic.line(level, thousands(value)));
+            results.add(topic.line(level, thousands(value)));
         }
-        None => seen.unknown(name, "sysctl did not tell"),
+        None => results.add_undetermined(name, "sysctl did not print it"),
     };
-    judged(NAMES[1], FILES, 4096);
-    judged(NAMES[0], QUEUE, 4096);
+    check_minimum(NAMES[1], FILES, 4096);
+    check_minimum(NAMES[0], QUEUE, 4096);
     match values.get(NAMES[2]) {
         Some(name) => {
-            let level = if name.starts_with("TSC") {
-                Level::Ok
+            let status = if name.starts_with("TSC") {
+                CheckStatus::Ok
             } else {
-                Level::Warning
+                CheckStatus::Warning
             };
-            seen.line(CLOCK.line(level, *name));
+            results.add(CLOCK.check(status, *name));
         }
-        None => seen.unknown("clocksource", "sysctl did not tell"),
+        None => results.add_undetermined("clocksource", "sysctl did not print it"),
     }
     for what in UNKNOWN {
-        seen.unknown(what, "not built for FreeBSD");
+        results.add_undetermined(what, "not implemented for FreeBSD");
     }
-    seen
+    results
 }
 
 #[cfg(test)]
@@ -129,24 +129,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sysctl_prints_becomes_lines_and_the_rest_is_named() {
+    fn printed_values_are_checked_and_the_rest_is_undetermined() {
         let printed = "kern.ipc.soacceptqueue: 128\nkern.maxfilesperproc: 117000\n\
             kern.timecounter.hardware: TSC-low\nnet.inet.ip.portrange.first: 10000\n\
             net.inet.ip.portrange.last: 65535\n";
-        let seen = look(printed);
-        let brief: Vec<_> = seen
-            .lines
+        let results = check(printed);
+        let brief: Vec<_> = results
+            .checks
             .iter()
-            .map(|line| (line.id, line.level))
+            .map(|check| (check.id, check.status))
             .collect();
         let expected = [
-            ("local-ports", Level::Ok),
-            ("generator-open-files", Level::Ok),
-            ("somaxconn", Level::Warning),
-            ("clocksource", Level::Ok),
+            ("local-ports", CheckStatus::Ok),
+            ("generator-open-files", CheckStatus::Ok),
+            ("somaxconn", CheckStatus::Warning),
+            ("clocksource", CheckStatus::Ok),
         ];
         assert_eq!(brief, expected);
-        assert_eq!(seen.unknown.len(), UNKNOWN.len());
-        assert_eq!(look("").lines, []);
+        assert_eq!(results.undetermined.len(), UNKNOWN.len());
+        assert_eq!(check("").checks, []);
     }
 }

@@ -1,43 +1,42 @@
-//! What caps a server from outside: open files, cores, a quota of CPU.
+//! Limits of a server's processes: open files and CPU quota.
 
 use procfs::process::{LimitValue, Process};
 
-use super::line::{Level, Seen, Topic, thousands};
-use super::process::Server;
+use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::process::ServerProcess;
 
-/// The limit of open files below which a server can't hold the connections of a usual load test.
-const FEW_FILES: u64 = 4096;
+/// The limit of open files below which a server can't keep the connections of a usual load test open.
+const OPEN_FILES_MIN: u64 = 4096;
 
-const FILES: Topic = Topic {
+const FILES: CheckTopic = CheckTopic {
     id: "open-files",
-    expected: "a limit well above the connections that it is to hold, two for each where it is a \
-        proxy",
-    why: "each connection is an open file; at the limit the server can't accept, and says so in \
-        its error log only",
+    expected: "a limit well above its connections, with two per connection for a proxy",
+    why: "each connection is an open file; at the limit the server can't accept, and only its \
+        error log shows that",
     change: "LimitNOFILE= in its systemd unit, worker_rlimit_nofile (nginx), ulimit-n (HAProxy), \
         rlimit_files (php-fpm), or ulimit -n before it is started",
     source: "getrlimit(2), RLIMIT_NOFILE; systemd.exec(5)",
 };
 
-const QUOTA: Topic = Topic {
+const QUOTA: CheckTopic = CheckTopic {
     id: "cpu-quota",
     expected: "no quota, or one that it never reaches",
-    why: "a server that has used its share is stopped until the next period begins, up to 100 ms: \
-        response times show it, its CPU use does not",
-    change: "CPUQuota= of its systemd unit, or the container's limit of CPU",
+    why: "a server that has used up its quota is stopped until the next period, up to 100 ms: that \
+        shows in response times but not in CPU use",
+    change: "CPUQuota= of its systemd unit, or the CPU limit of the container",
     source: "cpu.max and cpu.stat in the kernel's admin-guide/cgroup-v2",
 };
 
-/// What is to be said of a server's limits.
-pub(super) fn look(server: &Server) -> Seen {
-    let mut seen = Seen::default();
-    files(server, &mut seen);
-    quota(server, &mut seen);
-    seen
+/// Checks a server's limits.
+pub(super) fn check(server: &ServerProcess) -> CheckResults {
+    let mut results = CheckResults::default();
+    check_open_files(server, &mut results);
+    check_quota(server, &mut results);
+    results
 }
 
-/// The process of the family that is nearest to its limit.
-fn files(server: &Server, seen: &mut Seen) {
+/// Checks the process of the family that is closest to its limit.
+fn check_open_files(server: &ServerProcess, results: &mut CheckResults) {
     let mut nearest: Option<(i32, u64, u64)> = None;
     let mut hidden = 0;
     for pid in &server.family {
@@ -57,7 +56,7 @@ fn files(server: &Server, seen: &mut Seen) {
         };
         let Ok(open) = process.fd_count() else {
             hidden += 1;
-            seen_limit(limit, *pid, seen);
+            check_limit(limit, *pid, results);
             continue;
         };
         let open = open as u64;
@@ -67,8 +66,8 @@ fn files(server: &Server, seen: &mut Seen) {
         }
     }
     if hidden > 0 {
-        let why = "another user's; run it as root or as the process's user";
-        seen.unknown(format!("open files of {hidden} of its processes"), why);
+        let why = "they are another user's; run prony as root or as that user";
+        results.add_undetermined(format!("open files of {hidden} of its processes"), why);
     }
     let Some((pid, open, limit)) = nearest else {
         return;
@@ -81,53 +80,53 @@ fn files(server: &Server, seen: &mut Seen) {
             thousands(limit)
         ),
     };
-    seen.line(FILES.line(level(open, limit), text));
+    results.add(FILES.check(status(open, limit), text));
 }
 
-/// What the limit alone says, where the open files can't be counted.
-fn seen_limit(limit: u64, pid: i32, seen: &mut Seen) {
-    if level(0, limit) > Level::Ok {
+/// Checks the limit alone, for a process whose open files can't be counted.
+fn check_limit(limit: u64, pid: i32, results: &mut CheckResults) {
+    if status(0, limit) > CheckStatus::Ok {
         let text = format!("a limit of {} in process {pid}", thousands(limit));
-        seen.line(FILES.line(level(0, limit), text));
+        results.add(FILES.check(status(0, limit), text));
     }
 }
 
-fn level(open: u64, limit: u64) -> Level {
+fn status(open: u64, limit: u64) -> CheckStatus {
     match open as f64 / limit.max(1) as f64 {
-        share if share >= 0.95 => Level::Error,
-        share if share >= 0.7 => Level::Warning,
-        _ if limit < FEW_FILES => Level::Note,
-        _ => Level::Ok,
+        share if share >= 0.95 => CheckStatus::Error,
+        share if share >= 0.7 => CheckStatus::Warning,
+        _ if limit < OPEN_FILES_MIN => CheckStatus::Note,
+        _ => CheckStatus::Ok,
     }
 }
 
-/// The quotas of its control group and of those above it, which bind it, too.
-fn quota(server: &Server, seen: &mut Seen) {
+/// Checks the quotas of the server's control group and of the groups above it, which apply, too.
+fn check_quota(server: &ServerProcess, results: &mut CheckResults) {
     let Ok(text) = std::fs::read_to_string(format!("/proc/{}/cgroup", server.pid)) else {
-        return seen.unknown("its quota of CPU", "its control group can't be read");
+        return results.add_undetermined("its CPU quota", "its control group can't be read");
     };
     let Some(path) = text.lines().find_map(|line| line.strip_prefix("0::")) else {
-        return seen.unknown(
-            "its quota of CPU",
-            "only control groups of version 2 are read",
+        return results.add_undetermined(
+            "its CPU quota",
+            "only control groups of version 2 are supported",
         );
     };
     let mut path = path.trim_start_matches('/').to_owned();
-    let mut seen_any = false;
+    let mut found_any = false;
     loop {
         let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{path}/{name}"));
         if let Some(cores) = read("cpu.max").ok().and_then(|text| cores(&text)) {
             let throttled = read("cpu.stat").ok().and_then(|text| throttled(&text));
             let text = format!(
-                "{cores:.2} cores by the control group /{path}, stopped {} times",
+                "{cores:.2} cores for the control group /{path}, stopped {} times",
                 throttled.map_or("an unknown number of".to_owned(), thousands)
             );
-            let level = match throttled {
-                Some(0) => Level::Note,
-                _ => Level::Warning,
+            let status = match throttled {
+                Some(0) => CheckStatus::Note,
+                _ => CheckStatus::Warning,
             };
-            seen.line(QUOTA.line(level, text));
-            seen_any = true;
+            results.add(QUOTA.check(status, text));
+            found_any = true;
         }
         match path.rfind('/') {
             Some(end) => path.truncate(end),
@@ -135,12 +134,12 @@ fn quota(server: &Server, seen: &mut Seen) {
             None => path.clear(),
         }
     }
-    if !seen_any {
-        seen.line(QUOTA.line(Level::Ok, "none"));
+    if !found_any {
+        results.add(QUOTA.check(CheckStatus::Ok, "none"));
     }
 }
 
-/// The cores that `max 100000` or `50000 100000` allow; `None` without a limit.
+/// Reads a quota in cores: 0.5 for `50000 100000`, `None` for `max 100000`.
 fn cores(cpu_max: &str) -> Option<f64> {
     let mut words = cpu_max.split_whitespace();
     let quota: f64 = words.next()?.parse().ok()?;
@@ -160,16 +159,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_judged_by_their_share_of_the_limit() {
-        assert_eq!(level(10, 1024), Level::Note);
-        assert_eq!(level(10, 65_536), Level::Ok);
-        assert_eq!(level(10, u64::MAX), Level::Ok);
-        assert_eq!(level(50_000, 65_536), Level::Warning);
-        assert_eq!(level(1_024, 1_024), Level::Error);
+    fn open_files_are_compared_with_the_limit() {
+        assert_eq!(status(10, 1024), CheckStatus::Note);
+        assert_eq!(status(10, 65_536), CheckStatus::Ok);
+        assert_eq!(status(10, u64::MAX), CheckStatus::Ok);
+        assert_eq!(status(50_000, 65_536), CheckStatus::Warning);
+        assert_eq!(status(1_024, 1_024), CheckStatus::Error);
     }
 
     #[test]
-    fn quotas_are_cores() {
+    fn quotas_are_in_cores() {
         assert_eq!(cores("50000 100000\n"), Some(0.5));
         assert_eq!(cores("max 100000\n"), None);
         assert_eq!(throttled("nr_periods 5\nnr_throttled 3\n"), Some(3));
@@ -178,10 +177,10 @@ mod tests {
     #[test]
     fn this_process_has_a_limit() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let seen = look(&Server::of(own).unwrap());
+        let results = check(&ServerProcess::of(own).unwrap());
         assert!(
-            seen.lines.iter().any(|line| line.id == "open-files"),
-            "{seen:?}"
+            results.checks.iter().any(|line| line.id == "open-files"),
+            "{results:?}"
         );
     }
 }

@@ -1,121 +1,121 @@
-//! This machine as a generator: what bends a measurement, and what caps a load.
+//! Checks of this machine as a generator: what can distort a measurement or limit a load.
 
 use std::path::Path;
 use std::time::Instant;
 
 use procfs::{CurrentSI, KernelStats};
 
-use super::line::{Level, Seen, Topic, thousands};
+use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck, thousands};
 use crate::host::linux::{self, read};
 use crate::host::process::Table;
 
-const PORTS: Topic = Topic {
+const PORTS: CheckTopic = CheckTopic {
     id: "local-ports",
     expected: "a wide range for loads without keep-alive: 1024 to 65535",
-    why: "a connection holds a port for its destination, and 60 s longer in TIME_WAIT on the side \
-        that closes first: a load that runs out fails to connect",
+    why: "a connection uses a port for its destination, and the side that closes first keeps it 60 s \
+        longer in TIME_WAIT: a load without free ports can't connect",
     change: "sysctl -w net.ipv4.ip_local_port_range=\"1024 65535\", or several source addresses \
         (--source)",
     source: "ip(7), ip_local_port_range",
 };
 
-const TIME_WAIT: Topic = Topic {
+const TIME_WAIT: CheckTopic = CheckTopic {
     id: "time-wait",
-    expected: "few against the range of local ports",
-    why: "each holds its pair of addresses and ports: new connections between the same two find \
-        fewer free ones, and search longer",
+    expected: "few compared with the range of local ports",
+    why: "each keeps its pair of addresses and ports in use: new connections between the same two \
+        hosts have fewer free ports and search longer",
     change: "wait a minute, keep connections alive, or use several source addresses",
     source: "tcp(7), tcp_tw_reuse; RFC 9293, section 3.3.2",
 };
 
-const FILES: Topic = Topic {
+const FILES: CheckTopic = CheckTopic {
     id: "generator-open-files",
-    expected: "a hard limit above the connections of the load; prony raises the soft one itself",
+    expected: "a hard limit above the connections of the load; prony raises the soft limit itself",
     why: "each connection is an open file",
     change: "ulimit -Hn, LimitNOFILE= of the systemd unit, or /etc/security/limits.conf",
     source: "getrlimit(2), RLIMIT_NOFILE",
 };
 
-const SOMAXCONN: Topic = Topic {
+const SOMAXCONN: CheckTopic = CheckTopic {
     id: "somaxconn",
     expected: "4096 or more, the kernel's default since 5.4",
-    why: "it caps the backlog of every server that is started here",
+    why: "it limits the backlog of every server on this machine",
     change: "sysctl -w net.core.somaxconn=4096",
     source: "listen(2)",
 };
 
-const GOVERNOR: Topic = Topic {
+const GOVERNOR: CheckTopic = CheckTopic {
     id: "cpu-governor",
     expected: "performance",
-    why: "a core that changes its frequency with the load makes the first seconds slow, and light \
-        loads slower than heavy ones",
+    why: "a core whose frequency follows the load is slow in the first seconds, and slower under \
+        light loads than under heavy ones",
     change: "cpupower frequency-set -g performance",
     source: "the kernel's admin-guide/pm/cpufreq",
 };
 
-const STEAL: Topic = Topic {
+const STEAL: CheckTopic = CheckTopic {
     id: "steal",
     expected: "less than 1% of the cores' time",
-    why: "the hypervisor gave that time to other guests: it is missing from the server and from the \
-        generator, and nothing in the guest can win it back",
-    change: "another time or another machine; more blocks average it out",
+    why: "the hypervisor gave that time to other guests: the server and the generator lack it, and \
+        nothing in the guest can recover it",
+    change: "measure at another time or on another machine; more blocks average it out",
     source: "proc_stat(5), steal",
 };
 
-const BUSY: Topic = Topic {
+const BUSY: CheckTopic = CheckTopic {
     id: "other-load",
     expected: "an idle machine",
-    why: "what others use is missing from the server and from the generator",
-    change: "stop it for the measurement",
+    why: "the server and the generator lack the CPU time that other processes use",
+    change: "stop those processes for the measurement",
     source: "proc_stat(5)",
 };
 
-const CLOCK: Topic = Topic {
+const CLOCK: CheckTopic = CheckTopic {
     id: "clocksource",
-    expected: "one that is read without a system call: tsc, kvm-clock, hyperv_clocksource_tsc_page, \
+    expected: "one that can be read without a system call: tsc, kvm-clock, hyperv_clocksource_tsc_page, \
         arch_sys_counter",
-    why: "the generator reads the clock several times a request; hpet and acpi_pm cost a microsecond \
-        each time",
-    change: "the kernel's parameter clocksource=tsc, if the kernel's log doesn't call it unstable",
+    why: "the generator reads the clock several times per request; hpet and acpi_pm take a \
+        microsecond each time",
+    change: "the kernel parameter clocksource=tsc, if the kernel's log doesn't report it as unstable",
     source: "the kernel's timers/timekeeping",
 };
 
-const URING: Topic = Topic {
+const URING: CheckTopic = CheckTopic {
     id: "io-uring",
     expected: "allowed",
-    why: "prony's faster way to its sockets; without it the load is driven by readiness (epoll), and \
-        a generator's core carries less",
-    change: "sysctl -w kernel.io_uring_disabled=0; in a container its seccomp profile decides",
+    why: "prony's faster socket backend; without it prony uses readiness (epoll), and each core of \
+        the generator makes less load",
+    change: "sysctl -w kernel.io_uring_disabled=0; in a container, its seccomp profile decides",
     source: "io_uring_setup(2); kernel.io_uring_disabled in the kernel's admin-guide/sysctl/kernel",
 };
 
-const CONNTRACK: Topic = Topic {
+const CONNTRACK: CheckTopic = CheckTopic {
     id: "conntrack",
-    expected: "no connection tracking in the load's way, or a table with room",
-    why: "each connection takes an entry for minutes; when the table is full the kernel drops packets",
+    expected: "no connection tracking for the load, or a table with free entries",
+    why: "each connection uses an entry for minutes; when the table is full, the kernel drops packets",
     change: "sysctl -w net.netfilter.nf_conntrack_max=1048576, or a NOTRACK rule for the load",
     source: "the kernel's networking/nf_conntrack-sysctl",
 };
 
-/// Totals at one moment.
+/// The processes and CPU totals at one time.
 #[derive(Debug)]
-pub(super) struct Moment {
+pub(super) struct CpuSnapshot {
     at: Instant,
     table: Table,
-    /// Busy, stolen and all time of the cores, in ticks.
+    /// Busy time of all cores since the boot, in ticks; likewise stolen and total time.
     busy: u64,
     steal: u64,
     all: u64,
 }
 
-impl Moment {
-    pub(super) fn now() -> Option<Moment> {
+impl CpuSnapshot {
+    pub(super) fn now() -> Option<CpuSnapshot> {
         let cpu = KernelStats::current().ok()?.total;
         let steal = cpu.steal.unwrap_or(0);
         let idle = cpu.idle + cpu.iowait.unwrap_or(0);
         let busy =
             cpu.user + cpu.nice + cpu.system + cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
-        Some(Moment {
+        Some(CpuSnapshot {
             at: Instant::now(),
             table: linux::processes(),
             busy,
@@ -125,77 +125,94 @@ impl Moment {
     }
 }
 
-/// What is to be said of this machine; `before` and `after` are the ends of a quiet moment, in which
-/// prony itself did nothing. `own` are the processes of the servers that are looked at.
-pub(super) fn look(moments: Option<(Moment, Moment)>, own: &[i32]) -> Seen {
-    let mut seen = Seen::default();
-    ports(&mut seen);
+/// Checks this machine. The snapshots are the start and end of a period in which prony was idle. `own`
+/// are the processes of the servers that are examined.
+pub(super) fn check(snapshots: Option<(CpuSnapshot, CpuSnapshot)>, own: &[i32]) -> CheckResults {
+    let mut results = CheckResults::default();
+    check_ports(&mut results);
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let text = match limit.maximum {
-        Some(most) => format!("{} at most", thousands(most)),
+        Some(maximum) => format!("at most {}", thousands(maximum)),
         None => "no limit".to_owned(),
     };
-    let few = limit.maximum.is_some_and(|most| most < 4096);
-    seen.line(FILES.line(if few { Level::Warning } else { Level::Ok }, text));
-    number(
-        &mut seen,
+    let few = limit.maximum.is_some_and(|maximum| maximum < 4096);
+    results.add(FILES.check(
+        if few {
+            CheckStatus::Warning
+        } else {
+            CheckStatus::Ok
+        },
+        text,
+    ));
+    check_number(
+        &mut results,
         "/proc/sys/net/core/somaxconn",
         "somaxconn",
         |n| {
-            let level = if n < 4096 { Level::Warning } else { Level::Ok };
-            SOMAXCONN.line(level, n.to_string())
+            let status = if n < 4096 {
+                CheckStatus::Warning
+            } else {
+                CheckStatus::Ok
+            };
+            SOMAXCONN.check(status, n.to_string())
         },
     );
-    governor(&mut seen);
-    match moments {
-        Some((before, after)) => share_of_cores(&before, &after, own, &mut seen),
-        None => seen.unknown("steal time and other load", "/proc/stat can't be read"),
+    check_governor(&mut results);
+    match snapshots {
+        Some((before, after)) => check_cpu_shares(&before, &after, own, &mut results),
+        None => results.add_undetermined("steal time and other load", "/proc/stat can't be read"),
     }
-    clocksource(&mut seen);
-    io_uring(&mut seen);
-    conntrack(&mut seen);
-    seen.extend(super::offload::look());
-    seen
+    check_clocksource(&mut results);
+    check_io_uring(&mut results);
+    check_conntrack(&mut results);
+    results.extend(super::offload::check());
+    results
 }
 
-/// A line about a kernel setting that is one number; without it, that it isn't known.
-fn number(seen: &mut Seen, path: &str, name: &str, line: impl Fn(u64) -> super::Line) {
+/// Checks a kernel setting that is one number.
+fn check_number(
+    results: &mut CheckResults,
+    path: &str,
+    name: &str,
+    check: impl Fn(u64) -> DoctorCheck,
+) {
     match read(path).and_then(|text| text.parse().ok()) {
-        Some(number) => seen.line(line(number)),
-        None => seen.unknown(name, format!("{path} can't be read")),
+        Some(number) => results.add(check(number)),
+        None => results.add_undetermined(name, format!("{path} can't be read")),
     }
 }
 
-fn ports(seen: &mut Seen) {
+fn check_ports(results: &mut CheckResults) {
     let range = read("/proc/sys/net/ipv4/ip_local_port_range").and_then(|text| range(&text));
     let Some((first, last)) = range else {
-        return seen.unknown("range of local ports", "ip_local_port_range can't be read");
+        return results
+            .add_undetermined("range of local ports", "ip_local_port_range can't be read");
     };
     let ports = last.saturating_sub(first) + 1;
-    let level = if ports < 28_000 {
-        Level::Warning
+    let status = if ports < 28_000 {
+        CheckStatus::Warning
     } else {
-        Level::Ok
+        CheckStatus::Ok
     };
     let text = format!(
-        "{} ports ({first} to {last}): {} new connections a second to one destination for as long \
-         as each waits 60 s",
+        "{} ports ({first} to {last}): {} new connections per second to one destination, if each \
+         stays in TIME_WAIT for 60 s",
         thousands(ports),
         ports / 60
     );
-    seen.line(PORTS.line(level, text));
+    results.add(PORTS.check(status, text));
     let sockstat = read("/proc/net/sockstat").unwrap_or_default();
     match time_wait(&sockstat) {
         Some(waiting) => {
-            let level = match waiting as f64 / ports as f64 {
-                share if share > 0.5 => Level::Warning,
-                share if share > 0.1 => Level::Note,
-                _ => Level::Ok,
+            let status = match waiting as f64 / ports as f64 {
+                share if share > 0.5 => CheckStatus::Warning,
+                share if share > 0.1 => CheckStatus::Note,
+                _ => CheckStatus::Ok,
             };
             let text = format!("{} now, for {} ports", thousands(waiting), thousands(ports));
-            seen.line(TIME_WAIT.line(level, text));
+            results.add(TIME_WAIT.check(status, text));
         }
-        None => seen.unknown(
+        None => results.add_undetermined(
             "connections in TIME_WAIT",
             "/proc/net/sockstat can't be read",
         ),
@@ -215,7 +232,7 @@ fn time_wait(sockstat: &str) -> Option<u64> {
     words.nth(1)?.parse().ok()
 }
 
-fn governor(seen: &mut Seen) {
+fn check_governor(results: &mut CheckResults) {
     let cpus = Path::new("/sys/devices/system/cpu");
     let entries = std::fs::read_dir(cpus).into_iter().flatten().flatten();
     let mut found: Vec<String> = entries
@@ -224,47 +241,55 @@ fn governor(seen: &mut Seen) {
     found.sort();
     found.dedup();
     match found.as_slice() {
-        [] => seen.unknown(
+        [] => results.add_undetermined(
             "CPU frequency governor",
-            "the kernel has none here, as in most virtual machines: the host decides",
+            "the kernel has none here; in most virtual machines, the host decides",
         ),
-        [only] if only == "performance" => seen.line(GOVERNOR.line(Level::Ok, only.clone())),
-        several => seen.line(GOVERNOR.line(Level::Warning, several.join(", "))),
+        [only] if only == "performance" => {
+            results.add(GOVERNOR.check(CheckStatus::Ok, only.clone()))
+        }
+        several => results.add(GOVERNOR.check(CheckStatus::Warning, several.join(", "))),
     }
 }
 
-fn share_of_cores(before: &Moment, after: &Moment, own: &[i32], seen: &mut Seen) {
+fn check_cpu_shares(
+    before: &CpuSnapshot,
+    after: &CpuSnapshot,
+    own: &[i32],
+    results: &mut CheckResults,
+) {
     let all = after.all.saturating_sub(before.all).max(1) as f64;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     let steal = after.steal.saturating_sub(before.steal) as f64 / all * 100.0;
-    let level = match steal {
-        s if s >= 5.0 => Level::Warning,
-        s if s >= 1.0 => Level::Note,
-        _ => Level::Ok,
+    let status = match steal {
+        s if s >= 5.0 => CheckStatus::Warning,
+        s if s >= 1.0 => CheckStatus::Note,
+        _ => CheckStatus::Ok,
     };
-    seen.line(STEAL.line(level, format!("{steal:.1}% over {seconds:.0} s")));
+    results.add(STEAL.check(status, format!("{steal:.1}% over {seconds:.0} s")));
 
     let busy = after.busy.saturating_sub(before.busy) as f64 / all * 100.0;
-    let level = match busy {
-        b if b >= 10.0 => Level::Warning,
-        b if b >= 3.0 => Level::Note,
-        _ => Level::Ok,
+    let status = match busy {
+        b if b >= 10.0 => CheckStatus::Warning,
+        b if b >= 3.0 => CheckStatus::Note,
+        _ => CheckStatus::Ok,
     };
     let busiest = busiest(&before.table, &after.table, own);
-    let named = match busiest.is_empty() {
-        true => String::new(),
-        false => format!("; most by {}", busiest.join(", ")),
+    let named = if busiest.is_empty() {
+        String::new()
+    } else {
+        format!("; most by {}", busiest.join(", "))
     };
     let text = format!("{busy:.0}% of the cores' time in use over {seconds:.0} s{named}");
-    seen.line(BUSY.line(level, text));
+    results.add(BUSY.check(status, text));
 }
 
-/// The three processes that used most CPU meanwhile, with their share of one core.
+/// The three processes that used the most CPU between the snapshots, without prony itself.
 fn busiest(before: &Table, after: &Table, own: &[i32]) -> Vec<String> {
-    let me = i32::try_from(std::process::id()).unwrap_or(0);
+    let own_pid = i32::try_from(std::process::id()).unwrap_or(0);
     let mut used: Vec<(f64, String)> = after
         .all()
-        .filter(|process| process.pid != me)
+        .filter(|process| process.pid != own_pid)
         .filter_map(|process| {
             let earlier = before
                 .get(process.pid)
@@ -283,26 +308,26 @@ fn busiest(before: &Table, after: &Table, own: &[i32]) -> Vec<String> {
     used.into_iter().take(3).map(|(_, name)| name).collect()
 }
 
-fn clocksource(seen: &mut Seen) {
+fn check_clocksource(results: &mut CheckResults) {
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     match read(path) {
         Some(name) => {
             let slow = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit"];
-            let level = match name.as_str() {
-                name if slow.contains(&name) => Level::Warning,
-                "xen" => Level::Note,
-                _ => Level::Ok,
+            let status = match name.as_str() {
+                name if slow.contains(&name) => CheckStatus::Warning,
+                "xen" => CheckStatus::Note,
+                _ => CheckStatus::Ok,
             };
-            seen.line(CLOCK.line(level, name));
+            results.add(CLOCK.check(status, name));
         }
-        None => seen.unknown("clocksource", format!("{path} can't be read")),
+        None => results.add_undetermined("clocksource", format!("{path} can't be read")),
     }
 }
 
-/// A ring is set up and closed again: sysctls, seccomp and old kernels all show in that.
-fn io_uring(seen: &mut Seen) {
-    // SAFETY: the kernel writes no more than the 120 bytes of struct io_uring_params; what it gives
-    // is an open file, which is closed.
+/// Checks io_uring by creating a ring, since sysctls, seccomp and old kernels can all prevent it.
+fn check_io_uring(results: &mut CheckResults) {
+    // SAFETY: the kernel writes at most the 120 bytes of struct io_uring_params, and returns an open
+    // file, which is closed.
     let result = unsafe {
         let mut parameters = [0u8; 120];
         let file = libc::syscall(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr());
@@ -314,12 +339,12 @@ fn io_uring(seen: &mut Seen) {
         }
     };
     match result {
-        Ok(()) => seen.line(URING.line(Level::Ok, "allowed")),
-        Err(error) => seen.line(URING.line(Level::Note, format!("refused: {error}"))),
+        Ok(()) => results.add(URING.check(CheckStatus::Ok, "allowed")),
+        Err(error) => results.add(URING.check(CheckStatus::Note, format!("refused: {error}"))),
     }
 }
 
-fn conntrack(seen: &mut Seen) {
+fn check_conntrack(results: &mut CheckResults) {
     let value = |name: &str| -> Option<u64> {
         read(Path::new("/proc/sys/net/netfilter").join(name))?
             .parse()
@@ -328,14 +353,14 @@ fn conntrack(seen: &mut Seen) {
     match (value("nf_conntrack_count"), value("nf_conntrack_max")) {
         (Some(count), Some(most)) => {
             let text = format!("{} of {} entries", thousands(count), thousands(most));
-            let level = match count as f64 / most.max(1) as f64 {
-                share if share > 0.8 => Level::Error,
-                _ if most < 262_144 => Level::Note,
-                _ => Level::Ok,
+            let status = match count as f64 / most.max(1) as f64 {
+                share if share > 0.8 => CheckStatus::Error,
+                _ if most < 262_144 => CheckStatus::Note,
+                _ => CheckStatus::Ok,
             };
-            seen.line(CONNTRACK.line(level, text));
+            results.add(CONNTRACK.check(status, text));
         }
-        _ => seen.line(CONNTRACK.line(Level::Ok, "not loaded")),
+        _ => results.add(CONNTRACK.check(CheckStatus::Ok, "not loaded")),
     }
 }
 
@@ -344,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_s_files_are_read() {
+    fn kernel_files_are_parsed() {
         assert_eq!(range("32768\t60999"), Some((32_768, 60_999)));
         assert_eq!(range("x"), None);
         let sockstat = "sockets: used 5\nTCP: inuse 1 orphan 0 tw 42 alloc 3 mem 0\n";
@@ -352,9 +377,9 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_this_machine_has_all_its_parts() {
-        let moments = Moment::now().zip(Moment::now());
-        let seen = look(moments, &[]);
+    fn every_check_of_this_machine_is_complete() {
+        let snapshots = CpuSnapshot::now().zip(CpuSnapshot::now());
+        let results = check(snapshots, &[]);
         for id in [
             "local-ports",
             "generator-open-files",
@@ -362,24 +387,24 @@ mod tests {
             "io-uring",
             "conntrack",
         ] {
-            assert!(seen.lines.iter().any(|line| line.id == id), "{id}");
+            assert!(results.checks.iter().any(|line| line.id == id), "{id}");
         }
-        for line in seen.lines {
-            for part in [&line.seen, &line.expected, &line.change] {
+        for line in results.checks {
+            for part in [&line.observed, &line.expected, &line.change] {
                 assert!(!part.is_empty(), "{line:?}");
             }
         }
     }
 
     #[test]
-    fn the_busiest_come_first_and_prony_itself_not_at_all() {
+    fn the_busiest_come_first_without_prony_itself() {
         let process = |pid, user_s| crate::host::process::Process {
             pid,
             user_s,
             name: format!("p{pid}"),
             ..Default::default()
         };
-        let me = i32::try_from(std::process::id()).unwrap();
+        let own_pid = i32::try_from(std::process::id()).unwrap();
         let before: Table = [process(1, 0.0), process(2, 0.0), process(me, 0.0)]
             .into_iter()
             .collect();

@@ -1,16 +1,17 @@
-//! `prony doctor`: why might this server, or this machine as a generator, be slow?
+//! `prony doctor`: reasons why a server, or this machine as a generator, may be slow.
 //!
-//! Enters: process ids. Leaves: a [`Report`] of lines (what was seen, what would be well, why it
-//! matters, how to change it, where that is written) and of what could not be found out, by name. It
-//! changes nothing and formats nothing for people. What it starts is itself, to try a library
-//! ([`crypto`]), and `nginx -V`, which prints and ends.
+//! Takes process ids. Returns a [`DoctorReport`] of checks (observed value, expected value, reason, fix
+//! and source) and of what could not be determined. It changes nothing and formats nothing for people.
+//! It starts prony itself, to probe a library ([`crate::crypto`]), and `nginx -V`.
 
+mod check;
 #[cfg(target_os = "linux")]
-pub mod crypto;
+mod config;
+#[cfg(target_os = "linux")]
+mod crypto_checks;
 pub mod freebsd;
 #[cfg(target_os = "linux")]
 mod limits;
-mod line;
 #[cfg(target_os = "linux")]
 mod listen;
 #[cfg(target_os = "linux")]
@@ -19,67 +20,71 @@ mod machine;
 mod offload;
 #[cfg(target_os = "linux")]
 mod process;
-#[cfg(target_os = "linux")]
-mod run;
-#[cfg(target_os = "linux")]
-mod settings;
 
 use std::fmt;
 
 use serde::Serialize;
 
-pub use line::{Level, Line, Unknown};
+#[cfg(target_os = "linux")]
+use crate::crypto::{self, CryptoReport};
 
-/// The name of the format of a report, its first field; `schema/` describes it.
+pub use check::{CheckStatus, DoctorCheck, Undetermined};
+
+/// The name of the report's format, which is its first field. `schema/` describes it.
 pub const DOCTOR_SCHEMA: &str = "prony.doctor/1";
 
-/// All that was seen.
+/// The name of the machine in a report.
+const MACHINE_NAME: &str = "this machine as a generator";
+
+/// The report of `prony doctor`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// [`DOCTOR_SCHEMA`].
     pub schema: &'static str,
-    /// The version of prony that looked.
+    /// The version of prony.
     pub version: &'static str,
-    /// The servers in the order in which they were named, then this machine.
-    pub subjects: Vec<Subject>,
+    /// The servers in the order in which the user named them, then this machine.
+    pub subjects: Vec<DoctorSubject>,
 }
 
-/// One thing that was looked at.
+/// A server or machine that was examined.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Subject {
-    /// What it is.
-    pub kind: Kind,
-    /// What to call it, such as `nginx, process 1234`.
+pub struct DoctorSubject {
+    /// The kind of subject.
+    pub kind: SubjectKind,
+    /// The name, such as `nginx, process 1234`.
     pub name: String,
-    /// The process that was named; none for the machine.
+    /// The process that the user named; `None` for the machine.
     pub pid: Option<i32>,
-    /// What was seen.
-    pub lines: Vec<Line>,
-    /// What could not be found out.
-    pub unknown: Vec<Unknown>,
-    /// A server's cryptography with all its figures.
+    /// The checks with their results.
+    #[serde(rename = "lines")]
+    pub checks: Vec<DoctorCheck>,
+    /// The properties that could not be determined.
+    #[serde(rename = "unknown")]
+    pub undetermined: Vec<Undetermined>,
+    /// A server's cryptography with all measurements.
     #[cfg(target_os = "linux")]
-    pub crypto: Option<crypto::Crypto>,
+    pub crypto: Option<CryptoReport>,
 }
 
-/// What a subject is.
+/// The kind of a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SubjectKind {
     /// A running server.
     Server,
     /// This machine as a generator.
     Machine,
 }
 
-/// Why a process can't be looked at.
+/// A reason why a process can't be examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProcessError {
-    /// There is none of that id.
+    /// No process has this id.
     Missing(i32),
-    /// It has ended, and its parent has not noticed.
+    /// The process has ended, but its parent has not collected its status.
     Ended(i32),
-    /// It is a part of the kernel.
+    /// The process is a kernel thread.
     Kernel(i32),
 }
 
@@ -94,7 +99,7 @@ impl fmt::Display for ProcessError {
                 write!(f, "process {pid} has ended; only its entry is left")
             }
             ProcessError::Kernel(pid) => {
-                write!(f, "process {pid} is a part of the kernel, not a server")
+                write!(f, "process {pid} is a kernel thread, not a server")
             }
         }
     }
@@ -102,89 +107,90 @@ impl fmt::Display for ProcessError {
 
 impl std::error::Error for ProcessError {}
 
-/// Looks at these servers and at this machine. It takes a second, and some three for each server
+/// Examines these servers and this machine. It takes a second, and about three more for each server
 /// that has a libcrypto.
 ///
 /// # Errors
-/// A process that isn't there, or can't be a server; nothing was looked at then.
+/// A process does not exist or can't be a server. Nothing is examined then.
 #[cfg(target_os = "linux")]
-pub fn examine(pids: &[i32]) -> Result<Report, ProcessError> {
-    use process::Server;
+pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
+    use process::ServerProcess;
 
-    /// How long the machine is watched.
-    const WATCHED: std::time::Duration = std::time::Duration::from_secs(1);
+    /// The time over which the machine's load is measured.
+    const OBSERVATION_TIME: std::time::Duration = std::time::Duration::from_secs(1);
 
-    let servers: Vec<Server> = pids
+    let servers: Vec<ServerProcess> = pids
         .iter()
-        .map(|pid| Server::of(*pid))
+        .map(|pid| ServerProcess::of(*pid))
         .collect::<Result<_, _>>()?;
-    let turned: Vec<_> = servers
+    let drops_before: Vec<_> = servers
         .iter()
-        .map(|server| listen::Turned::of(server.pid))
+        .map(|server| listen::ListenDrops::of(server.pid))
         .collect();
-    let before = machine::Moment::now();
-    std::thread::sleep(WATCHED);
-    let moments = before.zip(machine::Moment::now());
+    let before = machine::CpuSnapshot::now();
+    std::thread::sleep(OBSERVATION_TIME);
+    let snapshots = before.zip(machine::CpuSnapshot::now());
     let own: Vec<i32> = servers
         .iter()
         .flat_map(|server| server.family.clone())
         .collect();
     let mut subjects = Vec::new();
-    for (server, before) in servers.iter().zip(turned) {
-        let mut seen = line::Seen::default();
-        let crypto = match crypto::of_server(server) {
+    for (server, drops_before) in servers.iter().zip(drops_before) {
+        let mut results = check::CheckResults::default();
+        let crypto = match crypto::of_process(&server.files) {
             Ok(crypto) => {
-                seen.extend(crypto::lines(&crypto));
+                results.extend(crypto_checks::check(&crypto));
                 Some(crypto)
             }
             Err(error) => {
-                seen.unknown("its cryptography", error.to_string());
+                results.add_undetermined("its cryptography", error.to_string());
                 None
             }
         };
-        seen.extend(listen::look(server, before, WATCHED.as_secs_f64()));
-        seen.extend(limits::look(server));
-        seen.extend(settings::look(server));
-        subjects.push(Subject {
-            kind: Kind::Server,
+        let seconds = OBSERVATION_TIME.as_secs_f64();
+        results.extend(listen::check(server, drops_before, seconds));
+        results.extend(limits::check(server));
+        results.extend(config::check(server));
+        subjects.push(DoctorSubject {
+            kind: SubjectKind::Server,
             name: format!("{}, process {}", server.program(), server.pid),
             pid: Some(server.pid),
-            lines: seen.lines,
-            unknown: seen.unknown,
+            checks: results.checks,
+            undetermined: results.undetermined,
             crypto,
         });
     }
-    let seen = machine::look(moments, &own);
-    subjects.push(Subject {
-        kind: Kind::Machine,
-        name: "this machine as a generator".to_owned(),
+    let results = machine::check(snapshots, &own);
+    subjects.push(DoctorSubject {
+        kind: SubjectKind::Machine,
+        name: MACHINE_NAME.to_owned(),
         pid: None,
-        lines: seen.lines,
-        unknown: seen.unknown,
+        checks: results.checks,
+        undetermined: results.undetermined,
         crypto: None,
     });
-    Ok(Report {
+    Ok(DoctorReport {
         schema: DOCTOR_SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         subjects,
     })
 }
 
-/// The same on FreeBSD: this machine, as far as `sysctl` tells.
+/// Examines this machine, with the values that FreeBSD's `sysctl` prints.
 ///
 /// # Errors
-/// A process that isn't there.
+/// A process does not exist.
 #[cfg(target_os = "freebsd")]
-pub fn examine(pids: &[i32]) -> Result<Report, ProcessError> {
+pub fn examine(pids: &[i32]) -> Result<DoctorReport, ProcessError> {
     let table = crate::host::freebsd::processes();
     if let Some(missing) = pids.iter().find(|pid| table.get(**pid).is_none()) {
         return Err(ProcessError::Missing(*missing));
     }
-    let printed = std::process::Command::new("sysctl")
+    let output = std::process::Command::new("sysctl")
         .args(freebsd::NAMES)
         .output();
-    let printed = printed.map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
-    Ok(Report {
+    let printed = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    Ok(DoctorReport {
         schema: DOCTOR_SCHEMA,
         version: env!("CARGO_PKG_VERSION"),
         subjects: vec![freebsd::machine(&printed.unwrap_or_default())],

@@ -1,61 +1,71 @@
-//! What network interfaces do for the kernel: segments put together and taken apart in large pieces.
+//! Segmentation offloads of the network interfaces.
 
 use std::mem::zeroed;
 use std::os::fd::AsRawFd;
 
-use super::line::{Level, Seen, Topic};
+use super::check::{CheckResults, CheckStatus, CheckTopic};
 use crate::host::linux::read;
 
-const OFFLOADS: Topic = Topic {
+const OFFLOADS: CheckTopic = CheckTopic {
     id: "offloads",
-    expected: "segmentation (TSO or GSO) and GRO on, as on the network that the server will serve",
-    why: "without them the kernel handles every packet of 1,500 bytes by itself: several times the \
-        CPU for large answers",
+    expected: "segmentation (TSO or GSO) and GRO on, as on the server's production network",
+    why: "without them the kernel handles each packet of 1,500 bytes separately: several times the \
+        CPU for large responses",
     change: "ethtool -K INTERFACE tso on gso on gro on",
     source: "ethtool(8); the kernel's networking/segmentation-offloads",
 };
 
-/// Commands of linux/ethtool.h, by the name that ethtool(8) gives what they ask for.
-const QUESTIONS: [(&str, u32); 3] = [("TSO", 0x1e), ("GSO", 0x23), ("GRO", 0x2b)];
-/// SIOCETHTOOL of linux/sockios.h.
+/// Commands of linux/ethtool.h that read an offload, by its name in ethtool(8).
+const ETHTOOL_COMMANDS: [(&str, u32); 3] = [("TSO", 0x1e), ("GSO", 0x23), ("GRO", 0x2b)];
+/// The request number of linux/sockios.h.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
 
 /// `struct ethtool_value`.
 #[repr(C)]
-struct Value {
+struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// A line for every interface that is up.
-pub(super) fn look() -> Seen {
-    let mut seen = Seen::default();
+/// Checks each interface that is up.
+pub(super) fn check() -> CheckResults {
+    let mut results = CheckResults::default();
     let Ok(socket) = std::net::UdpSocket::bind("127.0.0.1:0") else {
-        seen.unknown("offloads", "no socket can be opened");
-        return seen;
+        results.add_undetermined("offloads", "a socket can't be opened");
+        return results;
     };
-    for name in interfaces() {
-        let answers: Vec<(&str, bool)> = QUESTIONS
+    for interface in interfaces() {
+        let offloads: Vec<(&str, bool)> = ETHTOOL_COMMANDS
             .into_iter()
-            .filter_map(|(what, command)| Some((what, ask(socket.as_raw_fd(), &name, command)?)))
+            .filter_map(|(name, command)| {
+                let is_on = read_offload(socket.as_raw_fd(), &interface, command)?;
+                Some((name, is_on))
+            })
             .collect();
-        if answers.is_empty() {
-            seen.unknown(format!("offloads of {name}"), "the kernel doesn't tell");
+        if offloads.is_empty() {
+            results.add_undetermined(
+                format!("offloads of {interface}"),
+                "the kernel doesn't report them",
+            );
             continue;
         }
-        let is = |wanted: &str| answers.iter().any(|(what, on)| *what == wanted && *on);
-        let list = answers
+        let is_on = |name: &str| offloads.iter().any(|(other, on)| *other == name && *on);
+        let list = offloads
             .iter()
-            .map(|(what, on)| format!("{what} {}", if *on { "on" } else { "off" }));
-        let text = format!("{name}: {}", list.collect::<Vec<_>>().join(", "));
-        let well = (is("TSO") || is("GSO")) && is("GRO");
-        let level = if well { Level::Ok } else { Level::Note };
-        seen.line(OFFLOADS.line(level, text));
+            .map(|(name, on)| format!("{name} {}", if *on { "on" } else { "off" }));
+        let text = format!("{interface}: {}", list.collect::<Vec<_>>().join(", "));
+        let all_on = (is_on("TSO") || is_on("GSO")) && is_on("GRO");
+        let status = if all_on {
+            CheckStatus::Ok
+        } else {
+            CheckStatus::Note
+        };
+        results.add(OFFLOADS.check(status, text));
     }
-    seen
+    results
 }
 
-/// The interfaces that are up, the loopback included.
+/// The interfaces that are up, including the loopback.
 fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net")
         .into_iter()
@@ -73,23 +83,24 @@ fn interfaces() -> Vec<String> {
     names
 }
 
-fn ask(socket: i32, interface: &str, command: u32) -> Option<bool> {
-    let mut value = Value { command, data: 0 };
-    // SAFETY: a request of zeroes is one with an empty name.
+/// Reads one offload of an interface; `None` if the kernel doesn't report it.
+fn read_offload(socket: i32, interface: &str, command: u32) -> Option<bool> {
+    let mut value = EthtoolValue { command, data: 0 };
+    // SAFETY: a zeroed request is valid and has an empty name.
     let mut request: libc::ifreq = unsafe { zeroed() };
     let name = interface.as_bytes();
     // The last byte stays the NUL that ends the name.
     if name.len() >= request.ifr_name.len() {
         return None;
     }
-    for (place, byte) in request.ifr_name.iter_mut().zip(name) {
-        *place = *byte as libc::c_char;
+    for (target, byte) in request.ifr_name.iter_mut().zip(name) {
+        *target = *byte as libc::c_char;
     }
     request.ifr_ifru.ifru_data = (&raw mut value).cast();
     // SAFETY: the request and the value that it points to outlive the call, and these commands write
     // a `struct ethtool_value` at most.
-    let answered = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) };
-    (answered == 0).then_some(value.data != 0)
+    let result = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) };
+    (result == 0).then_some(value.data != 0)
 }
 
 #[cfg(test)]
@@ -97,12 +108,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_tells_its_offloads() {
-        let seen = look();
-        let line = seen.lines.iter().find(|line| line.seen.starts_with("lo: "));
+    fn the_loopback_has_offloads() {
+        let results = check();
+        let line = results
+            .checks
+            .iter()
+            .find(|line| line.observed.starts_with("lo: "));
         assert!(
-            line.is_some_and(|line| line.seen.contains("GRO on")),
-            "{seen:?}"
+            line.is_some_and(|line| line.observed.contains("GRO on")),
+            "{results:?}"
         );
     }
 }

@@ -41,7 +41,7 @@ fn programs_with_crypto(pid: i32) -> Option<String> {
 #[cfg(target_os = "linux")]
 fn of_process(pid: i32) -> Option<Finding> {
     // What can't be told of it is the doctor's to say, not an experiment's.
-    crate::doctor::crypto::of_pid(pid).ok()?.finding()
+    crate::crypto::of_pid(pid).ok()?.finding()
 }
 
 #[cfg(not(target_os = "linux"))]

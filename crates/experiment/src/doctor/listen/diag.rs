@@ -1,4 +1,4 @@
-//! The kernel's list of listening sockets, by netlink (sock_diag(7)), as ss(8) reads it.
+//! The kernel's list of listening sockets over netlink (sock_diag(7)), as ss(8) reads it.
 
 use std::fs::File;
 use std::io;
@@ -14,65 +14,65 @@ use netlink_packet_sock_diag::unix::{self, ShowFlags, UnixRequest, UnixResponse}
 use netlink_sys::{Socket, protocols::NETLINK_SOCK_DIAG};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// One answer of the kernel's is never longer.
-const ANSWER_BYTES: usize = 64 << 10;
+/// The longest reply of the kernel, in bytes.
+const REPLY_BYTES_MAX: usize = 64 << 10;
 
 /// One listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listener {
-    /// An address, or `unix:` and a path.
+    /// The address, or `unix:` and a path.
     pub(super) address: String,
-    /// Connections that wait to be accepted.
+    /// The connections that wait to be accepted.
     pub(super) waiting: u32,
-    /// How many may.
+    /// The most connections that can wait.
     pub(super) backlog: u32,
-    /// Which socket it is.
+    /// The inode of the socket.
     pub(super) inode: u32,
 }
 
-/// Runs something in a process's network namespace, on a thread that ends with it. In prony's own
-/// namespace no permission is needed.
+/// Runs a function in a process's network namespace, on a thread of its own. In prony's own namespace,
+/// no permission is needed.
 pub(super) fn in_network_of<T: Send>(
     pid: i32,
-    look: impl FnOnce() -> io::Result<T> + Send,
+    read: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     let theirs = format!("/proc/{pid}/ns/net");
     if std::fs::read_link(&theirs)? == std::fs::read_link("/proc/self/ns/net")? {
-        return look();
+        return read();
     }
     let namespace = File::open(theirs)?;
     std::thread::scope(|scope| {
         let entered = scope.spawn(move || {
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-            look()
+            read()
         });
-        let failed = || Err(io::Error::other("the thread that looked there ended"));
+        let failed = || Err(io::Error::other("the thread in that namespace ended"));
         entered.join().unwrap_or_else(|_| failed())
     })
 }
 
-/// What the kernel listed.
+/// The listening sockets of a network namespace.
 #[derive(Debug)]
-pub(super) struct Listed {
-    /// Every listening socket in the network namespace.
+pub(super) struct ListenerList {
+    /// The sockets that the kernel listed.
     pub(super) listeners: Vec<Listener>,
-    /// Why UNIX sockets are not among them: some kernels list TCP alone.
+    /// The error if UNIX sockets are missing, since some kernels list only TCP.
     pub(super) without_unix: Option<io::Error>,
 }
 
-/// The listening sockets in a process's network namespace.
-pub(super) fn listeners_of(pid: i32) -> io::Result<Listed> {
+/// Lists the listening sockets of a process's network namespace.
+pub(super) fn listeners_of(pid: i32) -> io::Result<ListenerList> {
     in_network_of(pid, || {
-        let mut listeners = ask(tcp(AF_INET, SocketId::new_v4()))?;
-        listeners.extend(ask(tcp(AF_INET6, SocketId::new_v6()))?);
-        let without_unix = match ask(unix()) {
+        let mut listeners = request_list(tcp(AF_INET, SocketId::new_v4()))?;
+        listeners.extend(request_list(tcp(AF_INET6, SocketId::new_v6()))?);
+        let without_unix = match request_list(unix()) {
             Ok(unix) => {
                 listeners.extend(unix);
                 None
             }
             Err(error) => Some(error),
         };
-        Ok(Listed {
+        Ok(ListenerList {
             listeners,
             without_unix,
         })
@@ -98,8 +98,8 @@ fn unix() -> SockDiagMessage {
     })
 }
 
-/// Asks the kernel for a list, in the thread's network namespace.
-fn ask(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
+/// Requests a list from the kernel, in the thread's network namespace.
+fn request_list(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     let mut socket = Socket::new(NETLINK_SOCK_DIAG)?;
     socket.bind_auto()?;
     let mut message = NetlinkMessage::from(request);
@@ -110,17 +110,17 @@ fn ask(request: SockDiagMessage) -> io::Result<Vec<Listener>> {
     socket.send(&bytes, 0)?;
     let mut found = Vec::new();
     loop {
-        let mut answer = Vec::with_capacity(ANSWER_BYTES);
-        socket.recv(&mut answer, 0)?;
-        if answer.is_empty() || read(&answer, &mut found)? {
+        let mut reply = Vec::with_capacity(REPLY_BYTES_MAX);
+        socket.recv(&mut reply, 0)?;
+        if reply.is_empty() || read_reply(&reply, &mut found)? {
             return Ok(found);
         }
     }
 }
 
-/// Reads one answer; whether it was the last.
-fn read(answer: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
-    let mut rest = answer;
+/// Reads one reply. Returns whether it was the last.
+fn read_reply(reply: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
+    let mut rest = reply;
     while !rest.is_empty() {
         let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest);
         let message = message.map_err(|error| io::Error::other(error.to_string()))?;
@@ -135,7 +135,7 @@ fn read(answer: &[u8], found: &mut Vec<Listener>) -> io::Result<bool> {
             }
             _ => {}
         }
-        // Messages begin at multiples of four.
+        // Messages are aligned to four bytes.
         let length = (message.header.length as usize).next_multiple_of(4).max(4);
         rest = rest.get(length..).unwrap_or_default();
     }

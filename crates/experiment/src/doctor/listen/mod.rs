@@ -1,5 +1,5 @@
-//! A server's listening sockets: how many connections may wait there, how many do, and how many
-//! were turned away.
+//! Checks of a server's listening sockets: their backlog, the connections that wait, and the connections
+//! that the kernel dropped.
 
 mod diag;
 
@@ -9,57 +9,56 @@ use procfs::process::{FDTarget, Process};
 
 use diag::{Listener, in_network_of, listeners_of};
 
-use super::line::{Level, Seen, Topic, thousands};
-use super::process::Server;
+use super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::process::ServerProcess;
 
-/// A load of more connections than this at once is not unusual; a shorter queue overflows in a burst
-/// of new connections.
-const LEAST_BACKLOG: u32 = 1024;
+/// The backlog below which a burst of new connections of a usual load overflows the queue.
+const BACKLOG_MIN: u32 = 1024;
 
-const BACKLOG: Topic = Topic {
+const BACKLOG: CheckTopic = CheckTopic {
     id: "listen-backlog",
-    expected: "room for as many connections as a load opens at once, 1,024 or more",
-    why: "finished handshakes wait here until the server accepts them; when it is full the kernel \
-        drops them, and the client tries again after a second: a response time of 1 s that no \
+    expected: "a backlog of 1,024 or more, and of all connections that a load opens at once",
+    why: "finished handshakes wait here until the server accepts them; when it is full, the kernel \
+        drops them, and the client retries after a second: a response time of 1 s that no \
         server log shows",
-    change: "raise the backlog of the server, and net.core.somaxconn, which caps it",
+    change: "raise the backlog of the server, and net.core.somaxconn, which limits it",
     source: "listen(2); net.core.somaxconn in the kernel's admin-guide/sysctl/net",
 };
 
-const QUEUE: Topic = Topic {
+const QUEUE: CheckTopic = CheckTopic {
     id: "accept-queue",
-    expected: "next to nothing waiting",
+    expected: "almost no connections waiting",
     why: "the server does not accept as fast as connections arrive",
     change: "more workers, reuseport, or a longer backlog if bursts are the reason",
     source: "ss(8), Recv-Q of listening sockets; listen(2)",
 };
 
-const OVERFLOWS: Topic = Topic {
+const OVERFLOWS: CheckTopic = CheckTopic {
     id: "listen-overflows",
     expected: "none",
-    why: "each was a connection that the kernel turned away because a queue was full; its client \
-        waits a second and tries again, or gives up",
+    why: "the kernel dropped each of these connections because a queue was full; the client \
+        retries after a second, or gives up",
     change: "raise the listener's backlog and net.core.somaxconn, or add workers; watch it with \
         nstat -az TcpExtListenOverflows",
     source: "listen(2); TcpExt ListenOverflows and ListenDrops in the kernel's networking/snmp_counter",
 };
 
-/// What counts turned-away connections, of one network namespace, since it began.
+/// The connections that the kernel dropped in a network namespace since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Turned {
+pub(super) struct ListenDrops {
     overflows: u64,
     drops: u64,
 }
 
-impl Turned {
-    /// The counters of a process's network namespace; `None` where they can't be read.
-    pub(super) fn of(pid: i32) -> Option<Turned> {
+impl ListenDrops {
+    /// Reads the counters of a process's network namespace; `None` if they can't be read.
+    pub(super) fn of(pid: i32) -> Option<ListenDrops> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/net/netstat")).ok()?;
-        Turned::parse(&text)
+        ListenDrops::parse(&text)
     }
 
-    /// From lines that come in pairs: names, then values, both after `TcpExt:`.
-    fn parse(netstat: &str) -> Option<Turned> {
+    /// Parses a line of names and a line of values, both after `TcpExt:`.
+    fn parse(netstat: &str) -> Option<ListenDrops> {
         let mut lines = netstat
             .lines()
             .filter_map(|line| line.strip_prefix("TcpExt:"));
@@ -72,71 +71,71 @@ impl Turned {
                 .parse()
                 .ok()
         };
-        Some(Turned {
+        Some(ListenDrops {
             overflows: value("ListenOverflows")?,
             drops: value("ListenDrops")?,
         })
     }
 }
 
-/// What is to be said of a server's listening sockets; `before` are the counters of a moment ago,
-/// `seconds` how long ago that was.
-pub(super) fn look(server: &Server, before: Option<Turned>, seconds: f64) -> Seen {
-    let mut seen = Seen::default();
-    match (before, Turned::of(server.pid)) {
-        (Some(before), Some(now)) => turned_away(before, now, seconds, &mut seen),
-        _ => seen.unknown(
-            "connections that were turned away",
-            "its netstat can't be read",
-        ),
+/// Checks a server's listening sockets. `before` are the counters `seconds` ago.
+pub(super) fn check(
+    server: &ServerProcess,
+    before: Option<ListenDrops>,
+    seconds: f64,
+) -> CheckResults {
+    let mut results = CheckResults::default();
+    match (before, ListenDrops::of(server.pid)) {
+        (Some(before), Some(now)) => check_drops(before, now, seconds, &mut results),
+        _ => results.add_undetermined("dropped connections", "its netstat counters can't be read"),
     }
     let inodes = match sockets(server) {
         Ok(inodes) => inodes,
         Err(why) => {
-            seen.unknown("its listening sockets", why);
-            return seen;
+            results.add_undetermined("its listening sockets", why);
+            return results;
         }
     };
     let listed = match listeners_of(server.pid) {
         Ok(listed) => listed,
         Err(error) => {
             let why = format!("the kernel's list of sockets can't be read: {error}");
-            seen.unknown("its listening sockets", why);
-            return seen;
+            results.add_undetermined("its listening sockets", why);
+            return results;
         }
     };
     if let Some(error) = listed.without_unix {
-        seen.unknown("its listening UNIX sockets", error.to_string());
+        results.add_undetermined("its listening UNIX sockets", error.to_string());
     }
     let own: Vec<Listener> = listed
         .listeners
         .into_iter()
         .filter(|listener| inodes.contains(&u64::from(listener.inode)))
         .collect();
-    judge(&own, somaxconn(server.pid), &mut seen);
-    seen
+    check_listeners(&own, somaxconn(server.pid), &mut results);
+    results
 }
 
-fn turned_away(before: Turned, now: Turned, seconds: f64, seen: &mut Seen) {
+fn check_drops(before: ListenDrops, now: ListenDrops, seconds: f64, results: &mut CheckResults) {
     let grown =
         now.overflows.saturating_sub(before.overflows) + now.drops.saturating_sub(before.drops);
     let text = format!(
-        "{} overflows and {} drops in its network namespace since that began, {} of them in the \
+        "{} overflows and {} drops since the creation of its network namespace, {} of them in the \
          last {seconds:.0} s",
         thousands(now.overflows),
         thousands(now.drops),
         thousands(grown)
     );
-    let level = match (grown, now.overflows.max(now.drops)) {
-        (0, 0) => Level::Ok,
-        (0, _) => Level::Note,
-        _ => Level::Error,
+    let status = match (grown, now.overflows.max(now.drops)) {
+        (0, 0) => CheckStatus::Ok,
+        (0, _) => CheckStatus::Note,
+        _ => CheckStatus::Error,
     };
-    seen.line(OVERFLOWS.line(level, text));
+    results.add(OVERFLOWS.check(status, text));
 }
 
-/// A line for each listener that isn't as it should be, one for all the others.
-fn judge(listeners: &[Listener], somaxconn: Option<u32>, seen: &mut Seen) {
+/// Adds a check for each listener that needs attention, and one for all others.
+fn check_listeners(listeners: &[Listener], somaxconn: Option<u32>, results: &mut CheckResults) {
     let mut fine = Vec::new();
     for listener in listeners {
         let Listener {
@@ -147,39 +146,41 @@ fn judge(listeners: &[Listener], somaxconn: Option<u32>, seen: &mut Seen) {
         } = listener;
         if *waiting > 0 && waiting * 2 >= *backlog {
             let text = format!("{waiting} of {backlog} connections wait at {address}");
-            let level = match waiting >= backlog {
-                true => Level::Error,
-                false => Level::Warning,
+            let status = if waiting >= backlog {
+                CheckStatus::Error
+            } else {
+                CheckStatus::Warning
             };
-            seen.line(QUEUE.line(level, text));
+            results.add(QUEUE.check(status, text));
         }
         let cap = somaxconn.map_or(String::new(), |cap| format!(" (somaxconn is {cap})"));
         let text = format!("{address}: {backlog}{cap}");
-        if *backlog >= LEAST_BACKLOG {
+        if *backlog >= BACKLOG_MIN {
             fine.push(text);
             continue;
         }
-        let line = BACKLOG.line(Level::Note, text);
-        let capped = somaxconn.is_some_and(|cap| *backlog >= cap);
-        let change = match capped {
-            true => format!(
+        let check = BACKLOG.check(CheckStatus::Note, text);
+        let is_capped = somaxconn.is_some_and(|cap| *backlog >= cap);
+        let change = if is_capped {
+            format!(
                 "sysctl -w net.core.somaxconn=4096 in its network namespace, then a longer backlog \
-                 in the server, which starts again ({BY_SERVER})"
-            ),
-            false => format!("a longer backlog in the server: {BY_SERVER}"),
+                 in the server and a restart ({BACKLOG_SETTINGS})"
+            )
+        } else {
+            format!("a longer backlog in the server: {BACKLOG_SETTINGS}")
         };
-        seen.line(line.changed_by(change));
+        results.add(check.with_change(change));
     }
     if !fine.is_empty() {
-        seen.line(BACKLOG.line(Level::Ok, fine.join(", ")));
+        results.add(BACKLOG.check(CheckStatus::Ok, fine.join(", ")));
     }
 }
 
-/// What each server calls its backlog.
-const BY_SERVER: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
+/// The setting of the backlog in each server.
+const BACKLOG_SETTINGS: &str = "nginx: listen … backlog=4096; Apache: ListenBacklog 4096; HAProxy: \
     backlog 4096; php-fpm: listen.backlog = 4096";
 
-/// The cap of backlogs, in the process's network namespace.
+/// The limit of backlogs in the process's network namespace.
 fn somaxconn(pid: i32) -> Option<u32> {
     let text = in_network_of(pid, || {
         std::fs::read_to_string("/proc/sys/net/core/somaxconn")
@@ -187,8 +188,8 @@ fn somaxconn(pid: i32) -> Option<u32> {
     text.ok()?.trim().parse().ok()
 }
 
-/// The inodes of all the sockets that the server's processes have open.
-fn sockets(server: &Server) -> Result<HashSet<u64>, String> {
+/// The inodes of all sockets that the server's processes have open.
+fn sockets(server: &ServerProcess) -> Result<HashSet<u64>, String> {
     let mut inodes = HashSet::new();
     let mut hidden = None;
     for pid in &server.family {
@@ -201,9 +202,9 @@ fn sockets(server: &Server) -> Result<HashSet<u64>, String> {
         }
     }
     match hidden {
-        Some(_) if inodes.is_empty() => {
-            Err("its open files can't be read; run it as root or as the process's user".to_owned())
-        }
+        Some(_) if inodes.is_empty() => Err(
+            "its open files can't be read; run prony as root or as the process's user".to_owned(),
+        ),
         _ => Ok(inodes),
     }
 }
@@ -220,9 +221,9 @@ mod tests {
         let own = i32::try_from(std::process::id()).unwrap();
         let all = listeners_of(own).unwrap().listeners;
         let found = all.iter().find(|l| l.address == address).unwrap();
-        // What Rust's library asks for.
+        // The backlog that Rust's standard library requests.
         assert_eq!((found.backlog, found.waiting), (128, 0));
-        let server = Server::of(own).unwrap();
+        let server = ServerProcess::of(own).unwrap();
         assert!(sockets(&server).unwrap().contains(&u64::from(found.inode)));
     }
 
@@ -248,22 +249,22 @@ mod tests {
     }
 
     #[test]
-    fn short_backlogs_and_full_queues_are_told_apart() {
+    fn short_backlogs_differ_from_full_queues() {
         let brief = |listener, cap| {
-            let mut seen = Seen::default();
-            judge(&[listener], Some(cap), &mut seen);
-            let lines = seen.lines.iter().map(|line| (line.id, line.level));
+            let mut results = CheckResults::default();
+            check_listeners(&[listener], Some(cap), &mut results);
+            let lines = results.checks.iter().map(|line| (line.id, line.status));
             (
                 lines.collect::<Vec<_>>(),
-                seen.lines.last().unwrap().change.clone(),
+                results.checks.last().unwrap().change.clone(),
             )
         };
         let (lines, _) = brief(listener(0, 4096), 4096);
-        assert_eq!(lines, [("listen-backlog", Level::Ok)]);
+        assert_eq!(lines, [("listen-backlog", CheckStatus::Ok)]);
         let (lines, change) = brief(listener(511, 511), 4096);
         let expected = [
-            ("accept-queue", Level::Error),
-            ("listen-backlog", Level::Note),
+            ("accept-queue", CheckStatus::Error),
+            ("listen-backlog", CheckStatus::Note),
         ];
         assert_eq!(lines, expected);
         assert!(!change.contains("somaxconn"), "{change}");
@@ -272,26 +273,31 @@ mod tests {
     }
 
     #[test]
-    fn overflows_that_go_on_are_an_error() {
+    fn ongoing_overflows_are_an_error() {
         let text = "TcpExt: SyncookiesSent ListenOverflows ListenDrops\nTcpExt: 0 5 7\n";
-        let now = Turned::parse(text).unwrap();
+        let now = ListenDrops::parse(text).unwrap();
         assert_eq!(
             now,
-            Turned {
+            ListenDrops {
                 overflows: 5,
                 drops: 7
             }
         );
-        assert_eq!(Turned::parse("IpExt: a\nIpExt: 1\n"), None);
-        let level = |before| {
-            let mut seen = Seen::default();
-            turned_away(before, now, 1.0, &mut seen);
-            seen.lines[0].level
+        assert_eq!(ListenDrops::parse("IpExt: a\nIpExt: 1\n"), None);
+        let status = |before| {
+            let mut results = CheckResults::default();
+            check_drops(before, now, 1.0, &mut results);
+            results.checks[0].level
         };
-        assert_eq!(level(now), Level::Note);
-        assert_eq!(level(Turned::default()), Level::Error);
-        let mut seen = Seen::default();
-        turned_away(Turned::default(), Turned::default(), 1.0, &mut seen);
-        assert_eq!(seen.lines[0].level, Level::Ok);
+        assert_eq!(status(now), CheckStatus::Note);
+        assert_eq!(status(ListenDrops::default()), CheckStatus::Error);
+        let mut results = CheckResults::default();
+        check_drops(
+            ListenDrops::default(),
+            ListenDrops::default(),
+            1.0,
+            &mut results,
+        );
+        assert_eq!(results.checks[0].level, CheckStatus::Ok);
     }
 }

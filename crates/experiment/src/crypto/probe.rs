@@ -1,7 +1,8 @@
-//! What runs in the child: loads one libcrypto, asks it who it is, and lets it work.
+//! The code that runs in the child process: it loads a libcrypto, reads its version and measures its
+//! speed.
 //!
-//! A process of its own, since the library reads its mask from the environment once, when it is
-//! loaded; and since a stranger's library may do anything.
+//! The library needs a process of its own: it reads its mask from the environment once, when it is
+//! loaded, and an untrusted library may do anything.
 //!
 //! The signatures are those of OpenSSL's manual pages (EVP_EncryptInit(3), EVP_DigestInit(3),
 //! EVP_PKEY_derive(3), EVP_PKEY_sign(3), OpenSSL_version(3)), the same from 1.1.0 to 3.x.
@@ -14,44 +15,44 @@ use std::time::Duration;
 use libloading::Library;
 use serde::{Deserialize, Serialize};
 
-/// What TLS encrypts at once: a full record (RFC 8446, section 5.1).
+/// The size of a full TLS record (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// How long one slice of work takes at least, in CPU time.
-const SLICE: Duration = Duration::from_millis(3);
-/// Slices for each algorithm; the best one counts, because nothing makes a slice faster than it is.
-const SLICES: usize = 12;
+/// The least CPU time of one slice of work.
+const SLICE_CPU_TIME: Duration = Duration::from_millis(3);
+/// The number of slices per algorithm. The fastest one counts, since disturbances only slow down.
+const SLICE_COUNT: usize = 12;
 
 /// EVP_PKEY_X25519 and EVP_PKEY_EC of obj_mac.h.
 const X25519: c_int = 1034;
 const EC: c_int = 408;
 
-/// What a libcrypto answered.
+/// What a libcrypto reports of itself, and its speeds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(super) struct Answer {
-    /// What it says of itself, such as `OpenSSL 3.0.17 1 Jul 2025`.
+pub(super) struct ProbeResult {
+    /// The version, such as `OpenSSL 3.0.17 1 Jul 2025`.
     pub(super) version: Option<String>,
     /// The compiler's command line.
     pub(super) compiler: Option<String>,
-    /// When it was built.
+    /// The build date.
     pub(super) built_on: Option<String>,
     /// The platform that it was configured for.
     pub(super) platform: Option<String>,
-    /// What it says of the processor; `CPUINFO: N/A` without assembly (3.0 and later).
+    /// Its processor information; `CPUINFO: N/A` without assembly (3.0 and later).
     pub(super) cpu_info: Option<String>,
-    /// Where its words about the processor's abilities lie, in bytes from its lowest address.
-    pub(super) words_at: Option<u64>,
-    /// Work done in a second, by algorithm: bytes, or operations. What it lacks is left out.
+    /// The offset of its words about processor capabilities from its lowest address, in bytes.
+    pub(super) words_offset: Option<u64>,
+    /// Bytes or operations per second by algorithm. Algorithms that it lacks are left out.
     pub(super) speeds: Vec<(String, f64)>,
 }
 
-impl Answer {
-    /// What it says of the processor, as words of 64 bits; empty where it says nothing.
+impl ProbeResult {
+    /// The processor capabilities as 64-bit words; empty if they are unknown.
     pub(super) fn words(&self) -> Vec<u64> {
         self.cpu_info.as_deref().map(words).unwrap_or_default()
     }
 }
 
-/// The words of `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
+/// Reads the words of `CPUINFO: OPENSSL_ia32cap=0x1:0x2 env:~0x3`.
 fn words(cpu_info: &str) -> Vec<u64> {
     let Some((_, rest)) = cpu_info.split_once("OPENSSL_ia32cap=") else {
         return Vec::new();
@@ -63,32 +64,34 @@ fn words(cpu_info: &str) -> Vec<u64> {
     words.collect::<Result<_, _>>().unwrap_or_default()
 }
 
-/// Loads the library and asks it everything.
+/// Loads the library, reads its properties and measures its speeds.
 ///
 /// # Errors
-/// The dynamic linker's words, where it can't be loaded.
-pub(super) fn probe(file: &Path) -> Result<Answer, String> {
-    // SAFETY: its constructors run; this process exists to run them, and nothing else is in it.
+/// The library can't be loaded, or is not a libcrypto.
+pub(super) fn probe(file: &Path) -> Result<ProbeResult, String> {
+    // SAFETY: loading runs its constructors; this process exists only to run such code.
     let library = unsafe { Library::new(file) }.map_err(|error| error.to_string())?;
-    let api = Api { library: &library };
-    let mut answer = Answer {
-        version: api.says(0),
-        compiler: api.says(1),
-        built_on: api.says(2),
-        platform: api.says(3),
-        cpu_info: api.says(9).filter(|text| text.starts_with("CPUINFO")),
-        ..Answer::default()
+    let api = LibcryptoApi { library: &library };
+    let mut result = ProbeResult {
+        version: api.version_text(0),
+        compiler: api.version_text(1),
+        built_on: api.version_text(2),
+        platform: api.version_text(3),
+        cpu_info: api
+            .version_text(9)
+            .filter(|text| text.starts_with("CPUINFO")),
+        ..ProbeResult::default()
     };
-    if answer.version.is_none() {
+    if result.version.is_none() {
         return Err("it has no OpenSSL_version: not a libcrypto of OpenSSL's kind".to_owned());
     }
-    answer.words_at = api.address("OpenSSL_version").and_then(|address| {
-        let words = answer.words();
+    result.words_offset = api.address("OpenSSL_version").and_then(|address| {
+        let words = result.words();
         super::memory::find_own(address, &words)
     });
     for (name, cipher) in CIPHERS {
         let rate = api.cipher(cipher).map(|per_s| per_s * RECORD_BYTES as f64);
-        answer
+        result
             .speeds
             .extend(rate.map(|rate| ((*name).to_owned(), rate)));
     }
@@ -102,44 +105,44 @@ pub(super) fn probe(file: &Path) -> Result<Answer, String> {
         ("p256-sign", api.sign()),
     ];
     for (name, rate) in others {
-        answer
+        result
             .speeds
             .extend(rate.map(|rate| (name.to_owned(), rate)));
     }
-    // What it registered to run at exit may need it.
+    // Its exit handlers need it to stay loaded.
     std::mem::forget(library);
-    Ok(answer)
+    Ok(result)
 }
 
-/// Ciphers by prony's name for them, and the function that gives each.
+/// The ciphers by name, and the function that returns each.
 const CIPHERS: &[(&str, &str)] = &[
     ("aes-128-gcm", "EVP_aes_128_gcm"),
     ("aes-256-gcm", "EVP_aes_256_gcm"),
     ("aes-128-cbc", "EVP_aes_128_cbc"),
 ];
 
-type Give = unsafe extern "C" fn() -> *const c_void;
-type Make = unsafe extern "C" fn() -> *mut c_void;
-type Free = unsafe extern "C" fn(*mut c_void);
-type Step = unsafe extern "C" fn(*mut c_void) -> c_int;
-type MakeById = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
-type MakeByKey = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *mut c_void;
-type Control = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> c_int;
-type Keygen = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int;
-type SetPeer = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
-type Derive = unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut usize) -> c_int;
-type Sign =
+type GetterFn = unsafe extern "C" fn() -> *const c_void;
+type NewFn = unsafe extern "C" fn() -> *mut c_void;
+type FreeFn = unsafe extern "C" fn(*mut c_void);
+type InitFn = unsafe extern "C" fn(*mut c_void) -> c_int;
+type NewByIdFn = unsafe extern "C" fn(c_int, *mut c_void) -> *mut c_void;
+type NewByKeyFn = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *mut c_void;
+type ControlFn = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> c_int;
+type KeygenFn = unsafe extern "C" fn(*mut c_void, *mut *mut c_void) -> c_int;
+type SetPeerFn = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
+type DeriveFn = unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut usize) -> c_int;
+type SignFn =
     unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut usize, *const c_uchar, usize) -> c_int;
-type Init = unsafe extern "C" fn(
+type EncryptInitFn = unsafe extern "C" fn(
     *mut c_void,
     *const c_void,
     *mut c_void,
     *const c_uchar,
     *const c_uchar,
 ) -> c_int;
-type Update =
+type UpdateFn =
     unsafe extern "C" fn(*mut c_void, *mut c_uchar, *mut c_int, *const c_uchar, c_int) -> c_int;
-type Digest = unsafe extern "C" fn(
+type DigestFn = unsafe extern "C" fn(
     *const c_void,
     usize,
     *mut c_uchar,
@@ -148,52 +151,52 @@ type Digest = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// The functions of the loaded library; each is looked up when it is needed.
-struct Api<'l> {
+/// The functions of the loaded library; each is looked up on use.
+struct LibcryptoApi<'l> {
     library: &'l Library,
 }
 
-impl Api<'_> {
-    /// A function; `None` where the library lacks it.
+impl LibcryptoApi<'_> {
+    /// Looks up a function; `None` if the library lacks it.
     fn get<F: Copy>(&self, name: &str) -> Option<F> {
-        // SAFETY: every caller gives the type that the manual page of this name states.
+        // SAFETY: each caller uses the type that the function's manual page states.
         unsafe { self.library.get::<F>(name) }
             .ok()
             .map(|found| *found)
     }
 
     fn address(&self, name: &str) -> Option<u64> {
-        let function: Give = self.get(name)?;
+        let function: GetterFn = self.get(name)?;
         Some(function as usize as u64)
     }
 
-    /// OpenSSL_version(3), or its name before 1.1.0.
-    fn says(&self, what: c_int) -> Option<String> {
-        type Says = unsafe extern "C" fn(c_int) -> *const c_char;
-        let says: Says = self
+    /// Calls OpenSSL_version(3), or SSLeay_version, its name before 1.1.0.
+    fn version_text(&self, number: c_int) -> Option<String> {
+        type VersionFn = unsafe extern "C" fn(c_int) -> *const c_char;
+        let version: VersionFn = self
             .get("OpenSSL_version")
             .or_else(|| self.get("SSLeay_version"))?;
-        // SAFETY: takes a number; gives a text that lives as long as the library, or null.
+        // SAFETY: it takes a number and returns null, or a text that lives as long as the library.
         let text = unsafe {
-            let text = says(what);
+            let text = version(number);
             (!text.is_null()).then(|| CStr::from_ptr(text))?
         };
         let text = text.to_string_lossy().trim().to_owned();
         (!text.is_empty() && text != "not available").then_some(text)
     }
 
-    /// Records encrypted in a second.
+    /// Measures the records encrypted per second.
     fn cipher(&self, name: &str) -> Option<f64> {
-        let cipher: Give = self.get(name)?;
-        let make: Make = self.get("EVP_CIPHER_CTX_new")?;
-        let init: Init = self.get("EVP_EncryptInit_ex")?;
-        let update: Update = self.get("EVP_EncryptUpdate")?;
-        let free: Free = self.get("EVP_CIPHER_CTX_free")?;
+        let cipher: GetterFn = self.get(name)?;
+        let make: NewFn = self.get("EVP_CIPHER_CTX_new")?;
+        let init: EncryptInitFn = self.get("EVP_EncryptInit_ex")?;
+        let update: UpdateFn = self.get("EVP_EncryptUpdate")?;
+        let free: FreeFn = self.get("EVP_CIPHER_CTX_free")?;
         let (key, iv) = ([7u8; 32], [9u8; 16]);
         let input = vec![1u8; RECORD_BYTES];
         let mut output = vec![0u8; RECORD_BYTES + 64];
-        // SAFETY: key and iv are as long as the longest that these ciphers take; the output has room
-        // for the input and a block; the context is freed once, at the end.
+        // SAFETY: key and iv have the longest length that these ciphers take; the output has space for
+        // the input and one block; the context is freed once, at the end.
         unsafe {
             let context = make();
             if context.is_null() {
@@ -218,15 +221,15 @@ impl Api<'_> {
         }
     }
 
-    /// Records hashed in a second.
+    /// Measures the records hashed per second.
     fn sha256(&self) -> Option<f64> {
-        let digest: Digest = self.get("EVP_Digest")?;
-        let sha256: Give = self.get("EVP_sha256")?;
+        let digest: DigestFn = self.get("EVP_Digest")?;
+        let sha256: GetterFn = self.get("EVP_sha256")?;
         let input = vec![1u8; RECORD_BYTES];
         let mut output = [0u8; 64];
         best_rate(|| {
             let mut length = 0;
-            // SAFETY: the output has room for the longest digest there is (EVP_MAX_MD_SIZE, 64).
+            // SAFETY: the output has space for the longest digest (EVP_MAX_MD_SIZE, 64).
             unsafe {
                 digest(
                     input.as_ptr().cast(),
@@ -240,13 +243,13 @@ impl Api<'_> {
         })
     }
 
-    /// A new key of this kind; on P-256 where it is of a curve that must be named. It is never
-    /// freed: the process ends soon.
+    /// Generates a key of this kind, on P-256 for elliptic curves. It is not freed, since the process
+    /// exits soon.
     fn key(&self, kind: c_int) -> Option<*mut c_void> {
-        let by_id: MakeById = self.get("EVP_PKEY_CTX_new_id")?;
-        let start: Step = self.get("EVP_PKEY_keygen_init")?;
-        let generate: Keygen = self.get("EVP_PKEY_keygen")?;
-        let control: Option<Control> = self.get("EVP_PKEY_CTX_ctrl_str");
+        let by_id: NewByIdFn = self.get("EVP_PKEY_CTX_new_id")?;
+        let start: InitFn = self.get("EVP_PKEY_keygen_init")?;
+        let generate: KeygenFn = self.get("EVP_PKEY_keygen")?;
+        let control: Option<ControlFn> = self.get("EVP_PKEY_CTX_ctrl_str");
         let mut key = null_mut();
         // SAFETY: the context is checked before it is used; the texts end with a NUL.
         unsafe {
@@ -260,44 +263,44 @@ impl Api<'_> {
         }
     }
 
-    /// A context over a key, made ready by the function of this name.
+    /// Makes a context for a key and initializes it with the function of this name.
     fn context(&self, key: *mut c_void, start: &str) -> Option<*mut c_void> {
-        let by_key: MakeByKey = self.get("EVP_PKEY_CTX_new")?;
-        let start: Step = self.get(start)?;
-        // SAFETY: the key lives; the context is checked before it is used.
+        let by_key: NewByKeyFn = self.get("EVP_PKEY_CTX_new")?;
+        let start: InitFn = self.get(start)?;
+        // SAFETY: the key is valid; the context is checked before it is used.
         unsafe {
             let context = by_key(key, null_mut());
             (!context.is_null() && start(context) == 1).then_some(context)
         }
     }
 
-    /// Shared secrets in a second.
+    /// Measures the shared secrets derived per second.
     fn derive(&self, kind: c_int) -> Option<f64> {
-        let set_peer: SetPeer = self.get("EVP_PKEY_derive_set_peer")?;
-        let derive: Derive = self.get("EVP_PKEY_derive")?;
+        let set_peer: SetPeerFn = self.get("EVP_PKEY_derive_set_peer")?;
+        let derive: DeriveFn = self.get("EVP_PKEY_derive")?;
         let (own, peer) = (self.key(kind)?, self.key(kind)?);
         let context = self.context(own, "EVP_PKEY_derive_init")?;
-        // SAFETY: both keys live.
+        // SAFETY: both keys are valid.
         if unsafe { set_peer(context, peer) } != 1 {
             return None;
         }
         let mut secret = [0u8; 128];
         best_rate(|| {
             let mut length = secret.len();
-            // SAFETY: `length` is the room that there is.
+            // SAFETY: `length` is the size of the buffer.
             unsafe { derive(context, secret.as_mut_ptr(), &raw mut length) == 1 }
         })
     }
 
-    /// P-256 signatures in a second.
+    /// Measures the P-256 signatures made per second.
     fn sign(&self) -> Option<f64> {
-        let sign: Sign = self.get("EVP_PKEY_sign")?;
+        let sign: SignFn = self.get("EVP_PKEY_sign")?;
         let context = self.context(self.key(EC)?, "EVP_PKEY_sign_init")?;
         let hash = [3u8; 32];
         let mut signature = [0u8; 256];
         best_rate(|| {
             let mut length = signature.len();
-            // SAFETY: `length` is the room that there is; the hash is as long as said.
+            // SAFETY: `length` is the size of the buffer, and the hash has the given length.
             unsafe {
                 sign(
                     context,
@@ -311,7 +314,8 @@ impl Api<'_> {
     }
 }
 
-/// How often in a second something can be done, over the best slice; `None` once it fails.
+/// Measures how often an operation can be done per second in the fastest slice. Returns `None` if it
+/// fails.
 fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
     let mut slice = |times: u64| {
         let began = cpu_time();
@@ -319,18 +323,18 @@ fn best_rate(mut once: impl FnMut() -> bool) -> Option<f64> {
         done.then(|| cpu_time().saturating_sub(began))
     };
     let mut times = 1;
-    while slice(times)? < SLICE {
+    while slice(times)? < SLICE_CPU_TIME {
         times *= 2;
     }
     let mut best = 0.0f64;
-    for _ in 0..SLICES {
+    for _ in 0..SLICE_COUNT {
         let took = slice(times)?.max(Duration::from_nanos(1));
         best = best.max(times as f64 / took.as_secs_f64());
     }
     Some(best)
 }
 
-/// The CPU time of this thread: others on the machine take none of it.
+/// The CPU time of this thread, which other processes don't affect.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);
@@ -350,12 +354,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_library_is_refused_by_the_linker() {
+    fn a_file_that_is_not_a_library_is_an_error() {
         assert!(probe(Path::new("/etc/passwd")).is_err());
     }
 
     #[test]
-    fn what_fails_has_no_rate() {
+    fn a_failing_operation_has_no_rate() {
         assert_eq!(best_rate(|| false), None);
         assert!(best_rate(|| true).is_some_and(|rate| rate > 1.0));
     }

@@ -1,17 +1,17 @@
-//! Which cryptography a server really runs, and how fast that is on this machine.
+//! The cryptography that a server uses, and its speed on this machine.
 //!
-//! Enters: a process, or a library's file. Leaves: the mapped library, what it says of its version
-//! and its build, and its speed with the processor's instructions for AES and with those masked,
-//! both measured on that very file in a child process. A library that is no faster with them does
-//! not use them, whatever its version says; one that is faster may still run masked, which is seen
-//! in the server's memory.
+//! Takes a process, or a library's file. Returns the mapped library, its version and build, and its
+//! speed with and without the processor's AES instructions. Both speeds are measured with that file, in
+//! a child process. A library that is not faster with the instructions does not use them, whatever its
+//! version. One that is faster may still run with them masked, which the server's memory shows.
 
+mod built_in;
 mod child;
-mod lines;
-mod mapped;
+mod libraries;
 mod memory;
 mod probe;
-mod traces;
+mod process_files;
+pub(crate) mod sentences;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -22,125 +22,126 @@ use procfs::process::{MemoryMap, Process};
 use prony_record::{Finding, FindingId, Severity};
 use serde::{Serialize, Serializer};
 
-use super::ProcessError;
-use super::line::Unknown;
-use super::process::{Server, is_ours};
-use probe::Answer;
+use crate::undetermined::Undetermined;
+use probe::ProbeResult;
 
+pub use built_in::BuiltInLibrary;
 pub use child::{MASK, run_if_asked};
-pub(super) use lines::lines;
-pub use mapped::{Mapped, Part};
-pub use traces::Trace;
+pub use libraries::{LibraryKind, MappedLibrary};
+pub(crate) use process_files::{ProcessFiles, without_deleted_mark};
 
-/// With the instructions for AES in use, AES-128-GCM runs at least so many times faster than
-/// without. Real processors give 4 to 30; a library that doesn't know them gives 1.
-const LEAST_RATIO: f64 = 2.0;
-/// Rounds of children; the best of each state counts.
-const ROUNDS: usize = 2;
-/// Bits of the first word of OPENSSL_ia32cap(3).
-const AES_NI: u64 = 1 << 57;
-const PCLMULQDQ: u64 = 1 << 33;
+/// The least ratio of the speeds of AES-128-GCM with and without AES instructions that shows that a
+/// library uses them. Real processors reach 4 to 30; a library that doesn't use them has 1.
+const ACCELERATION_RATIO_MIN: f64 = 2.0;
+/// The number of child processes per mask; the fastest one counts.
+const PROBE_ROUNDS: usize = 2;
+/// The bit of AES-NI in the first word of OPENSSL_ia32cap(3).
+pub(crate) const AES_NI: u64 = 1 << 57;
+/// The bit of PCLMULQDQ in the same word.
+pub(crate) const PCLMULQDQ: u64 = 1 << 33;
 
-/// What is known of a server's cryptography, or of a library's.
+/// The cryptography of a server, or of a library.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Crypto {
-    /// The libcrypto that was measured; `None` where the process maps none, or it can't be told.
+pub struct CryptoReport {
+    /// The libcrypto that was measured; `None` if the process maps none.
     pub library: Option<PathBuf>,
-    /// Every mapped library that has to do with TLS.
-    pub mapped: Vec<Mapped>,
-    /// Signs of libraries within the executable, looked for where no libcrypto is mapped.
-    pub traces: Vec<Trace>,
-    /// What the libcrypto says of itself.
+    /// The mapped libraries that have to do with TLS.
+    pub mapped: Vec<MappedLibrary>,
+    /// The libraries that are built into the executable; searched only if no libcrypto is mapped.
+    #[serde(rename = "traces")]
+    pub built_in: Vec<BuiltInLibrary>,
+    /// The version that the libcrypto reports.
     pub version: Option<String>,
-    /// How it was built.
-    pub build: Build,
-    /// What the process's environment says of the mask, if it may be read and still stands there.
+    /// The properties of its build.
+    pub build: CryptoBuild,
+    /// The value of the mask's variable in the process's environment, if it can be read.
     pub environment: Option<String>,
-    /// The processor's abilities as this library sees them here, as words of OPENSSL_ia32cap(3);
-    /// as texts in hexadecimal in JSON, whose numbers end at 2⁵³ for many readers.
+    /// The processor capabilities that the library detects, as words of OPENSSL_ia32cap(3). In JSON they
+    /// are hexadecimal strings, since many readers limit numbers to 2⁵³.
     #[serde(serialize_with = "in_hexadecimal")]
     pub capabilities: Vec<u64>,
-    /// The same in the server's own memory; `None` where that could not be read.
+    /// The same words in the server's memory; `None` if they can't be read.
     #[serde(serialize_with = "in_hexadecimal_if_any")]
     pub capabilities_in_process: Option<Vec<u64>>,
-    /// Speed by algorithm.
-    pub speeds: Vec<Speed>,
-    /// AES-128-GCM with the processor's instructions over the same with them masked.
+    /// AlgorithmSpeed by algorithm.
+    pub speeds: Vec<AlgorithmSpeed>,
+    /// The ratio of the speeds of AES-128-GCM with and without the AES instructions.
     pub ratio: Option<f64>,
-    /// Cycles of the processor for each byte of AES-128-GCM, at the frequency that it reports now:
-    /// about 0.3 to 1.5 with its instructions, 8 and more without. It supports the ratio, and stands
-    /// alone where a library reads no mask.
+    /// The processor cycles per byte of AES-128-GCM, at the frequency that the processor reports now:
+    /// about 0.3 to 1.5 with the instructions, 8 or more without. It is the only evidence if a library
+    /// ignores the mask.
     pub cycles_per_byte: Option<f64>,
-    /// What the ratio says.
+    /// The conclusion.
     pub acceleration: Acceleration,
-    /// What could not be found out.
-    pub unknown: Vec<Unknown>,
+    /// The properties that could not be determined.
+    #[serde(rename = "unknown")]
+    pub undetermined: Vec<Undetermined>,
 }
 
-/// How a libcrypto was built, in its own words.
+/// The properties of a libcrypto's build, as it reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct Build {
+pub struct CryptoBuild {
     /// The compiler's command line.
     pub compiler: Option<String>,
-    /// When.
+    /// The date.
     pub built_on: Option<String>,
-    /// For which platform.
+    /// The platform.
     pub platform: Option<String>,
-    /// What it says of the processor.
+    /// Its processor information.
     pub cpu_info: Option<String>,
-    /// Whether assembly was built in, as far as the above tells.
+    /// Set if the library has assembly code; `None` if that is unknown.
     pub assembly: Option<bool>,
 }
 
-/// The speed of one algorithm: bytes or operations a second, by state.
+/// The speed of one algorithm in bytes or operations per second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Speed {
+pub struct AlgorithmSpeed {
     /// `aes-128-gcm`, `aes-256-gcm`, `aes-128-cbc`, `sha-256` (records of 16 KiB), `x25519-derive`,
     /// `p256-derive`, `p256-sign`.
     pub algorithm: String,
     /// `bytes/s` or `operations/s`.
     pub unit: &'static str,
-    /// With all that the processor has.
+    /// With all processor instructions.
     pub on: Option<f64>,
     /// With [`MASK`].
     pub masked: Option<f64>,
-    /// With what the server's memory or environment says, where that differs from the processor's.
+    /// With the server's own mask, if it has one.
     pub as_server: Option<f64>,
 }
 
-/// Whether the processor's instructions for AES are used.
+/// The use of the processor's AES instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
-    /// They are.
+    /// The server uses them.
     Used,
-    /// The library could, and this process runs with them masked.
+    /// The library could use them, but the process runs with them masked.
     Masked,
-    /// The library doesn't use them.
+    /// The library does not use them.
     NotUsed,
-    /// This processor has none, as far as it tells.
+    /// The processor has none.
     NotOnThisProcessor,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
 }
 
-/// Why nothing at all can be said.
+/// A reason why nothing could be examined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CryptoError {
-    /// There is no such process, or none that could be a server.
-    Process(ProcessError),
-    /// Its memory map may not be read.
+    /// The process does not exist.
+    Missing(i32),
+    /// The process's memory map can't be read.
     Hidden {
         /// The process.
         pid: i32,
-        /// The system's words.
+        /// The system's error message.
         why: String,
     },
     /// The file can't be opened.
     File {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error message.
         why: String,
     },
 }
@@ -148,7 +149,7 @@ pub enum CryptoError {
 impl fmt::Display for CryptoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CryptoError::Process(error) => error.fmt(f),
+            CryptoError::Missing(pid) => write!(f, "there is no process {pid}"),
             CryptoError::Hidden { pid, why } => write!(
                 f,
                 "the libraries of process {pid} can't be read ({why}); run it as root or as the \
@@ -161,14 +162,14 @@ impl fmt::Display for CryptoError {
 
 impl std::error::Error for CryptoError {}
 
-impl Crypto {
-    fn new() -> Crypto {
-        Crypto {
+impl CryptoReport {
+    pub(crate) fn new() -> CryptoReport {
+        CryptoReport {
             library: None,
             mapped: Vec::new(),
-            traces: Vec::new(),
+            built_in: Vec::new(),
             version: None,
-            build: Build::default(),
+            build: CryptoBuild::default(),
             environment: None,
             capabilities: Vec::new(),
             capabilities_in_process: None,
@@ -176,14 +177,14 @@ impl Crypto {
             ratio: None,
             cycles_per_byte: None,
             acceleration: Acceleration::Unknown,
-            unknown: Vec::new(),
+            undetermined: Vec::new(),
         }
     }
 
-    /// The finding of an experiment whose service runs like this; `None` unless it is unaccelerated.
+    /// The finding for an experiment; `None` unless the service runs without acceleration.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
-        let text = lines::unaccelerated(self)?;
+        let text = sentences::unaccelerated(self)?;
         Some(Finding::new(
             FindingId::CryptoUnaccelerated,
             Severity::Warning,
@@ -193,57 +194,60 @@ impl Crypto {
 
     /// The speed of one algorithm.
     #[must_use]
-    pub fn speed(&self, algorithm: &str) -> Option<&Speed> {
+    pub fn speed(&self, algorithm: &str) -> Option<&AlgorithmSpeed> {
         self.speeds
             .iter()
             .find(|speed| speed.algorithm == algorithm)
     }
 
-    fn unknown(&mut self, what: &str, why: impl Into<String>) {
-        self.unknown.push(Unknown::new(what, why));
+    fn add_undetermined(&mut self, subject: &str, reason: impl Into<String>) {
+        self.undetermined.push(Undetermined::new(subject, reason));
     }
 
-    /// Measures the library in each state, and says what comes out. `in_process` reads the words
-    /// about the processor where the answer says they lie.
+    /// Measures the library with each mask and draws the conclusion. `in_process` reads the server's
+    /// words about the processor at the offset that the probe found.
     fn measure(
         &mut self,
         library: &File,
-        ours: bool,
-        in_process: impl FnOnce(&Answer) -> Option<Vec<u64>>,
+        trusted: bool,
+        in_process: impl FnOnce(&ProbeResult) -> Option<Vec<u64>>,
     ) {
-        let on = match child::try_library(library, ours, None) {
-            Ok(answer) => answer,
-            Err(why) => return self.unknown("version, build and speed of its libcrypto", why),
+        let on = match child::probe_in_child(library, trusted, None) {
+            Ok(result) => result,
+            Err(why) => {
+                return self.add_undetermined("version, build and speed of its libcrypto", why);
+            }
         };
         self.describe(&on);
-        // The library sets a bit of them when it is loaded, whatever the processor.
+        // A loaded library always sets at least one bit.
         let words = in_process(&on);
         self.capabilities_in_process = words.filter(|words| words.iter().any(|word| *word != 0));
         let as_server = self.server_mask();
         let mut states = vec![(None, vec![on]), (Some(MASK.1.to_owned()), Vec::new())];
         states.extend(as_server.map(|mask| (Some(mask), Vec::new())));
-        for round in 0..ROUNDS {
-            for (mask, answers) in &mut states {
-                if answers.len() > round {
+        for round in 0..PROBE_ROUNDS {
+            for (mask, results) in &mut states {
+                if results.len() > round {
                     continue;
                 }
-                match child::try_library(library, ours, mask.as_deref()) {
-                    Ok(answer) => answers.push(answer),
-                    Err(why) => return self.unknown("speed of its libcrypto", why),
+                match child::probe_in_child(library, trusted, mask.as_deref()) {
+                    Ok(result) => results.push(result),
+                    Err(why) => return self.add_undetermined("speed of its libcrypto", why),
                 }
             }
         }
         let best = |state: usize, algorithm: &str| {
-            let answers = states.get(state)?.1.iter();
-            let rates = answers.filter_map(|answer| rate(answer, algorithm));
+            let results = states.get(state)?.1.iter();
+            let rates = results.filter_map(|result| rate(result, algorithm));
             rates.reduce(f64::max)
         };
         let names = states[0].1[0].speeds.iter().map(|(name, _)| name.clone());
         self.speeds = names
-            .map(|algorithm| Speed {
-                unit: match algorithm.starts_with("aes") || algorithm.starts_with("sha") {
-                    true => "bytes/s",
-                    false => "operations/s",
+            .map(|algorithm| AlgorithmSpeed {
+                unit: if algorithm.starts_with("aes") || algorithm.starts_with("sha") {
+                    "bytes/s"
+                } else {
+                    "operations/s"
                 },
                 on: best(0, &algorithm),
                 masked: best(1, &algorithm),
@@ -254,25 +258,25 @@ impl Crypto {
         self.judge();
     }
 
-    fn describe(&mut self, answer: &Answer) {
-        self.version.clone_from(&answer.version);
-        self.capabilities = answer.words();
-        self.build = Build {
-            compiler: answer.compiler.clone(),
-            built_on: answer.built_on.clone(),
-            platform: answer.platform.clone(),
-            cpu_info: answer.cpu_info.clone(),
-            assembly: assembly(answer),
+    fn describe(&mut self, result: &ProbeResult) {
+        self.version.clone_from(&result.version);
+        self.capabilities = result.words();
+        self.build = CryptoBuild {
+            compiler: result.compiler.clone(),
+            built_on: result.built_on.clone(),
+            platform: result.platform.clone(),
+            cpu_info: result.cpu_info.clone(),
+            assembly: assembly(result),
         };
     }
 
-    /// The value of the mask's variable that makes a child see what the server sees, where that is
-    /// not the processor as it is.
+    /// The value of the mask's variable that gives a child process the server's capabilities; `None` if
+    /// they are the processor's.
     fn server_mask(&self) -> Option<String> {
         match &self.capabilities_in_process {
             Some(words) if *words == self.capabilities => None,
             Some(words) => {
-                // What is missing is masked: a library refuses words that claim more than there is.
+                // A mask removes capabilities. A library ignores words that claim more than there are.
                 let pairs = self.capabilities.iter().zip(words);
                 let masks: Vec<String> = pairs
                     .map(|(all, left)| format!("~{:#x}", all & !left))
@@ -293,19 +297,19 @@ impl Crypto {
         self.cycles_per_byte = on.zip(hertz()).map(|(rate, hertz)| hertz / rate);
         let Some(ratio) = self.ratio else { return };
         let version = self.version.clone().unwrap_or_default();
-        self.acceleration = if ratio >= LEAST_RATIO {
+        self.acceleration = if ratio >= ACCELERATION_RATIO_MIN {
             match over_masked(as_server) {
-                Some(server) if server < LEAST_RATIO => Acceleration::Masked,
+                Some(server) if server < ACCELERATION_RATIO_MIN => Acceleration::Masked,
                 _ => Acceleration::Used,
             }
         } else if !processor_has_aes() {
             Acceleration::NotOnThisProcessor
         } else if version.starts_with("LibreSSL") {
-            // It doesn't read the variable: both states are the same one.
+            // LibreSSL ignores the variable, so both speeds are without a mask.
             self.ratio = None;
-            self.unknown(
+            self.add_undetermined(
                 "whether it uses the processor's instructions for AES",
-                "LibreSSL can't be told to leave them out; see the speed itself",
+                "LibreSSL can't run without them for comparison; judge by the speed",
             );
             Acceleration::Unknown
         } else {
@@ -328,18 +332,18 @@ fn in_hexadecimal_if_any<S: Serializer>(
     }
 }
 
-fn rate(answer: &Answer, algorithm: &str) -> Option<f64> {
-    let speed = answer.speeds.iter().find(|(name, _)| name == algorithm);
+fn rate(result: &ProbeResult, algorithm: &str) -> Option<f64> {
+    let speed = result.speeds.iter().find(|(name, _)| name == algorithm);
     speed.map(|(_, rate)| *rate)
 }
 
-/// Whether a libcrypto has assembly, by what it says: from 3.0 on the processor's abilities are
-/// there only with it; before, the compiler's command line named each part (`-DAESNI_ASM`).
-fn assembly(answer: &Answer) -> Option<bool> {
-    if !answer.version.as_deref()?.starts_with("OpenSSL ") {
+/// Reports whether a libcrypto has assembly. Since 3.0, it reports processor capabilities only with
+/// assembly; before, the compiler's command line named each part (`-DAESNI_ASM`).
+fn assembly(result: &ProbeResult) -> Option<bool> {
+    if !result.version.as_deref()?.starts_with("OpenSSL ") {
         return None;
     }
-    match (&answer.cpu_info, &answer.compiler) {
+    match (&result.cpu_info, &result.compiler) {
         (Some(info), _) => Some(!info.ends_with("N/A")),
         (None, Some(compiler)) => {
             Some(compiler.contains("AES_ASM") || compiler.contains("AESNI_ASM"))
@@ -348,7 +352,7 @@ fn assembly(answer: &Answer) -> Option<bool> {
     }
 }
 
-/// The processor's frequency now, where it tells.
+/// The processor's current frequency in hertz, if it reports one.
 fn hertz() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
@@ -356,7 +360,7 @@ fn hertz() -> Option<f64> {
     Some(mhz.trim().parse::<f64>().ok()? * 1e6)
 }
 
-/// Whether the processor has instructions for AES and for GCM's multiplication.
+/// Reports whether the processor has AES instructions.
 fn processor_has_aes() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut flags = text
@@ -369,62 +373,67 @@ fn processor_has_aes() -> bool {
         .is_some_and(|mut flags| flags.any(|flag| flag == "aes"))
 }
 
-/// The cryptography of a running process. It takes a few seconds of one core.
+/// Examines the cryptography of a running process. It takes a few seconds of one core.
 ///
 /// # Errors
-/// No such process, or its map may not be read. Whatever else can't be found out is in
-/// [`Crypto::unknown`].
-pub fn of_pid(pid: i32) -> Result<Crypto, CryptoError> {
-    let server = Server::of(pid).map_err(CryptoError::Process)?;
-    of_server(&server)
+/// The process does not exist, or its memory map can't be read. Other unanswered questions are in
+/// [`CryptoReport::undetermined`].
+pub fn of_pid(pid: i32) -> Result<CryptoReport, CryptoError> {
+    of_process(&ProcessFiles::of(pid))
 }
 
-pub(super) fn of_server(server: &Server) -> Result<Crypto, CryptoError> {
+/// Examines the cryptography of a process, given access to its files.
+pub(crate) fn of_process(files: &ProcessFiles) -> Result<CryptoReport, CryptoError> {
     let hidden = |error: procfs::ProcError| CryptoError::Hidden {
-        pid: server.pid,
+        pid: files.pid,
         why: match error {
             procfs::ProcError::PermissionDenied(_) => "permission denied".to_owned(),
             other => other.to_string(),
         },
     };
-    let process = Process::new(server.pid).map_err(hidden)?;
+    let process = Process::new(files.pid).map_err(|_| CryptoError::Missing(files.pid))?;
     let maps: Vec<MemoryMap> = process.maps().map_err(hidden)?.into_iter().collect();
-    let mut crypto = Crypto::new();
-    crypto.mapped = mapped::libraries(&maps);
+    let mut crypto = CryptoReport::new();
+    crypto.mapped = libraries::libraries(&maps);
     let mut variables = process.environ().unwrap_or_default();
-    // nginx writes over its environment: nothing but zeroes is left there.
-    let environment_tells = variables.keys().any(|name| !name.is_empty());
+    // nginx overwrites its environment, which leaves only empty names.
+    let environment_is_intact = variables.keys().any(|name| !name.is_empty());
     let value = variables.remove(OsStr::new(MASK.0));
     crypto.environment = value.map(|value| value.to_string_lossy().into_owned());
     let library = crypto
         .mapped
         .iter()
-        .find(|library| library.part == Part::Crypto);
+        .find(|library| library.kind == LibraryKind::Crypto);
     let Some(library) = library.cloned() else {
-        without_library(&mut crypto, server);
+        without_library(&mut crypto, files);
         return Ok(crypto);
     };
     crypto.library = Some(library.path.clone());
-    let file = match library.open(server) {
+    let file = match library.open(files) {
         Ok(file) => file,
         Err(error) => {
             let why = format!("{} can't be opened: {error}", library.path.display());
-            crypto.unknown("version, build and speed of its libcrypto", why);
+            crypto.add_undetermined("version, build and speed of its libcrypto", why);
             return Ok(crypto);
         }
     };
-    let ours = is_ours(&file, server.same_files);
-    crypto.measure(&file, ours, |answer| {
+    let trusted = files.is_trusted(&file);
+    crypto.measure(&file, trusted, |result| {
         let layout = memory::layout(&maps, library.file)?;
-        memory::read_words(server.pid, &layout, answer.words_at?, answer.words().len())
+        memory::read_words(
+            files.pid,
+            &layout,
+            result.words_offset?,
+            result.words().len(),
+        )
     });
     if crypto.capabilities_in_process.is_none()
-        && !environment_tells
+        && !environment_is_intact
         && crypto.build.assembly != Some(false)
         && crypto.version.is_some()
     {
-        let why = "neither its memory nor its environment tells";
-        crypto.unknown(&format!("whether this process runs with {}", MASK.0), why);
+        let why = "neither its memory nor its environment shows it";
+        crypto.add_undetermined(&format!("whether this process runs with {}", MASK.0), why);
         if crypto.acceleration == Acceleration::Used {
             crypto.acceleration = Acceleration::Unknown;
         }
@@ -432,51 +441,51 @@ pub(super) fn of_server(server: &Server) -> Result<Crypto, CryptoError> {
     Ok(crypto)
 }
 
-/// The cryptography of a libcrypto's file. It runs as the user that prony is: name files that you
-/// trust.
+/// Examines the cryptography of a libcrypto's file. The library runs as the user of prony, so the file
+/// must be trustworthy.
 ///
 /// # Errors
 /// The file can't be opened.
-pub fn of_file(path: &Path) -> Result<Crypto, CryptoError> {
+pub fn of_file(path: &Path) -> Result<CryptoReport, CryptoError> {
     let file = File::open(path).map_err(|error| CryptoError::File {
         path: path.to_owned(),
         why: error.to_string(),
     })?;
-    let mut crypto = Crypto::new();
+    let mut crypto = CryptoReport::new();
     crypto.library = Some(path.to_owned());
     crypto.measure(&file, true, |_| None);
     Ok(crypto)
 }
 
-/// What can be said of a process that maps no libcrypto.
-fn without_library(crypto: &mut Crypto, server: &Server) {
+/// Examines a process that maps no libcrypto.
+fn without_library(crypto: &mut CryptoReport, files: &ProcessFiles) {
     let others = crypto
         .mapped
         .iter()
-        .filter(|library| library.part == Part::Other);
+        .filter(|library| library.kind == LibraryKind::Other);
     let names: Vec<String> = others
         .map(|library| library.path.display().to_string())
         .collect();
     if !names.is_empty() {
         let why = format!(
-            "only libcrypto is measured, and it has mapped {}",
+            "only libcrypto can be measured, and the process maps {}",
             names.join(", ")
         );
-        crypto.unknown("speed of its cryptography", why);
+        crypto.add_undetermined("speed of its cryptography", why);
         return;
     }
-    let executable = File::open(format!("/proc/{}/exe", server.pid)).map_err(|e| e.to_string());
-    match executable.and_then(|file| traces::traces(&file)) {
-        Err(why) => crypto.unknown("whether cryptography is built into the program", why),
+    let executable = File::open(format!("/proc/{}/exe", files.pid)).map_err(|e| e.to_string());
+    match executable.and_then(|file| built_in::built_in_libraries(&file)) {
+        Err(why) => crypto.add_undetermined("whether cryptography is built into the program", why),
         Ok(found) if found.is_empty() => {}
         Ok(found) => {
-            let names: Vec<String> = found.iter().map(|trace| trace.text.clone()).collect();
+            let names: Vec<String> = found.iter().map(|library| library.text.clone()).collect();
             let why = format!(
-                "it is built into the program ({}), where it can't be called from outside",
+                "it is built into the program ({}) and can't be called from outside",
                 names.join("; ")
             );
-            crypto.traces = found;
-            crypto.unknown("speed of its cryptography", why);
+            crypto.built_in = found;
+            crypto.add_undetermined("speed of its cryptography", why);
         }
     }
 }
@@ -485,18 +494,18 @@ fn without_library(crypto: &mut Crypto, server: &Server) {
 mod tests {
     use super::*;
 
-    fn answer(version: &str, compiler: &str, cpu_info: Option<&str>) -> Answer {
-        Answer {
+    fn result(version: &str, compiler: &str, cpu_info: Option<&str>) -> ProbeResult {
+        ProbeResult {
             version: Some(version.to_owned()),
             compiler: Some(compiler.to_owned()),
             cpu_info: cpu_info.map(str::to_owned),
-            ..Answer::default()
+            ..ProbeResult::default()
         }
     }
 
     #[test]
-    fn a_build_without_assembly_is_known_by_its_words() {
-        let of = |version, compiler, info| assembly(&answer(version, compiler, info));
+    fn a_build_without_assembly_is_recognized() {
+        let of = |version, compiler, info| assembly(&result(version, compiler, info));
         assert_eq!(
             of("OpenSSL 3.0.17", "gcc", Some("CPUINFO: N/A")),
             Some(false)
@@ -508,11 +517,11 @@ mod tests {
         assert_eq!(of("LibreSSL 3.8.2", "clang", None), None);
     }
 
-    fn measured(on: f64, masked: f64, as_server: Option<f64>) -> Crypto {
-        let mut crypto = Crypto::new();
+    fn measured(on: f64, masked: f64, as_server: Option<f64>) -> CryptoReport {
+        let mut crypto = CryptoReport::new();
         crypto.version = Some("OpenSSL 3.0.17".to_owned());
         crypto.library = Some("/lib/libcrypto.so.3".into());
-        crypto.speeds.push(Speed {
+        crypto.speeds.push(AlgorithmSpeed {
             algorithm: "aes-128-gcm".to_owned(),
             unit: "bytes/s",
             on: Some(on),
@@ -524,20 +533,21 @@ mod tests {
     }
 
     #[test]
-    fn the_ratio_and_the_server_s_own_state_decide() {
+    fn the_ratio_and_the_servers_own_mask_decide() {
         let of = |on, masked, server| measured(on, masked, server).acceleration;
         assert_eq!(of(8e9, 5e8, None), Acceleration::Used);
         assert_eq!(of(8e9, 5e8, Some(5.1e8)), Acceleration::Masked);
         assert_eq!(of(8e9, 5e8, Some(7e9)), Acceleration::Used);
-        let without = match processor_has_aes() {
-            true => Acceleration::NotUsed,
-            false => Acceleration::NotOnThisProcessor,
+        let without = if processor_has_aes() {
+            Acceleration::NotUsed
+        } else {
+            Acceleration::NotOnThisProcessor
         };
         assert_eq!(of(1.1e8, 1e8, None), without);
     }
 
     #[test]
-    fn only_what_is_unaccelerated_is_a_finding() {
+    fn only_missing_acceleration_is_a_finding() {
         let finding = measured(8e9, 5e8, Some(5e8)).finding().unwrap();
         assert_eq!(finding.id, FindingId::CryptoUnaccelerated);
         assert!(
@@ -549,8 +559,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_s_words_become_the_mask_of_a_child() {
-        let mut crypto = Crypto::new();
+    fn the_servers_words_become_the_mask_of_a_child() {
+        let mut crypto = CryptoReport::new();
         crypto.capabilities = vec![0xff, 0xf];
         crypto.environment = Some("~0x1".to_owned());
         assert_eq!(crypto.server_mask().as_deref(), Some("~0x1"));
@@ -561,9 +571,9 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_opened_or_is_no_library_is_said() {
+    fn missing_files_and_processes_are_errors() {
         let error = of_file(Path::new("/no/such")).unwrap_err();
         assert!(error.to_string().starts_with("/no/such: "), "{error}");
-        assert!(matches!(of_pid(1 << 30), Err(CryptoError::Process(_))));
+        assert!(matches!(of_pid(1 << 30), Err(CryptoError::Missing(_))));
     }
 }

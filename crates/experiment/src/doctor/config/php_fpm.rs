@@ -1,43 +1,44 @@
-//! php-fpm: how many requests its pools answer at once.
+//! php-fpm: the children of its pools.
 
 use std::path::{Path, PathBuf};
 
-use super::super::line::{Level, Seen, Topic, thousands};
-use super::super::process::Server;
-use super::{Files, OfServer, cores, first_of, option, within};
+use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::super::process::ServerProcess;
+use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
 
-const CHILDREN: Topic = Topic {
+const CHILDREN: CheckTopic = CheckTopic {
     id: "php-fpm-max-children",
-    expected: "two children or more for each core, and no more than memory holds",
-    why: "each child answers one request at a time: more requests wait in the socket's queue",
+    expected: "at least two children per core, and no more than fit into memory",
+    why: "each child processes one request at a time: further requests wait in the socket's queue",
     change: "pm.max_children in the pool's file; pm = static for a measurement",
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-children",
 };
 
-const REQUESTS: Topic = Topic {
+const REQUESTS: CheckTopic = CheckTopic {
     id: "php-fpm-max-requests",
     expected: "none, or thousands",
-    why: "a child ends after so many requests, and the next one starts with cold caches",
+    why: "a child exits after that number of requests, and the next one starts with cold caches",
     change: "pm.max_requests = 0 in the pool's file",
     source: "php.net/manual/en/install.fpm.configuration.php#pm.max-requests",
 };
 
-pub(super) fn look(server: &Server) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn check(server: &ServerProcess) -> CheckResults {
+    let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
-        seen.unknown("php-fpm's settings", "its configuration file was not found");
-        return seen;
+        results.add_undetermined("php-fpm's settings", "its configuration file was not found");
+        return results;
     };
-    let mut files = OfServer::new(server);
+    let mut files = ServerConfigFiles::new(server);
     let mut pools = Vec::new();
     read(&mut files, &main, &mut pools, &mut String::new());
-    files.report(&mut seen);
-    judge(&pools, cores(server), &mut seen);
-    seen
+    files.report(&mut results);
+    check_settings(&pools, cores(server), &mut results);
+    results
 }
 
-/// The title names the file: `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
-fn main_file(server: &Server) -> Option<PathBuf> {
+/// The main file, which the process title names:
+/// `php-fpm: master process (/etc/php/8.2/fpm/php-fpm.conf)`.
+fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     let all = server.arguments.join(" ");
     if let Some((_, rest)) = all.split_once("master process (") {
         return Some(PathBuf::from(rest.trim_end().trim_end_matches(')')));
@@ -48,28 +49,28 @@ fn main_file(server: &Server) -> Option<PathBuf> {
         return Some(within(Path::new("/"), &typed));
     }
     let found = server.matching("/etc/php/*/fpm/php-fpm.conf");
-    let usual = ["/etc/php-fpm.conf", "/usr/local/etc/php-fpm.conf"];
+    let defaults = ["/etc/php-fpm.conf", "/usr/local/etc/php-fpm.conf"];
     found
         .into_iter()
         .next()
-        .or_else(|| first_of(server, &usual))
+        .or_else(|| first_of(server, &defaults))
 }
 
 /// A pool's settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Pool {
+struct FpmPool {
     name: String,
     settings: Vec<(String, String)>,
 }
 
-impl Pool {
+impl FpmPool {
     fn value(&self, name: &str) -> Option<&str> {
         let found = self.settings.iter().rfind(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-fn read(files: &mut dyn Files, path: &Path, pools: &mut Vec<Pool>, section: &mut String) {
+fn read(files: &mut dyn ConfigFiles, path: &Path, pools: &mut Vec<FpmPool>, section: &mut String) {
     let Some(text) = files.read(path) else {
         return;
     };
@@ -96,7 +97,7 @@ fn read(files: &mut dyn Files, path: &Path, pools: &mut Vec<Pool>, section: &mut
             let setting = (key.to_owned(), value.to_owned());
             match pools.iter_mut().find(|pool| pool.name == *section) {
                 Some(pool) => pool.settings.push(setting),
-                None => pools.push(Pool {
+                None => pools.push(FpmPool {
                     name: section.clone(),
                     settings: vec![setting],
                 }),
@@ -105,36 +106,36 @@ fn read(files: &mut dyn Files, path: &Path, pools: &mut Vec<Pool>, section: &mut
     }
 }
 
-fn judge(pools: &[Pool], cores: u64, seen: &mut Seen) {
+fn check_settings(pools: &[FpmPool], cores: u64, results: &mut CheckResults) {
     for pool in pools {
         let number = |name: &str| pool.value(name)?.parse::<u64>().ok();
         if let Some(children) = number("pm.max_children") {
-            let manner = pool.value("pm").unwrap_or("dynamic");
-            let text = format!("{} in pool {} ({manner})", thousands(children), pool.name);
-            let level = if children < 2 * cores {
-                Level::Warning
+            let mode = pool.value("pm").unwrap_or("dynamic");
+            let text = format!("{} in pool {} ({mode})", thousands(children), pool.name);
+            let status = if children < 2 * cores {
+                CheckStatus::Warning
             } else {
-                Level::Note
+                CheckStatus::Note
             };
-            seen.line(CHILDREN.line(level, text));
+            results.add(CHILDREN.check(status, text));
         }
         if let Some(requests) = number("pm.max_requests").filter(|n| (1..1000).contains(n)) {
             let text = format!("{} in pool {}", thousands(requests), pool.name);
-            seen.line(REQUESTS.line(Level::Note, text));
+            results.add(REQUESTS.check(CheckStatus::Note, text));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemory;
+    use super::super::InMemoryFiles;
     use super::*;
 
     #[test]
     fn pools_are_read_through_includes() {
         let main = "[global]\npid = /run/x.pid\ninclude=/etc/fpm/pool.d/*.conf\n";
         let pool = "[www]\npm = dynamic\npm.max_children = 3 ; few\npm.max_requests = 500\n";
-        let mut files = InMemory(vec![
+        let mut files = InMemoryFiles(vec![
             ("/etc/fpm/fpm.conf", main),
             ("/etc/fpm/pool.d/www.conf", pool),
         ]);
@@ -145,20 +146,20 @@ mod tests {
             &mut pools,
             &mut String::new(),
         );
-        let mut seen = Seen::default();
-        judge(&pools, 2, &mut seen);
-        let brief: Vec<_> = seen
-            .lines
+        let mut results = CheckResults::default();
+        check_settings(&pools, 2, &mut results);
+        let brief: Vec<_> = results
+            .checks
             .iter()
-            .map(|l| (l.id, l.level, l.seen.as_str()))
+            .map(|check| (check.id, check.status, check.observed.as_str()))
             .collect();
         let expected = [
             (
                 "php-fpm-max-children",
-                Level::Warning,
+                CheckStatus::Warning,
                 "3 in pool www (dynamic)",
             ),
-            ("php-fpm-max-requests", Level::Note, "500 in pool www"),
+            ("php-fpm-max-requests", CheckStatus::Note, "500 in pool www"),
         ];
         assert_eq!(brief, expected);
     }

@@ -1,28 +1,32 @@
-//! nginx: worker_processes, worker_connections, and what else caps a load.
+//! nginx: workers, connections, open files, keep-alive and limits.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::super::line::{Level, Seen, Topic, thousands};
-use super::super::process::{Server, is_ours};
-use super::super::run::answer;
-use super::{Files, OfServer, cores, first_of, option, within};
+use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::super::process::ServerProcess;
+use super::{ConfigFiles, ServerConfigFiles, cores, first_of, option, within};
+use crate::program_output::run_program;
 
-const USUAL: [&str; 4] = [
+/// The usual paths of the main file.
+const DEFAULT_PATHS: [&str; 4] = [
     "/etc/nginx/nginx.conf",
     "/usr/local/etc/nginx/nginx.conf",
     "/usr/local/nginx/conf/nginx.conf",
     "/usr/local/openresty/nginx/conf/nginx.conf",
 ];
 
-/// Connections a worker that a usual load test needs.
-const FEW_CONNECTIONS: u64 = 1024;
-/// What a connection may carry by default since 1.19.10.
-const USUAL_REQUESTS: u64 = 1000;
+/// The connections per worker below which a usual load test is limited.
+const CONNECTIONS_MIN: u64 = 1024;
+/// The default number of requests per connection since 1.19.10.
+const REQUESTS_MIN: u64 = 1000;
 
-const WORKERS: Topic = Topic {
+/// The time limit of `nginx -V`.
+const NGINX_TIMEOUT: Duration = Duration::from_secs(5);
+
+const WORKERS: CheckTopic = CheckTopic {
     id: "nginx-worker-processes",
     expected: "a worker for each core",
     why: "a worker uses one core at most",
@@ -30,77 +34,78 @@ const WORKERS: Topic = Topic {
     source: "nginx.org/en/docs/ngx_core_module.html#worker_processes",
 };
 
-const CONNECTIONS: Topic = Topic {
+const CONNECTIONS: CheckTopic = CheckTopic {
     id: "nginx-worker-connections",
-    expected: "more than the load's connections, those to upstreams included",
-    why: "beyond it nginx closes idle connections or refuses new ones (\"worker_connections are not \
+    expected: "more than the load's connections, including those to upstreams",
+    why: "above it nginx closes idle connections or refuses new ones (\"worker_connections are not \
         enough\" in its error log)",
     change: "worker_connections 16384; in events { }",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_connections",
 };
 
-const FILES: Topic = Topic {
+const FILES: CheckTopic = CheckTopic {
     id: "nginx-rlimit-nofile",
     expected: "open files for every connection that worker_connections allows",
-    why: "a worker reaches its limit of open files before its connections",
-    change: "worker_rlimit_nofile, at twice worker_connections",
+    why: "a worker reaches its limit of open files before its limit of connections",
+    change: "worker_rlimit_nofile, twice worker_connections",
     source: "nginx.org/en/docs/ngx_core_module.html#worker_rlimit_nofile",
 };
 
-const REQUESTS: Topic = Topic {
+const REQUESTS: CheckTopic = CheckTopic {
     id: "nginx-keepalive-requests",
     expected: "1,000 or more requests on a connection, keep-alive on",
-    why: "the server closes each connection after so many requests, and a new one costs a handshake",
+    why: "the server closes each connection after that number of requests, and a new one costs a \
+        handshake",
     change: "keepalive_requests 10000; keepalive_timeout 75s;",
     source: "nginx.org/en/docs/http/ngx_http_core_module.html#keepalive_requests",
 };
 
-const THROTTLE: Topic = Topic {
+const THROTTLE: CheckTopic = CheckTopic {
     id: "nginx-limits",
-    expected: "no limit on requests, connections or rate where a load is measured",
-    why: "what it refuses or slows down is its configuration's work, not its speed",
-    change: "take limit_req, limit_conn and limit_rate out for the measurement",
+    expected: "no limit of requests, connections or rate during a measurement",
+    why: "requests that it rejects or delays show its configuration, not its speed",
+    change: "remove limit_req, limit_conn and limit_rate for the measurement",
     source: "nginx.org/en/docs/http/ngx_http_limit_req_module.html",
 };
 
-/// One directive, and the blocks around it, the outermost first.
+/// A directive with its enclosing blocks, the outermost first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Directive {
+struct NginxDirective {
     words: Vec<String>,
     blocks: Vec<String>,
 }
 
-pub(super) fn look(server: &Server) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn check(server: &ServerProcess) -> CheckResults {
+    let mut results = CheckResults::default();
     let Some(main) = main_file(server) else {
-        seen.unknown("nginx's settings", "its configuration file was not found");
-        return seen;
+        results.add_undetermined("nginx's settings", "its configuration file was not found");
+        return results;
     };
-    let mut files = OfServer::new(server);
+    let mut files = ServerConfigFiles::new(server);
     let mut directives = Vec::new();
     let folder = main.parent().map(Path::to_owned).unwrap_or_default();
     read(&mut files, &main, &folder, &[], &mut directives);
-    // What is given on the command line counts as written at the top.
+    // Directives on the command line apply globally.
     if let Some(global) = global_of(server) {
         parse(&mut files, &global, &folder, &[], &mut directives);
     }
-    let found = directives.is_empty();
-    files.report(&mut seen);
-    if !found {
-        judge(&directives, cores(server), soft_limit(server), &mut seen);
+    let found_any = !directives.is_empty();
+    files.report(&mut results);
+    if found_any {
+        check_settings(&directives, cores(server), soft_limit(server), &mut results);
     }
-    seen
+    results
 }
 
-/// The words of the master's command line, as its title shows them.
-fn arguments(server: &Server) -> Vec<String> {
+/// The words of the master's command line, which its title shows.
+fn arguments(server: &ServerProcess) -> Vec<String> {
     let all = server.arguments.join(" ");
     let plain = all.strip_prefix("nginx: master process ").unwrap_or(&all);
     plain.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The text of `-g`, up to the next option: the title has lost its quotes.
-fn global_of(server: &Server) -> Option<String> {
+/// The text of `-g`, up to the next option, since the title has no quotes.
+fn global_of(server: &ServerProcess) -> Option<String> {
     let words = arguments(server);
     let start = words.iter().position(|word| word == "-g")? + 1;
     let rest = words.get(start..)?;
@@ -108,7 +113,7 @@ fn global_of(server: &Server) -> Option<String> {
     Some(rest[..end.unwrap_or(rest.len())].join(" "))
 }
 
-fn main_file(server: &Server) -> Option<PathBuf> {
+fn main_file(server: &ServerProcess) -> Option<PathBuf> {
     let arguments = arguments(server);
     let built = built_with(server).unwrap_or_default();
     let prefix = option(&arguments, "-p").or_else(|| build_option(&built, "--prefix="));
@@ -118,30 +123,31 @@ fn main_file(server: &Server) -> Option<PathBuf> {
     }
     match build_option(&built, "--conf-path=") {
         Some(path) => Some(within(&prefix, &path)),
-        None => first_of(server, &USUAL),
+        None => first_of(server, &DEFAULT_PATHS),
     }
 }
 
-/// What `nginx -V` says, where the program may be started: it prints and ends.
-fn built_with(server: &Server) -> Option<String> {
+/// The output of `nginx -V`, if the program is trusted.
+fn built_with(server: &ServerProcess) -> Option<String> {
     let program = File::open(format!("/proc/{}/exe", server.pid)).ok()?;
-    if !is_ours(&program, server.same_files) {
+    if !server.files.is_trusted(&program) {
         return None;
     }
     let mut command = Command::new(format!("/proc/{}/exe", server.pid));
     command.arg("-V").stdin(Stdio::null());
-    let said = answer(command, Duration::from_secs(5)).ok()?;
-    Some(said.err)
+    let output = run_program(command, NGINX_TIMEOUT).ok()?;
+    Some(output.stderr)
 }
 
-fn build_option(said: &str, name: &str) -> Option<String> {
-    let value = said
+/// The value of an option in the output of `nginx -V`.
+fn build_option(output: &str, name: &str) -> Option<String> {
+    let value = output
         .split_whitespace()
         .find_map(|word| word.strip_prefix(name));
     value.map(|value| value.trim_matches('\'').to_owned())
 }
 
-fn soft_limit(server: &Server) -> Option<u64> {
+fn soft_limit(server: &ServerProcess) -> Option<u64> {
     let process = procfs::process::Process::new(server.pid).ok()?;
     match process.limits().ok()?.max_open_files.soft_limit {
         procfs::process::LimitValue::Value(limit) => Some(limit),
@@ -150,41 +156,41 @@ fn soft_limit(server: &Server) -> Option<u64> {
 }
 
 fn read(
-    files: &mut dyn Files,
+    files: &mut dyn ConfigFiles,
     path: &Path,
     folder: &Path,
     blocks: &[String],
-    into: &mut Vec<Directive>,
+    into: &mut Vec<NginxDirective>,
 ) {
     if let Some(text) = files.read(path) {
         parse(files, &text, folder, blocks, into);
     }
 }
 
-/// Reads directives; `include` is followed where it stands.
+/// Parses directives, following each `include` in place.
 fn parse(
-    files: &mut dyn Files,
+    files: &mut dyn ConfigFiles,
     text: &str,
     folder: &Path,
     around: &[String],
-    into: &mut Vec<Directive>,
+    into: &mut Vec<NginxDirective>,
 ) {
     let mut blocks = around.to_vec();
     let mut words: Vec<String> = Vec::new();
     for token in tokens(text) {
         match token {
-            Token::Word(word) => words.push(word),
-            Token::Open => {
+            NginxToken::Word(word) => words.push(word),
+            NginxToken::Open => {
                 blocks.push(words.first().cloned().unwrap_or_default());
                 words.clear();
             }
-            Token::Close => {
+            NginxToken::Close => {
                 words.clear();
                 if blocks.len() > around.len() {
                     blocks.pop();
                 }
             }
-            Token::End => {
+            NginxToken::End => {
                 let words = std::mem::take(&mut words);
                 if let [name, pattern] = words.as_slice()
                     && name == "include"
@@ -195,7 +201,7 @@ fn parse(
                     }
                 } else if !words.is_empty() {
                     let blocks = blocks.clone();
-                    into.push(Directive { words, blocks });
+                    into.push(NginxDirective { words, blocks });
                 }
             }
         }
@@ -203,15 +209,16 @@ fn parse(
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Token {
+enum NginxToken {
     Word(String),
     Open,
     Close,
     End,
 }
 
-/// nginx's words: quotes keep what is between them, `#` begins a comment where a word could begin.
-fn tokens(text: &str) -> Vec<Token> {
+/// Splits a configuration into tokens. Quotes enclose a word; `#` at the start of a word begins a
+/// comment.
+fn tokens(text: &str) -> Vec<NginxToken> {
     let mut tokens = Vec::new();
     let mut word: Option<String> = None;
     let mut chars = text.chars().peekable();
@@ -227,9 +234,9 @@ fn tokens(text: &str) -> Vec<Token> {
                         inner => quoted.push(inner),
                     }
                 }
-                tokens.push(Token::Word(quoted));
+                tokens.push(NginxToken::Word(quoted));
             }
-            // ${name} is a part of a word.
+            // ${name} is part of a word.
             '{' if word.as_ref().is_some_and(|word| word.ends_with('$')) => {
                 word.get_or_insert_default().push(c);
                 for inner in chars.by_ref() {
@@ -240,23 +247,23 @@ fn tokens(text: &str) -> Vec<Token> {
                 }
             }
             '{' | '}' | ';' => {
-                tokens.extend(word.take().map(Token::Word));
+                tokens.extend(word.take().map(NginxToken::Word));
                 tokens.push(match c {
-                    '{' => Token::Open,
-                    '}' => Token::Close,
-                    _ => Token::End,
+                    '{' => NginxToken::Open,
+                    '}' => NginxToken::Close,
+                    _ => NginxToken::End,
                 });
             }
-            c if c.is_whitespace() => tokens.extend(word.take().map(Token::Word)),
+            c if c.is_whitespace() => tokens.extend(word.take().map(NginxToken::Word)),
             c => word.get_or_insert_default().push(c),
         }
     }
     tokens
 }
 
-/// The last value of a directive that stands in these blocks.
-fn value<'d>(directives: &'d [Directive], block: Option<&str>, name: &str) -> Option<&'d str> {
-    let here = |d: &&Directive| {
+/// The last value of a directive whose innermost block is `block`.
+fn value<'d>(directives: &'d [NginxDirective], block: Option<&str>, name: &str) -> Option<&'d str> {
+    let here = |d: &&NginxDirective| {
         d.words.first().is_some_and(|word| word == name)
             && d.blocks.last().map(String::as_str) == block
     };
@@ -264,57 +271,62 @@ fn value<'d>(directives: &'d [Directive], block: Option<&str>, name: &str) -> Op
     last.words.get(1).map(String::as_str)
 }
 
-fn judge(directives: &[Directive], cores: u64, soft_limit: Option<u64>, seen: &mut Seen) {
+fn check_settings(
+    directives: &[NginxDirective],
+    cores: u64,
+    soft_limit: Option<u64>,
+    results: &mut CheckResults,
+) {
     let number = |block, name| value(directives, block, name)?.parse::<u64>().ok();
     let workers = match value(directives, None, "worker_processes") {
         Some("auto") => cores,
         Some(number) => number.parse().unwrap_or(1),
         None => 1,
     };
-    let text = format!("{workers} for {cores} cores that it may use");
-    seen.line(WORKERS.line(
+    let text = format!("{workers} for {cores} usable cores");
+    results.add(WORKERS.check(
         if workers < cores {
-            Level::Warning
+            CheckStatus::Warning
         } else {
-            Level::Ok
+            CheckStatus::Ok
         },
         text,
     ));
 
     let connections = number(Some("events"), "worker_connections").unwrap_or(512);
     let text = format!(
-        "{} for each of {workers} workers: {} in all, clients and upstreams together",
+        "{} for each of {workers} workers: {} in total, for clients and upstreams together",
         thousands(connections),
         thousands(connections.saturating_mul(workers))
     );
-    let level = match connections {
-        0..FEW_CONNECTIONS => Level::Warning,
-        _ => Level::Ok,
+    let status = match connections {
+        0..CONNECTIONS_MIN => CheckStatus::Warning,
+        _ => CheckStatus::Ok,
     };
-    seen.line(CONNECTIONS.line(level, text));
+    results.add(CONNECTIONS.check(status, text));
 
     let files = number(None, "worker_rlimit_nofile").or(soft_limit);
     if let Some(files) = files {
         let text = format!(
-            "{} files for {} connections a worker",
+            "{} files for {} connections per worker",
             thousands(files),
             thousands(connections)
         );
-        let level = if files < connections {
-            Level::Warning
+        let status = if files < connections {
+            CheckStatus::Warning
         } else {
-            Level::Ok
+            CheckStatus::Ok
         };
-        seen.line(FILES.line(level, text));
+        results.add(FILES.check(status, text));
     }
-    keepalive(directives, seen);
-    throttles(directives, seen);
+    check_keepalive(directives, results);
+    check_throttles(directives, results);
 }
 
-fn keepalive(directives: &[Directive], seen: &mut Seen) {
+fn check_keepalive(directives: &[NginxDirective], results: &mut CheckResults) {
     let all = |name: &str| -> Vec<&str> {
         let named = directives.iter().filter(|d| {
-            // An upstream's keepalive_requests is about the other side.
+            // In an upstream block, keepalive_requests applies to the upstream's connections.
             d.words.first().is_some_and(|word| word == name)
                 && !d.blocks.iter().any(|block| block == "upstream")
         });
@@ -325,29 +337,32 @@ fn keepalive(directives: &[Directive], seen: &mut Seen) {
     };
     let off = |value: &&str| matches!(*value, "0" | "0s");
     if all("keepalive_timeout").iter().any(off) {
-        let text = "keepalive_timeout 0: a new connection for each request";
-        return seen.line(REQUESTS.line(Level::Note, text));
+        let text = "keepalive_timeout 0: each request needs a new connection";
+        return results.add(REQUESTS.check(CheckStatus::Note, text));
     }
     let least = all("keepalive_requests")
         .iter()
         .filter_map(|value| value.parse::<u64>().ok())
         .min();
     let (text, level) = match least {
-        Some(n) if n < USUAL_REQUESTS => (
-            format!("{} requests a connection", thousands(n)),
-            Level::Note,
+        Some(n) if n < REQUESTS_MIN => (
+            format!("{} requests per connection", thousands(n)),
+            CheckStatus::Note,
         ),
-        Some(n) => (format!("{} requests a connection", thousands(n)), Level::Ok),
+        Some(n) => (
+            format!("{} requests per connection", thousands(n)),
+            CheckStatus::Ok,
+        ),
         None => (
-            "the default, 1,000 requests a connection (100 before 1.19.10)".to_owned(),
-            Level::Ok,
+            "the default, 1,000 requests per connection (100 before 1.19.10)".to_owned(),
+            CheckStatus::Ok,
         ),
     };
-    seen.line(REQUESTS.line(level, text));
+    results.add(REQUESTS.check(status, text));
 }
 
-fn throttles(directives: &[Directive], seen: &mut Seen) {
-    let throttle = |d: &&Directive| match d.words.first().map(String::as_str) {
+fn check_throttles(directives: &[NginxDirective], results: &mut CheckResults) {
+    let throttle = |d: &&NginxDirective| match d.words.first().map(String::as_str) {
         Some("limit_req" | "limit_conn") => true,
         Some("limit_rate") => d.words.get(1).is_some_and(|value| value != "0"),
         _ => false,
@@ -359,15 +374,16 @@ fn throttles(directives: &[Directive], seen: &mut Seen) {
         .collect();
     found.sort();
     found.dedup();
-    match found.is_empty() {
-        true => seen.line(THROTTLE.line(Level::Ok, "none")),
-        false => seen.line(THROTTLE.line(Level::Warning, found.join("; "))),
-    }
+    results.add(if found.is_empty() {
+        THROTTLE.check(CheckStatus::Ok, "none")
+    } else {
+        THROTTLE.check(CheckStatus::Warning, found.join("; "))
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemory;
+    use super::super::InMemoryFiles;
     use super::*;
 
     const MAIN: &str = "\
@@ -380,9 +396,9 @@ http {
     upstream u { keepalive_requests 5; }
 }";
 
-    fn directives() -> Vec<Directive> {
+    fn directives() -> Vec<NginxDirective> {
         let site = "server { listen 80; limit_rate 10k; location / { limit_rate 0; } }";
-        let mut files = InMemory(vec![
+        let mut files = InMemoryFiles(vec![
             ("/etc/nginx/nginx.conf", MAIN),
             ("/etc/nginx/conf.d/a.conf", site),
         ]);
@@ -393,7 +409,7 @@ http {
     }
 
     #[test]
-    fn directives_are_read_with_their_blocks_and_includes() {
+    fn directives_have_their_blocks_and_includes() {
         let found = directives();
         let value = |block, name| value(&found, block, name);
         assert_eq!(value(None, "worker_processes"), Some("1"));
@@ -404,35 +420,35 @@ http {
     }
 
     #[test]
-    fn what_caps_a_load_is_named() {
-        let mut seen = Seen::default();
-        judge(&directives(), 4, Some(128), &mut seen);
-        let brief: Vec<_> = seen
-            .lines
+    fn limits_of_a_load_are_found() {
+        let mut results = CheckResults::default();
+        check_settings(&directives(), 4, Some(128), &mut results);
+        let brief: Vec<_> = results
+            .checks
             .iter()
-            .map(|line| (line.id, line.level))
+            .map(|check| (check.id, check.status))
             .collect();
         let expected = [
-            ("nginx-worker-processes", Level::Warning),
-            ("nginx-worker-connections", Level::Warning),
-            ("nginx-rlimit-nofile", Level::Warning),
-            ("nginx-keepalive-requests", Level::Note),
-            ("nginx-limits", Level::Warning),
+            ("nginx-worker-processes", CheckStatus::Warning),
+            ("nginx-worker-connections", CheckStatus::Warning),
+            ("nginx-rlimit-nofile", CheckStatus::Warning),
+            ("nginx-keepalive-requests", CheckStatus::Note),
+            ("nginx-limits", CheckStatus::Warning),
         ];
         assert_eq!(brief, expected);
-        assert_eq!(seen.lines[4].seen, "limit_rate 10k");
+        assert_eq!(results.checks[4].observed, "limit_rate 10k");
         assert!(
-            seen.lines[3].seen.starts_with("100 "),
+            results.checks[3].observed.starts_with("100 "),
             "{}",
-            seen.lines[3].seen
+            results.checks[3].observed
         );
     }
 
     #[test]
-    fn files_that_include_themselves_end() {
+    fn recursive_includes_end() {
         let text = "include /a/*.conf; worker_processes 3;";
         struct Endless(usize);
-        impl Files for Endless {
+        impl ConfigFiles for Endless {
             fn read(&mut self, _: &Path) -> Option<String> {
                 self.0 += 1;
                 (self.0 < 50).then(|| "include /a/*.conf;".to_owned())

@@ -1,84 +1,86 @@
-//! Apache httpd: how many requests its children answer at once.
+//! Apache httpd: the number of simultaneous requests, and keep-alive.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::super::line::{Level, Seen, Topic, thousands};
-use super::super::process::Server;
-use super::{Files, OfServer, first_of, option, within};
+use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::super::process::ServerProcess;
+use super::{ConfigFiles, ServerConfigFiles, first_of, option, within};
 
-/// Requests at once that a usual load test needs.
-const FEW_WORKERS: u64 = 400;
+/// The number of simultaneous requests below which a usual load test waits for workers.
+const WORKERS_MIN: u64 = 400;
 
-const WORKERS: Topic = Topic {
+const WORKERS: CheckTopic = CheckTopic {
     id: "apache-max-request-workers",
-    expected: "as many as the load's requests under way",
-    why: "each request under way holds a thread (event and worker) or a process (prefork); more \
+    expected: "at least the number of the load's requests in flight",
+    why: "each request in flight uses a thread (event and worker) or a process (prefork); further \
         connections wait in the listen queue",
     change: "MaxRequestWorkers, with ServerLimit × ThreadsPerChild no lower",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxrequestworkers",
 };
 
-const CAPPED: Topic = Topic {
+const CAPPED: CheckTopic = CheckTopic {
     id: "apache-server-limit",
     expected: "ServerLimit × ThreadsPerChild no lower than MaxRequestWorkers, ThreadsPerChild no \
         higher than ThreadLimit",
-    why: "httpd lowers the one to the other when it starts, and says so in its error log only",
+    why: "httpd lowers the value to the limit when it starts, and only its error log shows that",
     change: "raise ServerLimit or ThreadLimit; both need a stop and a start",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#serverlimit",
 };
 
-const KEEP_ALIVE: Topic = Topic {
+const KEEP_ALIVE: CheckTopic = CheckTopic {
     id: "apache-keep-alive",
-    expected: "KeepAlive On with 1,000 or more requests a connection, or 0 for any number",
-    why: "the server closes each connection after so many requests, and a new one costs a handshake",
+    expected: "KeepAlive On with 1,000 or more requests per connection, or 0 for no limit",
+    why: "the server closes each connection after that number of requests, and a new one costs a \
+        handshake",
     change: "KeepAlive On, MaxKeepAliveRequests 0",
     source: "httpd.apache.org/docs/2.4/mod/core.html#maxkeepaliverequests",
 };
 
-const TURNOVER: Topic = Topic {
+const TURNOVER: CheckTopic = CheckTopic {
     id: "apache-connections-per-child",
-    expected: "0: children live on",
-    why: "children end after so many connections, and new ones start in the middle of a load",
+    expected: "0: children are not replaced",
+    why: "children exit after that number of connections, and new ones start during a load",
     change: "MaxConnectionsPerChild 0",
     source: "httpd.apache.org/docs/2.4/mod/mpm_common.html#maxconnectionsperchild",
 };
 
-/// What was read, directives by their name in lower case; the last one counts.
+/// The directives that apply to the whole server.
 #[derive(Debug, Default)]
-struct Settings {
+struct ApacheSettings {
+    /// The last value of each directive, by its name in lower case.
     values: HashMap<String, String>,
-    /// The multi-processing module that is loaded, such as `event`; `None` if it is built in.
+    /// The loaded multi-processing module, such as `event`; `None` if it is built in.
     mpm: Option<String>,
 }
 
-pub(super) fn look(server: &Server) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn check(server: &ServerProcess) -> CheckResults {
+    let mut results = CheckResults::default();
     let Some((root, main)) = main_file(server) else {
-        seen.unknown("Apache's settings", "its configuration file was not found");
-        return seen;
+        results.add_undetermined("Apache's settings", "its configuration file was not found");
+        return results;
     };
-    let mut files = OfServer::new(server);
+    let mut files = ServerConfigFiles::new(server);
     let mut lines = Vec::new();
     read(&mut files, &main, &mut root.clone(), &mut lines);
-    files.report(&mut seen);
+    files.report(&mut results);
     if !lines.is_empty() {
-        judge(&settings(&lines), &mut seen);
+        check_settings(&settings(&lines), &mut results);
     }
-    seen
+    results
 }
 
-/// The server's root and its main file, from `-d` and `-f` or where distributions put them.
-fn main_file(server: &Server) -> Option<(PathBuf, PathBuf)> {
-    const USUAL: [&str; 5] = [
+/// The server's root and main file: those of `-d` and `-f`, or a distribution's defaults.
+fn main_file(server: &ServerProcess) -> Option<(PathBuf, PathBuf)> {
+    const DEFAULT_PATHS: [&str; 5] = [
         "/etc/apache2/apache2.conf",
         "/etc/httpd/conf/httpd.conf",
         "/etc/apache2/httpd.conf",
         "/usr/local/etc/apache24/httpd.conf",
         "/usr/local/apache2/conf/httpd.conf",
     ];
-    let usual = first_of(server, &USUAL);
-    let folder = usual.as_deref().and_then(Path::parent);
+    let default = first_of(server, &DEFAULT_PATHS);
+    let folder = default.as_deref().and_then(Path::parent);
     let root = option(&server.arguments, "-d").map(PathBuf::from);
     let root = root.or_else(|| Some(folder?.to_owned()));
     match option(&server.arguments, "-f") {
@@ -87,12 +89,12 @@ fn main_file(server: &Server) -> Option<(PathBuf, PathBuf)> {
             let main = within(&root, &typed);
             Some((root, main))
         }
-        None => Some((root?, usual?)),
+        None => Some((root?, default?)),
     }
 }
 
-/// Every line of the files, includes in their place, continued lines joined.
-fn read(files: &mut dyn Files, path: &Path, root: &mut PathBuf, into: &mut Vec<Vec<String>>) {
+/// Reads every line of a file and its includes, with continued lines joined.
+fn read(files: &mut dyn ConfigFiles, path: &Path, root: &mut PathBuf, into: &mut Vec<Vec<String>>) {
     let Some(text) = files.read(path) else {
         return;
     };
@@ -121,18 +123,18 @@ fn read(files: &mut dyn Files, path: &Path, root: &mut PathBuf, into: &mut Vec<V
     }
 }
 
-/// The directives that hold: those within `<IfModule mpm_…>` of a module that isn't loaded don't,
-/// nor do those of a `<VirtualHost>`, `<Directory>` and the like, which cap nothing here.
-fn settings(lines: &[Vec<String>]) -> Settings {
+/// The directives that apply to the whole server. Directives in an `<IfModule mpm_…>` whose module isn't
+/// loaded don't apply. Those in a `<VirtualHost>`, `<Directory>` and the like limit only that part.
+fn settings(lines: &[Vec<String>]) -> ApacheSettings {
     let loaded = lines.iter().find_map(|words| match words.as_slice() {
         [name, module, ..] if name.eq_ignore_ascii_case("LoadModule") => {
             module.strip_prefix("mpm_")?.strip_suffix("_module")
         }
         _ => None,
     });
-    let mut settings = Settings {
+    let mut settings = ApacheSettings {
         mpm: loaded.map(str::to_owned),
-        ..Settings::default()
+        ..ApacheSettings::default()
     };
     let mut open: Vec<bool> = Vec::new();
     for words in lines {
@@ -141,8 +143,12 @@ fn settings(lines: &[Vec<String>]) -> Settings {
             open.pop();
         } else if first.starts_with('<') {
             let argument = words.get(1).map(|word| word.trim_end_matches('>'));
-            open.push(holds(first, argument.unwrap_or_default(), loaded));
-        } else if open.iter().all(|holds| *holds)
+            open.push(applies_globally(
+                first,
+                argument.unwrap_or_default(),
+                loaded,
+            ));
+        } else if open.iter().all(|applies| *applies)
             && let Some(value) = words.get(1)
         {
             settings
@@ -153,8 +159,8 @@ fn settings(lines: &[Vec<String>]) -> Settings {
     settings
 }
 
-/// Whether what a section holds counts for the whole server.
-fn holds(section: &str, argument: &str, mpm: Option<&str>) -> bool {
+/// Reports whether the directives of a section apply to the whole server.
+fn applies_globally(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let section = section.to_ascii_lowercase();
     if section != "<ifmodule" {
         return matches!(section.as_str(), "<ifdefine" | "<ifversion" | "<if");
@@ -170,41 +176,41 @@ fn holds(section: &str, argument: &str, mpm: Option<&str>) -> bool {
     let is_mpm = module.starts_with("mpm_") || matches!(stem, "event" | "worker" | "prefork");
     match mpm {
         Some(mpm) if is_mpm => (mpm == stem) != negated,
-        // Which other modules are loaded caps nothing.
+        // Other modules limit nothing.
         _ => !negated,
     }
 }
 
-fn judge(settings: &Settings, seen: &mut Seen) {
+fn check_settings(settings: &ApacheSettings, results: &mut CheckResults) {
     let number = |name: &str| settings.values.get(name)?.parse::<u64>().ok();
     let mpm = settings.mpm.as_deref().unwrap_or("event");
     let threaded = mpm != "prefork";
-    // Defaults of httpd 2.4's mpm_common.
+    // The defaults of mpm_common in httpd 2.4.
     let threads = if threaded {
         number("threadsperchild").unwrap_or(25)
     } else {
         1
     };
     let limit = number("serverlimit").unwrap_or(if threaded { 16 } else { 256 });
-    let wanted = number("maxrequestworkers").or_else(|| number("maxclients"));
+    let configured = number("maxrequestworkers").or_else(|| number("maxclients"));
     let ceiling = limit.saturating_mul(threads);
-    let workers = wanted.unwrap_or(ceiling).min(ceiling);
+    let workers = configured.unwrap_or(ceiling).min(ceiling);
     let text = format!(
         "{} requests at once ({mpm}: MaxRequestWorkers {}, ServerLimit {limit}, ThreadsPerChild \
          {threads})",
         thousands(workers),
-        wanted.map_or("not set".to_owned(), |n| n.to_string()),
+        configured.map_or("not set".to_owned(), |n| n.to_string()),
     );
-    let level = if workers < FEW_WORKERS {
-        Level::Warning
+    let status = if workers < WORKERS_MIN {
+        CheckStatus::Warning
     } else {
-        Level::Ok
+        CheckStatus::Ok
     };
-    seen.line(WORKERS.line(level, text));
+    results.add(WORKERS.check(status, text));
     let mut capped = Vec::new();
-    if let Some(wanted) = wanted.filter(|wanted| *wanted > ceiling) {
+    if let Some(configured) = configured.filter(|workers| *workers > ceiling) {
         capped.push(format!(
-            "MaxRequestWorkers {wanted} above ServerLimit × ThreadsPerChild = {ceiling}"
+            "MaxRequestWorkers {configured} above ServerLimit × ThreadsPerChild = {ceiling}"
         ));
     }
     let thread_limit = number("threadlimit").unwrap_or(64);
@@ -213,44 +219,45 @@ fn judge(settings: &Settings, seen: &mut Seen) {
             "ThreadsPerChild {threads} above ThreadLimit {thread_limit}"
         ));
     }
-    match capped.is_empty() {
-        true => seen.line(CAPPED.line(Level::Ok, "nothing is lowered")),
-        false => seen.line(CAPPED.line(Level::Warning, capped.join("; "))),
-    }
-    keep_alive(settings, seen);
+    results.add(if capped.is_empty() {
+        CAPPED.check(CheckStatus::Ok, "nothing is lowered")
+    } else {
+        CAPPED.check(CheckStatus::Warning, capped.join("; "))
+    });
+    check_keep_alive(settings, results);
     if let Some(n) = number("maxconnectionsperchild")
         .or_else(|| number("maxrequestsperchild"))
         .filter(|n| *n > 0)
     {
         let text = format!("{} connections", thousands(n));
-        seen.line(TURNOVER.line(Level::Note, text));
+        results.add(TURNOVER.check(CheckStatus::Note, text));
     }
 }
 
-fn keep_alive(settings: &Settings, seen: &mut Seen) {
+fn check_keep_alive(settings: &ApacheSettings, results: &mut CheckResults) {
     let value = |name: &str| settings.values.get(name).map(String::as_str);
     if value("keepalive").is_some_and(|value| value.eq_ignore_ascii_case("off")) {
-        let text = "KeepAlive Off: a new connection for each request";
-        return seen.line(KEEP_ALIVE.line(Level::Note, text));
+        let text = "KeepAlive Off: each request needs a new connection";
+        return results.add(KEEP_ALIVE.check(CheckStatus::Note, text));
     }
-    let most = value("maxkeepaliverequests")
+    let maximum = value("maxkeepaliverequests")
         .and_then(|value| value.parse().ok())
         .unwrap_or(100);
-    let level = if (1..1000).contains(&most) {
-        Level::Note
+    let status = if (1..1000).contains(&maximum) {
+        CheckStatus::Note
     } else {
-        Level::Ok
+        CheckStatus::Ok
     };
-    let text = match most {
-        0 => "any number of requests a connection".to_owned(),
-        most => format!("{} requests a connection", thousands(most)),
+    let text = match maximum {
+        0 => "no limit of requests per connection".to_owned(),
+        maximum => format!("{} requests per connection", thousands(maximum)),
     };
-    seen.line(KEEP_ALIVE.line(level, text));
+    results.add(KEEP_ALIVE.check(status, text));
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::InMemory;
+    use super::super::InMemoryFiles;
     use super::*;
 
     const MAIN: &str = "\
@@ -275,8 +282,8 @@ MaxConnectionsPerChild 5
 ";
 
     #[test]
-    fn the_loaded_module_s_settings_count() {
-        let mut files = InMemory(vec![
+    fn settings_of_the_loaded_module_apply() {
+        let mut files = InMemoryFiles(vec![
             ("/etc/apache2/apache2.conf", MAIN),
             ("/etc/apache2/mods-enabled/mpm_event.load", LOAD),
             ("/etc/apache2/mods-enabled/mpm_event.conf", EVENT),
@@ -284,51 +291,51 @@ MaxConnectionsPerChild 5
         let mut lines = Vec::new();
         let main = Path::new("/etc/apache2/apache2.conf");
         read(&mut files, main, &mut PathBuf::from("/"), &mut lines);
-        let mut seen = Seen::default();
-        judge(&settings(&lines), &mut seen);
-        let brief: Vec<_> = seen
-            .lines
+        let mut results = CheckResults::default();
+        check_settings(&settings(&lines), &mut results);
+        let brief: Vec<_> = results
+            .checks
             .iter()
-            .map(|line| (line.id, line.level))
+            .map(|check| (check.id, check.status))
             .collect();
         let expected = [
-            ("apache-max-request-workers", Level::Ok),
-            ("apache-server-limit", Level::Warning),
-            ("apache-keep-alive", Level::Note),
-            ("apache-connections-per-child", Level::Note),
+            ("apache-max-request-workers", CheckStatus::Ok),
+            ("apache-server-limit", CheckStatus::Warning),
+            ("apache-keep-alive", CheckStatus::Note),
+            ("apache-connections-per-child", CheckStatus::Note),
         ];
         assert_eq!(brief, expected);
         assert!(
-            seen.lines[0].seen.starts_with("1,600 requests"),
+            results.checks[0].observed.starts_with("1,600 requests"),
             "{:?}",
-            seen.lines[0]
+            results.checks[0]
         );
         assert!(
-            seen.lines[1]
-                .seen
+            results.checks[1]
+                .observed
                 .contains("ThreadsPerChild 100 above ThreadLimit 64")
         );
     }
 
     #[test]
-    fn what_is_not_set_has_httpd_s_defaults() {
-        let mut seen = Seen::default();
-        judge(&settings(&[]), &mut seen);
+    fn missing_settings_have_the_defaults_of_httpd() {
+        let mut results = CheckResults::default();
+        check_settings(&settings(&[]), &mut results);
         assert!(
-            seen.lines[0].seen.starts_with("400 requests"),
+            results.checks[0].observed.starts_with("400 requests"),
             "{:?}",
-            seen.lines[0]
+            results.checks[0]
         );
         let lines = [vec![
             "LoadModule".to_owned(),
             "mpm_prefork_module".to_owned(),
         ]];
-        let mut seen = Seen::default();
-        judge(&settings(&lines), &mut seen);
+        let mut results = CheckResults::default();
+        check_settings(&settings(&lines), &mut results);
         assert!(
-            seen.lines[0].seen.starts_with("256 requests"),
+            results.checks[0].observed.starts_with("256 requests"),
             "{:?}",
-            seen.lines[0]
+            results.checks[0]
         );
     }
 }

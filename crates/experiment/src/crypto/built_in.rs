@@ -1,4 +1,4 @@
-//! What an executable without a libcrypto of its own shows of the cryptography that is built in.
+//! Signs of a TLS library that is built into an executable.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,83 +6,87 @@ use std::io::Read;
 use memchr::memmem::{Finder, find};
 use serde::Serialize;
 
-/// The most of an executable that is searched, in bytes.
-const LONGEST: u64 = 512 << 20;
+/// The most bytes of an executable that are searched.
+const EXECUTABLE_BYTES_MAX: u64 = 512 << 20;
 
-/// A sign of a library within an executable.
+/// A library whose sign was found in an executable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Trace {
-    /// Whose sign it is.
+pub struct BuiltInLibrary {
+    /// The library's name.
     pub library: &'static str,
     /// The text that was found.
     pub text: String,
 }
 
-/// What must follow a name: a mere name may be anybody's mention of it.
+/// The text that must follow a sign. The name alone could be part of any text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Follows {
+enum SignSuffix {
+    /// Any text.
     Anything,
-    /// The end of a word and a closing parenthesis.
+    /// A short word and a closing parenthesis.
     Parenthesis,
-    /// `0.23.46`
+    /// A version: `0.23.46`.
     Version,
-    /// `3.0.17 1 Jul 2025`
+    /// A version with its date: `3.0.17 1 Jul 2025`.
     DatedVersion,
 }
 
-/// How texts begin that the libraries leave in whatever is linked with them.
-const SIGNS: [(&str, &str, Follows); 6] = [
-    ("BoringSSL", "(compatible; Boring", Follows::Parenthesis),
-    ("AWS-LC", "(compatible; AWS-", Follows::Parenthesis),
-    ("OpenSSL", "OpenSSL ", Follows::DatedVersion),
-    ("LibreSSL", "LibreSSL ", Follows::Version),
+/// The beginnings of texts that libraries leave in the programs that link them: the library, its sign,
+/// and the text that must follow.
+const LIBRARY_SIGNS: [(&str, &str, SignSuffix); 6] = [
+    ("BoringSSL", "(compatible; Boring", SignSuffix::Parenthesis),
+    ("AWS-LC", "(compatible; AWS-", SignSuffix::Parenthesis),
+    ("OpenSSL", "OpenSSL ", SignSuffix::DatedVersion),
+    ("LibreSSL", "LibreSSL ", SignSuffix::Version),
     (
         "BoringSSL or AWS-LC",
         "crypto/fipsmodule/",
-        Follows::Anything,
+        SignSuffix::Anything,
     ),
-    ("rustls", "rustls-", Follows::Version),
+    ("rustls", "rustls-", SignSuffix::Version),
 ];
 
-/// The mark of a Go program's build information (debug/buildinfo).
-const GO: &[u8] = b"\xff Go buildinf:";
+/// The marker of a Go program's build information (debug/buildinfo).
+const GO_BUILD_INFO: &[u8] = b"\xff Go buildinf:";
 
-/// Every sign in an executable, each library once.
+/// Finds the libraries that are built into an executable, each once.
 ///
 /// # Errors
-/// The system's words.
-pub(super) fn traces(executable: &File) -> Result<Vec<Trace>, String> {
+/// The executable can't be read.
+pub(super) fn built_in_libraries(executable: &File) -> Result<Vec<BuiltInLibrary>, String> {
     let mut bytes = Vec::new();
-    let read = executable.take(LONGEST).read_to_end(&mut bytes);
+    let read = executable
+        .take(EXECUTABLE_BYTES_MAX)
+        .read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
     Ok(found_in(&bytes))
 }
 
-fn found_in(bytes: &[u8]) -> Vec<Trace> {
-    let mut found: Vec<Trace> = go(bytes).into_iter().collect();
-    for (library, sign, follows) in SIGNS {
-        let place = Finder::new(sign)
+fn found_in(bytes: &[u8]) -> Vec<BuiltInLibrary> {
+    let mut found: Vec<BuiltInLibrary> = go(bytes).into_iter().collect();
+    for (library, sign, follows) in LIBRARY_SIGNS {
+        let offset = Finder::new(sign)
             .find_iter(bytes)
             .find(|at| follows.is_met(&printable(&bytes[at + sign.len()..])));
-        let Some(place) = place else { continue };
+        let Some(offset) = offset else { continue };
         if found.iter().any(|known| library.contains(known.library)) {
             continue;
         }
-        // Sources name the file that they were built from after the version.
+        // In some programs, the path of a source file follows the version.
         let text = match follows {
-            Follows::Anything | Follows::Parenthesis => library.to_owned(),
-            _ => printable(&bytes[place..])
+            SignSuffix::Anything | SignSuffix::Parenthesis => library.to_owned(),
+            _ => printable(&bytes[offset..])
                 .split('/')
                 .next()
                 .unwrap_or_default()
                 .to_owned(),
         };
-        found.push(Trace { library, text });
+        found.push(BuiltInLibrary { library, text });
     }
     found
 }
 
-impl Follows {
+impl SignSuffix {
     fn is_met(self, text: &str) -> bool {
         let mut words = text.split([' ', '/']);
         let is_number = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
@@ -90,22 +94,22 @@ impl Follows {
         let is_version =
             version.split('.').count() >= 3 && version.split('.').take(3).all(is_number);
         match self {
-            Follows::Anything => true,
-            Follows::Parenthesis => text.find(')').is_some_and(|end| {
+            SignSuffix::Anything => true,
+            SignSuffix::Parenthesis => text.find(')').is_some_and(|end| {
                 let plain = |c: char| c.is_ascii_alphanumeric() || " .".contains(c);
                 end < 16 && text[..end].chars().all(plain)
             }),
-            Follows::Version => is_version,
-            Follows::DatedVersion => is_version && words.next().is_some_and(is_number),
+            SignSuffix::Version => is_version,
+            SignSuffix::DatedVersion => is_version && words.next().is_some_and(is_number),
         }
     }
 }
 
-/// A Go program: its version of Go, and the tags that take assembly out of it.
-fn go(bytes: &[u8]) -> Option<Trace> {
-    let finder = Finder::new(GO);
-    let mut places = finder.find_iter(bytes);
-    let version = places.find_map(|at| {
+/// The Go version of a Go program, and the build tags that disable assembly.
+fn go(bytes: &[u8]) -> Option<BuiltInLibrary> {
+    let finder = Finder::new(GO_BUILD_INFO);
+    let mut offsets = finder.find_iter(bytes);
+    let version = offsets.find_map(|at| {
         // Since Go 1.18: a header of 32 bytes, a length, then the version as text.
         let version = printable(bytes.get(at + 33..)?);
         let digits = version.strip_prefix("go")?;
@@ -115,7 +119,7 @@ fn go(bytes: &[u8]) -> Option<Trace> {
     })?;
     let without = find(bytes, b"build\t-tags=").map(|at| printable(&bytes[at + 6..]));
     let pure = without.filter(|tags| tags.contains("purego") || tags.contains("noasm"));
-    Some(Trace {
+    Some(BuiltInLibrary {
         library: "Go",
         text: match pure {
             Some(tags) => format!("{version}, built with {tags}: without assembly"),
@@ -124,7 +128,7 @@ fn go(bytes: &[u8]) -> Option<Trace> {
     })
 }
 
-/// The text at the start of some bytes.
+/// The printable text at the start of `bytes`.
 fn printable(bytes: &[u8]) -> String {
     let text = bytes
         .iter()
@@ -141,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signs_are_found_once_with_their_text() {
+    fn each_library_is_found_once() {
         let bytes = b"OpenSSL 1.0.1 is old\0x OpenSSL 3.0.17 1 Jul 2025\0OpenSSL 3.0.18\0rustls-0.23.1/src\0";
         let found = found_in(bytes);
         let brief: Vec<_> = found.iter().map(|t| (t.library, t.text.as_str())).collect();
@@ -157,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_go_program_tells_its_version_and_whether_it_has_assembly() {
-        let mut bytes = GO.to_vec();
+    fn a_go_program_has_its_version_and_build_tags() {
+        let mut bytes = GO_BUILD_INFO.to_vec();
         bytes.resize(32, 0);
         bytes.extend(b"\x08go1.24.1\0mod\tbuild\t-tags=netgo,purego\n");
         let found = found_in(&bytes);
         assert_eq!(found[0].library, "Go");
         let expected = "go1.24.1, built with -tags=netgo,purego: without assembly";
         assert_eq!(found[0].text, expected);
-        assert!(found_in(GO).is_empty());
+        assert!(found_in(GO_BUILD_INFO).is_empty());
     }
 }

@@ -1,104 +1,106 @@
-//! HAProxy: maxconn, of the process, of frontends and of servers.
+//! HAProxy: maxconn of the process, frontends and servers, threads and keep-alive.
 
 use std::path::PathBuf;
 
-use super::super::line::{Level, Seen, Topic, thousands};
-use super::super::process::Server;
-use super::{Files, OfServer, cores, first_of, within};
+use super::super::check::{CheckResults, CheckStatus, CheckTopic, thousands};
+use super::super::process::ServerProcess;
+use super::{ConfigFiles, ServerConfigFiles, cores, first_of, within};
 
-/// Connections that a usual load test needs.
-const FEW_CONNECTIONS: u64 = 2000;
+/// The number of connections below which a usual load test is limited.
+const CONNECTIONS_MIN: u64 = 2000;
 
-const MAXCONN: Topic = Topic {
+const MAXCONN: CheckTopic = CheckTopic {
     id: "haproxy-maxconn",
     expected: "more than the load's connections",
-    why: "beyond it HAProxy stops accepting: connections wait in the listen queue, and response \
+    why: "above it HAProxy stops accepting: connections wait in the listen queue, and response \
         times grow without any error",
     change: "maxconn in global, and in defaults or the frontend; the lower one counts",
     source: "HAProxy's configuration manual, 3.2 (global maxconn) and 4.2 (frontend maxconn)",
 };
 
-const SERVERS: Topic = Topic {
+const SERVERS: CheckTopic = CheckTopic {
     id: "haproxy-server-maxconn",
-    expected: "no maxconn of servers, or one above the requests under way to each",
-    why: "requests beyond it wait in HAProxy's queue (Tw in its log)",
+    expected: "no maxconn of servers, or one above the requests in flight to each",
+    why: "requests above it wait in HAProxy's queue (Tw in its log)",
     change: "a higher maxconn on the server lines",
     source: "HAProxy's configuration manual, 5.2 (server maxconn)",
 };
 
-const THREADS: Topic = Topic {
+const THREADS: CheckTopic = CheckTopic {
     id: "haproxy-threads",
     expected: "a thread for each core",
     why: "a thread uses one core at most",
-    change: "nbthread in global; without it HAProxy takes the cores that it may use",
+    change: "nbthread in global; without it HAProxy uses all cores that it may use",
     source: "HAProxy's configuration manual, 3.1 (nbthread)",
 };
 
-const REUSE: Topic = Topic {
+const REUSE: CheckTopic = CheckTopic {
     id: "haproxy-keep-alive",
     expected: "keep-alive on both sides",
-    why: "with it off, each request opens a connection to the client or to the server",
+    why: "without it, each request opens a connection to the client or to the server",
     change: "option http-keep-alive in defaults, http-reuse safe or always",
     source: "HAProxy's configuration manual, 4 (option httpclose, option http-server-close)",
 };
 
-/// A line of the configuration, with the section that it stands in.
+/// A line of the configuration with its section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Setting {
+struct HaproxySetting {
     section: String,
     words: Vec<String>,
 }
 
-pub(super) fn look(server: &Server) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn check(server: &ServerProcess) -> CheckResults {
+    let mut results = CheckResults::default();
     let paths = main_files(server);
     if paths.is_empty() {
-        seen.unknown("HAProxy's settings", "its configuration file was not found");
-        return seen;
+        results.add_undetermined("HAProxy's settings", "its configuration file was not found");
+        return results;
     }
-    let mut files = OfServer::new(server);
+    let mut files = ServerConfigFiles::new(server);
     let mut settings = Vec::new();
     for path in paths {
         if let Some(text) = files.read(&path) {
             settings.extend(parse(&text));
         }
     }
-    files.report(&mut seen);
+    files.report(&mut results);
     if !settings.is_empty() {
-        judge(&settings, cores(server), &mut seen);
+        check_settings(&settings, cores(server), &mut results);
     }
-    seen
+    results
 }
 
-/// Every `-f`, in order; a folder stands for its `.cfg` files.
-fn main_files(server: &Server) -> Vec<PathBuf> {
+/// The files of every `-f` in order. A folder means its `.cfg` files.
+fn main_files(server: &ServerProcess) -> Vec<PathBuf> {
     let words = &server.arguments;
     let pairs = words
         .windows(2)
         .filter(|pair| pair[0] == "-f" || pair[0] == "--");
-    // A server that became a daemon is elsewhere now: its relative path leads nowhere then.
+    // A daemon has changed its folder, so a relative path may not lead to the file.
     let folder = server.folder.clone().unwrap_or_default();
     let typed: Vec<PathBuf> = pairs.map(|pair| within(&folder, &pair[1])).collect();
     if typed.is_empty() {
-        let usual = ["/etc/haproxy/haproxy.cfg", "/usr/local/etc/haproxy.conf"];
-        return first_of(server, &usual).into_iter().collect();
+        let defaults = ["/etc/haproxy/haproxy.cfg", "/usr/local/etc/haproxy.conf"];
+        return first_of(server, &defaults).into_iter().collect();
     }
     let mut files = Vec::new();
     for path in typed {
         let inside = server.matching(&format!("{}/*.cfg", path.display()));
-        match inside.is_empty() {
-            true => files.push(path),
-            false => files.extend(inside),
+        if inside.is_empty() {
+            files.push(path);
+        } else {
+            files.extend(inside);
         }
     }
     files
 }
 
+/// The keywords that begin a section.
 const SECTIONS: [&str; 6] = [
     "global", "defaults", "frontend", "backend", "listen", "peers",
 ];
 
-fn parse(text: &str) -> Vec<Setting> {
+fn parse(text: &str) -> Vec<HaproxySetting> {
     let mut section = String::new();
     let mut settings = Vec::new();
     for line in text.lines() {
@@ -110,13 +112,13 @@ fn parse(text: &str) -> Vec<Setting> {
             continue;
         }
         let section = section.clone();
-        settings.push(Setting { section, words });
+        settings.push(HaproxySetting { section, words });
     }
     settings
 }
 
-/// The value of a setting in a kind of section, with the section.
-fn values<'s>(settings: &'s [Setting], kind: &str, name: &str) -> Vec<(&'s str, u64)> {
+/// The values of a setting in the sections of one kind, with their sections.
+fn values<'s>(settings: &'s [HaproxySetting], kind: &str, name: &str) -> Vec<(&'s str, u64)> {
     let here = settings.iter().filter(|s| {
         s.section.split(' ').next() == Some(kind)
             && s.words.first().is_some_and(|word| word == name)
@@ -125,41 +127,41 @@ fn values<'s>(settings: &'s [Setting], kind: &str, name: &str) -> Vec<(&'s str, 
         .collect()
 }
 
-fn judge(settings: &[Setting], cores: u64, seen: &mut Seen) {
-    let level = |n: u64| {
-        if n < FEW_CONNECTIONS {
-            Level::Warning
+fn check_settings(settings: &[HaproxySetting], cores: u64, results: &mut CheckResults) {
+    let status = |n: u64| {
+        if n < CONNECTIONS_MIN {
+            CheckStatus::Warning
         } else {
-            Level::Ok
+            CheckStatus::Ok
         }
     };
     match values(settings, "global", "maxconn").last() {
         Some((_, n)) => {
             let text = format!("{} in global", thousands(*n));
-            seen.line(MAXCONN.line(level(*n), text));
+            results.add(MAXCONN.check(status(*n), text));
         }
         None => {
-            let text = "not set in global: HAProxy makes it of its limit of open files";
-            seen.line(MAXCONN.line(Level::Ok, text));
+            let text = "not set in global: HAProxy derives it from its limit of open files";
+            results.add(MAXCONN.check(CheckStatus::Ok, text));
         }
     }
     for kind in ["defaults", "frontend", "listen"] {
         for (section, n) in values(settings, kind, "maxconn") {
             let text = format!("{} in {section}", thousands(n));
-            seen.line(MAXCONN.line(level(n), text));
+            results.add(MAXCONN.check(status(n), text));
         }
     }
-    servers(settings, seen);
+    check_servers(settings, results);
     let threads = values(settings, "global", "nbthread")
         .last()
         .map(|(_, n)| *n);
     let used = threads.unwrap_or(cores);
-    let text = format!("{used} for {cores} cores that it may use");
-    seen.line(THREADS.line(
+    let text = format!("{used} for {cores} usable cores");
+    results.add(THREADS.check(
         if used < cores {
-            Level::Warning
+            CheckStatus::Warning
         } else {
-            Level::Ok
+            CheckStatus::Ok
         },
         text,
     ));
@@ -170,12 +172,12 @@ fn judge(settings: &[Setting], cores: u64, seen: &mut Seen) {
             && closing.contains(&name.as_str())
         {
             let text = format!("option {name} in {}", setting.section);
-            seen.line(REUSE.line(Level::Note, text));
+            results.add(REUSE.check(CheckStatus::Note, text));
         }
     }
 }
 
-fn servers(settings: &[Setting], seen: &mut Seen) {
+fn check_servers(settings: &[HaproxySetting], results: &mut CheckResults) {
     for setting in settings {
         let words = &setting.words;
         let named = words
@@ -186,9 +188,9 @@ fn servers(settings: &[Setting], seen: &mut Seen) {
             .and_then(|pair| pair[1].parse().ok())
             .filter(|_| named)
         {
-            let what = words.get(1).map(String::as_str).unwrap_or_default();
-            let text = format!("{} for {what} in {}", thousands(n), setting.section);
-            seen.line(SERVERS.line(Level::Note, text));
+            let server = words.get(1).map(String::as_str).unwrap_or_default();
+            let text = format!("{} for {server} in {}", thousands(n), setting.section);
+            results.add(SERVERS.check(CheckStatus::Note, text));
         }
     }
 }
@@ -198,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cap_is_named_with_its_section() {
+    fn each_limit_has_its_section() {
         let text = "\
 global
     maxconn 100 # few
@@ -210,29 +212,29 @@ frontend web
 backend app
     server a 127.0.0.1:1 maxconn 32 check
 ";
-        let mut seen = Seen::default();
-        judge(&parse(text), 2, &mut seen);
-        let brief: Vec<_> = seen
-            .lines
+        let mut results = CheckResults::default();
+        check_settings(&parse(text), 2, &mut results);
+        let brief: Vec<_> = results
+            .checks
             .iter()
-            .map(|line| (line.id, line.level, line.seen.as_str()))
+            .map(|check| (check.id, check.status, check.observed.as_str()))
             .collect();
         let expected = [
-            ("haproxy-maxconn", Level::Warning, "100 in global"),
-            ("haproxy-maxconn", Level::Ok, "5,000 in frontend web"),
+            ("haproxy-maxconn", CheckStatus::Warning, "100 in global"),
+            ("haproxy-maxconn", CheckStatus::Ok, "5,000 in frontend web"),
             (
                 "haproxy-server-maxconn",
-                Level::Note,
+                CheckStatus::Note,
                 "32 for a in backend app",
             ),
             (
                 "haproxy-threads",
-                Level::Warning,
-                "1 for 2 cores that it may use",
+                CheckStatus::Warning,
+                "1 for 2 usable cores",
             ),
             (
                 "haproxy-keep-alive",
-                Level::Note,
+                CheckStatus::Note,
                 "option httpclose in defaults",
             ),
         ];

@@ -1,4 +1,4 @@
-//! Which TLS libraries a process has really mapped, and the files behind them.
+//! The TLS libraries that a process has mapped, and their files.
 
 use std::fs::File;
 use std::io;
@@ -8,31 +8,31 @@ use std::path::{Path, PathBuf};
 use procfs::process::{MMapPath, MemoryMap};
 use serde::Serialize;
 
-use super::super::process::{Server, without_mark};
+use super::process_files::{ProcessFiles, without_deleted_mark};
 
-/// What a mapped library is.
+/// The kind of a mapped library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Part {
-    /// A libcrypto: what encrypts.
+pub enum LibraryKind {
+    /// A libcrypto, which encrypts.
     Crypto,
-    /// A libssl: what speaks TLS.
+    /// A libssl, which implements TLS.
     Ssl,
-    /// A module of OpenSSL's, such as its FIPS provider.
+    /// A module of OpenSSL, such as its FIPS provider.
     Module,
-    /// Another library that can do TLS.
+    /// Another library that implements TLS.
     Other,
 }
 
 /// One mapped library.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Mapped {
-    /// Its path as the process knows it.
+pub struct MappedLibrary {
+    /// The path as the process knows it.
     pub path: PathBuf,
-    /// What it is.
-    pub part: Part,
-    /// Whether the file that the process uses is gone from that path: an upgrade put another one
-    /// there, or none.
+    /// The kind of library.
+    #[serde(rename = "part")]
+    pub kind: LibraryKind,
+    /// Set if the path no longer leads to the file that the process uses, such as after an upgrade.
     pub replaced: bool,
     #[serde(skip)]
     pub(super) file: ((i32, i32), u64),
@@ -40,8 +40,8 @@ pub struct Mapped {
     range: (u64, u64),
 }
 
-/// Libraries other than OpenSSL's kind, by how their file names begin.
-const OTHERS: [&str; 8] = [
+/// The beginnings of the file names of libraries that are not related to OpenSSL.
+const OTHER_LIBRARIES: [&str; 8] = [
     "libgnutls.so",
     "libnss3.so",
     "libssl3.so",
@@ -52,21 +52,21 @@ const OTHERS: [&str; 8] = [
     "libboringssl",
 ];
 
-/// Every library of a process that has to do with TLS, each file once, in the order of the map.
-pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<Mapped> {
-    let mut found: Vec<Mapped> = Vec::new();
+/// The libraries of a process that have to do with TLS, each file once, in the order of the map.
+pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<MappedLibrary> {
+    let mut found: Vec<MappedLibrary> = Vec::new();
     for map in maps {
         let MMapPath::Path(path) = &map.pathname else {
             continue;
         };
-        let plain = without_mark(path.clone());
+        let plain = without_deleted_mark(path.clone());
         let file = (map.dev, map.inode);
-        let Some(part) = part(&plain) else { continue };
+        let Some(kind) = kind(&plain) else { continue };
         if found.iter().any(|known| known.file == file) {
             continue;
         }
-        found.push(Mapped {
-            part,
+        found.push(MappedLibrary {
+            kind,
             replaced: plain != *path,
             file,
             range: map.address,
@@ -76,8 +76,9 @@ pub(super) fn libraries(maps: &[MemoryMap]) -> Vec<Mapped> {
     found
 }
 
-/// `libcrypto.so.3`, or `libcrypto-1f2e.so.1.1` as Python's wheels bring it.
-fn part(path: &Path) -> Option<Part> {
+/// The kind of a library by its file name: `libcrypto.so.3`, or `libcrypto-1f2e.so.1.1` as Python wheels
+/// have it.
+fn kind(path: &Path) -> Option<LibraryKind> {
     let name = path.file_name()?.to_str()?;
     let is = |stem: &str| {
         let rest = name.strip_prefix(stem);
@@ -86,25 +87,25 @@ fn part(path: &Path) -> Option<Part> {
         })
     };
     if is("libcrypto") {
-        Some(Part::Crypto)
+        Some(LibraryKind::Crypto)
     } else if is("libssl") {
-        Some(Part::Ssl)
-    } else if OTHERS.iter().any(|other| name.starts_with(other)) {
-        Some(Part::Other)
+        Some(LibraryKind::Ssl)
+    } else if OTHER_LIBRARIES.iter().any(|other| name.starts_with(other)) {
+        Some(LibraryKind::Other)
     } else {
         let parent = path.parent()?.file_name()?.to_str()?;
         let is_module = parent.starts_with("ossl-modules") || parent.starts_with("engines-");
-        (is_module && name.ends_with(".so")).then_some(Part::Module)
+        (is_module && name.ends_with(".so")).then_some(LibraryKind::Module)
     }
 }
 
 #[cfg(test)]
-impl Mapped {
-    /// A library without a process that maps it.
-    pub(super) fn of(path: &str, part: Part) -> Mapped {
-        Mapped {
+impl MappedLibrary {
+    /// A library that no process maps, for tests.
+    pub(crate) fn of(path: &str, kind: LibraryKind) -> MappedLibrary {
+        MappedLibrary {
             path: path.into(),
-            part,
+            kind,
             replaced: false,
             file: ((0, 0), 0),
             range: (0, 0),
@@ -112,18 +113,18 @@ impl Mapped {
     }
 }
 
-impl Mapped {
-    /// Opens the very file that is mapped: by its path where that still leads to it, otherwise by
-    /// the kernel's link to the mapping.
-    pub(super) fn open(&self, server: &Server) -> io::Result<File> {
+impl MappedLibrary {
+    /// Opens the mapped file, by its path if that still leads to it, otherwise by the kernel's link to
+    /// the mapping.
+    pub(super) fn open(&self, process: &ProcessFiles) -> io::Result<File> {
         if !self.replaced
-            && let Ok(file) = server.open(&self.path)
+            && let Ok(file) = process.open(&self.path)
             && file.metadata().is_ok_and(|data| data.ino() == self.file.1)
         {
             return Ok(file);
         }
         let (from, to) = self.range;
-        File::open(format!("/proc/{}/map_files/{from:x}-{to:x}", server.pid))
+        File::open(format!("/proc/{}/map_files/{from:x}-{to:x}", process.pid))
     }
 }
 
@@ -145,7 +146,7 @@ mod tests {
 ";
 
     #[test]
-    fn libraries_come_once_and_by_what_they_are() {
+    fn each_library_is_listed_once_with_its_kind() {
         let maps: Vec<MemoryMap> = MemoryMaps::from_read(MAPS.as_bytes())
             .unwrap()
             .into_iter()
@@ -153,13 +154,13 @@ mod tests {
         let found = libraries(&maps);
         let brief: Vec<_> = found
             .iter()
-            .map(|l| (l.path.to_str().unwrap(), l.part, l.replaced))
+            .map(|l| (l.path.to_str().unwrap(), l.kind, l.replaced))
             .collect();
         let expected = [
-            ("/usr/lib/libcrypto.so.3", Part::Crypto, false),
-            ("/opt/libssl-1f2e.so.1.1", Part::Ssl, true),
-            ("/usr/lib/ossl-modules/fips.so", Part::Module, false),
-            ("/usr/lib/libssl3.so", Part::Other, false),
+            ("/usr/lib/libcrypto.so.3", LibraryKind::Crypto, false),
+            ("/opt/libssl-1f2e.so.1.1", LibraryKind::Ssl, true),
+            ("/usr/lib/ossl-modules/fips.so", LibraryKind::Module, false),
+            ("/usr/lib/libssl3.so", LibraryKind::Other, false),
         ];
         assert_eq!(brief, expected);
     }

@@ -1,25 +1,25 @@
-//! What a library knows of the processor, read where it keeps it.
+//! The processor capabilities that a server's library uses, read from the server's memory.
 //!
-//! Neither the environment nor the command line tells for certain: nginx writes its title over the
-//! one, and a wrapper may have set the other. OpenSSL, though, keeps the processor's abilities, less
-//! those that were masked when it was loaded, as a few words in its data. The child finds where those
-//! lie, counted from the library's lowest address, and the server's are read from the same place.
+//! The environment and the command line are not reliable: nginx overwrites its environment with a title,
+//! and a wrapper may have set the variable. OpenSSL keeps the processor's capabilities, without those
+//! that were masked when it was loaded, as a few words in its data. The child process finds their offset
+//! from the library's lowest address, and the server's words are read at the same offset.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 
-/// Where a file lies in memory: its lowest address, and the ranges that hold its data.
+/// The addresses of a mapped file: the lowest one, and the ranges of its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct MemoryLayout {
     pub(super) base: u64,
     data: Vec<(u64, u64)>,
 }
 
-/// The layout of the file (device and inode) within these mappings; the zeroed memory that follows
-/// its data without a gap belongs to it.
-pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Layout> {
+/// Finds the layout of a file (device and inode) in these mappings. Zeroed memory that follows its data
+/// without a gap is part of it.
+pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<MemoryLayout> {
     let own = |map: &&MemoryMap| (map.dev, map.inode) == file;
     let base = maps.iter().filter(own).map(|map| map.address.0).min()?;
     let writable = |map: &MemoryMap| map.perms.contains(MMPermissions::WRITE);
@@ -31,11 +31,11 @@ pub(super) fn layout(maps: &[MemoryMap], file: ((i32, i32), u64)) -> Option<Layo
             data.push(map.address);
         }
     }
-    Some(Layout { base, data })
+    Some(MemoryLayout { base, data })
 }
 
-/// Where the library that has code at `address` keeps these words, in bytes from its lowest address;
-/// `None` unless they are in one place only.
+/// Finds the offset of these words, in bytes, in the data of this process's library that has code at
+/// `address`. Returns `None` unless they occur exactly once.
 pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     if words.is_empty() {
         return None;
@@ -51,16 +51,21 @@ pub(super) fn find_own(address: u64, words: &[u64]) -> Option<u64> {
     for (start, end) in layout.data {
         let mut bytes = vec![0; usize::try_from(end - start).ok()?];
         memory.read_exact_at(&mut bytes, start).ok()?;
-        let places = memchr::memmem::find_iter(&bytes, &wanted);
-        found.extend(places.map(|place| start + place as u64 - layout.base));
+        let offsets = memchr::memmem::find_iter(&bytes, &wanted);
+        found.extend(offsets.map(|offset| start + offset as u64 - layout.base));
     }
     (found.len() == 1).then(|| found[0])
 }
 
-/// So many words of a process's memory; `None` where it may not be read, or does not lie within
-/// the library's data.
-pub(super) fn read_words(pid: i32, layout: &Layout, at: u64, count: usize) -> Option<Vec<u64>> {
-    let from = layout.base.checked_add(at)?;
+/// Reads `count` words of a process's memory. Returns `None` if it can't be read, or is not part of the
+/// library's data.
+pub(super) fn read_words(
+    pid: i32,
+    layout: &MemoryLayout,
+    offset: u64,
+    count: usize,
+) -> Option<Vec<u64>> {
+    let from = layout.base.checked_add(offset)?;
     let mut bytes = vec![0; count * 8];
     let to = from.checked_add(bytes.len() as u64)?;
     let within = |range: &(u64, u64)| range.0 <= from && to <= range.1;
@@ -92,11 +97,11 @@ mod tests {
 ";
 
     #[test]
-    fn data_is_the_file_s_own_and_what_follows_it() {
+    fn data_includes_adjacent_zeroed_memory() {
         let maps = MemoryMaps::from_read(MAPS.as_bytes()).unwrap();
         let maps: Vec<MemoryMap> = maps.into_iter().collect();
         let device = maps[0].dev;
-        let expected = Layout {
+        let expected = MemoryLayout {
             base: 0x1000,
             data: vec![(0x2000, 0x3000), (0x3000, 0x5000)],
         };
@@ -105,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_in_this_program_s_data_and_read_again() {
+    fn words_are_found_in_this_program_and_read_again() {
         static WORDS: std::sync::Mutex<[u64; 2]> = std::sync::Mutex::new([1, 2]);
-        // Made up at run time, so that the program's text doesn't hold it too.
+        // Computed at run time, so that the program's constants don't contain it, too.
         let words = {
             let mut words = WORDS.lock().unwrap();
             words[0] = 0x5eed_0000_0000_0000 | u64::from(std::process::id());

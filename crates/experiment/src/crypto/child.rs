@@ -1,0 +1,93 @@
+//! The child process that probes a library: how it is started, and with which CPU mask.
+
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use super::probe::{ProbeResult, probe};
+use crate::program_output::run_program;
+
+/// The hidden argument that makes prony probe a library and exit.
+const PROBE_ARGUMENT: &str = "__try-libcrypto";
+/// The child gets the library as its standard input, so its path and owner don't matter.
+const LIBRARY_PATH: &str = "/proc/self/fd/0";
+/// The time limit of a child, which normally takes half a second.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The user and group "nobody", for libraries that are not trusted.
+const NOBODY_ID: u32 = 65534;
+
+/// The variable and value that mask AES-NI and PCLMULQDQ: bits 57 and 33 of OPENSSL_ia32cap(3).
+/// Without a second word, OpenSSL 1.1.0 and later also clears that word: AVX2, BMI, ADX, SHA and newer.
+#[cfg(not(target_arch = "aarch64"))]
+pub const MASK: (&str, &str) = ("OPENSSL_ia32cap", "~0x200000200000000");
+/// The variable and value that leave only NEON: no AES, PMULL or SHA (arm_arch.h of OpenSSL).
+#[cfg(target_arch = "aarch64")]
+pub const MASK: (&str, &str) = ("OPENSSL_armcap", "0x1");
+
+/// Probes a library if this process was started for that, and returns its exit status.
+///
+/// [`of_pid`](super::of_pid) and [`of_file`](super::of_file) start the program again, so a program
+/// that calls them calls this function first.
+pub fn run_if_asked() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != PROBE_ARGUMENT {
+        return None;
+    }
+    let status = match probe(Path::new(LIBRARY_PATH)) {
+        Ok(result) => {
+            // If the parent has exited, nobody needs the result.
+            let _ = serde_json::to_writer(std::io::stdout().lock(), &result);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    };
+    Some(status)
+}
+
+/// Probes a library in a child process. `capabilities` is the value of the mask's variable; `None`
+/// masks nothing. A library that is not `trusted` runs as nobody if prony is root.
+///
+/// # Errors
+/// The library can't be probed; the text says why.
+pub(super) fn probe_in_child(
+    library: &File,
+    trusted: bool,
+    capabilities: Option<&str>,
+) -> Result<ProbeResult, String> {
+    let library = library.try_clone().map_err(|error| error.to_string())?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(PROBE_ARGUMENT)
+        .env_clear()
+        // The machine's OpenSSL configuration could load other modules.
+        .env("OPENSSL_CONF", "/dev/null")
+        .current_dir("/")
+        .stdin(Stdio::from(library));
+    if let Some(value) = capabilities {
+        command.env(MASK.0, value);
+    }
+    if !trusted {
+        if !rustix::process::geteuid().is_root() {
+            return Err("it is another user's file, which only root can run as nobody".to_owned());
+        }
+        command.uid(NOBODY_ID).gid(NOBODY_ID);
+    }
+    let output = run_program(command, PROBE_TIMEOUT)?;
+    if !output.success {
+        let said = output.stderr.lines().last().unwrap_or_default().trim();
+        return Err(match said {
+            "" => format!(
+                "the child process that probed it ended with {}",
+                output.status
+            ),
+            said => said.replace(LIBRARY_PATH, "the library"),
+        });
+    }
+    serde_json::from_str(&output.stdout)
+        .map_err(|error| format!("the child process that probed it returned no result ({error})"))
+}

@@ -1,0 +1,96 @@
+//! The files of another process, by the paths under which that process knows them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+/// Access to the files of a process, which may have another root or other mounts.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessFiles {
+    pub(crate) pid: i32,
+    /// Set if the process has the same root and mounts as prony; `None` if that is unknown.
+    pub(crate) same_root: Option<bool>,
+}
+
+impl ProcessFiles {
+    pub(crate) fn of(pid: i32) -> ProcessFiles {
+        ProcessFiles {
+            pid,
+            same_root: has_same_root(pid),
+        }
+    }
+
+    /// Opens a file by the path under which the process knows it. Links and `..` can't lead out of the
+    /// process's root.
+    ///
+    /// # Errors
+    /// The file can't be opened: [`io::ErrorKind::PermissionDenied`] for another user's process.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        if self.same_root == Some(true) {
+            // A named pipe would block until it has a writer.
+            let mut options = File::options();
+            return options.read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        }
+        let root = File::open(self.root())?;
+        let relative = path.strip_prefix("/").unwrap_or(path);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let found =
+            rustix::fs::openat2(&root, relative, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+        Ok(found.into())
+    }
+
+    /// The root of the process as a path for prony.
+    pub(crate) fn root(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root", self.pid))
+    }
+
+    /// Reports whether prony may run code from this file as its own user.
+    ///
+    /// The file must belong to root or to this user, and nobody else can write to it. If prony ran
+    /// any user's library as root, every user could become root.
+    pub(crate) fn is_trusted(&self, file: &File) -> bool {
+        let Ok(metadata) = file.metadata() else {
+            return false;
+        };
+        let own_uid = rustix::process::geteuid().as_raw();
+        let owner = metadata.uid();
+        let is_private = metadata.mode() & 0o022 == 0;
+        self.same_root == Some(true) && (owner == 0 || owner == own_uid) && is_private
+    }
+}
+
+/// Reports whether a process has the same root and mounts as prony.
+fn has_same_root(pid: i32) -> Option<bool> {
+    let link = |path: String| std::fs::read_link(path).ok();
+    let mounts = link(format!("/proc/{pid}/ns/mnt"))?;
+    let root = link(format!("/proc/{pid}/root"))?;
+    let own_root = link("/proc/self/root".to_owned())?;
+    Some(mounts == link("/proc/self/ns/mnt".to_owned())? && root == own_root)
+}
+
+/// Removes the kernel's mark for deleted files from a path.
+pub(crate) fn without_deleted_mark(path: PathBuf) -> PathBuf {
+    match path.to_string_lossy().strip_suffix(" (deleted)") {
+        Some(plain) => PathBuf::from(plain),
+        None => path,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_others_can_write_are_not_trusted() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let is_trusted = |same_root| ProcessFiles { pid: 1, same_root }.is_trusted(file.as_file());
+        assert!(is_trusted(Some(true)) && !is_trusted(Some(false)) && !is_trusted(None));
+        let writable = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(file.path(), writable).unwrap();
+        assert!(!is_trusted(Some(true)));
+    }
+}

@@ -1,0 +1,125 @@
+//! The results of checks, and what could not be determined.
+
+use serde::Serialize;
+
+pub use crate::undetermined::Undetermined;
+
+/// The result of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckStatus {
+    /// As it should be.
+    Ok,
+    /// Good to know; it limits nothing now.
+    Note,
+    /// It can limit a load or distort a measurement.
+    Warning,
+    /// It does limit a load or distort a measurement.
+    Error,
+}
+
+/// One check of a server or machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DoctorCheck {
+    /// The stable name of the check, such as `listen-backlog`.
+    pub id: &'static str,
+    /// The result.
+    #[serde(rename = "level")]
+    pub status: CheckStatus,
+    /// The observed value, with units.
+    #[serde(rename = "seen")]
+    pub observed: String,
+    /// The value that would be good.
+    pub expected: String,
+    /// The reason why it matters.
+    pub why: &'static str,
+    /// A way to change it.
+    pub change: String,
+    /// The documentation: a manual page, a kernel or program document, or an article.
+    pub source: &'static str,
+}
+
+impl DoctorCheck {
+    /// Replaces the way to change it with a more specific one.
+    #[must_use]
+    pub(super) fn with_change(mut self, change: impl Into<String>) -> DoctorCheck {
+        self.change = change.into();
+        self
+    }
+}
+
+/// The part of a check that does not depend on the observed value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckTopic {
+    pub(super) id: &'static str,
+    pub(super) expected: &'static str,
+    pub(super) why: &'static str,
+    pub(super) change: &'static str,
+    pub(super) source: &'static str,
+}
+
+impl CheckTopic {
+    /// The check with its result.
+    pub(super) fn check(&self, status: CheckStatus, observed: impl Into<String>) -> DoctorCheck {
+        DoctorCheck {
+            id: self.id,
+            status,
+            observed: observed.into(),
+            expected: self.expected.to_owned(),
+            why: self.why,
+            change: self.change.to_owned(),
+            source: self.source,
+        }
+    }
+}
+
+/// The results of one part of the doctor.
+#[derive(Debug, Default)]
+pub(super) struct CheckResults {
+    pub(super) checks: Vec<DoctorCheck>,
+    pub(super) undetermined: Vec<Undetermined>,
+}
+
+impl CheckResults {
+    pub(super) fn add(&mut self, check: DoctorCheck) {
+        self.checks.push(check);
+    }
+
+    pub(super) fn add_undetermined(
+        &mut self,
+        subject: impl Into<String>,
+        reason: impl Into<String>,
+    ) {
+        self.undetermined.push(Undetermined::new(subject, reason));
+    }
+
+    pub(super) fn extend(&mut self, other: CheckResults) {
+        self.checks.extend(other.checks);
+        self.undetermined.extend(other.undetermined);
+    }
+}
+
+/// Formats 1234567 as `1,234,567`.
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_ordered_and_numbers_are_grouped() {
+        assert!(CheckStatus::Ok < CheckStatus::Note && CheckStatus::Warning < CheckStatus::Error);
+        let grouped = [0, 999, 1_000, 123_456, 1_234_567].map(thousands);
+        assert_eq!(grouped, ["0", "999", "1,000", "123,456", "1,234,567"]);
+    }
+}

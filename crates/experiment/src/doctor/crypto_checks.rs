@@ -1,0 +1,218 @@
+//! Checks of a server's cryptography.
+
+use super::check::{CheckResults, CheckStatus, CheckTopic, DoctorCheck};
+use crate::crypto::sentences::{
+    bytes_per_s, compared, cycles, mask_evidence, named, unaccelerated,
+};
+use crate::crypto::{Acceleration, CryptoBuild, CryptoReport, LibraryKind, MASK};
+
+/// The share of a library's full speed below which a server counts as partly masked.
+const PARTIAL_MASK_RATIO: f64 = 0.8;
+
+const WHY: &str = "it encrypts every byte of TLS: without the AES instructions that costs several times \
+    the CPU, which looks like a slow server";
+
+const ACCELERATED: CheckTopic = CheckTopic {
+    id: "crypto-accelerated",
+    expected: "AES several times faster with the AES instructions than without",
+    why: WHY,
+    change: "nothing",
+    source: "OPENSSL_ia32cap(3)",
+};
+
+const SPEED: CheckTopic = CheckTopic {
+    id: "crypto-speed",
+    expected: "at most 1.5 cycles per byte with the AES instructions; without them it is 8 or more",
+    change: "nothing, if it is fast",
+    ..ACCELERATED
+};
+
+const NONE: CheckTopic = CheckTopic {
+    id: "crypto-none",
+    expected: "a libcrypto if the server uses TLS",
+    why: "without one, there is nothing to slow the server down",
+    change: "nothing",
+    source: "proc_pid_maps(5)",
+};
+
+const UNACCELERATED: CheckTopic = CheckTopic {
+    id: "crypto-unaccelerated",
+    change: "use a libcrypto that is built with assembly: the distribution's, or one configured \
+        without no-asm; LD_LIBRARY_PATH, or libmap.conf(5) on FreeBSD, selects it",
+    source: "OPENSSL_ia32cap(3); \"FreeBSD Nginx Performance\" (Devin Teske, 2017): \
+        openssl speed with and without the mask",
+    ..ACCELERATED
+};
+
+const NO_ASSEMBLY: CheckTopic = CheckTopic {
+    id: "crypto-no-assembly",
+    expected: "a libcrypto that is built with assembly",
+    why: "handshakes cost more, too: the fast code of SHA-256, P-256 and big numbers is in \
+        assembly only",
+    change: "configure OpenSSL without no-asm, or use the distribution's library",
+    source: "INSTALL.md of OpenSSL, no-asm; CPUINFO of openssl-version(1)",
+};
+
+const MASKED_PARTLY: CheckTopic = CheckTopic {
+    id: "crypto-masked-partly",
+    expected: "all capabilities of the processor",
+    why: "encryption is slower than on the unmasked processor",
+    change: "start the server without OPENSSL_ia32cap in its environment",
+    source: "OPENSSL_ia32cap(3)",
+};
+
+const REPLACED: CheckTopic = CheckTopic {
+    id: "crypto-replaced",
+    expected: "the file that is at its path now",
+    why: "until a restart, the server runs the old library, without the fixes and speed of the \
+        installed package",
+    change: "restart the server",
+    source: "proc_pid_maps(5), (deleted)",
+};
+
+const SEVERAL: CheckTopic = CheckTopic {
+    id: "crypto-several",
+    expected: "one libcrypto",
+    why: "only one of them encrypts for TLS; the first mapped one was measured",
+    change: "find with lsof or ldd which module loads the other one",
+    source: "ld.so(8)",
+};
+
+/// Checks a server's cryptography.
+pub(super) fn check(crypto: &CryptoReport) -> CheckResults {
+    let mut results = CheckResults {
+        undetermined: crypto.undetermined.clone(),
+        ..CheckResults::default()
+    };
+    check_acceleration(crypto, &mut results);
+    if crypto.mapped.is_empty() && crypto.built_in.is_empty() && crypto.undetermined.is_empty() {
+        results.add(NONE.check(CheckStatus::Ok, "no TLS library is mapped or built in"));
+    }
+    if crypto.build.assembly == Some(false) {
+        results.add(NO_ASSEMBLY.check(CheckStatus::Warning, built_without(crypto)));
+    }
+    for library in crypto.mapped.iter().filter(|library| library.replaced) {
+        let text = format!("{} was replaced or removed since", library.path.display());
+        results.add(REPLACED.check(CheckStatus::Warning, text));
+    }
+    let several: Vec<String> = crypto
+        .mapped
+        .iter()
+        .filter(|library| library.kind == LibraryKind::Crypto)
+        .map(|library| library.path.display().to_string())
+        .collect();
+    if several.len() > 1 {
+        results.add(SEVERAL.check(CheckStatus::Note, several.join(", ")));
+    }
+    results
+}
+
+fn check_acceleration(crypto: &CryptoReport, results: &mut CheckResults) {
+    let without = || unaccelerated(crypto).unwrap_or_default();
+    match crypto.acceleration {
+        Acceleration::Used => {
+            results.add(ACCELERATED.check(CheckStatus::Ok, compared(crypto)));
+            results.checks.extend(partly_masked(crypto));
+        }
+        Acceleration::NotOnThisProcessor => {
+            let text = format!(
+                "{}; this processor has no AES instructions",
+                compared(crypto)
+            );
+            let check = ACCELERATED.check(CheckStatus::Note, text);
+            results.add(check.with_change("another processor, or ChaCha20-Poly1305 first"));
+        }
+        Acceleration::Masked => {
+            let check = UNACCELERATED.check(CheckStatus::Error, without());
+            let change = format!("start the server without {} in its environment", MASK.0);
+            results.add(check.with_change(change));
+        }
+        Acceleration::NotUsed => {
+            results.add(UNACCELERATED.check(CheckStatus::Error, without()));
+        }
+        Acceleration::Unknown => {
+            let rate = crypto.speed("aes-128-gcm").and_then(|speed| speed.on);
+            results.checks.extend(rate.map(|rate| {
+                let text = format!(
+                    "{}: AES-128-GCM at {}{}",
+                    named(crypto),
+                    bytes_per_s(rate),
+                    cycles(crypto)
+                );
+                SPEED.check(CheckStatus::Note, text)
+            }));
+        }
+    }
+}
+
+/// Compares the speed with the server's mask with that without any.
+fn partly_masked(crypto: &CryptoReport) -> Option<DoctorCheck> {
+    let speed = crypto.speed("aes-128-gcm")?;
+    let (server, on) = (speed.as_server?, speed.on?);
+    (server < PARTIAL_MASK_RATIO * on).then(|| {
+        let text = format!(
+            "{} ({}): AES-128-GCM at {} instead of {}",
+            named(crypto),
+            mask_evidence(crypto),
+            bytes_per_s(server),
+            bytes_per_s(on)
+        );
+        MASKED_PARTLY.check(CheckStatus::Warning, text)
+    })
+}
+
+fn built_without(crypto: &CryptoReport) -> String {
+    let CryptoBuild {
+        cpu_info, compiler, ..
+    } = &crypto.build;
+    let proof = match (cpu_info, compiler) {
+        (Some(info), _) => format!("it reports {info}"),
+        (None, Some(compiler)) => format!("built with {compiler}"),
+        (None, None) => String::new(),
+    };
+    let rate = |algorithm: &str| {
+        let rate = crypto.speed(algorithm).and_then(|speed| speed.on)?;
+        Some(if algorithm.starts_with("sha") {
+            format!("{algorithm} {}", bytes_per_s(rate))
+        } else {
+            format!("{algorithm} {rate:.0}/s")
+        })
+    };
+    let rates: Vec<String> = ["sha-256", "p256-sign", "p256-derive", "x25519-derive"]
+        .into_iter()
+        .filter_map(rate)
+        .collect();
+    format!("{}: {proof}; {}", named(crypto), rates.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::MappedLibrary;
+
+    #[test]
+    fn every_state_has_its_check() {
+        let mut crypto = CryptoReport::new();
+        assert_eq!(check(&crypto).checks[0].id, "crypto-none");
+        crypto.mapped.push(MappedLibrary::of(
+            "/lib/libcrypto.so.3",
+            LibraryKind::Crypto,
+        ));
+        assert!(check(&crypto).checks.is_empty());
+        crypto.acceleration = Acceleration::NotUsed;
+        crypto.build.assembly = Some(false);
+        crypto.build.cpu_info = Some("CPUINFO: N/A".to_owned());
+        let checks = check(&crypto).checks;
+        let brief: Vec<_> = checks
+            .iter()
+            .map(|check| (check.id, check.status))
+            .collect();
+        let expected = [
+            ("crypto-unaccelerated", CheckStatus::Error),
+            ("crypto-no-assembly", CheckStatus::Warning),
+        ];
+        assert_eq!(brief, expected);
+        crypto.acceleration = Acceleration::Used;
+        assert_eq!(check(&crypto).checks[0].status, CheckStatus::Ok);
+    }
+}

@@ -101,7 +101,7 @@ fn check(printed: &str) -> CheckResults {
             } else {
                 CheckStatus::Ok
             };
-            results.add(topic.line(level, thousands(value)));
+            results.add(topic.check(status, thousands(value)));
         }
         None => results.add_undetermined(name, "sysctl did not print it"),
     };

@@ -405,10 +405,10 @@ mod tests {
             ..Default::default()
         };
         let own_pid = i32::try_from(std::process::id()).unwrap();
-        let before: Table = [process(1, 0.0), process(2, 0.0), process(me, 0.0)]
+        let before: Table = [process(1, 0.0), process(2, 0.0), process(own_pid, 0.0)]
             .into_iter()
             .collect();
-        let after: Table = [process(1, 0.2), process(2, 0.9), process(me, 1.0)]
+        let after: Table = [process(1, 0.2), process(2, 0.9), process(own_pid, 1.0)]
             .into_iter()
             .collect();
         let expected = ["p2 (process 2, of the server)", "p1 (process 1)"];

@@ -344,7 +344,7 @@ fn check_keepalive(directives: &[NginxDirective], results: &mut CheckResults) {
         .iter()
         .filter_map(|value| value.parse::<u64>().ok())
         .min();
-    let (text, level) = match least {
+    let (text, status) = match least {
         Some(n) if n < REQUESTS_MIN => (
             format!("{} requests per connection", thousands(n)),
             CheckStatus::Note,

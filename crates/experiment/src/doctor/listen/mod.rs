@@ -287,7 +287,7 @@ mod tests {
         let status = |before| {
             let mut results = CheckResults::default();
             check_drops(before, now, 1.0, &mut results);
-            results.checks[0].level
+            results.checks[0].status
         };
         assert_eq!(status(now), CheckStatus::Note);
         assert_eq!(status(ListenDrops::default()), CheckStatus::Error);
@@ -298,6 +298,6 @@ mod tests {
             1.0,
             &mut results,
         );
-        assert_eq!(results.checks[0].level, CheckStatus::Ok);
+        assert_eq!(results.checks[0].status, CheckStatus::Ok);
     }
 }

@@ -26,7 +26,7 @@ const SLICE_COUNT: usize = 12;
 const X25519: c_int = 1034;
 const EC: c_int = 408;
 
-/// What a libcrypto reports of itself, and its speeds.
+/// A libcrypto's version, build and speeds.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) struct ProbeResult {
     /// The version, such as `OpenSSL 3.0.17 1 Jul 2025`.

@@ -1,4 +1,4 @@
-//! What a plan requires of other machines, and their objections.
+//! The requirements of a plan to other machines, and their objections.
 
 use serde::{Deserialize, Serialize};
 

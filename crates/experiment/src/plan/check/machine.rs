@@ -1,4 +1,4 @@
-//! What the variants need of the machine that runs the plan: programs, folders, cores and places.
+//! Check of the machine that runs the plan: its programs, folders, cores and places.
 
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::plan::syntax::{PlanReader, TomlTable};
 
-/// How the response bodies of two variants must agree before their rates are compared.
+/// The degree to which the response bodies of two variants must agree before their rates are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BodyComparison {
     /// The bytes as sent are the same.

@@ -2,15 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::limits::{LEVEL_NAME_MAX, VARIANTS_MAX};
 use super::ranges;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlEntry, TomlNode, TomlTable, TomlValue, is_name};
-
-/// The most variants of a plan. More would take days, even with the shortest useful trials.
-pub const VARIANTS_MAX: usize = 256;
-
-/// The longest name of a level, in bytes. Every file system allows a folder name of that length.
-pub(super) const LEVEL_NAME_MAX: usize = 100;
 
 /// Words that a template would read as its own.
 const TEMPLATE_WORDS: &[&str] = &[

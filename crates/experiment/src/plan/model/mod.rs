@@ -8,6 +8,7 @@ mod factors;
 mod folder;
 mod frozen_file;
 mod levels;
+mod limits;
 mod machine;
 mod ranges;
 mod sections;
@@ -22,10 +23,11 @@ use super::syntax::TomlTable;
 
 pub use bodies::BodyComparison;
 pub(super) use certificate::{CertificateCache, SelfSignedCertificate};
-pub use factors::{FactorLevel, PlanFactor, VARIANTS_MAX};
+pub use factors::{FactorLevel, PlanFactor};
 pub(super) use folder::{INCLUDES, PlanFolder, io_error_words};
 pub(super) use frozen_file::{FrozenFile, frozen_files};
 pub use levels::LevelSelection;
+pub use limits::VARIANTS_MAX;
 pub use machine::MachineProfile;
 pub(super) use sections::{NamedTable, PLACE_WORDS};
 pub use trials::{TrialSettings, metric_to_judge};
@@ -47,7 +49,7 @@ pub struct Plan {
     pub metrics: Vec<Metric>,
     /// The number and length of trials.
     pub trials: TrialSettings,
-    /// How far the response bodies of all variants must be the same.
+    /// The degree to which the response bodies of all variants must be the same.
     pub bodies: BodyComparison,
     /// The factors that vary.
     pub factors: Vec<PlanFactor>,

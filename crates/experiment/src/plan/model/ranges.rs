@@ -1,6 +1,6 @@
 //! LevelSelection that are a row of numbers: `cores = "1 .. n"`, where `n` is how many cores this machine has.
 
-use super::factors::VARIANTS_MAX;
+use super::limits::VARIANTS_MAX;
 use crate::plan::diagnostic::DiagnosticKind;
 use crate::plan::syntax::{PlanReader, TomlNode, TomlValue};
 

@@ -1,12 +1,10 @@
 //! `variants`: the combinations of levels that are measured.
 
-use super::factors::{PlanFactor, VARIANTS_MAX};
+use super::factors::PlanFactor;
 use super::levels::LevelSelection;
+use super::limits::{VARIANT_ID_MAX, VARIANTS_MAX};
 use crate::plan::diagnostic::{DiagnosticKind, did_you_mean_or_list};
 use crate::plan::syntax::{PlanReader, TomlNode, TomlTable, TomlValue};
-
-/// The longest [`PlanVariant::id`], in bytes. Every file system allows a folder name of that length.
-const ID_BYTES_MAX: usize = 100;
 
 /// One set-up to measure: a level of every factor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +168,7 @@ fn free_id(levels: &LevelSelection, taken: &[PlanVariant]) -> String {
                 '_'
             }
         })
-        .take(ID_BYTES_MAX)
+        .take(VARIANT_ID_MAX)
         .collect();
     // A leading dot would hide the folder, or name its parent; a dash would look like a flag.
     let word = match word.strip_prefix(['.', '-']) {

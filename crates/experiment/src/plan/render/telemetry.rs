@@ -10,10 +10,10 @@ use crate::telemetry::Counters;
 /// The keys of `[telemetry]`.
 pub(crate) const KEYS: &[&str] = &["counters", "remote", "ssh"];
 
-/// What is measured on the machines.
+/// The measurements on the machines.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TelemetrySettings {
-    /// How the processor's counters are read.
+    /// The processes or cores whose processor counters are read.
     pub counters: Counters,
     /// The machine of the plan's remote services, as ssh names it.
     pub remote: Option<String>,

@@ -27,7 +27,7 @@ pub struct Resolved {
     pub services: Vec<ResolvedService>,
     /// The load.
     pub load: ResolvedLoad,
-    /// What is measured on the machines.
+    /// The measurements on the machines.
     pub telemetry: TelemetrySettings,
 }
 
@@ -39,13 +39,13 @@ pub(crate) struct Rendered {
     pub(crate) telemetry: TelemetrySettings,
     /// The files that the variant uses, as the plan writes them.
     pub(crate) references: BTreeSet<String>,
-    /// What the variant needs of this machine.
+    /// The needs of the variant that this machine must meet.
     pub(crate) needs: Vec<MachineNeed>,
 }
 
 impl Plan {
-    /// What the host must allocate before the services of a variant can be rendered, in the order in
-    /// which they start. Remote services are not included.
+    /// The addresses and folders that the host must allocate before the services of a variant can be
+    /// rendered, in the order in which they start. Remote services are not included.
     ///
     /// # Errors
     /// A template renders differently from when the plan was read.

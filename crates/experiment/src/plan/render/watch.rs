@@ -1,4 +1,4 @@
-//! What the telemetry of a resolved variant measures.
+//! The processes and counters that the telemetry of a resolved variant measures.
 
 use std::collections::BTreeMap;
 

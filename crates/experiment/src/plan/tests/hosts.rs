@@ -1,4 +1,4 @@
-//! Services and loads on other machines: who listens for whom, who reaches whom, and what is refused.
+//! Services and loads on other machines: addresses, reachability, and messages.
 
 use super::{Study, allocate};
 use crate::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};

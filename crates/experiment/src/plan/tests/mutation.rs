@@ -1,4 +1,4 @@
-//! Plans that a monkey typed: whatever is in them, reading one ends, and without a panic.
+//! Randomly changed plans: reading one ends and does not panic.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -6,7 +6,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::{GOOD, Study};
 use crate::plan::STARTER;
 
-/// What is put into plans to trip them.
+/// Pieces of text that are inserted into plans at random.
 const BITS: &[&str] = &[
     "\"",
     "'",

@@ -1,4 +1,4 @@
-//! Named places and links: what a right plan comes to, and what is said of a wrong one.
+//! Places and links of valid plans, and messages about invalid ones.
 
 use super::{Study, allocate};
 use crate::place::topology::{Block, Rate};

@@ -1,4 +1,4 @@
-//! What a right plan comes to.
+//! Services and loads of valid plans.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -501,7 +501,7 @@ fn a_frozen_plan_is_read_again_though_the_originals_are_gone() {
     let urls = tcp.load.flags.urls.unwrap();
     assert!(urls.starts_with(out.path()), "{}", urls.display());
     assert!(urls.with_file_name("body.bin").is_file());
-    // Freezing the copy changes nothing but what says where it lies.
+    // Freezing the copy changes only its folder.
     assert_eq!(again.frozen_text().matches("folder = ").count(), 1);
 }
 
@@ -529,7 +529,7 @@ fn the_starter_is_a_plan() {
         tcp.services[0].spec.command[1..],
         ["origin", "--listen", "10.0.0.1:8001"]
     );
-    // What it shows behind a comment sign has to be right, too.
+    // The commented keys must be valid, too.
     let uncommented: String = STARTER
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -537,14 +537,14 @@ fn the_starter_is_a_plan() {
             _ => line,
         })
         .filter(|line| {
-            // What can't stand beside the rest: another service, another path, prose.
+            // Leave out keys that exclude others, and prose.
             ![
                 "needs",
                 "remote",
                 "ssh",
                 "source",
                 "urls ",
-                "names some",
+                "[trials], lists",
                 "host ",
                 "agents ",
             ]
@@ -593,7 +593,7 @@ fn every_study_is_a_plan() {
     for study in std::fs::read_dir(studies).unwrap() {
         let file = study.unwrap().path().join("plan.toml");
         let text = std::fs::read_to_string(&file).unwrap();
-        // Not this machine: it need not have the servers of every study, nor cores for everybody.
+        // A made-up machine, since this one may lack cores and servers.
         let roomy = MachineProfile {
             cores: (0..8).collect(),
             ..MachineProfile::this()

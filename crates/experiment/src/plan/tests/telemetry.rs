@@ -1,4 +1,4 @@
-//! `[telemetry]`, and what a trial makes of it.
+//! `[telemetry]`, and the measurements of a trial.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use super::{GOOD, Study, allocate};
 use crate::plan::Plan;
 use crate::telemetry::{Counters, Watch};
 
-/// What the first variant of a plan asks its host to watch.
+/// The processes and counters that the first variant of a plan asks its host to measure.
 fn watch(plan: &Plan) -> Watch {
     watch_of(plan, 0)
 }

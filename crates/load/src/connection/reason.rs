@@ -1,4 +1,4 @@
-//! Why a request failed, in words.
+//! Reasons of failed requests, as text for people.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use prony_protocol::{h1, h2};
 
 use crate::tls::PeerSpeaks;
 
-/// Why a request failed, where its outcome alone doesn't say.
+/// The reason of a failure, if the outcome alone doesn't show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// The peer broke HTTP/1.
@@ -20,25 +20,24 @@ pub(crate) enum Reason {
     Stream(StreamViolation),
     /// The peer reset the stream.
     Reset {
-        /// Why.
         code: ErrorCode,
-        /// It did nothing with the request, which had been sent for the second time.
+        /// It did not process the request, which had been sent for the second time.
         again: bool,
     },
-    /// The peer ended the connection for a reason of its own.
+    /// The peer ended the connection with an error code.
     GoneAway(ErrorCode),
-    /// The request can't be made on this connection.
+    /// The request can't be sent on this connection.
     NotStarted(StartError),
     /// HTTP/2 was asked for, and ALPN did not agree on it.
     NoHttp2,
-    /// A proxy made no tunnel: the status that it answered, if it did.
+    /// A proxy made no tunnel. The status of its response, if there was one.
     NoTunnel(Option<u16>),
     /// Anything else.
     Text(String),
 }
 
 impl Reason {
-    /// The error of TLS, with a hint that fits what the peer sent.
+    /// The reason for a TLS error, with a hint that fits the bytes that the peer sent.
     pub(crate) fn of_tls(error: &rustls::Error, peer: PeerSpeaks) -> Reason {
         use rustls::AlertDescription::{
             BadCertificate, CertificateRequired, CertificateUnknown, HandshakeFailure,
@@ -50,13 +49,13 @@ impl Reason {
             AlertReceived, InvalidCertificate, InvalidMessage, PeerIncompatible, PeerMisbehaved,
         };
         use rustls::PeerMisbehaved::SelectedUnofferedApplicationProtocol;
-        let mend = match error {
-            // webpki's own error, which has no name here; `openssl req -x509` makes such certificates.
+        let hint = match error {
+            // webpki's own error has no name here. `openssl req -x509` makes such certificates.
             InvalidCertificate(CertificateError::Other(other))
                 if other.to_string() == "CaUsedAsEndEntity" =>
             {
-                let text = "the server's certificate is that of an authority (CA:TRUE), which none may \
-                            show as its own; accept it with --insecure, or make one with CA:FALSE";
+                let text = "the server's certificate belongs to a certificate authority (CA:TRUE), which \
+                            no server may use for itself; accept it with --insecure, or create one with CA:FALSE";
                 return Reason::Text(text.to_owned());
             }
             InvalidCertificate(certificate) => hint_of_certificate(certificate),
@@ -68,8 +67,8 @@ impl Reason {
             }
             AlertReceived(NoApplicationProtocol)
             | PeerMisbehaved(SelectedUnofferedApplicationProtocol) => {
-                "; the server speaks none of the HTTP versions offered; without --http both 2 and \
-                 1.1 are"
+                "; the server supports none of the offered HTTP versions; without --http, prony \
+                 offers 2 and 1.1"
             }
             AlertReceived(HandshakeFailure | ProtocolVersion) | PeerIncompatible(_) => {
                 "; the two sides may have no TLS version or cipher suite in common (--tls-min, \
@@ -82,11 +81,11 @@ impl Reason {
                 BadCertificate | UnknownCA | UnsupportedCertificate | CertificateUnknown,
             ) => "; the server does not accept the client certificate (--cert, --key)",
             AlertReceived(UnrecognisedName) => {
-                "; the server knows no such name: use one that it has, or give one with --sni"
+                "; the server does not know this name: use a name that it has, or set one with --sni"
             }
             _ => "",
         };
-        Reason::Text(format!("{error}{mend}"))
+        Reason::Text(format!("{error}{hint}"))
     }
 }
 
@@ -98,14 +97,16 @@ fn hint_of_certificate(error: &rustls::CertificateError) -> &'static str {
     };
     match error {
         UnknownIssuer => {
-            "; name the authority that signed the certificate with --ca, or accept any with \
-             --insecure, as for one that signed itself"
+            "; pass the CA that signed the certificate with --ca, or accept any certificate with \
+             --insecure, for example a self-signed one"
         }
         NotValidForName | NotValidForNameContext { .. } => {
-            "; use a name that the certificate has, give it with --sni, or accept any certificate \
-             with --insecure"
+            "; use a name in the certificate, set it with --sni, or accept any certificate with \
+             --insecure"
         }
-        Expired | ExpiredContext { .. } => "; renew the certificate, or accept any with --insecure",
+        Expired | ExpiredContext { .. } => {
+            "; renew the certificate, or accept any certificate with --insecure"
+        }
         NotValidYet | NotValidYetContext { .. } => {
             "; check the clocks of both machines, or accept any certificate with --insecure"
         }
@@ -117,22 +118,22 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Http1(violation) => {
-                let mend = match violation {
-                    h1::Violation::Http2 => "; ask for that with --http 2",
+                let hint = match violation {
+                    h1::Violation::Http2 => "; request HTTP/2 with --http 2",
                     _ => "",
                 };
-                write!(f, "{violation}{mend}")
+                write!(f, "{violation}{hint}")
             }
             Reason::Http2(violation) => {
-                let mend = match violation {
-                    h2::Violation::Http1 => "; leave --http 2 out",
+                let hint = match violation {
+                    h2::Violation::Http1 => "; omit --http 2",
                     _ => "",
                 };
-                write!(f, "{violation}{mend}")
+                write!(f, "{violation}{hint}")
             }
             Reason::CleartextHttp1 => write!(
                 f,
-                "{}; leave --http 2 out, or use https:// if the port expects TLS",
+                "{}; omit --http 2, or use https:// if the port expects TLS",
                 h2::Violation::Http1
             ),
             Reason::Stream(violation) => violation.fmt(f),
@@ -145,18 +146,18 @@ impl fmt::Display for Reason {
             Reason::GoneAway(code) => write!(f, "the server ended the connection ({code})"),
             Reason::NotStarted(error) => error.fmt(f),
             Reason::NoHttp2 => f.write_str(
-                "the server did not agree on HTTP/2 by ALPN; without --http 2 prony takes what it \
-                 agrees on",
+                "the server did not select HTTP/2 by ALPN; without --http 2, prony uses the version that \
+                 the server selects",
             ),
             Reason::NoTunnel(Some(407)) => f.write_str(
-                "the proxy answered CONNECT with 407: it wants credentials \
+                "the proxy responded to CONNECT with 407: it requires credentials \
                  (--proxy http://USER:PASSWORD@HOST:PORT)",
             ),
             Reason::NoTunnel(Some(status)) => {
-                write!(f, "the proxy answered CONNECT with {status}")
+                write!(f, "the proxy responded to CONNECT with {status}")
             }
             Reason::NoTunnel(None) => {
-                f.write_str("the proxy closed the connection without an answer to CONNECT")
+                f.write_str("the proxy closed the connection without a response to CONNECT")
             }
             Reason::Text(text) => f.write_str(text),
         }

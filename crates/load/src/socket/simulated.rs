@@ -1,7 +1,7 @@
-//! A backend whose clock is virtual and whose servers are scripts: the real worker runs over it in
-//! no time, and to the nanosecond alike each time.
+//! A backend with a virtual clock and scripted servers. The real worker runs over it in no time, and
+//! each run is the same to the nanosecond.
 //!
-//! It also polices the worker's side of the contract: whoever breaks it panics here.
+//! It also checks the worker's side of the contract: a violation panics here.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -14,22 +14,22 @@ use prony_record::Nanos;
 
 use super::{Close, Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
-/// Every connection comes from this port of 127.0.0.1.
+/// The local port of every connection, on 127.0.0.1.
 pub(crate) const LOCAL_PORT: u16 = 5555;
-/// More waits than any test needs: the worker spins.
-const MOST_WAITS: u64 = 5_000_000;
-/// So many waits in which time stood still and nothing happened are a spin.
-const MOST_IDLE_WAITS: u32 = 100;
-/// So many in which time stood still, whatever happened, are one as well: no server does that much at
-/// once.
-const MOST_WAITS_AT_ONCE: u32 = 20_000;
+/// With this number of waits, which no test needs, the worker spins.
+const WAITS_MAX: u64 = 5_000_000;
+/// Waits in a row at which time stood still and nothing happened. With more, the worker spins.
+const IDLE_WAITS_MAX: u32 = 100;
+/// Waits in a row at which time stood still. With more, the worker spins, because no server does that
+/// much at once.
+const WAITS_AT_ONCE_MAX: u32 = 20_000;
 
-/// What a server makes of connections and requests.
+/// A simulated server.
 pub(crate) trait Server {
-    /// Somebody connects.
+    /// Responds to a connect.
     fn connect(&mut self, now: Nanos) -> Connect;
 
-    /// A connection is made, counted from 0. What follows without being asked for.
+    /// Steps on a new connection that follow without a request. Connections count from 0.
     fn greet(&mut self, _connection: u64) -> Vec<(Nanos, Step)> {
         Vec::new()
     }
@@ -39,22 +39,22 @@ pub(crate) trait Server {
         bytes
     }
 
-    /// A request comes, or with HTTP/2 whatever its client has to say.
+    /// Responds to a request, or with HTTP/2 to any bytes of the client.
     fn answer(&mut self, asked: &Asked) -> Reply;
 }
 
-/// The answer to a connect.
+/// The result of a connect.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Connect {
-    /// Made after so long.
+    /// Made after this time.
     Accept(Nanos),
-    /// Failed after so long with this error of the system.
+    /// Failed after this time with this error of the system.
     Fail(Nanos, i32),
-    /// Neither.
+    /// Neither made nor failed.
     Never,
 }
 
-/// A request, as a server sees it.
+/// A request as the server receives it.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) now: Nanos,
@@ -64,11 +64,11 @@ pub(crate) struct Asked {
     pub(crate) port: u16,
     /// Counts sends on the connection, from 0; with HTTP/1 and without TLS each is a request.
     pub(crate) number: u64,
-    /// What was sent.
+    /// The bytes sent.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What follows from a request. Times count from its coming.
+/// The response to a request. Times count from its arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) taken: Taken,
@@ -85,7 +85,7 @@ pub(crate) enum Taken {
     Fail(Nanos, i32),
 }
 
-/// What a server does.
+/// One action of a server.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Send(Vec<u8>),
@@ -93,30 +93,30 @@ pub(crate) enum Step {
     Fail(i32),
 }
 
-/// What was asked of the backend, for the tests to look at.
+/// Calls of the backend, for tests.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     /// When connects began.
     pub(crate) connects: Vec<Nanos>,
-    /// Requests sent, or with HTTP/2 whatever was: when, and their bytes.
+    /// Sends: their time and bytes. With HTTP/1 each is a request.
     pub(crate) requests: Vec<(Nanos, Vec<u8>)>,
     /// How connections were closed.
     pub(crate) closes: Vec<Close>,
-    /// The same before the clock was started anew, by that before.
+    /// The calls before the clock was started again, by the clock before.
     pub(crate) before: Option<Box<Log>>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct DueEvent {
     at: Nanos,
-    /// Things of the same moment happen in the order in which they were planned.
+    /// Events of the same time happen in the order in which they were planned.
     order: u64,
     key: (u32, u32),
-    what: What,
+    action: DueAction,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum DueAction {
     Connected,
     ConnectFailed(i32),
     Taken,
@@ -136,21 +136,21 @@ struct SimulatedLink<'run> {
     over: bool,
     send_failed: bool,
     sending: Option<Outgoing<'run>>,
-    /// Bytes of a send that failed.
+    /// Bytes of a failed send.
     unsent: usize,
 }
 
-/// See the module.
+/// The simulated backend.
 pub(crate) struct SimulatedSockets<'run> {
     clock: Nanos,
-    /// What it costs to reap a completion.
+    /// Time that it takes to reap a completion.
     cost: Nanos,
-    /// The worker is stopped at this moment, for so long.
+    /// When the worker is stopped, and for how long.
     stop: Option<(Nanos, Nanos)>,
     server: Box<dyn Server>,
     links: Vec<Option<SimulatedLink<'run>>>,
     used: HashSet<Key>,
-    due: BinaryHeap<Reverse<Due>>,
+    due: BinaryHeap<Reverse<DueEvent>>,
     planned: u64,
     connections: u64,
     received: Vec<u8>,
@@ -161,7 +161,7 @@ pub(crate) struct SimulatedSockets<'run> {
 }
 
 impl<'run> SimulatedSockets<'run> {
-    /// A backend with `slots` slots in front of a server.
+    /// A backend for up to `capacity` connections to a server.
     pub(crate) fn new(capacity: usize, server: Box<dyn Server>) -> SimulatedSockets<'run> {
         let mut links = Vec::new();
         links.resize_with(capacity, || None);
@@ -183,29 +183,29 @@ impl<'run> SimulatedSockets<'run> {
         }
     }
 
-    /// Reaping a completion takes the worker so long.
+    /// Sets the time that it takes the worker to reap a completion.
     pub(crate) fn with_cost(mut self, cost: Nanos) -> SimulatedSockets<'run> {
         self.cost = cost;
         self
     }
 
-    /// The worker is stopped at the moment `at`, while it waits, and goes on after `length`.
+    /// Stops the worker at the time `at`, while it waits, for the time `length`.
     pub(crate) fn with_stop(mut self, at: Nanos, length: Nanos) -> SimulatedSockets<'run> {
         self.stop = Some((at, length));
         self
     }
 
-    /// What happens, also after the worker has taken the backend.
+    /// The log, which stays available after the worker has taken the backend.
     pub(crate) fn log(&self) -> Rc<RefCell<Log>> {
         self.log.clone()
     }
 
-    /// Time passes in which nobody looks.
+    /// Lets time pass without a wait.
     pub(crate) fn pass(&mut self, time: Nanos) {
         self.clock = self.clock + time;
     }
 
-    /// Time counts from now.
+    /// Starts the clock again at zero.
     pub(crate) fn start_clock(&mut self) {
         let passed = std::mem::take(&mut self.clock);
         let due = std::mem::take(&mut self.due);
@@ -219,71 +219,71 @@ impl<'run> SimulatedSockets<'run> {
         log.before = Some(Box::new(before));
     }
 
-    fn plan(&mut self, after: Nanos, key: Key, what: What) {
+    fn plan(&mut self, after: Nanos, key: Key, action: DueAction) {
         self.planned += 1;
-        self.due.push(Reverse(Due {
+        self.due.push(Reverse(DueEvent {
             at: self.clock + after,
             order: self.planned,
             key: (key.index, key.generation),
-            what,
+            action,
         }));
     }
 
     fn plan_steps(&mut self, key: Key, steps: Vec<(Nanos, Step)>) {
         for (after, step) in steps {
-            let what = match step {
-                Step::Send(bytes) => What::Send(bytes),
-                Step::Close => What::Close,
-                Step::Fail(errno) => What::Fail(errno),
+            let action = match step {
+                Step::Send(bytes) => DueAction::Send(bytes),
+                Step::Close => DueAction::Close,
+                Step::Fail(errno) => DueAction::Fail(errno),
             };
-            self.plan(after, key, what);
+            self.plan(after, key, action);
         }
     }
 
     fn link(&mut self, key: Key) -> &mut SimulatedLink<'run> {
         let link = self.links[key.index as usize].as_mut();
         link.filter(|link| link.key == key)
-            .expect("the worker uses a key that does not live")
+            .expect("the worker uses a key that is not open")
     }
 
-    /// What a due thing means, if its connection still lives.
-    fn happen(&mut self, due: Due) -> Option<Completion> {
+    /// The completion of a due event, if its connection is still open.
+    fn happen(&mut self, due: DueEvent) -> Option<Completion> {
         let (index, generation) = due.key;
         let key = Key { index, generation };
         let place = self.links.get_mut(index as usize)?.as_mut();
         let link = place.filter(|link| link.key == key)?;
         let error = io::Error::from_raw_os_error;
-        match due.what {
-            What::Connected => {
+        match due.action {
+            DueAction::Connected => {
                 link.connected = true;
                 let number = link.number;
                 let steps = self.server.greet(number);
                 self.plan_steps(key, steps);
                 Some(Completion::Connected(key))
             }
-            What::ConnectFailed(errno) => {
+            DueAction::ConnectFailed(errno) => {
                 link.over = true;
                 Some(Completion::Failed(key, Operation::Connect, error(errno)))
             }
-            What::Taken => match link.sending.take()? {
+            DueAction::Taken => match link.sending.take()? {
                 Outgoing::Owned(buffer) => Some(Completion::Sent(key, Some(buffer))),
                 Outgoing::Shared(_) => Some(Completion::Sent(key, None)),
             },
-            What::SendFailed(errno) => {
+            DueAction::SendFailed(errno) => {
                 link.send_failed = true;
                 link.unsent = link.sending.take().map_or(0, |it| it.bytes().len());
                 Some(Completion::Failed(key, Operation::Send, error(errno)))
             }
             _ if link.over => None,
-            What::Send(bytes) => {
+            DueAction::Send(bytes) => {
                 self.received = self.server.sealed(link.number, bytes);
                 Some(Completion::Received(key))
             }
-            What::Close => {
+            DueAction::Close => {
                 link.over = true;
                 Some(Completion::Closed(key))
             }
-            What::Fail(errno) => {
+            DueAction::Fail(errno) => {
                 link.over = true;
                 link.sending = None;
                 Some(Completion::Failed(key, Operation::Receive, error(errno)))
@@ -323,8 +323,8 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         self.connections += 1;
         self.log.borrow_mut().connects.push(self.clock);
         match self.server.connect(self.clock) {
-            Connect::Accept(after) => self.plan(after, key, What::Connected),
-            Connect::Fail(after, errno) => self.plan(after, key, What::ConnectFailed(errno)),
+            Connect::Accept(after) => self.plan(after, key, DueAction::Connected),
+            Connect::Fail(after, errno) => self.plan(after, key, DueAction::ConnectFailed(errno)),
             Connect::Never => {}
         }
     }
@@ -347,10 +347,10 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         let reply = self.server.answer(&asked);
         self.log.borrow_mut().requests.push((now, asked.bytes));
         match reply.taken {
-            Taken::AtOnce => self.plan(Nanos::ZERO, key, What::Taken),
-            Taken::After(after) => self.plan(after, key, What::Taken),
+            Taken::AtOnce => self.plan(Nanos::ZERO, key, DueAction::Taken),
+            Taken::After(after) => self.plan(after, key, DueAction::Taken),
             Taken::Never => {}
-            Taken::Fail(after, errno) => self.plan(after, key, What::SendFailed(errno)),
+            Taken::Fail(after, errno) => self.plan(after, key, DueAction::SendFailed(errno)),
         }
         self.plan_steps(key, reply.steps);
         Sending::InFlight
@@ -378,7 +378,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
 
     fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.waits += 1;
-        assert!(self.waits < MOST_WAITS, "the worker waits without end");
+        assert!(self.waits < WAITS_MAX, "the worker waits without end");
         let next = self.due.peek().map_or(Nanos::MAX, |Reverse(due)| due.at);
         let mut wake = next.min(until).max(self.clock);
         if let Some((at, length)) = self.stop.take_if(|(at, _)| *at <= wake) {
@@ -386,7 +386,7 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
         }
         if wake == self.clock && next > self.clock {
             self.idle_waits += 1;
-            assert!(self.idle_waits < MOST_IDLE_WAITS, "the worker spins");
+            assert!(self.idle_waits < IDLE_WAITS_MAX, "the worker spins");
         } else {
             self.idle_waits = 0;
         }
@@ -395,8 +395,8 @@ impl<'run> Sockets<'run> for SimulatedSockets<'run> {
             false => 0,
         };
         assert!(
-            self.waits_at_once < MOST_WAITS_AT_ONCE,
-            "the worker is busy for ever at one moment"
+            self.waits_at_once < WAITS_AT_ONCE_MAX,
+            "the worker is busy forever at one time"
         );
         self.clock = wake;
         Ok(())

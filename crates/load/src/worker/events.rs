@@ -15,11 +15,13 @@ impl<'run, S: Sockets<'run>> Worker<'run, S> {
             return false;
         }
         let first = self.dispatcher.slots_of(index).start;
-        let mut events = std::mem::take(&mut self.connections.buffers.events);
-        for event in events.drain(..) {
+        let mut next = 0;
+        // Handling an event adds no others.
+        while let Some(&event) = self.connections.buffers.events.get(next) {
+            next += 1;
             self.handle_event(index, first + event.stream, event.kind, now);
         }
-        self.connections.buffers.events = events;
+        self.connections.buffers.events.clear();
         true
     }
 

@@ -184,7 +184,10 @@ fn a_probe_goes_through_the_tunnel() {
     let between = proxy(&heads, b"HTTP/1.1 403 No\r\n\r\n");
     let spec = resolve(&served.url("/"), &["--proxy", &typed(&between)]);
     let error = probe(&spec.unwrap(), 0, Duration::from_secs(10)).unwrap_err();
-    assert_eq!(error, "connect_failed: the proxy answered CONNECT with 403");
+    assert_eq!(
+        error,
+        "connect_failed: the proxy responded to CONNECT with 403"
+    );
 }
 
 #[test]
@@ -197,11 +200,11 @@ fn a_proxy_that_makes_no_tunnel_fails_the_connect_and_says_why() {
         ),
         (
             b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\n\r\n",
-            "407: it wants credentials",
+            "407: it requires credentials",
         ),
         (b"HTTP/1.0 502 Bad\r\n\r\n", "CONNECT with 502"),
-        (b"", "without an answer to CONNECT"),
-        (b"HTTP/1.1 ", "without an answer to CONNECT"),
+        (b"", "without a response to CONNECT"),
+        (b"HTTP/1.1 ", "without a response to CONNECT"),
         (b"SSH-2.0-OpenSSH\r\n", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\n\r\nbytes before TLS", "bytes"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "TLS"),

@@ -227,7 +227,7 @@ fn sides_that_are_half_closed() {
         let _ = stream.shutdown(Shutdown::Write);
         until_gone(&mut stream);
     });
-    check(&raw, "", Truncated, "within the answer's body");
+    check(&raw, "", Truncated, "within the response body");
 }
 
 #[test]

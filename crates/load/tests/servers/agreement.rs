@@ -80,7 +80,7 @@ fn http_2_that_tls_does_not_agree_on_is_an_outcome_with_a_reason() {
             "HAProxy without ALPN",
             haproxy::start_without_alpn(),
             Outcome::Protocol,
-            "did not agree on HTTP/2",
+            "did not select HTTP/2",
         ),
     ] {
         for io in BACKENDS {

@@ -105,5 +105,9 @@ fn a_tunnel_that_is_not_allowed_is_told() {
     let record = server.load(Way::Tls, "/bytes/1024", &words);
     assert_eq!(outcomes(&record), [(Outcome::ConnectFailed, 4)]);
     let mut findings = record.findings.iter();
-    assert!(findings.any(|found| found.text.contains("the proxy answered CONNECT with 403")));
+    assert!(findings.any(|found| {
+        found
+            .text
+            .contains("the proxy responded to CONNECT with 403")
+    }));
 }

@@ -1,4 +1,4 @@
-//! What the promises are tried with: listeners, keys, and completions as they come.
+//! Listeners, keys and completions for the tests of the contract.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::super::{Completion, Key, Operation, Outgoing, Peer, Route, Sending, Sockets};
 
-/// Beyond this a completion is taken for lost. No promise depends on it.
+/// After this time a completion counts as lost. No rule depends on it.
 pub(super) const HANG: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,7 +56,7 @@ impl Listener {
     }
 }
 
-/// Where nobody listens: a path without a file, or a port that is bound and no more.
+/// An address at which nothing listens: a path without a file, or a port that is only bound.
 pub(super) fn nobody(via: Via) -> (Peer, Option<Socket>) {
     let (domain, ip) = match via {
         Via::V4 => (Domain::IPV4, "127.0.0.1"),
@@ -122,7 +122,7 @@ pub(super) fn reap<S: Sockets<'static>>(sockets: &mut S) -> Observed {
     panic!("no completion");
 }
 
-/// Whatever else is still to come, within a moment.
+/// The completions that still come within a moment.
 pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     let until = sockets.now() + Nanos::from_millis(30);
     let mut seen = Vec::new();
@@ -133,7 +133,7 @@ pub(super) fn rest<S: Sockets<'static>>(sockets: &mut S) -> Vec<Observed> {
     seen
 }
 
-/// Receives until the peer's end, which is given last.
+/// Receives until the peer's end. Returns the bytes and the last completion.
 pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Observed) {
     let mut all = Vec::new();
     loop {
@@ -144,7 +144,7 @@ pub(super) fn receive_all<S: Sockets<'static>>(sockets: &mut S) -> (Vec<u8>, Obs
     }
 }
 
-/// Sends bytes that outlive the run, to the end.
+/// Sends bytes that outlive the run, and waits until they are sent.
 pub(super) fn send_shared<S: Sockets<'static>>(sockets: &mut S, key: Key, bytes: &'static [u8]) {
     match sockets.send(key, Outgoing::Shared(bytes)) {
         Sending::Done => sockets.wait(sockets.now()).unwrap(),
@@ -162,7 +162,7 @@ pub(super) fn connected<S: Sockets<'static>>(
     listener.accept()
 }
 
-/// Bytes of which each place is told from its neighbours.
+/// Bytes in which each position differs from its neighbors.
 pub(super) fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 + at / 251) as u8).collect()
 }

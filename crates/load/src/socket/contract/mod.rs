@@ -1,7 +1,7 @@
 //! The contract of [`super::Sockets`], forced on every backend over real sockets.
 //!
-//! Each promise is a function over any backend; the macro at the end makes tests of them for each
-//! backend and each kind of socket.
+//! Each rule is a function over any backend. The macro at the end makes tests of them for each backend
+//! and each kind of socket.
 
 mod apparatus;
 
@@ -20,7 +20,7 @@ use apparatus::{
     receive_all, rest, send_shared, to,
 };
 
-// ---- the promises, by their numbers ----
+// ---- the rules, by their numbers ----
 
 fn indices_are_used_again_under_new_generations<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
@@ -75,7 +75,7 @@ fn connections_come_from_the_source_that_was_asked_for<S: Sockets<'static>>(
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (_peer, from) = listener.socket.accept().unwrap();
     assert_eq!(from.as_socket().unwrap().ip(), source);
-    // 192.0.2.1 is nobody's (RFC 5737), and so not this machine's.
+    // 192.0.2.1 belongs to no machine (RFC 5737).
     let foreign = "192.0.2.1".parse().unwrap();
     sockets.connect(key(1, 1), route(foreign));
     let failed = reap(&mut sockets);
@@ -91,7 +91,7 @@ fn a_connection_that_stands_has_an_address<S: Sockets<'static>>(mut sockets: S, 
     sockets.connect(key(0, 1), to(&listener.peer));
     assert_eq!(reap(&mut sockets), Observed::Connected(key(0, 1)));
     let (_peer, from) = listener.socket.accept().unwrap();
-    // A UNIX socket has none on either side.
+    // A UNIX socket has no address on either side.
     assert_eq!(sockets.local_address(key(0, 1)), from.as_socket());
     assert_eq!(from.as_socket().is_none(), via == Via::Unix);
     assert_eq!(sockets.local_address(key(0, 2)), None);
@@ -123,7 +123,7 @@ fn a_send_is_answered_once_however_large<S: Sockets<'static>>(mut sockets: S, vi
             let mut read = vec![0; length];
             reader.read_exact(&mut read).map(|()| read)
         });
-        // The buffer comes back as it was given.
+        // The buffer comes back unchanged.
         assert_eq!(
             reap(&mut sockets),
             Observed::Sent(key(0, 1), Some(bytes.clone()))
@@ -279,7 +279,7 @@ fn a_reset_fails_the_receive<S: Sockets<'static>>(mut sockets: S, via: Via) {
     drop(peer);
     let reset = Observed::Failed(key(0, 1), Operation::Receive, Some(libc::ECONNRESET));
     assert_eq!(reap(&mut sockets), reset);
-    // It is said once, and a connection that is left in this state costs nothing.
+    // The end is reported once, and a connection that is left in this state costs nothing.
     assert_eq!(rest(&mut sockets), []);
 }
 
@@ -292,14 +292,14 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
     for peer in &mut peers {
         peer.write_all(b"news").unwrap();
     }
-    // All four have news by now, or soon; the first three are closed before they are heard.
+    // All four have completions now or soon. The first three are closed before they are reaped.
     sockets.wait(sockets.now() + Nanos::from_secs(5)).unwrap();
     sockets.send(key(0, 1), Outgoing::Shared(b"x"));
     for index in 0..3 {
         sockets.close(key(index, 1), Close::Orderly);
         sockets.close(key(index, 1), Close::Orderly);
     }
-    // One of the slots has a new connection, which must not get the old one's news.
+    // One index has a new connection, which must not get the old one's completions.
     sockets.connect(key(1, 2), to(&listener.peer));
     let mut seen = vec![reap(&mut sockets), reap(&mut sockets)];
     seen.extend(rest(&mut sockets));
@@ -311,7 +311,7 @@ fn a_closed_key_is_never_heard_of_again<S: Sockets<'static>>(mut sockets: S, via
     assert_eq!(seen, expected);
 }
 
-/// However long the lot may take and however large it is, nothing is lost and the wait ends.
+/// No completion is lost and the wait ends, for any size and time of the batch.
 fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
@@ -343,7 +343,7 @@ fn a_wait_for_a_lot_ends<S: Sockets<'static>>(mut sockets: S, via: Via) {
             }
         }
     }
-    // Nothing comes: the moment ends it.
+    // Nothing comes, so the time ends the wait.
     let until = sockets.now() + Nanos::from_millis(20);
     let batch = WaitBatch {
         max_completions: 1_000,
@@ -382,12 +382,12 @@ fn what_was_sent_comes_before_an_orderly_end<S: Sockets<'static>>(mut sockets: S
     assert_eq!(heard, b"last words");
 }
 
-/// The connection is made meanwhile, and the worker has not seen that.
+/// The connection is made, and the worker has not reaped that yet.
 fn an_abort_before_it_was_heard_of_is_an_abort<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     for generation in 1..4 {
         sockets.connect(key(0, generation), to(&listener.peer));
-        // Further each time: handed over, made.
+        // Further each time: submitted, made.
         for _ in 0..generation {
             sockets.wait(sockets.now()).unwrap();
         }
@@ -403,7 +403,7 @@ fn an_abort_before_it_was_heard_of_is_an_abort<S: Sockets<'static>>(mut sockets:
     assert_eq!(rest(&mut sockets), []);
 }
 
-/// However its connections stood.
+/// Dropping a backend closes its connections in any state.
 fn a_backend_that_is_gone_has_closed_all<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peers: Vec<Socket> = (0..3)
@@ -415,13 +415,13 @@ fn a_backend_that_is_gone_has_closed_all<S: Sockets<'static>>(mut sockets: S, vi
     sockets.wait(sockets.now()).unwrap();
     drop(sockets);
     for peer in &mut peers {
-        // Nobody holds the other end.
+        // The other end is closed.
         let end = peer.read_to_end(&mut Vec::new()).map_err(|e| e.kind());
         assert!(!matches!(end, Err(io::ErrorKind::WouldBlock)), "{end:?}");
     }
 }
 
-/// With nothing on any connection but its peer's end, which leaves the kernel nothing to finish.
+/// Dropping a backend whose connections have only seen their peer's end closes them.
 fn a_backend_that_is_idle_has_closed_all<S: Sockets<'static>>(mut sockets: S, via: Via) {
     let listener = Listener::new(via);
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
@@ -448,7 +448,7 @@ fn time_goes_on_and_waits_end<S: Sockets<'static>>(mut sockets: S, via: Via) {
         assert!(after >= until, "{after} before {until}");
         before = after;
     }
-    // What can be reaped ends a wait of a minute.
+    // A completion ends a wait of a minute.
     let mut peer = connected(&mut sockets, &listener, key(0, 1));
     peer.write_all(b"x").unwrap();
     sockets.wait(sockets.now() + Nanos::from_secs(60)).unwrap();
@@ -468,7 +468,7 @@ fn paths_that_can_not_be_are_failures<S: Sockets<'static>>(mut sockets: S) {
     );
 }
 
-/// A connection that nobody takes is given up without a trace.
+/// A connect that is not accepted is cancelled completely.
 #[cfg(target_os = "linux")]
 fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -477,7 +477,7 @@ fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     listener.listen(0).unwrap();
     let address = listener.local_addr().unwrap().as_socket().unwrap();
     let peer = Peer::Tcp(address);
-    // A backlog of none takes one; the others wait in vain.
+    // A backlog of zero accepts one connection. The others wait in vain.
     for index in 0..4 {
         sockets.connect(key(index, 1), to(&peer));
     }
@@ -497,7 +497,7 @@ fn a_connect_under_way_is_given_up<S: Sockets<'static>>(mut sockets: S) {
     }
 }
 
-/// How many connections to an address are asked for and not made (SYN_SENT in proc_net_tcp(5)).
+/// Number of connects to an address in flight (SYN_SENT in proc_net_tcp(5)).
 #[cfg(target_os = "linux")]
 fn attempts(address: SocketAddr) -> usize {
     let remote = format!(":{:04X} 02", address.port());

@@ -1,8 +1,8 @@
-//! Memory that the kernel receives into: a ring of buffers from which it picks the next one itself
+//! Memory that the kernel receives into: a ring of buffers, from which it picks the next one itself
 //! (io_uring_register_buf_ring(3)).
 //!
-//! Where the kernel can (Linux 6.12), a buffer is used up piece by piece, so that small answers lie
-//! side by side and large ones come in one go. Elsewhere each receive takes a whole buffer.
+//! Since Linux 6.12 a buffer can be consumed piece by piece, so that small responses share one, and
+//! large ones come in one piece. Before, each receive takes a whole buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -15,33 +15,33 @@ use io_uring::{IoUring, cqueue};
 
 /// The only group of buffers in a ring.
 pub(super) const GROUP: u16 = 0;
-/// The kernel wants the ring of buffers on a page of its own.
+/// The kernel requires that the ring of buffers begins on a page.
 const PAGE: usize = 4096;
-/// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are used up piece by piece.
+/// `IOU_PBUF_RING_INC` of linux/io_uring.h: buffers are consumed piece by piece.
 const INCREMENTAL: u16 = 2;
 
-/// How many buffers there are, a power of two, and how many bytes each has.
+/// The number of buffers, which is a power of two, and the bytes of each.
 #[derive(Clone, Copy)]
 struct Shape {
     count: u16,
     bytes: u32,
 }
 
-/// How a ring's buffers are used up.
+/// The way in which the kernel consumes buffers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::socket) enum Use {
     /// Piece by piece.
     Piecewise,
-    /// Each by one receive.
+    /// A whole buffer per receive.
     Whole,
 }
 
-/// Few enough to stay in a core's cache, large enough that a body of 100 KiB comes in one piece.
+/// Few enough to stay in a core's cache, and large enough for a body of 100 KiB in one piece.
 const PIECEWISE: Shape = Shape {
     count: 4,
     bytes: 256 * 1024,
 };
-/// Each receive takes one of these, however little came.
+/// Each receive takes one of these, even for a few bytes.
 const WHOLE: Shape = Shape {
     count: 64,
     bytes: 32 * 1024,
@@ -53,17 +53,17 @@ pub(super) struct ReceiveBuffers {
     shape: Shape,
     memory: Memory,
     entries: Memory,
-    /// How much of each buffer the kernel has used up.
+    /// Bytes of each buffer that the kernel has consumed.
     used: Vec<u32>,
     tail: u16,
 }
 
 impl ReceiveBuffers {
-    /// ReceiveBuffers that are registered with `ring`, all of them the kernel's to fill.
+    /// Registers buffers with `ring`. The kernel may fill all of them.
     ///
     /// # Errors
     ///
-    /// Where the kernel knows no ring of buffers (before Linux 5.19).
+    /// The kernel does not support rings of buffers (before Linux 5.19).
     pub(super) fn register(ring: &IoUring) -> io::Result<ReceiveBuffers> {
         match ReceiveBuffers::used(ring, Use::Piecewise) {
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
@@ -73,7 +73,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// The same, where the use is not the kernel's choice.
+    /// Like [`ReceiveBuffers::register`], with this way to consume them.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl ReceiveBuffers {
         let count = usize::from(shape.count);
         let entries = Memory::zeroed(count * size_of::<BufRingEntry>());
         let address = entries.start.as_ptr() as u64;
-        // SAFETY: the memory is as large as so many entries, and the caller drops the ring first.
+        // SAFETY: the memory has room for this number of entries, and the caller drops the ring first.
         unsafe {
             ring.submitter()
                 .register_buf_ring_with_flags(address, shape.count, GROUP, flags)?;
@@ -105,16 +105,16 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// Where the bytes of a receive lie, and whether its buffer is used up and is to be given back
-    /// after they were read. None for a completion without a buffer.
+    /// The place of a receive's bytes, and whether its buffer is consumed and has to be returned after
+    /// they were read. None for a completion without a buffer.
     ///
-    /// A receive of nothing, the peer's end, never uses up a piece, even where a kernel says so (it
-    /// does for operations other than a receive): given back, the buffer would be in the ring twice.
+    /// A receive of no bytes, the peer's end, never consumes a piece, even if the kernel reports that (it
+    /// does for operations other than a receive). The buffer would be in the ring twice.
     pub(super) fn taken(&mut self, length: u32, flags: u32) -> Option<(Range<usize>, Option<u16>)> {
         let buffer = cqueue::buffer_select(flags)?;
         let used = self.used.get_mut(usize::from(buffer))?;
         if length > self.shape.bytes - *used {
-            // No kernel does so; what follows would read beyond the buffer.
+            // No kernel does this. Without the check, the code below would read beyond the buffer.
             return None;
         }
         let start = usize::from(buffer) * self.shape.bytes as usize + *used as usize;
@@ -123,25 +123,25 @@ impl ReceiveBuffers {
         Some((start..start + length as usize, done.then_some(buffer)))
     }
 
-    /// The bytes at a place that [`ReceiveBuffers::taken`] gave.
+    /// The bytes at a place that [`ReceiveBuffers::taken`] returned.
     pub(super) fn bytes(&self, range: Range<usize>) -> &[u8] {
         debug_assert!(range.end <= self.memory.layout.size());
-        // SAFETY: the range lies within the memory, and the kernel writes there again only once
-        // the buffer was given back, for which this must be borrowed mutably.
+        // SAFETY: the range is within the memory, and the kernel writes there again only after the
+        // buffer was returned, which needs a mutable borrow of this.
         unsafe {
             std::slice::from_raw_parts(self.memory.start.as_ptr().add(range.start), range.len())
         }
     }
 
-    /// A buffer is the kernel's again.
+    /// Returns a buffer to the kernel.
     pub(super) fn give_back(&mut self, buffer: u16) {
         let ring = self.entries.start.cast::<BufRingEntry>().as_ptr();
         let place = usize::from(self.tail & (self.shape.count - 1));
         let start = usize::from(buffer) * self.shape.bytes as usize;
         self.used[usize::from(buffer)] = 0;
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the place lies within the ring, and the kernel looks at it only up to the tail,
-        // which is published after it. The tail shares memory with a reserved part of the first
+        // SAFETY: the entry is within the ring, and the kernel reads entries only up to the tail,
+        // which is published afterwards. The tail shares memory with a reserved part of the first
         // entry, which `set_*` don't touch.
         unsafe {
             let entry = &mut *ring.add(place);
@@ -154,7 +154,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// Zeroed memory on whole pages; what is never touched costs nothing.
+/// Zeroed memory on whole pages. Pages that are never touched cost nothing.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -164,7 +164,7 @@ impl Memory {
     fn zeroed(bytes: usize) -> Memory {
         let layout = Layout::from_size_align(bytes.max(PAGE), PAGE)
             .expect("sizes here are constants, far below the limit");
-        // SAFETY: the layout has a size.
+        // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {
             handle_alloc_error(layout);

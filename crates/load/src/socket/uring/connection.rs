@@ -1,4 +1,4 @@
-//! A connection as the ring knows it, and the operations on it.
+//! A connection of the ring, and the operations on it.
 
 use std::os::fd::AsRawFd;
 
@@ -11,32 +11,33 @@ use super::buffers;
 use super::operation::{Kind, user_data};
 use crate::socket::{Key, Outgoing, Sending};
 
-/// So much fits into a socket's buffer in any case, and is taken over with the operation.
+/// This many bytes always fit into a socket's buffer, and are taken over with the operation.
 const QUIET_BYTES: usize = 4096;
-/// More is sent in parts: how much of one operation was sent is known only when all of it was.
-pub(super) const LONGEST_SEND: usize = 128 << 10;
+/// A longer send is split, because an operation reports the number of bytes sent only at its end.
+pub(super) const SEND_BYTES_MAX: usize = 128 << 10;
 
 pub(super) struct UringConnection<'run> {
     pub(super) socket: Socket,
     pub(super) key: Key,
     pub(super) stage: UringStage,
     pub(super) handle: Handle,
-    /// The kernel will tell what comes in.
+    /// The kernel has an armed receive.
     pub(super) receiving: bool,
-    /// Bytes under way, and how many of them were taken over.
+    /// Bytes in flight, and the number of them that were taken over.
     pub(super) sending: Option<(Outgoing<'run>, usize)>,
-    /// Bytes of a send that failed, and were not taken over.
+    /// Bytes of a failed send that were not taken over.
     pub(super) unsent: usize,
 }
 
-/// What operations name the socket by.
+/// The name of the socket in operations.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Handle {
     /// Its descriptor, which the kernel looks up for each operation.
     Descriptor,
-    /// The same once the connection stands, as it will carry many requests.
+    /// Its descriptor now, and its index once the connection is made, because it will carry many
+    /// requests.
     ToBeFixed,
-    /// Its slot in the ring's own table, which costs less.
+    /// Its index in the ring's own table, which costs less.
     Fixed,
 }
 
@@ -44,9 +45,9 @@ pub(super) enum Handle {
 pub(super) enum UringStage {
     Connecting,
     Open,
-    /// The peer has closed its side: nothing more is received.
+    /// The peer has closed its side. Nothing more is received.
     HalfClosed,
-    /// Nothing more happens.
+    /// The connection has failed. Nothing more happens.
     Failed,
 }
 
@@ -63,7 +64,7 @@ impl<'run> UringConnection<'run> {
         entry.user_data(user_data(Kind::Receive, self.key))
     }
 
-    /// The operation that sends these bytes, and what will be told of it.
+    /// The operation that sends these bytes, and whether a completion follows.
     pub(super) fn begin_send(&mut self, bytes: Outgoing<'run>) -> (Entry, Sending) {
         let entry = self.send_entry(bytes.bytes());
         match bytes {
@@ -81,7 +82,7 @@ impl<'run> UringConnection<'run> {
     }
 
     pub(super) fn send_entry(&self, bytes: &[u8]) -> Entry {
-        let (start, length) = (bytes.as_ptr(), bytes.len().min(LONGEST_SEND) as u32);
+        let (start, length) = (bytes.as_ptr(), bytes.len().min(SEND_BYTES_MAX) as u32);
         let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
         match self.handle {
             Handle::Fixed => opcode::Send::new(Fixed(self.key.index), start, length)

@@ -1,10 +1,10 @@
 //! The completion backend: io_uring, on Linux 6.1 and later.
 //!
-//! Operations are written into the submission queue and handed over in batches, at the latest with
-//! the next wait. A connection's receive is armed once and completes for each arrival
-//! (multishot), into [`buffers`]; where more comes at once than they hold, receives take turns. The
-//! kernel's own work on completions is done as operations are handed over or waited for, and at no
-//! other time (DEFER_TASKRUN), which spares interrupts and keeps the order.
+//! Operations are written into the submission queue and submitted in batches, at the latest with the
+//! next wait. A connection's receive is armed once and completes for each arrival (multishot), into
+//! [`buffers`]. If more bytes come at once than those hold, receives take turns. The kernel works on
+//! completions only during submissions and waits (DEFER_TASKRUN), which spares interrupts and keeps
+//! the order.
 
 mod buffers;
 mod connection;
@@ -33,44 +33,44 @@ use super::{
 use buffers::ReceiveBuffers;
 #[cfg(test)]
 pub(super) use buffers::Use;
-use connection::{Handle, LONGEST_SEND, UringConnection, UringStage};
+use connection::{Handle, SEND_BYTES_MAX, UringConnection, UringStage};
 use operation::{Kind, error_of, index_of, is_of, is_passing, kind_of, quiet, user_data};
 use ring::Ring;
 pub(super) use trial::try_out;
 use trial::{parts, patiently};
 
-/// Receives that are begun again with a wait, after there was no buffer for them: so many find one.
+/// Receives that are armed again per wait after they found no free buffer.
 const MOST_FED: usize = 16;
 
-/// See the module and [`Sockets`].
+/// The completion backend. See [`Sockets`].
 pub(crate) struct UringSockets<'run> {
-    // Dropped in this order: the kernel lets go of the buffers with the ring.
+    // Fields drop in this order: the kernel releases the buffers with the ring.
     ring: Ring,
     buffers: ReceiveBuffers,
     /// Completions that did not come through the ring.
     ready: VecDeque<Completion>,
     connections: Vec<Option<UringConnection<'run>>>,
-    /// Ciphertext of connections that ended while the kernel was still sending it, by user data.
+    /// Buffers of connections that ended while the kernel was still sending them, by user data.
     orphans: HashMap<u64, Outgoing<'run>>,
-    /// Where the connects' addresses lie, as the kernel reads them when they are handed over.
+    /// Addresses of connects, which the kernel reads at submission.
     addresses: HashMap<SocketAddr, Box<SockAddr>>,
-    /// The kernel keeps a table of sockets for this ring.
+    /// The kernel has a table of sockets for this ring.
     has_table: bool,
-    /// Those that found all buffers full of what was about to be read, the longest first. Begun again
-    /// at once they would find them so again and again.
+    /// Connections whose receive found all buffers full of unread bytes, in order. Armed again at once,
+    /// it would find them full again and again.
     starved: VecDeque<Key>,
     received: Range<usize>,
-    /// The buffer that is given back once `received` was read.
+    /// The buffer that is returned to the kernel after `received` was read.
     used_up: Option<u16>,
 }
 
 impl<'run> UringSockets<'run> {
-    /// A backend for up to `slots` connections, to be used by the calling thread alone. Its clock
+    /// A backend for up to `capacity` connections, to be used by the calling thread alone. Its clock
     /// starts now, or with [`UringSockets::start_clock`].
     ///
     /// # Errors
     ///
-    /// Where the kernel has no io_uring, forbids it, or lacks something that this backend needs.
+    /// The kernel has no io_uring, forbids it, or lacks a feature that this backend needs.
     pub(crate) fn new(capacity: usize) -> io::Result<UringSockets<'run>> {
         let (ring, buffers) = patiently(|| parts(capacity))?;
         Ok(UringSockets::over(ring, buffers, capacity))
@@ -96,7 +96,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// The same with buffers that are used up in this way, whatever the kernel could do.
+    /// A backend whose buffers are consumed in this way, even if the kernel supports a better one.
     #[cfg(test)]
     pub(in crate::socket) fn with_buffers(
         capacity: usize,
@@ -107,38 +107,38 @@ impl<'run> UringSockets<'run> {
         Ok(UringSockets::over(ring, buffers, capacity))
     }
 
-    /// Time counts from `epoch`, which all workers of a load share.
+    /// Counts time from `epoch`, which all workers of a load share.
     pub(crate) fn start_clock(&mut self, epoch: Instant) {
         self.ring.start_clock(epoch);
     }
 
-    /// The connection of a key, if it still lives.
+    /// The connection of a key, if it is still open.
     fn connection(&mut self, key: Key) -> Option<&mut UringConnection<'run>> {
         let place = self.connections.get_mut(key.index as usize)?.as_mut();
         place.filter(|connection| connection.key == key)
     }
 
-    /// The key that an operation belongs to, if that connection still lives.
+    /// The key that an operation belongs to, if that connection is still open.
     fn live_key(&self, user_data: u64) -> Option<Key> {
         let key = self.connections.get(index_of(user_data))?.as_ref()?.key;
         is_of(user_data, key).then_some(key)
     }
 
-    /// Writes an operation into the queue; returns false if it has no room.
+    /// Writes an operation into the queue. Returns false if the queue is full.
     fn push(&mut self, entry: &Entry) -> bool {
-        // SAFETY: requests outlive the run; owned buffers are kept in their connection and then
-        // among the orphans until their completion; addresses stay.
+        // SAFETY: requests outlive the run. Owned buffers are kept in their connection, and then
+        // among the orphans until their completion. Addresses stay in place.
         unsafe { self.ring.push(entry) }
     }
 
-    /// The same for an operation on a connection, which fails if the queue has no room.
+    /// Like `push`, for an operation on a connection, which fails if the queue is full.
     fn push_or_fail(&mut self, key: Key, operation: Operation, entry: &Entry) {
         if !self.push(entry) {
             self.refuse(key, operation);
         }
     }
 
-    /// The kernel takes nothing over and the queue is full: what was wanted has failed.
+    /// The kernel takes no operations and the queue is full, so the operation has failed.
     #[cold]
     fn refuse(&mut self, key: Key, operation: Operation) {
         let Some(connection) = self.connection(key) else {
@@ -154,7 +154,7 @@ impl<'run> UringSockets<'run> {
             .push_back(Completion::Failed(key, operation, error));
     }
 
-    /// A new socket. Closed ones count until the kernel was told, which it is where none is left.
+    /// A new socket. Closed sockets count until their close is submitted, which happens if none is left.
     fn socket(&mut self, domain: Domain, protocol: Option<Protocol>) -> io::Result<Socket> {
         Socket::new(domain, Type::STREAM, protocol).or_else(|error| {
             match error.raw_os_error() {
@@ -222,7 +222,7 @@ impl<'run> UringSockets<'run> {
         });
     }
 
-    /// Enters a connection that will be kept in the ring's table.
+    /// Enters a connection that will carry many requests into the ring's table.
     fn fix(&mut self, key: Key) {
         let Some(connection) = self.connection(key) else {
             return;
@@ -231,7 +231,8 @@ impl<'run> UringSockets<'run> {
             return;
         }
         let descriptor = [connection.socket.as_raw_fd()];
-        // The slot's last connection may still have to be taken out: later it would be this one.
+        // The close of the previous connection with this index may still be queued. Submitted
+        // later, it would remove this one.
         let is_free = self.ring.submit();
         let submitter = self.ring.registry().submitter();
         let entered = is_free
@@ -241,7 +242,7 @@ impl<'run> UringSockets<'run> {
         if let Some(connection) = self.connection(key) {
             connection.handle = match entered {
                 true => Handle::Fixed,
-                // It goes on as it was.
+                // The connection goes on without the table.
                 false => Handle::Descriptor,
             };
         }
@@ -312,10 +313,10 @@ impl<'run> UringSockets<'run> {
             connection.unsent = left;
             return Some(Completion::Failed(key, Operation::Send, error));
         }
-        let asked = (outgoing.bytes().len() - sent).min(LONGEST_SEND);
+        let asked = (outgoing.bytes().len() - sent).min(SEND_BYTES_MAX);
         if (result as usize) < asked {
             connection.unsent = left - result as usize;
-            // All of it was to be waited for: an error cut it short, and is not told again.
+            // The send was to wait for all bytes: an error cut it short, and is not reported again.
             let error = io::ErrorKind::BrokenPipe.into();
             return Some(Completion::Failed(key, Operation::Send, error));
         }
@@ -373,7 +374,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Puts everything into the queue before a wait; tells until when there is time for one.
+    /// Puts all operations into the queue before a wait. Returns the time until which to wait.
     fn prepare_wait(&mut self, until: Nanos) -> Nanos {
         self.give_back();
         self.feed();
@@ -383,7 +384,7 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// The buffer of the bytes that were read last is the kernel's again.
+    /// Returns the buffer of the bytes that were read last to the kernel.
     fn give_back(&mut self) {
         self.received = 0..0;
         if let Some(buffer) = self.used_up.take() {
@@ -391,18 +392,18 @@ impl<'run> UringSockets<'run> {
         }
     }
 
-    /// Some receives that found no buffer are begun again: what was read has been given back.
+    /// Arms some receives again that found no buffer. Buffers that were read have been returned.
     fn feed(&mut self) {
         for _ in 0..MOST_FED {
             let Some(key) = self.starved.pop_front() else {
                 return;
             };
-            // Its connection may have ended meanwhile.
+            // The connection may have ended meanwhile.
             self.receive(key);
         }
     }
 
-    /// Ends what the kernel does with a connection, so that closing the socket ends it.
+    /// Cancels the kernel's operations on a connection, so that closing the socket ends it.
     fn stop(&mut self, connection: &UringConnection<'run>, how: Close) {
         let (socket, key) = (&connection.socket, connection.key);
         let sending = connection.sending.is_some();
@@ -410,7 +411,7 @@ impl<'run> UringSockets<'run> {
             let cancel = opcode::AsyncCancel::new(user_data(Kind::Connect, key)).build();
             self.push(&quiet(cancel));
             if how == Close::Abort {
-                // Should it be made before it is cancelled, its end is an abort all the same.
+                // If it is made before it is cancelled, it still ends by an abort.
                 let _ = socket.set_linger(Some(Duration::ZERO));
             }
             if socket.peer_addr().is_err() {
@@ -421,9 +422,9 @@ impl<'run> UringSockets<'run> {
         match how {
             Close::Abort => system::abort(socket),
             Close::Orderly if connection.receiving || sending => {
-                // What was said to be sent is, before the end.
+                // Bytes that were reported as sent are sent before the end.
                 self.ring.submit();
-                // It can only fail where the connection is gone already.
+                // It can only fail if the connection has ended.
                 let _ = socket.shutdown(Shutdown::Both);
             }
             Close::Orderly => {}
@@ -437,8 +438,8 @@ fn send_failed(key: Key, result: i32) -> Completion {
     Completion::Failed(key, Operation::Send, error)
 }
 
-/// A UNIX socket's connect is done at once or not at all, so it needs no ring; within one a full
-/// backlog would block a thread of the kernel's.
+/// Connects a UNIX socket, which succeeds at once or not at all, and so needs no ring. Within a ring, a
+/// full backlog would block a thread of the kernel.
 fn connect_unix(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.connect(&SockAddr::unix(path)?)?;
@@ -525,7 +526,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
     fn next(&mut self) -> Option<Completion> {
         self.give_back();
         if let Some(completion) = self.ready.pop_front() {
-            // It took a system call or several, beside which the clock is cheap.
+            // This took a system call or several, compared with which the clock is cheap.
             self.ring.read_clock();
             return Some(completion);
         }
@@ -545,7 +546,7 @@ impl<'run> Sockets<'run> for UringSockets<'run> {
 }
 
 impl Drop for UringSockets<'_> {
-    /// Waits until the kernel has let go of everything that it was lent.
+    /// Waits until the kernel has released all memory that operations point to.
     fn drop(&mut self) {
         for index in 0..self.connections.len() {
             if let Some(key) = self.connections[index].as_ref().map(|c| c.key) {
@@ -557,7 +558,7 @@ impl Drop for UringSockets<'_> {
             orphans.remove(&entry.user_data());
         });
         if !is_finished {
-            // Better lost than written to or read from after they were freed.
+            // A leak is better than memory that the kernel uses after it was freed.
             orphans.drain().for_each(std::mem::forget);
         }
     }

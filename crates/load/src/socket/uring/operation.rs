@@ -1,4 +1,4 @@
-//! What the ring's operations are told apart by.
+//! The user data by which the ring's operations are distinguished.
 
 use std::io;
 
@@ -6,31 +6,31 @@ use io_uring::squeue::{Entry, Flags};
 
 use crate::socket::Key;
 
-/// What an operation is, in the three top bits of its user data.
+/// The kind of an operation, in the three top bits of its user data.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Connect = 0,
     Send = 1,
     Receive = 2,
-    /// A send that only tells if it fails.
+    /// A send that completes only if it fails.
     QuietSend = 3,
     /// The timer that ends waits.
     Alarm = 4,
-    /// Only tells if it fails, which means nothing.
+    /// An operation that completes only if it fails, which is ignored.
     Other = 5,
 }
 
 const GENERATION_BITS: u32 = 29;
 const GENERATION_MASK: u32 = (1 << GENERATION_BITS) - 1;
 
-/// The user data of an operation: its kind, and which connection it belongs to. Generations that
-/// differ by 2^29 look alike; no operation lives that long.
+/// The user data of an operation: its kind and its connection. Generations that differ by 2^29 look
+/// alike, but no operation lives that long.
 pub(super) fn user_data(kind: Kind, key: Key) -> u64 {
     (kind as u64) << 61 | u64::from(key.generation & GENERATION_MASK) << 32 | u64::from(key.index)
 }
 
 impl Kind {
-    /// Whether a completion follows in any case.
+    /// Whether a completion always follows.
     pub(super) fn is_always_told(self) -> bool {
         !matches!(self, Kind::QuietSend | Kind::Other)
     }
@@ -51,29 +51,29 @@ pub(super) fn kind_of(user_data: u64) -> Kind {
 /// The user data of the alarm.
 pub(super) const ALARM: u64 = (Kind::Alarm as u64) << 61;
 
-/// The slot of the connection that an operation belongs to.
+/// The index of the connection that an operation belongs to.
 pub(super) fn index_of(user_data: u64) -> usize {
     (user_data & u64::from(u32::MAX)) as usize
 }
 
-/// Whether an operation belongs to this connection, given that it belongs to its slot.
+/// Whether an operation belongs to this connection, given that the index is the same.
 pub(super) fn is_of(user_data: u64, key: Key) -> bool {
     (user_data >> 32) as u32 & GENERATION_MASK == key.generation & GENERATION_MASK
 }
 
-/// An operation whose outcome doesn't matter.
+/// Marks an operation whose result doesn't matter.
 pub(super) fn quiet(entry: Entry) -> Entry {
     entry
         .flags(Flags::SKIP_SUCCESS)
         .user_data((Kind::Other as u64) << 61)
 }
 
-/// The error that an operation's result stands for, if it does.
+/// The error in an operation's result, if there is one.
 pub(super) fn error_of(result: i32) -> Option<io::Error> {
     (result < 0).then(|| io::Error::from_raw_os_error(-result))
 }
 
-/// Whether a receive that failed so is worth another try at once.
+/// Whether a receive that failed with this error is worth another try at once.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

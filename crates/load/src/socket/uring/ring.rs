@@ -1,6 +1,7 @@
-//! The ring itself: operations in, completions out, the clock and the one timer.
+//! The ring itself: operations in, completions out, the clock, and one timer.
 //!
-//! A wait needs a timer only where the alarm doesn't ring before its end; so none is without an end.
+//! A wait sets the timer only if the alarm that is armed would ring after the wait's end. So every wait
+//! ends.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,34 +14,34 @@ use prony_record::Nanos;
 use super::WaitBatch;
 use super::operation::{ALARM, Kind, kind_of, quiet};
 
-/// Operations that wait for being handed over, at most.
+/// Operations that wait for submission, at most.
 const SUBMISSIONS: u32 = 256;
-/// Handed over as soon as so many wait: what has been stamped as sent must not lie around.
+/// Operations are submitted as soon as this number waits, because their send time is already recorded.
 const BATCH: usize = 16;
 /// `IORING_ENTER_GETEVENTS` of linux/io_uring.h.
 const GETEVENTS: u32 = 1;
-/// Completions that bear the same time.
+/// Completions with the same time.
 const MOST_AT_A_MOMENT: u32 = 8;
-/// Completions that the kernel can note without setting memory aside, at least...
+/// Entries of the completion queue, at least...
 const FEWEST_COMPLETIONS: u32 = 2 * SUBMISSIONS;
 /// ...and at most.
 const MOST_COMPLETIONS: u32 = 32 * 1024;
-/// How long the end waits for operations that the kernel still holds.
+/// Time for which dropping the ring waits for operations in the kernel.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// See the module.
+/// An io_uring with its clock and its timer.
 pub(super) struct Ring {
     io: IoUring,
-    /// The kernel lets completions gather: Linux 6.12 and later.
+    /// The kernel supports a minimum wait time: Linux 6.12 and later.
     gathers: bool,
-    /// Operations of which a last completion is still to come.
+    /// Operations whose last completion is still to come.
     under_way: u32,
-    /// When the alarm rings, if it is armed. It ends waits, and it stays armed when something else
-    /// ends one: setting and clearing a timer for each wait would cost more than the wait.
+    /// When the alarm rings, if it is armed. It ends waits, and stays armed when something else ends
+    /// one: setting and clearing a timer for each wait would cost more than the wait.
     alarm: Option<Nanos>,
-    /// Where the kernel reads how long, as the alarm is handed over.
+    /// The alarm's time, which the kernel reads at submission.
     alarm_left: Box<Timespec>,
-    /// When the clock was last read, and how many completions were reaped since.
+    /// The last clock reading, and the number of completions reaped since.
     moment: Nanos,
     reaped: u32,
     epoch: Instant,
@@ -51,7 +52,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// Where the kernel has no io_uring, forbids it, or lacks something that is needed here.
+    /// The kernel has no io_uring, forbids it, or lacks a feature that is needed here.
     pub(super) fn new(connections: usize) -> io::Result<Ring> {
         // A receive and a send for each connection.
         let wanted = u32::try_from(connections)
@@ -74,7 +75,7 @@ impl Ring {
         })
     }
 
-    /// For registering what the ring is to know.
+    /// Registers resources with the ring.
     pub(super) fn registry(&self) -> &IoUring {
         &self.io
     }
@@ -90,7 +91,7 @@ impl Ring {
         Nanos::from(self.epoch.elapsed())
     }
 
-    /// See [`super::Sockets::moment`].
+    /// See [`super::Sockets::cached_now`].
     pub(super) fn cached_now(&self) -> Nanos {
         self.moment
     }
@@ -100,11 +101,11 @@ impl Ring {
         self.reaped = 0;
     }
 
-    /// Writes an operation into the queue; returns false if it has no room.
+    /// Writes an operation into the queue. Returns false if the queue is full.
     ///
     /// # Safety
     ///
-    /// What the entry points to must live until its completion, or until the ring's drop.
+    /// Memory that the entry points to must live until its completion, or until the ring is dropped.
     #[must_use]
     pub(super) unsafe fn push(&mut self, entry: &Entry) -> bool {
         if self.io.submission().len() >= BATCH {
@@ -118,30 +119,30 @@ impl Ring {
         is_in
     }
 
-    /// Hands over what waits; tells whether nothing waits any more. Should it fail, that stays
-    /// queued for the next attempt. What has arrived stays where it is until the next wait: with
-    /// thousands of connections it would come faster than it is reaped, and fill all buffers.
+    /// Submits the queue. Returns whether it is empty. After a failure, the operations stay queued for
+    /// the next attempt. Bytes that have arrived stay in the kernel until the next wait: with thousands
+    /// of connections they would come faster than they are reaped, and fill all buffers.
     pub(super) fn submit(&mut self) -> bool {
         let _ = self.io.submit();
         self.read_clock();
         self.io.submission().is_empty()
     }
 
-    /// Hands over what waits, and sleeps until a completion is there or the moment `until` has
-    /// come; now and then it ends sooner.
+    /// Submits the queue, and sleeps until a completion can be reaped or the time `until` has come.
+    /// Sometimes it ends sooner.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses for good.
+    /// The kernel refuses permanently.
     pub(super) fn wait(&mut self, until: Nanos) -> io::Result<()> {
         self.wait_for(until, None)
     }
 
-    /// The same; where there is a `lot`, what arrives early may wait until it is full.
+    /// Like [`Ring::wait`]. With a `batch`, early completions may wait until it is full.
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses for good.
+    /// The kernel refuses permanently.
     pub(super) fn wait_for(&mut self, until: Nanos, batch: Option<WaitBatch>) -> io::Result<()> {
         let waited = if until <= self.moment {
             self.collect()
@@ -149,7 +150,7 @@ impl Ring {
             if self.alarm.is_none() {
                 self.arm(until);
             }
-            // It rings in time: should that be too early, the caller waits again.
+            // It rings in time. If that is too early, the caller waits again.
             let is_armed = self.alarm.is_some_and(|at| at <= until);
             match batch.filter(|_| self.gathers) {
                 Some(batch) => self.wait_coalesced(until, is_armed, batch),
@@ -161,17 +162,17 @@ impl Ring {
         match waited {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time is up, a signal came, or completions are to be reaped first.
+                // The time is up, a signal came, or completions have to be reaped first.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
         }
     }
 
-    /// Hands over what waits and lets the kernel do what it has put off, without sleeping.
+    /// Submits the queue and lets the kernel do its deferred work, without sleeping.
     fn collect(&mut self) -> io::Result<usize> {
         let waiting = self.io.submission().len() as u32;
-        // SAFETY: without an argument there is nothing that must live or be valid.
+        // SAFETY: without an argument, no memory has to live or be valid.
         unsafe {
             self.io
                 .submitter()
@@ -212,7 +213,7 @@ impl Ring {
         }
     }
 
-    /// A completion is about to be handed on: the clock is read now and then.
+    /// Reads the clock now and then, as completions are reaped.
     #[inline]
     pub(super) fn count_one(&mut self) {
         self.reaped += 1;
@@ -221,7 +222,7 @@ impl Ring {
         }
     }
 
-    /// The next completion of an operation on a connection, without waiting.
+    /// The next completion of an operation on a connection. Does not wait.
     #[inline]
     pub(super) fn next(&mut self) -> Option<cqueue::Entry> {
         loop {
@@ -237,18 +238,18 @@ impl Ring {
         }
     }
 
-    /// Lets the kernel finish what it still holds, once all connections are closed: tells whether
-    /// it has let go of everything. Completions go to `take`.
+    /// Lets the kernel finish its operations after all connections are closed. Returns whether it has
+    /// finished all. Completions go to `take`.
     pub(super) fn finish(&mut self, mut take: impl FnMut(cqueue::Entry)) -> bool {
         if self.alarm.is_some() {
-            // SAFETY: it points to nothing. If there is no room, the alarm rings in its time.
+            // SAFETY: it points to no memory. If the queue is full, the alarm rings at its time.
             let _ = unsafe { self.push(&quiet(opcode::TimeoutRemove::new(ALARM).build())) };
         }
-        // The last closes have no completions to be waited for.
+        // The last closes have no completions.
         self.submit();
         let last = self.now() + Nanos::from(LAST_WAIT);
         while self.under_way > 0 && self.now() < last {
-            // However it ends, time goes on.
+            // A failure ends the loop by its deadline, too.
             let _ = self.wait_without_alarm(last);
             while let Some(entry) = self.next() {
                 take(entry);
@@ -258,9 +259,9 @@ impl Ring {
     }
 }
 
-/// A ring for so many completions; or for the fewest, where that is more memory than this user may
-/// lock (RLIMIT_MEMLOCK). Beyond its size the kernel sets completions aside, which is dearer. It is
-/// not halved until it fits: other workers need some, too.
+/// A ring for this number of completions, or for the minimum if that is more memory than this user may
+/// lock (RLIMIT_MEMLOCK). Beyond its size the kernel keeps completions elsewhere, which costs more. The
+/// size is not halved until it fits, because other workers need memory, too.
 fn built(completions: u32) -> io::Result<IoUring> {
     let build = |completions| {
         IoUring::builder()
@@ -276,12 +277,12 @@ fn built(completions: u32) -> io::Result<IoUring> {
     }
 }
 
-/// Whether there is no memory left that this user may lock.
+/// Whether this user may lock no more memory.
 pub(super) fn is_memory(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOMEM)
 }
 
-/// What is needed beyond the ring's set-up, which has asked for Linux 6.1 already.
+/// Features that are needed besides those of the ring's setup, which requires Linux 6.1.
 fn check(ring: &IoUring) -> io::Result<()> {
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;

@@ -1,4 +1,4 @@
-//! Whether io_uring can be had here, and the patience that it takes to have it.
+//! A trial of io_uring on this system, and retries while memory is short.
 
 use std::io;
 use std::time::Duration;
@@ -8,36 +8,36 @@ use prony_record::Nanos;
 use super::buffers::ReceiveBuffers;
 use super::ring::{Ring, is_memory};
 
-/// How often a ring is tried to be had where memory is short...
+/// Attempts to make a ring while memory is short...
 const MOST_TRIES: u32 = 20;
 /// ...and the pause between.
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Whether the kernel lets so many workers have a ring for so many connections, by trying.
+/// Tries to make a ring of this capacity for each worker.
 ///
 /// # Errors
 ///
-/// Where it doesn't.
+/// The kernel refuses.
 pub(in crate::socket) fn try_out(workers: u32, capacity: usize) -> io::Result<()> {
     patiently(|| {
         let rings = (0..workers).map(|_| parts(capacity));
         let mut rings = rings.collect::<io::Result<Vec<_>>>()?;
-        // A container may allow rings to be made, and none to be entered.
+        // A container may allow rings to be made, but not to be entered.
         rings
             .iter_mut()
             .try_for_each(|(ring, _)| ring.wait(ring.now() + Nanos(1)))
     })
 }
 
-/// What makes a backend. The ring is to be dropped first.
+/// The parts of a backend. The ring must be dropped first.
 pub(super) fn parts(capacity: usize) -> io::Result<(Ring, ReceiveBuffers)> {
     let ring = Ring::new(capacity)?;
     let buffers = ReceiveBuffers::register(ring.registry())?;
     Ok((ring, buffers))
 }
 
-/// Tries again where memory is short: that of rings which were dropped, perhaps by another process
-/// of the same user, is given back some milliseconds later.
+/// Tries again while memory is short. The memory of rings that were dropped, perhaps by another
+/// process of the same user, is returned some milliseconds later.
 pub(super) fn patiently<T>(make: impl Fn() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..MOST_TRIES {
         match make() {

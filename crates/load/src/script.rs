@@ -1,8 +1,8 @@
-//! What a load may be told to do and to tell, request by request, where its options can't say it: a
-//! request of its own each time, a rest before it, an answer looked into, a line for each request.
+//! Scripts decide what a load does request by request, and see its responses: a request of its own each
+//! time, a think time before it, a look into the response, a line of output per request.
 //!
-//! A load without a script pays nothing for this. With one, the worker asks it on its own thread:
-//! what a script does there takes its time from the load.
+//! A load without a script pays nothing for this. With one, the worker calls it on the worker's own
+//! thread, so the time that a script takes is lost to the load.
 
 use std::sync::Arc;
 
@@ -10,109 +10,109 @@ use prony_record::{Exchange, Nanos, Outcome};
 
 use crate::request::Request;
 
-/// Makes the scripts of a load, one for each worker.
+/// Makes the scripts of a load, one per worker.
 pub trait Director: Sync {
     /// The script of one worker, made on that worker's thread before the load begins.
     ///
     /// # Errors
     ///
-    /// Why there is none; the load is not begun then.
+    /// The reason why there is no script. The load does not begin.
     fn script(&self, users: Users) -> Result<Box<dyn Script + '_>, String>;
 
-    /// What the scripts want to be shown.
+    /// The parts of requests and responses that the scripts are shown.
     fn capture(&self) -> CaptureSpec;
 }
 
-/// The virtual users of one worker: each is a place for one request at a time, so that there are as
-/// many in the whole load as connections (with HTTP/2, times streams).
+/// The virtual users of one worker. Each has one request at a time, so that the load has as many users
+/// as connections (with HTTP/2, times streams).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Users {
     /// The worker's number, from 0.
     pub worker: u32,
-    /// Its first user's number; the numbers of all workers' users are 0 and up without gaps.
+    /// The number of its first user. The users of all workers are numbered from 0 without gaps.
     pub first: u32,
-    /// How many they are.
+    /// The number of its users.
     pub count: u32,
 }
 
-/// What a script is shown; nothing else is kept for it.
+/// The data that a script is shown. Nothing else is kept for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureSpec {
-    /// Each request's end: [`Script::ended`] is called.
+    /// The end of each request: [`Script::ended`] is called.
     pub ends: bool,
-    /// Whole answers: [`Script::answered`] is called, with the header fields...
+    /// Complete responses with their header fields: [`Script::answered`] is called.
     pub heads: bool,
-    /// ...and with the body, up to so many bytes of it.
+    /// Complete responses with up to this many bytes of the body: [`Script::answered`] is called.
     pub body_bytes: usize,
 }
 
-/// One worker's script. Users are named by their number in the whole load.
+/// The script of one worker. It identifies users by their number in the whole load.
 pub trait Script {
-    /// What a user that is free does next. It is asked when a request could begin at once: its
-    /// connection has room for one, or there is none yet, and the load's limits allow one more (in an
+    /// The next step of a free user. This is called when a request could begin at once: the user's
+    /// connection has room, or there is none yet, and the load's limits allow one more request (in an
     /// open loop, when one is due).
     fn next(&mut self, _user: u32, _now: Nanos) -> UserStep {
         UserStep::Listed
     }
 
-    /// A whole answer came, expected or not, which is not a redirect that is followed;
-    /// [`Script::ended`] follows. Called where heads or bodies are seen.
+    /// A complete response came, expected or not, other than a redirect that is followed.
+    /// [`Script::ended`] follows. This is called if heads or bodies are captured.
     fn answered(&mut self, _user: u32, _answer: &ResponseView<'_>) {}
 
-    /// A request ended, in whatever way; once for each that began, those included that the load's end
-    /// cuts off. One whose redirects are followed ends once, with all of its hops.
+    /// A request ended in any way. This is called once per request, including those that the load's end
+    /// cuts off. A request whose redirects are followed ends once, with all of its hops.
     fn ended(&mut self, _user: u32, _end: &RequestEnd<'_>) {}
 
     /// The load is over, and every request has ended.
     fn finish(self: Box<Self>) {}
 }
 
-/// What a user does.
+/// The next step of a virtual user.
 #[derive(Debug, Clone)]
 pub enum UserStep {
-    /// The request that comes next in the load's own list.
+    /// Send the next request of the load's own list.
     Listed,
-    /// This one, which a [`Writer`](crate::Writer) of the load wrote. It may go to another target than
-    /// the user's last: the user has one connection at a time, and takes another in its place.
+    /// Send this request, which a [`Writer`](crate::Writer) of the load wrote. If it goes to another
+    /// target than the user's last one, the user's connection is replaced.
     Request(Arc<Request>),
-    /// Nothing for so long; then it is asked again.
+    /// Do nothing for this time. Then the user is asked again.
     Rest(Nanos),
-    /// Nothing any more. A load ends when all its users have left.
+    /// Send no more requests. A load ends when all its users have left.
     Leave,
 }
 
-/// A whole answer.
+/// A complete response.
 #[derive(Debug, Clone, Copy)]
 pub struct ResponseView<'a> {
-    /// What was requested; after redirects the last of it.
+    /// The request; after redirects the last one.
     pub request: &'a Request,
     /// The final status.
     pub status: u16,
-    /// The status line and header fields as text, a line each, ended by CRLF; with HTTP/2 made from
-    /// its fields. Empty where heads are not seen.
+    /// The status line and header fields as text, one per line with CRLF. With HTTP/2 it is made from
+    /// the fields. Empty if heads are not captured.
     pub head: &'a [u8],
-    /// The body, or as much of it as is seen.
+    /// The captured part of the body.
     pub body: &'a [u8],
-    /// The body's whole length in bytes.
+    /// Length of the whole body in bytes.
     pub length: u64,
 }
 
-/// How a request ended.
+/// The end of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestEnd<'a> {
-    /// What was requested; after redirects the last of it.
+    /// The request; after redirects the last one.
     pub request: &'a Request,
-    /// Its times, its status and its bytes.
+    /// Times, status and bytes.
     pub exchange: &'a Exchange,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Why it failed, in words, where there is more to say than the outcome.
+    /// The reason for a failure as text, if the outcome alone does not show it.
     pub reason: Option<&'a str>,
-    /// What connecting took, a proxy's tunnel included, if a connection was made for this request; of
-    /// several the sum.
+    /// Duration of the connect, including a proxy's tunnel, if a connection was made for this request. The
+    /// sum, if there were several.
     pub connect: Option<Nanos>,
-    /// What the TLS handshake of that connection took, or the sum.
+    /// Duration of the TLS handshake of that connection, or the sum.
     pub tls: Option<Nanos>,
-    /// It belongs to the measured part.
+    /// Whether the request belongs to the measured part.
     pub is_measured: bool,
 }

@@ -1,6 +1,6 @@
-//! Random servers against random loads: whatever happens, every request is accounted for, the load
-//! ends in bounded (virtual) time, and the worker keeps the contract of the sockets, which the
-//! simulation polices. Each case is one seed, and is named when it fails.
+//! Random servers against random loads. Every request must be accounted for, the load must end in
+//! bounded (virtual) time, and the worker must keep the contract of the sockets, which the simulation
+//! checks. Each case is one seed, which a failure names.
 
 use prony_record::Outcome;
 use rand::{RngExt, SeedableRng};
@@ -13,10 +13,10 @@ use crate::socket::simulated::Taken;
 
 const CASES: u64 = 1500;
 
-/// A server that does something else each time, well or badly.
+/// A server with random responses, good and bad.
 struct Fickle {
     random: ChaCha8Rng,
-    /// How often, of 100, it does something bad.
+    /// Percentage of bad responses.
     badness: u32,
 }
 
@@ -129,7 +129,7 @@ impl Server for Fickle {
     }
 }
 
-/// A load of everything at random, but of bounded length.
+/// A load with random options and a bounded length.
 fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     let connections = random.random_range(1..12u64);
     let workers = random.random_range(1..=connections.min(3));
@@ -170,7 +170,7 @@ fn random_load(random: &mut ChaCha8Rng) -> (LoadSpec, u64) {
     add(format!(" --seed {}", random.random_range(0..1000)));
     let mut spec = spec(&words);
     if random.random_bool(0.3) {
-        // The same target under three names.
+        // One target under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -199,8 +199,8 @@ fn fickle(seed: u64, badness: u32) -> Box<dyn Server> {
     })
 }
 
-/// The same with connections that are opened before the load begins, and a server that may not wait
-/// for that.
+/// Random loads whose connections are opened before they begin, and a server that may not wait for
+/// that.
 fn one_prepared_case(seed: u64) -> Outcomes {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (spec, workers) = random_load(&mut random);
@@ -240,8 +240,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes) {
     assert_eq!(in_slices, totals.ok + totals.failed);
     assert!(totals.body_bytes_in <= totals.bytes_in);
     match (spec.limit, spec.duration) {
-        // Only the count ends it: all of it came to an end. Each request takes at most its timeout
-        // and the rest after it, on one of at least one connection; Poisson gaps may be long.
+        // Only the count ends the load, so all requests ended. Each takes at most its timeout and the
+        // backoff after it, on one of at least one connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -270,7 +270,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The chaos reaches whatever can happen without names, TLS and expectations.
+    // The random cases reach every outcome that needs no names, TLS or expectations.
     use Outcome::{Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     for outcome in Outcome::ALL {
         let beyond = [
@@ -302,7 +302,7 @@ fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// The same with a script, whose requests go to several targets.
+/// Random loads with a script, whose requests go to several targets.
 fn one_scripted_case(seed: u64) -> ScriptCounts {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let connections = random.random_range(1..8u64);
@@ -347,7 +347,7 @@ fn one_scripted_case(seed: u64) -> ScriptCounts {
     counts
 }
 
-/// A proxy that answers CONNECT with anything, and then TLS.
+/// A proxy with random responses to CONNECT, and then to TLS.
 #[test]
 fn nothing_is_lost_and_nothing_hangs_whatever_proxies_do() {
     let mut seen = std::collections::BTreeSet::new();

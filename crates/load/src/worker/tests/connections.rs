@@ -1,4 +1,4 @@
-//! Connections: made, refused, waited for, lost, kept, drained, given up.
+//! Connections that are made, refused, lost, kept, drained or aborted.
 
 use prony_record::{FindingId, Outcome};
 
@@ -13,8 +13,8 @@ fn connecting(connect: impl FnMut(Nanos) -> Connect + 'static) -> Box<dyn Server
     })
 }
 
-/// A server that refuses every connect but the first, which finds no way: nothing but refusals would
-/// end the load.
+/// A server that refuses every connect but the first, which fails otherwise. With refusals alone, the
+/// load would end early.
 fn refusing() -> Box<dyn Server> {
     let mut first = true;
     connecting(move |_| {
@@ -37,7 +37,7 @@ fn refused_connects_rest_longer_each_time_and_never_spin() {
     assert_eq!(log.connects.len(), 7 + 18);
     let refused = outcomes.count(Outcome::ConnectRefused);
     assert_eq!(refused, log.connects.len() as u64 - 1);
-    // The next request's clock begins when the slot is free again, after its rest.
+    // The next request's clock starts when the slot is free again, after the backoff.
     assert_eq!(outcomes.record.response_time_us.max, 0.0);
 }
 
@@ -53,7 +53,7 @@ fn a_server_that_comes_back_is_loaded_at_once_again() {
     });
     let outcomes = load("-d 1s -c 1", server);
     assert_eq!(outcomes.count(Outcome::ConnectRefused), 3);
-    // 70 ms of rest, then one each millisecond; the last is cut off.
+    // 70 ms of backoff, then one each millisecond. The last is cut off.
     assert_eq!(outcomes.count(Outcome::Ok), 929);
 }
 
@@ -70,7 +70,7 @@ fn an_open_loop_goes_on_while_connects_are_refused() {
 fn a_connect_that_is_never_answered_is_given_up() {
     let server = connecting(|_| Connect::Never);
     let outcomes = load("-d 10s -c 3 --connect-timeout 1s", server);
-    // Each takes a second and then rests, a little longer each time.
+    // Each takes a second, and then a backoff that grows each time.
     assert_eq!(outcomes.count(Outcome::ConnectTimeout), 3 * 8);
     assert!(
         outcomes
@@ -128,7 +128,7 @@ fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
     let outcomes = load("-n 3 -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 3)]);
     assert_eq!(outcomes.connects(), 5);
-    // The waiting is part of the connect, and of the response.
+    // The waiting is part of the connect time and of the response time.
     assert!(outcomes.record.connect_time_us.max >= 4_000.0);
     assert!(outcomes.record.response_time_us.max >= 5_000.0);
 
@@ -139,7 +139,7 @@ fn a_full_backlog_is_tried_again_until_the_connect_timeout() {
     assert_eq!(outcomes.connects(), 2 * 16);
 }
 
-/// Answers `whole` requests on each connection and then does `end`.
+/// Responds to `whole` requests on each connection and then does `end`.
 fn after(whole: u64, end: impl Fn() -> Reply + 'static) -> Box<dyn Server> {
     answering(move |asked| match asked.number < whole {
         true => reply([(ms(1), Step::Send(OK.to_vec()))]),
@@ -153,11 +153,11 @@ fn what_a_reused_connection_loses_is_sent_once_more() {
         let server = after(4, move || reply([(ms(1), step.clone())]));
         let outcomes = load("-n 100 -c 1", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
-        // Four on each connection; each but the last also loses one.
+        // Four responses on each connection. Each connection but the last also loses one request.
         assert_eq!(outcomes.connects(), 25);
         assert_eq!(outcomes.record.totals.retried, 24);
         assert_eq!(outcomes.logs[0].borrow().requests.len(), 124);
-        // The clock ran on: 1 ms until it was lost, 1 ms for the second time.
+        // The clock ran on: 1 ms until it was lost, 1 ms for the retry.
         assert!(outcomes.record.response_time_us.max >= 2_000.0);
         assert!(outcomes.record.service_time_us.max >= 2_000.0);
         let request = outcomes.logs[0].borrow().requests[0].1.len() as u64;
@@ -177,7 +177,7 @@ fn a_fresh_connection_that_loses_a_request_has_failed() {
         assert_eq!(outcomes.all(), [(outcome, 10)]);
         assert_eq!(outcomes.record.totals.retried, 0);
     }
-    // Once more is once: the second connection is a fresh one.
+    // There is one retry: the second connection is a fresh one.
     let server = answering(|asked| match (asked.connection, asked.number) {
         (0, 0) => reply([(ms(1), Step::Send(OK.to_vec()))]),
         _ => reply([(ms(1), Step::Close)]),
@@ -203,7 +203,7 @@ fn only_what_may_be_repeated_is_repeated() {
     for method in ["POST", "PATCH", "BREW"] {
         assert_eq!(count(method), (5, 0), "{method}");
     }
-    // A byte of the answer has been seen: it may have been carried out.
+    // A byte of the response came, so the request may have been processed.
     let server = after(1, || {
         reply([
             (ms(1), Step::Send(b"H".to_vec())),
@@ -217,7 +217,7 @@ fn only_what_may_be_repeated_is_repeated() {
 
 #[test]
 fn idle_connections_that_the_server_closes_cost_nobody_a_request() {
-    // One request each 20 ms; the server closes what is idle for 5 ms.
+    // One request each 20 ms. The server closes connections that are idle for 5 ms.
     let server = answering(|_| reply([(ms(1), Step::Send(OK.to_vec())), (ms(6), Step::Close)]));
     let outcomes = load("-r 50 -d 2s -c 1", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
@@ -276,7 +276,7 @@ fn a_server_that_says_close_and_does_not_is_given_10_ms() {
     let outcomes = load("-n 10 -c 1", steady(ms(1), OK_CLOSE));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 10)]);
     assert_eq!(outcomes.connects(), 10);
-    // Ten requests of 1 ms and nine rests between.
+    // Ten requests of 1 ms and nine backoffs in between.
     assert_eq!(outcomes.record.totals.elapsed_s, 0.100);
     assert!(
         outcomes.logs[0]
@@ -401,7 +401,7 @@ fn connects_that_take_as_long_as_a_lost_syn_are_found() {
         text.starts_with("2 of 20 connects took about 1 s, 3 s"),
         "{text}"
     );
-    // A slow server is no lost SYN.
+    // A slow server does not count as a lost SYN.
     let outcomes = load(
         "-n 20 -c 4 --no-keepalive",
         connecting(|_| Connect::Accept(ms(700))),

@@ -1,4 +1,4 @@
-//! How many requests are made, which of them are measured, and in which order.
+//! The number of requests, the measured ones among them, and their order.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use prony_record::{FindingId, Outcome};
 
 use super::*;
 
-/// A spec over a list of URLs, which are told by their paths.
+/// A spec over a list of URLs with different paths.
 fn listed(words: &str, lines: &str) -> LoadSpec {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("urls.txt");
@@ -14,7 +14,7 @@ fn listed(words: &str, lines: &str) -> LoadSpec {
     spec(&format!("{words} --urls {}", file.display()))
 }
 
-/// The paths asked for, in order, of all workers one after the other.
+/// The requested paths in order, one worker after the other.
 fn asked(outcomes: &Outcomes) -> Vec<String> {
     let path = |bytes: &Vec<u8>| {
         let line = String::from_utf8_lossy(bytes).into_owned();
@@ -98,12 +98,12 @@ fn a_closed_loop_by_time_measures_what_ends_after_the_warm_up() {
 #[test]
 fn an_open_loop_by_time_measures_what_is_due_after_the_warm_up() {
     let outcomes = load("-d 100ms -r 1000 -c 4 --warmup 45ms", steady(ms(10), OK));
-    // 400 a second are served; the 45 arrivals of the warm-up are not measured, but are in the way.
+    // 400 requests per second are served. The 45 arrivals of the warm-up are not measured, but take time.
     let totals = &outcomes.record.totals;
     assert_eq!(totals.started + totals.unstarted, 100);
     assert_eq!(outcomes.record.rate.offered_per_s, Some(1000.0));
     assert_eq!(totals.unfinished, 4);
-    // 14 rounds of four were answered within 145 ms; 45 of those requests were due in the warm-up.
+    // 14 rounds of four completed within 145 ms. 45 of those requests were due in the warm-up.
     assert_eq!(totals.ok, 14 * 4 - 45);
 }
 
@@ -149,7 +149,7 @@ fn several_targets_keep_their_connections() {
     let spec = listed("-n 300 -c 6", lines);
     let outcomes = simulate(&spec, vec![steady(ms(1), OK)]);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 300)]);
-    // Six slots, three targets: a few switches until the slots have settled, not one each time.
+    // Six slots, three targets: there are a few switches until each slot keeps its target.
     assert!(outcomes.connects() <= 12, "{}", outcomes.connects());
 }
 
@@ -195,7 +195,7 @@ fn a_load_stopped_in_its_warm_up_is_a_record_of_zeros() {
         assert_eq!(record.totals.started, 0);
         assert_eq!(record.totals.elapsed_s, 0.0);
         let json = record.to_json();
-        // What is not a number becomes null in JSON; nothing else is where a number belongs.
+        // A value that is not a number becomes null in JSON. No other field is null.
         let read = prony_record::Record::from_json(&json).unwrap();
         assert_eq!(read, record);
         assert_eq!(record.rate.ok_per_s, 0.0);

@@ -1,5 +1,5 @@
-//! Response times against a server whose freezes are known: the truth is computed beside, by a
-//! plain queue, and must come out to the histogram's resolution.
+//! Response times of a server with known freezes. A plain queue computes the true values, which the
+//! load must report to the histogram's resolution.
 
 use prony_record::{Nanos, Outcome, Record, Summary};
 
@@ -8,7 +8,8 @@ use crate::pacing::{Arrivals, End, Schedule};
 
 const SERVICE: Nanos = ms(2);
 
-/// When a server that is frozen for the last second of every five takes up what comes at `now`.
+/// When a server that is frozen for the last second of every five processes a request of the time
+/// `now`.
 fn thawed(now: Nanos) -> Nanos {
     let every = Nanos::from_secs(5).0;
     let within = now.0 % every;
@@ -25,7 +26,7 @@ fn freezing() -> Box<dyn Server> {
     })
 }
 
-/// What a first-come-first-served queue in front of `connections` gives.
+/// The response times of a first-come-first-served queue in front of `connections`.
 struct Truth {
     ok_ns: Vec<u64>,
     at_least_ns: Vec<u64>,
@@ -126,14 +127,14 @@ fn percentiles_behind_a_server_that_freezes_are_those_of_its_schedule() {
     // The last freeze ends with the load: 16 requests are stuck in it, all others wait outside.
     assert_eq!((truth.unfinished, truth.unstarted), (16, 984));
     assert!(record.response_time_us.p99 > 900_000.0);
-    // What was cut off may have lasted longer: the high percentiles are lower bounds, the median
-    // can't be.
+    // Requests that were cut off may have lasted longer: the high percentiles are lower bounds, and
+    // the median is not.
     assert_eq!(
         record.response_time_us.at_least,
         ["p90", "p95", "p99", "p99_9"]
     );
     assert_eq!(record.rate.offered_per_s, Some(1000.0));
-    // The service time knows nothing of all those that waited: this is what others report.
+    // The service time leaves out the requests that waited. Other tools report this.
     assert!(record.service_time_us.p99 < record.response_time_us.p90);
 }
 
@@ -245,14 +246,14 @@ fn the_moments_of_a_request_are_in_order_however_slow_the_generator() {
             let with = format!("{words}, {cost} ns: {response:?} {service:?}");
             assert!(record.first_byte_us.min >= 999.0, "{with}");
             assert!(service.min >= 2_998.0, "{with}");
-            // In every place of the distribution, as each response time holds its service time.
+            // This holds for every percentile, because each response time includes its service time.
             let pairs = figures(response).into_iter().zip(figures(service));
             for ((.., response), (.., service)) in pairs {
                 assert!(response >= service * 0.999, "{with}");
             }
             assert!(response.min >= service.min * 0.999, "{with}");
             if words == "-n 400 -c 1" {
-                // On a kept connection a closed loop asks as soon as the response is there.
+                // On a kept connection a closed loop sends as soon as the response has come.
                 assert!(response.p50 <= service.p50 * 1.001, "{with}");
             }
         }

@@ -1,17 +1,17 @@
 //! The real worker over simulated sockets: virtual time, scripted servers, exact results.
 
-mod batches;
 mod chaos;
 mod connections;
 mod counts;
-mod following;
+mod invariants;
 mod latency;
-mod opening;
 mod pacing;
-mod preparing;
+mod pipelining;
+mod preconnect;
+mod ramp;
+mod redirects;
 mod refusals;
 mod scripts;
-mod sound;
 mod stalls;
 mod streams;
 
@@ -59,7 +59,7 @@ where
     }
 }
 
-/// A server that takes every connection at once and answers by a script.
+/// A server that accepts every connection at once and responds by a function.
 fn answering(answer: impl FnMut(&Asked) -> Reply + 'static) -> Box<dyn Server> {
     Box::new(Scripted {
         connect: |_| Connect::Accept(Nanos::ZERO),
@@ -67,7 +67,7 @@ fn answering(answer: impl FnMut(&Asked) -> Reply + 'static) -> Box<dyn Server> {
     })
 }
 
-/// A server that takes every connection at once and sends the same after the same time.
+/// A server that accepts every connection at once and sends the same response after the same time.
 fn steady(service: Nanos, answer: &'static [u8]) -> Box<dyn Server> {
     answering(move |_| reply([(service, Step::Send(answer.to_vec()))]))
 }
@@ -84,7 +84,7 @@ fn spec(words: &str) -> LoadSpec {
     LoadSpec::resolve(Some("http://127.0.0.1:1/"), &LoadOptions::typed(&words)).unwrap()
 }
 
-/// What a simulated load gave.
+/// The results of a simulated load.
 struct Outcomes {
     record: Record,
     /// One for each worker.
@@ -96,12 +96,12 @@ impl Outcomes {
         self.record.outcomes.get(&outcome).copied().unwrap_or(0)
     }
 
-    /// Every outcome that happened, and how often.
+    /// Every outcome that happened, with its count.
     fn all(&self) -> Vec<(Outcome, u64)> {
         self.record.outcomes.clone().into_iter().collect()
     }
 
-    /// What is said of this, if anything.
+    /// The text of a finding, if it was found.
     fn finding(&self, id: &str) -> Option<&str> {
         let mut findings = self.record.findings.iter();
         let found = findings.find(|finding| finding.id.as_str() == id)?;
@@ -116,7 +116,7 @@ impl Outcomes {
     }
 }
 
-/// Runs a load of as many workers as there are servers, each with one of its own.
+/// Runs a load with one worker per server.
 fn simulate(spec: &LoadSpec, servers: Vec<Box<dyn Server>>) -> Outcomes {
     simulate_costly(spec, servers, Nanos::ZERO, &Control::new(1))
 }
@@ -144,17 +144,17 @@ fn simulate_costly(
     Outcomes { record, logs }
 }
 
-/// How long it takes until a load whose connections are open begins.
+/// Time until a load begins whose connections are open.
 #[derive(Debug, Clone, Copy, Default)]
 struct Until {
-    /// A while after which they are looked at once more...
+    /// Time after which the connections are maintained once...
     looked: Nanos,
-    /// ...and then so long again.
+    /// ...and time from then to the start.
     started: Nanos,
 }
 
 impl Until {
-    /// Any times, and often none.
+    /// Random times, which are often zero.
     fn random(random: &mut ChaCha8Rng) -> Until {
         let mut time = || match random.random_range(0..3) {
             0 => Nanos::ZERO,
@@ -168,12 +168,11 @@ impl Until {
     }
 }
 
-/// A server some of whose connections come to an end, or to something that was not asked for, if
-/// nobody asks them for anything in time.
+/// A server some of whose connections close, fail or send bytes if no request comes in time.
 struct Restive {
     server: Box<dyn Server>,
     random: ChaCha8Rng,
-    /// How often, of 100.
+    /// Percentage of such connections.
     badness: u32,
 }
 
@@ -238,7 +237,7 @@ fn simulate_prepared(
     Outcomes { record, logs }
 }
 
-/// Runs a load of one worker by a script.
+/// Runs a load of one worker with a script.
 fn simulate_script<'s>(
     spec: &'s LoadSpec,
     server: Box<dyn Server>,

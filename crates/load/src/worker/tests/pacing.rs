@@ -1,12 +1,12 @@
-//! When requests start: on the schedule, whatever the number of connections and workers; and how
-//! the record tells what the schedule asked for from what came about.
+//! Requests start on the schedule with any number of connections and workers, and the record
+//! distinguishes intended from actual starts.
 
 use prony_record::{Nanos, Outcome};
 
 use super::*;
 use crate::pacing::{Arrivals, End, Schedule};
 
-/// The moments at which requests were sent, in order.
+/// The times at which requests were sent, in order.
 fn starts(outcomes: &Outcomes) -> Vec<Nanos> {
     let sent = |log: &Rc<RefCell<Log>>| -> Vec<Nanos> {
         log.borrow().requests.iter().map(|(at, _)| *at).collect()
@@ -79,7 +79,7 @@ fn gaps_vary_as_the_arrivals_do() {
 
 #[test]
 fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
-    // Nothing is answered from 1 s to 2 s; then all that has waited starts at once, four at a time.
+    // No response comes from 1 s to 2 s. Then all waiting requests start at once, four at a time.
     let frozen = answering(|asked| {
         let thaws = match asked.now.0 / 1_000_000_000 {
             1 => Nanos::from_secs(2),
@@ -98,7 +98,7 @@ fn a_server_that_freezes_makes_bursts_which_are_not_the_generators_lateness() {
 
 #[test]
 fn a_generator_that_is_too_slow_is_late() {
-    // Each answer costs it 3 ms, of which one is due each millisecond.
+    // Each response costs the generator 3 ms, and one is due each millisecond.
     let words = "-r 1000 -c 1000 -d 1s";
     let server = steady(Nanos::ZERO, OK);
     let cost = Nanos(1_500_000);

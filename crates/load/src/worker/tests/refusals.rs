@@ -15,7 +15,7 @@ fn refusing() -> Box<dyn Server> {
     refusing_with(libc::ECONNREFUSED)
 }
 
-/// A server that takes its first connection after a time, and refuses all before it.
+/// A server that refuses all connects before a time and accepts them later.
 fn refusing_until(at: Nanos) -> Box<dyn Server> {
     Box::new(Scripted {
         connect: move |now| match now >= at {
@@ -107,7 +107,7 @@ fn a_worker_that_reached_its_target_keeps_the_load_going() {
 #[test]
 fn a_load_that_was_given_up_ends_for_all_workers() {
     let spec = spec("-d 5s -c 2");
-    // Workers run one after the other here: the first has given up before the second begins.
+    // Workers run one after the other here. The first has ended the load before the second begins.
     let outcomes = simulate(&spec, vec![refusing(), refusing()]);
     assert!(outcomes.record.totals.elapsed_s <= 1.2);
     assert!(outcomes.logs[1].borrow().connects.len() <= 1);

@@ -1,4 +1,4 @@
-//! Scripts in the worker: what users do, what they are shown and told, and when.
+//! Scripts in the worker: the steps of users, and the calls that a script gets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use super::*;
 use crate::request::Request;
 use crate::script::{RequestEnd, ResponseView, UserStep as Does};
 
-/// What a script was asked, shown and told, in order.
+/// The calls of a script, in order.
 type Journal = Rc<RefCell<Vec<String>>>;
 
-/// A script made of a function that says what a user does, and that keeps a journal.
+/// A script with a function for the steps of users, which writes a journal.
 struct Told<F> {
     next: F,
     journal: Journal,
@@ -57,7 +57,7 @@ const ALL: CaptureSpec = CaptureSpec {
     body_bytes: 64,
 };
 
-/// Runs a script; gives what came of it, and its journal.
+/// Runs a script. Returns the results and its journal.
 fn told(
     spec: &LoadSpec,
     server: Box<dyn Server>,
@@ -93,7 +93,7 @@ fn a_user_rests_requests_what_it_likes_and_leaves() {
     ];
     let server = steady(ms(5), OK);
     let (outcomes, journal) = told(&spec, server, |_, _| steps.pop().unwrap());
-    // Resting before a request is no part of its response time, and the load ends when all have left.
+    // A think time does not count as response time, and the load ends when all users have left.
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.41);
     assert!((outcomes.record.response_time_us.max - 5000.0).abs() < 10.0);
@@ -138,7 +138,7 @@ fn limits_hold_with_scripts() {
     let (outcomes, _) = told(&spec("-c 2 -d 100ms"), server(), |_, _| Does::Listed);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.1);
     assert_eq!(outcomes.count(Outcome::Ok), 2 * 99);
-    // An open loop has its own times; who rests is passed over.
+    // An open loop has its own times. Users that think are skipped.
     let open = spec("-c 2 -d 1s -r 100");
     let (outcomes, _) = told(&open, server(), |user, _| match user {
         0 => Does::Rest(ms(10_000)),
@@ -146,7 +146,7 @@ fn limits_hold_with_scripts() {
     });
     assert_eq!(outcomes.record.totals.started, 100);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 100)]);
-    // All rest for ever: time ends the load all the same.
+    // All users think forever. The duration still ends the load.
     let (outcomes, journal) = told(&spec("-c 2 -d 1s"), server(), |_, _| Does::Rest(ms(1)));
     assert_eq!(outcomes.record.totals.started, 0);
     assert_eq!((journal.len(), outcomes.record.totals.elapsed_s), (1, 1.0));
@@ -235,7 +235,7 @@ fn a_lost_request_of_its_own_is_sent_once_more() {
     let (outcomes, journal) = told(&spec, server, |_, _| Does::Request(own.clone()));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 2)]);
     assert_eq!(outcomes.record.totals.retried, 1);
-    // The second one made the connection that it was sent on in the end.
+    // The second request made the connection that it was finally sent on.
     assert!(journal[3].ends_with("Some(Nanos(0))"), "{journal:?}");
 }
 
@@ -263,7 +263,7 @@ fn failures_and_what_the_end_cuts_off_are_told() {
     );
 }
 
-/// What the chaos of the other tests does to a script: [`super::chaos`] runs it.
+/// A script for random loads, which [`super::chaos`] runs.
 pub(super) struct Restless {
     pub(super) requests: Vec<Arc<Request>>,
     pub(super) counts: Rc<RefCell<ScriptCounts>>,
@@ -271,10 +271,10 @@ pub(super) struct Restless {
     pub(super) left: u32,
 }
 
-/// What a script was told.
+/// Counts of a script's calls.
 #[derive(Debug, Default)]
 pub(super) struct ScriptCounts {
-    /// Users that have a request, and whether its answer was shown.
+    /// Users that have a request, and whether its response was shown.
     under_way: BTreeMap<u32, bool>,
     pub(super) begun: u64,
     pub(super) ended: u64,

@@ -1,10 +1,10 @@
-//! Generators that are stopped in mid-load, and servers that stall.
+//! Generators that are stopped during a load, and servers that stall.
 
 use prony_record::{FindingId, Severity};
 
 use super::*;
 
-/// Runs a load of one worker that is stopped at a moment for a time.
+/// Runs a load of one worker that is stopped for a time.
 fn stopped(words: &str, server: Box<dyn Server>, at: Nanos, length: Nanos) -> Outcomes {
     let spec = spec(words);
     let share = Share { worker: 0, of: 1 };
@@ -64,7 +64,7 @@ fn a_generator_that_is_stopped_until_the_end_is_found() {
 fn neither_a_busy_machine_nor_a_silent_server_is_a_stall() {
     let outcomes = stopped("-c 1 -r 100 -d 10s", steady(ms(1), OK), ms(3_001), ms(400));
     assert_eq!(outcomes.record.generator.stalls, None);
-    // Nothing comes for seconds, and the worker sleeps; then each completion takes it 200 ms.
+    // Nothing comes for seconds, and the worker sleeps. Then each completion takes it 200 ms.
     let outcomes = load("-c 1 -d 20s", steady(ms(6_000), OK));
     assert_eq!(outcomes.record.generator.stalls, None);
     let servers = vec![steady(ms(1), OK)];
@@ -96,7 +96,7 @@ fn requests_in_flight_at_the_end_of_a_healthy_closed_loop_are_no_bounds() {
 
 #[test]
 fn a_server_that_stalls_before_the_end_still_shows() {
-    // From 1.5 s on nothing is answered any more.
+    // No response comes from 1.5 s on.
     let server = answering(|asked| match asked.now < ms(1_500) {
         true => reply([(ms(30), Step::Send(OK.to_vec()))]),
         false => Reply::default(),
@@ -108,7 +108,7 @@ fn a_server_that_stalls_before_the_end_still_shows() {
     assert!(record.response_time_us.at_least.contains(&"p99".to_owned()));
 }
 
-/// The rank of a value among the response times that the server was to give.
+/// The rank of a value among the response times of the simulated server.
 fn ranks(truth: &[u64], value_us: f64) -> (f64, f64) {
     let share = |n: usize| n as f64 / truth.len() as f64;
     let below = |us: f64| truth.partition_point(|&ns| (ns as f64) < us * 1e3);
@@ -157,7 +157,7 @@ fn leaving_out_young_requests_biases_no_percentile_beyond_their_share() {
             let (least, most) = ranks(&truth, seen);
             let is_bound = times.at_least.iter().any(|it| it == name);
             assert!(least <= quantile + bound, "{seed} {name} {least} {bound}");
-            // A lower bound says that it may be higher.
+            // A lower bound means that the value may be higher.
             assert!(
                 most >= quantile - bound || is_bound,
                 "{seed} {name} {most} {bound}"

@@ -10,11 +10,11 @@ use rand_chacha::ChaCha8Rng;
 use rustls::version::{TLS12, TLS13};
 
 use super::super::scripts::{Restless, ScriptCounts};
-use super::secured::{TlsServer, config};
 use super::server::{
     self, CANCEL, END_STREAM, FAILED, INTERNAL_ERROR, NO_ERROR, OK, REFUSED_STREAM, data, goaway,
     head, limit, ping, reset, settings, trailers, window_update,
 };
+use super::tls::{TlsServer, config};
 use super::*;
 use crate::options::Order;
 use crate::socket::simulated::Taken;
@@ -240,7 +240,7 @@ fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
     add(format!(" --connect-timeout {connect_timeout}ms"));
     add(format!(" --seed {}", random.random_range(0..1000)));
     let mut spec = match over_tls {
-        true => secured::spec(&words),
+        true => tls::spec(&words),
         false => spec(&words),
     };
     if random.random_bool(0.3) {

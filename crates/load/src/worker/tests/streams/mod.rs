@@ -4,10 +4,10 @@ mod chaos;
 mod ends;
 mod limits;
 mod loops;
-mod preparing;
-mod secured;
+mod preconnect;
 mod server;
 mod timeouts;
+mod tls;
 
 use super::*;
 use server::{Call, ServerLog, Steps, TwoServer, after, ok};

@@ -1,4 +1,4 @@
-//! Many connections: made before the first request, unless they take too long.
+//! Many connections are made before the first request, unless they take too long.
 
 use std::cell::Cell;
 
@@ -6,7 +6,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server that takes the n-th connection as a function says, and answers after a millisecond.
+/// A server with a function for its response to the n-th connect. It responds to requests after a
+/// millisecond.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     let taken = Cell::new(0);
     Box::new(Scripted {
@@ -18,7 +19,7 @@ fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     })
 }
 
-/// When the first request came, and how many connects had begun by then.
+/// The time of the first request, and the number of connects that had begun by then.
 fn first_request(outcomes: &Outcomes) -> (Nanos, usize) {
     let log = outcomes.logs[0].borrow();
     let first = log.requests.first().unwrap().0;
@@ -34,9 +35,9 @@ fn many_connections_are_made_before_anything_is_asked() {
     let outcomes = load("-n 900 -c 300", server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 900)]);
     assert_eq!(outcomes.connects(), 300);
-    // The last lot begins after 18 ms, its connects take 31, and the server is given a moment.
+    // The last step begins after 18 ms, its connects take 31, and the server gets a moment.
     assert_eq!(first_request(&outcomes), (ms(18 + 31 + 20), 300));
-    // A connect of 1 to 31 ms and an answer of 1 ms, and no waiting for the others.
+    // A connect of 1 to 31 ms and a response of 1 ms, without the wait for the others.
     let times = &outcomes.record.response_time_us;
     assert!(times.max < 32_100.0, "{}", times.max);
     assert!(times.p50 < 1_100.0, "{}", times.p50);
@@ -52,8 +53,8 @@ fn requests_that_are_held_dont_time_out() {
     assert_eq!(first_request(&outcomes).0, ms(75 + 20));
 }
 
-/// A server that answers after a millisecond, and ends its first ten connections in some way if nothing
-/// is asked on them for 5 ms.
+/// A server that responds after a millisecond, and ends its first ten connections with `last` if no
+/// request comes for 5 ms.
 struct Impatient {
     last: Step,
 }
@@ -87,7 +88,7 @@ fn a_server_that_does_not_wait_for_held_requests_is_connected_to_again() {
         let outcomes = load("-n 900 -c 300", server);
         assert_eq!(outcomes.all(), [(Outcome::Ok, 900)], "{last:?}");
         assert_eq!(outcomes.connects(), 310, "{last:?}");
-        // Not before all go on: else it might close, and be connected to, for ever.
+        // It reconnects only when all requests are released. Otherwise it might reconnect forever.
         let again = outcomes.logs[0].borrow().connects[300];
         assert_eq!(again, ms(18 + 1 + 20), "{last:?}");
         let longest = outcomes.record.response_time_us.max;
@@ -134,7 +135,7 @@ fn connections_that_fail_are_failed_requests() {
         outcomes.all(),
         [(Outcome::Ok, 860), (Outcome::ConnectRefused, 40)]
     );
-    // Those that follow the failed ones don't wait: only first connections do.
+    // Connections after a failed one don't wait: only first connections do.
     assert!(first_request(&outcomes).0 >= ms(20));
 }
 
@@ -143,7 +144,7 @@ fn a_load_may_end_before_all_connections_are_made() {
     let server = taking(|_| Connect::Accept(ms(500)));
     let outcomes = load("-d 90ms -c 1000", server);
     let totals = &outcomes.record.totals;
-    // So many at a time.
+    // The limit on connects in flight.
     assert_eq!((totals.started, totals.unfinished), (256, 256));
 }
 

@@ -1,4 +1,4 @@
-//! Redirects in virtual time: the clock of the request, its hops' bytes, and where they go.
+//! Redirects in virtual time: the clock of the request, the bytes of its hops, and their targets.
 
 use prony_record::FindingId;
 
@@ -36,7 +36,7 @@ fn a_request_ends_where_its_redirects_do() {
         [(200, 5)]
     );
     assert_eq!((record.totals.redirected, outcomes.connects()), (15, 1));
-    // The clock runs on; the first byte is that of the answer in the end.
+    // The clock runs on. The first byte is that of the last response.
     for times in [
         &record.response_time_us,
         &record.service_time_us,
@@ -85,7 +85,7 @@ fn one_redirect_too_many_is_the_answer_or_a_failure() {
         .iter()
         .find(|f| f.id == FindingId::Errors);
     assert!(found.unwrap().text.contains("stopped after 2 redirects"));
-    // Without --follow a redirect is an answer.
+    // Without --follow a redirect is a normal response.
     let outcomes = load("-c 1 -n 4", chain(3));
     assert_eq!(
         (
@@ -118,7 +118,7 @@ fn where_a_redirect_can_not_lead_it_fails_with_a_reason() {
         let text = &found.unwrap().text;
         assert!(text.contains(reason), "{location}: {text}");
     }
-    // None that says where is an answer like others.
+    // A redirect without a location is a normal response.
     let head = b"HTTP/1.1 301 Moved\r\nContent-Length: 0\r\n\r\n";
     let outcomes = load("-c 1 -n 2 --follow 5", steady(ms(1), head));
     assert_eq!(
@@ -171,7 +171,7 @@ fn time_runs_out_within_a_hop_as_anywhere() {
     let outcomes = load("-c 1 -n 2 --follow 9 --timeout 25ms", chain(9));
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 2)]);
     assert_eq!(outcomes.record.totals.redirected, 4);
-    // Hops that ended count, of a request that did not.
+    // The completed hops of an unfinished request count.
     let hop = redirect(302, "/1", "moved").len() as u64;
     assert_eq!(outcomes.record.totals.bytes_in, 4 * hop);
 }

@@ -3,8 +3,8 @@
 use prony_record::Outcome;
 use rustls::version::{TLS12, TLS13};
 
-use super::secured::{self, TlsServer, config};
 use super::server::{NO_ERROR, goaway, limit, ping, settings};
+use super::tls::{self, TlsServer, config};
 use super::*;
 
 const A_SECOND: Until = Until {
@@ -108,7 +108,7 @@ fn handshakes_are_made_before() {
             let config = config(version, names);
             let two = steady(ms(10)).connecting(|_| Connect::Accept(ms(3)));
             let server = TlsServer::new(move |_| config.clone(), two);
-            let outcomes = prepared(secured::spec("-c 4 -n 80"), server);
+            let outcomes = prepared(tls::spec("-c 4 -n 80"), server);
             assert_eq!(outcomes.all(), [(Outcome::Ok, 80)], "{http}");
             assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 0));
             let record = &outcomes.record;
@@ -131,7 +131,7 @@ fn handshakes_that_fail_are_told_and_made_again_with_the_request() {
         },
         steady(ms(10)),
     );
-    let outcomes = prepared(secured::spec("-c 4 -n 80"), server);
+    let outcomes = prepared(tls::spec("-c 4 -n 80"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
     assert_eq!((connects_before(&outcomes), outcomes.connects()), (4, 3));
     assert_eq!(outcomes.record.totals.tls_handshakes, 3);

@@ -6,8 +6,8 @@ use prony_record::Outcome;
 
 use super::*;
 
-/// A server that takes the n-th connection, from 0, as a function says, lets another say what it does
-/// then, and answers after a millisecond.
+/// A server with one function for its response to the n-th connect, from 0, and one for its steps on
+/// that connection. It responds to requests after a millisecond.
 struct Host<C, G> {
     taken: Cell<u64>,
     connect: C,
@@ -48,7 +48,7 @@ fn host(
     })
 }
 
-/// A server that takes each connection as a function says.
+/// A server with a function for its response to each connect.
 fn taking(connect: impl Fn(u64) -> Connect + 'static) -> Box<dyn Server> {
     host(connect, |_| Vec::new())
 }
@@ -63,14 +63,14 @@ fn prepared(words: &str, server: Box<dyn Server>, until: Until) -> Outcomes {
     )
 }
 
-/// Connects before the load, and when.
+/// Times of connects before the load.
 fn connects_before(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     let before = log.before.as_ref();
     before.map_or_else(Vec::new, |before| before.connects.clone())
 }
 
-/// When requests went out in the load.
+/// Times of the load's requests.
 fn requests(outcomes: &Outcomes) -> Vec<Nanos> {
     let log = outcomes.logs[0].borrow();
     log.requests.iter().map(|(at, _)| *at).collect()
@@ -107,7 +107,7 @@ fn the_first_request_of_each_connection_needs_no_connect() {
     }
 }
 
-/// Runs a load that begins so long after its moment, with its connections open.
+/// Runs a load that begins late by this time, with its connections open.
 fn late(words: &str, late: Nanos) -> Record {
     let mut spec = spec(words);
     spec.open_before_start();
@@ -135,7 +135,7 @@ fn that_a_load_begins_late_is_not_the_servers_doing_in_a_closed_loop() {
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
     assert!(longest_us < 1_100.0, "{longest_us}");
-    // In an open loop what was due waited.
+    // In an open loop the due requests waited.
     let record = late("-n 400 -c 40 -r 100", ms(2_000));
     assert_eq!(record.totals.ok, 400);
     let longest_us = record.response_time_us.max;
@@ -159,7 +159,7 @@ fn connections_begin_in_lots() {
 
 #[test]
 fn no_more_are_under_way_than_a_server_is_to_bear() {
-    // None is answered: as many more begin all the same after a while.
+    // No connect is answered, so as many more begin after a while.
     let outcomes = prepared("-d 1s -c 2000", taking(|_| Connect::Never), A_SECOND);
     let before = connects_before(&outcomes);
     let by = |end: Nanos| before.iter().filter(|at| **at < end).count();
@@ -171,7 +171,7 @@ fn only_as_many_are_opened_as_have_a_request() {
     for (words, opened) in [
         ("-n 7 -c 40", 7),
         ("-n 7 -c 40 -r 100", 7),
-        // What the warm-up takes is not counted.
+        // Requests of the warm-up don't count.
         ("-n 7 -c 40 --warmup 10ms", 40),
     ] {
         let outcomes = prepared(words, taking(|_| Connect::Accept(ms(1))), A_SECOND);
@@ -280,7 +280,7 @@ fn the_server_may_close_before_the_start() {
             let case = format!("{ending:?} {looked} {started}");
             let is_race = looked < 500;
             if is_race && matches!(ending[0].1, Step::Send(_)) {
-                // What comes after the request went out is its answer, whatever it says.
+                // Bytes that come after the request was sent are its response.
                 assert!(outcomes.count(Outcome::Ok) >= 380, "{case}");
                 continue;
             }
@@ -332,7 +332,7 @@ fn a_connect_without_an_answer_holds_the_start_for_a_while_only() {
         assert_eq!(outcomes.connects(), 3);
         let told = outcomes.finding("connections-late").unwrap();
         assert!(told.contains(why), "{told}");
-        // The clock of the load knows nothing of all that.
+        // The clock of the load starts afterwards.
         assert!(outcomes.record.totals.elapsed_s < 0.1);
     }
 }
@@ -351,7 +351,7 @@ fn whoever_stops_the_load_waits_for_no_connection() {
     let outcomes = simulate_prepared(spec, vec![server], Until::default(), Nanos::ZERO, &control);
     assert!(outcomes.all().is_empty());
     assert_eq!(outcomes.record.totals.started, 0);
-    // The second lot was under way.
+    // The second step was in flight.
     let before = connects_before(&outcomes);
     assert_eq!(before.len(), 32);
     assert!(before.iter().all(|at| *at <= ms(1)));

@@ -1,9 +1,9 @@
-//! Several requests sent at once, as scripts may have them.
+//! Pipelined batches of requests, which scripts may send.
 
 use super::*;
 use crate::script::{RequestEnd, ResponseView, UserStep as Does};
 
-/// Sends a batch again and again, and keeps what it was shown and told.
+/// Sends one batch after another, and writes a journal of the calls.
 struct Sender {
     batch: std::sync::Arc<crate::request::Request>,
     journal: Rc<RefCell<Vec<String>>>,
@@ -33,7 +33,7 @@ const ALL: CaptureSpec = CaptureSpec {
     body_bytes: 64,
 };
 
-/// Sends batches of three over one connection; gives what came of it, and the journal.
+/// Sends batches of three over one connection. Returns the results and the journal.
 fn batches(
     words: &str,
     method: &str,
@@ -75,7 +75,7 @@ fn each_answer_is_shown_however_they_are_cut() {
         assert_eq!(outcomes.connects(), 1);
         let once = [&SHOWN[..], &["ok Some(200)"]].concat();
         assert_eq!(journal, [&once[..], &once[..]].concat(), "cut at {cut}");
-        // From the first byte sent to the last answer's end.
+        // From the first byte sent to the end of the last response.
         assert_eq!(outcomes.record.totals.elapsed_s, 0.004);
         assert_eq!(outcomes.record.totals.body_bytes_in, 12);
         assert_eq!(outcomes.record.totals.bytes_in, 2 * all_length());
@@ -133,7 +133,7 @@ fn what_came_whole_of_a_batch_that_fails_is_shown() {
 
 #[test]
 fn a_batch_that_has_begun_to_be_answered_is_not_sent_again() {
-    // The connection has served a batch; then one answer, then a reset.
+    // The connection has served a batch. Then come one response and a reset.
     let mut number = 0;
     let (outcomes, journal) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
         number += 1;
@@ -148,7 +148,7 @@ fn a_batch_that_has_begun_to_be_answered_is_not_sent_again() {
     assert_eq!(outcomes.count(Outcome::Reset), 1);
     assert_eq!(outcomes.record.totals.retried, 0);
     assert_eq!(journal[4..], ["200 2 a 1", "reset None"]);
-    // Lost before any of it, it is.
+    // A batch that is lost before any response is retried.
     let mut number = 0;
     let (outcomes, _) = batches("-n 2 --expect-status 100-999", "GET", move |_| {
         number += 1;

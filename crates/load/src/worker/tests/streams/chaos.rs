@@ -1,5 +1,5 @@
-//! Random servers of HTTP/2 against random loads, as the parent's `chaos` for HTTP/1: every request is
-//! accounted for, the load ends in bounded (virtual) time, no seat is left for dead.
+//! Random HTTP/2 servers against random loads, like the parent's `chaos` for HTTP/1. Every request must
+//! be accounted for, the load must end in bounded (virtual) time, and no request slot may get stuck.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +20,14 @@ use crate::options::Order;
 use crate::socket::simulated::Taken;
 
 const CASES: u64 = 1500;
-/// Handshakes take their time.
+/// TLS cases take longer.
 const CASES_OVER_TLS: u64 = 150;
 
-/// What makes a server do something else each time, well or badly.
+/// The random choices of a server, good and bad.
 #[derive(Clone)]
 struct Whim {
     random: Rc<RefCell<ChaCha8Rng>>,
-    /// How often, of 100, it does something bad.
+    /// Percentage of bad responses.
     badness: u32,
 }
 
@@ -155,7 +155,7 @@ impl Whim {
         steps
     }
 
-    /// The same behind TLS of one version, with this and that of ALPN and in the handshake.
+    /// The server behind TLS of one version, with random ALPN and handshakes.
     fn secured(self) -> TlsServer {
         let version = [&TLS12, &TLS13][self.below(2) as usize];
         let configs = [
@@ -196,7 +196,7 @@ impl Whim {
     }
 }
 
-/// A load of everything at random, but of bounded length.
+/// A load with random options and a bounded length.
 fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
     let connections = random.random_range(1..6u64);
     let workers = random.random_range(1..=connections.min(2));
@@ -244,7 +244,7 @@ fn random_load(random: &mut ChaCha8Rng, over_tls: bool) -> (LoadSpec, u64) {
         false => spec(&words),
     };
     if random.random_bool(0.3) {
-        // The same target under three names.
+        // One target under three names.
         spec.targets = vec![spec.targets[0].clone(); 3];
         spec.requests = vec![spec.requests[0].clone(); 3];
         for (request, target) in spec.requests.iter_mut().zip(0..) {
@@ -278,8 +278,8 @@ fn whimsical(seed: u64, badness: u32, over_tls: bool) -> Box<dyn Server> {
     }
 }
 
-/// The same with connections that are opened before the load begins, and a server that may not wait
-/// for that.
+/// Random loads whose connections are opened before they begin, and a server that may not wait for
+/// that.
 fn one_prepared_case(seed: u64, over_tls: bool) -> Outcomes {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (spec, workers) = random_load(&mut random, over_tls);
@@ -315,8 +315,8 @@ fn check(spec: &LoadSpec, outcomes: &Outcomes, badness: u32) {
         assert_eq!(totals.retried, 0);
     }
     match (spec.limit, spec.duration) {
-        // Only the count ends it: all of it came to an end. Each request takes at most its timeout
-        // and the rest after it, on one of at least one connection; Poisson gaps may be long.
+        // Only the count ends the load, so all requests ended. Each takes at most its timeout and the
+        // backoff after it, on one of at least one connection. Poisson gaps may be long.
         (Some(limit), None) if outcomes.finding("nothing-listens").is_some() => {
             assert!(totals.started + totals.unstarted <= limit);
         }
@@ -345,7 +345,7 @@ fn nothing_is_lost_and_nothing_hangs_whatever_servers_do() {
         retried += outcomes.record.totals.retried;
         redirected += outcomes.record.totals.redirected;
     }
-    // The chaos reaches whatever can happen without names, TLS and expectations.
+    // The random cases reach every outcome that needs no names, TLS or expectations.
     use Outcome::{ConnectFailed, Dns, NoLocalPort, Tls, UnexpectedBody, UnexpectedSize};
     let beyond = [
         Dns,
@@ -376,8 +376,8 @@ fn nothing_is_lost_and_nothing_hangs_where_connections_were_preconnect() {
     assert!(late > 50 && retried > 50, "{late} {retried}");
 }
 
-/// A script whose users have a stream each, and whose requests go to several targets, one of them
-/// written by hand for HTTP/1.
+/// A script whose users have a stream each. Its requests go to several targets, and one is a raw HTTP/1
+/// request.
 fn one_scripted_case(seed: u64) -> (u64, BTreeMap<Outcome, u64>) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let (connections, streams) = (random.random_range(1..4u32), random.random_range(1..8u32));

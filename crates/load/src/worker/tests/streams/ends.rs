@@ -1,5 +1,4 @@
-//! Streams and connections that come to an end before their answers: what is sent again, and what
-//! everything is counted as.
+//! Streams and connections that end before their responses: retries and outcomes.
 
 use prony_record::Outcome;
 
@@ -13,7 +12,7 @@ use crate::socket::simulated::Taken;
 
 #[test]
 fn a_refused_request_is_sent_once_more() {
-    // Whatever its method: nothing was done with it.
+    // Any method is retried, because the server did not process the request.
     for words in ["-X GET", "-X POST --body something"] {
         let server = TwoServer::new(|call| match call.number % 10 {
             3 => after(ms(4), reset(call.stream, REFUSED_STREAM)),
@@ -67,7 +66,7 @@ fn a_stream_that_is_reset_has_failed_alone() {
 
 #[test]
 fn a_stream_that_breaks_the_protocol_has_failed_alone() {
-    // Its head says that 5 bytes come (content-length in the static table: 28).
+    // Its head announces 5 bytes (content-length in the static table: 28).
     let server = TwoServer::new(|call| match call.number {
         7 => {
             let fields = b"\x88\x0f\x0d\x015";
@@ -93,11 +92,11 @@ fn a_connection_that_breaks_the_protocol_fails_its_streams_and_is_replaced() {
     let expected = [(Outcome::Ok, 36), (Outcome::Protocol, 4)];
     assert_eq!(outcomes.all(), expected);
     let seen = seen.borrow();
-    // The server is told why, and given 10 ms to close.
+    // The server gets the reason, and 10 ms to close.
     assert_eq!(seen.goaways, 1);
     assert_eq!(outcomes.logs[0].borrow().connects[1], ms(23 + 10));
     assert_eq!(outcomes.logs[0].borrow().closes[0], Close::Abort);
-    // The seats' clocks stand still for that time.
+    // The slots' clocks stand still for that time.
     assert_us(outcomes.record.response_time_us.max, 10_000);
 }
 
@@ -134,8 +133,8 @@ fn a_server_of_http1_is_a_protocol_error_each_time() {
 #[test]
 fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
     for words in ["-X GET", "-X POST --body something"] {
-        // When the 14th request comes, the fourth of its round, the server takes up no more than the
-        // round's first two, and closes once they are answered.
+        // When the 14th request comes, the fourth of its round, the server processes only the round's
+        // first two, and closes after their responses.
         let server = TwoServer::new(|call| match (call.connection, call.number) {
             (0, 13) => {
                 let mut steps = after(Nanos::ZERO, goaway(call.stream - 4, NO_ERROR));
@@ -151,7 +150,7 @@ fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
         assert_eq!(record.totals.retried, 3);
         let seen = seen.borrow();
         assert_eq!((seen.on(0), seen.on(1)), (15, 38));
-        // Nobody waits for the earlier ones to end, and those that end don't come back.
+        // No request waits for the earlier connections to end, and those are not used again.
         assert_eq!(outcomes.logs[0].borrow().connects, [ms(0), ms(20)]);
         assert_us(record.response_time_us.max, 10_000);
     }
@@ -159,7 +158,7 @@ fn goaway_sends_what_the_server_has_not_seen_to_a_new_connection() {
 
 #[test]
 fn a_second_connection_that_goes_away_waits_for_the_first_to_be_gone() {
-    // Two connections are on their way out with one long answer each, until 100 and 210 ms.
+    // Two connections are closing with one long response each, until 100 and 210 ms.
     let server = TwoServer::new(|call| match (call.connection, call.stream) {
         (0, 1) => after(ms(100), ok(call.stream)),
         (0, 7) => after(Nanos::ZERO, goaway(1, NO_ERROR)),
@@ -176,7 +175,7 @@ fn a_second_connection_that_goes_away_waits_for_the_first_to_be_gone() {
     let seen = seen.borrow();
     assert_eq!([10, 20, 100, 110].map(|at| seen.at(ms(at))), [4, 0, 2, 2]);
     assert_eq!([200, 210, 220].map(|at| seen.at(ms(at))), [2, 3, 3]);
-    // The seat's clock stood still from 20 to 100 ms.
+    // The slot's clock stood still from 20 to 100 ms.
     assert_us(record.response_time_us.max, 200_000);
     assert_us(record.response_time_us.p90, 10_000);
 }
@@ -187,7 +186,8 @@ fn servers_that_want_a_new_connection_after_so_many_requests() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let two_targets = format!("--urls {}", file.display());
-    // Each takes up so many requests. (With fewer than twice the streams some are sent back twice.)
+    // Each connection processes this number of requests. (With fewer than twice the streams, some are
+    // refused twice.)
     for (most, words) in [
         (16, "-c 2 --streams 8"),
         (17, "-c 2 --streams 8"),
@@ -213,10 +213,10 @@ fn servers_that_want_a_new_connection_after_so_many_requests() {
         assert_eq!(sent, 1600 + record.totals.retried, "{most} {words}");
         let fewest = 1600 / most as usize;
         let connects = outcomes.connects();
-        // With two targets a slot that has lost its connection may take a request to the other one.
+        // With two targets, a slot that has lost its connection may take a request to the other target.
         let most = fewest + fewest / 4 + 4;
         assert!((fewest..=most).contains(&connects), "{words}: {connects}");
-        // Nobody waits: 16 at a time.
+        // No request waits: 16 are in flight at a time.
         assert_us(record.response_time_us.max, 10_000);
         assert_eq!(record.totals.elapsed_s, 1.0, "{most} {words}");
     }
@@ -233,7 +233,7 @@ fn what_goaway_sends_back_twice_has_failed() {
 
 #[test]
 fn goaway_and_a_close_with_streams_open() {
-    // The connection has served requests: those that may be repeated are, the others are lost.
+    // The connection has served requests: idempotent ones are retried, and the others are lost.
     for (words, outcome, retried) in [
         ("-X GET", Outcome::Ok, 5),
         ("-X POST", Outcome::ClosedEarly, 0),
@@ -261,7 +261,7 @@ fn goaway_and_a_close_with_streams_open() {
 
 #[test]
 fn goaway_between_requests_costs_nothing() {
-    // One each 50 ms, answered in 10; GOAWAY 10 ms after each third answer.
+    // One each 50 ms, with a response after 10. GOAWAY comes 10 ms after each third response.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         if call.number % 3 == 2 {
@@ -291,8 +291,8 @@ fn a_close_between_requests_costs_nothing() {
     }
 }
 
-/// A server that ends its first connection while four streams are open on its `round`-th round: one
-/// has its head, one a part of its body, two nothing.
+/// A server that ends its first connection in its `round`-th round, while four streams are open. The
+/// response of one has its head, that of another a part of its body, and two have nothing.
 fn cut(round: u64, last: Step) -> TwoServer {
     TwoServer::new(move |call| {
         if call.connection > 0 || call.number < 4 * round {
@@ -313,7 +313,7 @@ fn a_connection_that_ends_with_streams_open() {
     use Outcome::{ClosedEarly, Ok, Reset, Truncated};
     let reset = Step::Fail(libc::ECONNRESET);
     for (words, round, last, expected, retried) in [
-        // It has served requests: what nothing came for is sent again, if it may be.
+        // It has served requests: those whose response has not begun are retried if possible.
         ("-X GET", 2, Step::Close, vec![(Ok, 38), (Truncated, 2)], 2),
         ("-X GET", 2, reset.clone(), vec![(Ok, 38), (Reset, 2)], 2),
         (
@@ -324,7 +324,7 @@ fn a_connection_that_ends_with_streams_open() {
             0,
         ),
         ("-X POST", 2, reset.clone(), vec![(Ok, 36), (Reset, 4)], 0),
-        // It has served nothing: the server is at fault.
+        // It has served no request: the server is at fault.
         (
             "-X GET",
             0,
@@ -357,15 +357,14 @@ fn a_request_is_not_sent_a_third_time() {
     let (outcomes, seen) = load("-c 1 --streams 4 -n 40", server);
     let totals = &outcomes.record.totals;
     assert_eq!(outcomes.count(Outcome::Ok), totals.ok);
-    // Eight a connection: four that are answered, and four that go to the next, where they are
-    // answered.
+    // Eight per connection: four with a response, and four that are retried on the next one.
     assert_eq!((totals.ok, totals.retried), (40, 36));
     assert_eq!(seen.borrow().calls.len() as u64, 40 + totals.retried);
 }
 
 #[test]
 fn a_failed_send_waits_for_what_the_server_has_said() {
-    // The fourth send carries two requests and fails, after which one of them is answered.
+    // The fourth send carries two requests and fails. Then the response to one of them comes.
     let server = TwoServer::new(|call| match call.number {
         4 => {
             let mut steps = after(ms(2), ok(call.stream));
@@ -393,7 +392,7 @@ fn a_failed_send_waits_for_what_the_server_has_said() {
 
 #[test]
 fn a_send_that_fails_between_requests_costs_nothing() {
-    // The acknowledgement of a ping fails, and the peer says nothing of its end.
+    // The acknowledgement of a ping fails, and the peer does not report its end.
     let server = TwoServer::new(|call| {
         let mut steps = after(ms(10), ok(call.stream));
         steps.extend(after(ms(20), ping()));
@@ -464,7 +463,7 @@ fn a_connect_that_fails_fails_all_that_wait_for_it() {
     let expected = [(Outcome::Ok, 36), (Outcome::ConnectRefused, 4)];
     assert_eq!(outcomes.all(), expected);
     assert_eq!(outcomes.record.totals.retried, 4);
-    // All four seats rest.
+    // All four slots wait for a backoff.
     assert_eq!(outcomes.logs[0].borrow().connects, [0, 1, 12].map(ms));
 }
 

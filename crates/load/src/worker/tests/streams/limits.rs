@@ -1,4 +1,4 @@
-//! What the peer's settings allow.
+//! Limits in the peer's settings.
 
 use prony_record::{Finding, FindingId, Outcome};
 
@@ -19,7 +19,7 @@ fn a_limit_below_the_flag_holds_the_load_down_and_is_told() {
         assert_eq!(seen.at(ms(10 * round)), 6, "{round}");
     }
     assert_eq!(outcomes.count(Outcome::Ok), 594);
-    // No seat's clock runs while it has to wait for the peer.
+    // No slot's clock runs while it has to wait for the peer.
     assert_us(outcomes.record.response_time_us.max, 10_000);
     let finding = limited(&outcomes).unwrap();
     assert!(finding.text.contains("allows 3 streams"), "{finding:?}");
@@ -52,8 +52,8 @@ fn a_limit_of_none_that_is_raised_later_lets_the_load_begin() {
     let (outcomes, seen) = load("-c 1 --streams 10 -n 42", server);
     let seen = seen.borrow();
     assert_eq!(outcomes.all(), [(Outcome::Ok, 42)]);
-    // What came before the settings is answered. The next one that is due waits for the limit, as
-    // all others wait for it to be begun.
+    // The request before the settings gets a response. The next one that is due waits for the limit,
+    // and all others wait until it has started.
     assert_eq!(
         (seen.at(ms(0)), seen.at(ms(55)), seen.at(ms(65))),
         (1, 10, 10)
@@ -101,7 +101,7 @@ fn a_limit_that_goes_up_and_down_loses_nothing() {
 
 #[test]
 fn a_server_that_allows_nothing_for_ever_times_everything_out() {
-    // One that answers what came before its settings, one that refuses it, and one that says nothing.
+    // The servers respond to the request before their settings, refuse it, or send nothing.
     for (first, others) in [
         (ok as fn(u32) -> Vec<u8>, 29),
         (|stream| reset(stream, REFUSED_STREAM), 30),
@@ -161,10 +161,10 @@ fn fields_that_the_server_does_not_take_are_not_sent_to_it() {
     let server = steady(ms(1)).greeting(|_| after(ms(1), settings(&[(MOST_FIELD_BYTES, 100)])));
     let words = format!("-c 1 --streams 4 -d 1s -H X-Long:{}", "x".repeat(100));
     let (outcomes, seen) = load(&words, server);
-    // But for the one that came before the settings.
+    // All but the one before the settings.
     assert_eq!(seen.borrow().calls.len(), 1);
     assert_eq!(outcomes.count(Outcome::Ok), 1);
-    // Each seat rests for 10 ms.
+    // Each slot waits for 10 ms.
     let failed = outcomes.count(Outcome::Protocol);
     assert!((390..=400).contains(&failed), "{failed}");
     let findings = &outcomes.record.findings;

@@ -1,5 +1,4 @@
-//! Closed and open loops over streams: how many requests are under way, when they start, what their
-//! times are.
+//! Closed and open loops over streams: requests in flight, their starts and their times.
 
 use prony_record::Outcome;
 
@@ -11,7 +10,7 @@ use crate::pacing::{Arrivals, End, Schedule};
 fn a_closed_loop_keeps_every_stream_busy() {
     let (outcomes, seen) = load("-c 3 --streams 4 -d 1s", steady(ms(10)));
     let seen = seen.borrow();
-    // One on each connection at once; its others start when SETTINGS have come, in the same moment.
+    // One on each connection at once. Its others start when SETTINGS have come, at the same time.
     for round in 0..100 {
         assert_eq!(seen.at(ms(10 * round)), 12, "{round}");
     }
@@ -52,7 +51,7 @@ fn the_first_request_contains_its_connect_and_the_others_start_with_settings() {
 
 #[test]
 fn a_stream_that_takes_long_keeps_no_other_from_going_on() {
-    // Every tenth answer takes 100 ms, the others 1 ms.
+    // Every tenth response takes 100 ms, the others 1 ms.
     let server = TwoServer::new(|call| {
         let service = match call.number % 10 {
             0 => ms(100),
@@ -180,7 +179,7 @@ fn arrivals_wait_for_a_stream_and_none_is_lost() {
     assert_eq!(outcomes.count(Outcome::Unfinished), unfinished);
     assert_eq!(record.totals.started + record.totals.unstarted, 1000);
     assert!(record.response_time_us.max >= longest as f64);
-    // It is the server that is slow, and not the generator that is late.
+    // The server is slow; the generator is not late.
     assert_eq!(record.generator.late_us.max, 0.0);
     assert!(!has_finding(&outcomes, "streams-limited"));
 }
@@ -197,7 +196,7 @@ fn schedule(rate: f64, end: Nanos) -> Vec<Nanos> {
 
 #[test]
 fn an_arrival_that_finds_no_stream_counts_its_wait() {
-    // One due each 10 ms, one stream that takes 15: each waits 5 ms longer than the last.
+    // One is due each 10 ms, and the stream takes 15: each waits 5 ms longer than the last.
     let (outcomes, _) = load("-r 100 -c 1 --streams 1 -n 20", steady(ms(15)));
     assert_eq!(outcomes.all(), [(Outcome::Ok, 20)]);
     let record = &outcomes.record;
@@ -255,7 +254,7 @@ fn two_servers_are_loaded_with_every_stream() {
     let file = folder.path().join("urls.txt");
     std::fs::write(&file, "http://127.0.0.1:1/\nhttp://127.0.0.1:2/\n").unwrap();
     let words = format!("-c 2 --streams 4 -n 80 --urls {}", file.display());
-    // Connects take 5 ms, SETTINGS 2 ms, answers 10 ms.
+    // Connects take 5 ms, SETTINGS 2 ms, responses 10 ms.
     let server = steady(ms(10))
         .connecting(|_| Connect::Accept(ms(5)))
         .greeting(|_| after(ms(2), settings(&[])));
@@ -304,13 +303,13 @@ fn a_window_that_never_opens_is_a_timeout() {
 
 #[test]
 fn an_answer_before_the_whole_request_ends_it() {
-    // The head alone is answered, and the body is not read.
+    // The server responds to the head, and does not read the body.
     let server = steady(ms(1)).with_windows(1_000, None).answering_heads();
     let body = "x".repeat(5_000);
     let (outcomes, seen) = load(&format!("-c 1 --streams 3 -n 30 --body {body}"), server);
     assert_eq!(outcomes.all(), [(Outcome::Ok, 30)]);
-    // The first request of the connection went out whole before the settings came, and with the last
-    // answers all was over.
+    // The first request of the connection was sent completely before the settings came, and the load
+    // ended with the last responses.
     assert_eq!(seen.borrow().resets.len(), 30 - 1 - 3);
 }
 
@@ -321,10 +320,10 @@ fn many_connections_are_made_before_anything_is_asked() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 1800)]);
     assert_eq!(outcomes.connects(), 300);
     let seen = seen.borrow();
-    // The last lot begins after 18 ms; the server is given a moment.
+    // The last step begins after 18 ms, and the server gets a moment.
     assert_eq!(seen.calls[0].now, ms(18 + 10 + 20));
     assert_eq!(seen.at(ms(48)), 600);
-    // The first of each connection contains the connect, and none the waiting for the others.
+    // The first request of each connection includes the connect, and none the wait for the others.
     let times = &outcomes.record.response_time_us;
     assert_us(times.max, 11_000);
     assert_us(times.p50, 1_000);
@@ -333,13 +332,13 @@ fn many_connections_are_made_before_anything_is_asked() {
 
 #[test]
 fn a_server_that_wont_wait_for_held_requests_is_asked_again() {
-    // The first ten connections end while the others are made, or in the last moment: until 39 ms.
+    // The first ten connections end while the others are made, or in the last moment, until 39 ms.
     for (held_ms, last) in [
         (5, Step::Close),
         (37, Step::Close),
         (5, Step::Fail(libc::ECONNRESET)),
         (5, Step::Send(server::goaway(0, server::NO_ERROR))),
-        // What it breaks the protocol with, for which it is given 10 ms to close.
+        // These bytes break the protocol. The server gets 10 ms to close.
         (5, Step::Send(server::data(99, b"hi", 0))),
         (37, Step::Send(server::data(99, b"hi", 0))),
     ] {
@@ -359,7 +358,7 @@ fn a_server_that_wont_wait_for_held_requests_is_asked_again() {
         assert_eq!(seen.borrow().calls[0].now, ms(18 + 1 + 20), "{name}");
         let longest = outcomes.record.response_time_us.max;
         assert!(longest < 13_000.0, "{name}: {longest} µs");
-        // From the release, or where that is later from the old connection's end, it takes a connect.
+        // It takes a connect from the release, or from the old connection's end if that is later.
         let again = outcomes.logs[0].borrow().connects[300];
         assert!(
             (39..=48).contains(&(again.0 / 1_000_000)),
@@ -398,7 +397,7 @@ fn an_interrupt_ends_it_with_all_accounted_for() {
 
 #[test]
 fn streams_follow_redirects_each_for_itself() {
-    // Even ones stay on the host, odd ones leave it, and with them all that is on their connection.
+    // Even ones stay on the host, odd ones leave it, together with all others on their connection.
     let server = TwoServer::new(|call| {
         let location = match (call.port, call.number % 4) {
             (1, 1) => Some("//127.0.0.1:9/other"),
@@ -420,7 +419,7 @@ fn streams_follow_redirects_each_for_itself() {
     assert_eq!(seen.calls.len() as u64, 200 + totals.redirected);
     let elsewhere = seen.calls.iter().filter(|call| call.port == 9).count();
     assert!(elsewhere > 10 && totals.redirected as usize > elsewhere);
-    // Every hop is at least one answer's time.
+    // Every hop takes at least the time of one response.
     assert!(outcomes.record.response_time_us.max >= 20_000.0);
     assert!(outcomes.record.response_time_us.min >= 9_990.0);
 }

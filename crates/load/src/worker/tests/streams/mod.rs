@@ -1,4 +1,4 @@
-//! HTTP/2: many requests on a connection, against a server in memory.
+//! HTTP/2: many requests on a connection to a server in memory.
 
 mod chaos;
 mod ends;
@@ -12,12 +12,12 @@ mod tls;
 use super::*;
 use server::{Call, ServerLog, Steps, TwoServer, after, ok};
 
-/// A server that answers everything after the same time.
+/// A server that responds to every request after the same time.
 fn steady(service: Nanos) -> TwoServer {
     TwoServer::new(move |call| after(service, ok(call.stream)))
 }
 
-/// What a load gave, and what its server saw.
+/// The results of a load, and the log of its server.
 fn load(words: &str, server: TwoServer) -> (Outcomes, Rc<RefCell<ServerLog>>) {
     let seen = server.seen();
     let spec = spec(&format!("--http 2 {words}"));

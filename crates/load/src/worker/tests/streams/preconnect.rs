@@ -1,4 +1,4 @@
-//! Connections over TLS and of HTTP/2 that are opened before the load begins.
+//! TLS and HTTP/2 connections that are opened before the load begins.
 
 use prony_record::Outcome;
 use rustls::version::{TLS12, TLS13};
@@ -37,7 +37,7 @@ fn all_streams_begin_at_once() {
     assert_eq!(outcomes.all(), [(Outcome::Ok, 80)]);
     assert_eq!((connects_before(&outcomes), outcomes.connects()), (2, 0));
     assert_eq!(outcomes.record.totals.connections_opened, 0);
-    // The settings came before the start: nobody waits for them.
+    // The settings came before the start, so no request waits for them.
     assert!((0..10).all(|round| seen.borrow().at(ms(10 * round)) == 8));
     assert_us(outcomes.record.response_time_us.max, 10_000);
     assert_eq!(seen.borrow().acks, 2, "acknowledged before");
@@ -61,10 +61,10 @@ fn what_is_asked_while_nothing_is_due_is_answered() {
 fn who_goes_away_before_the_start_is_connected_to_again() {
     for said in [
         goaway(0, NO_ERROR),
-        // This is no frame at all.
+        // This is not a frame.
         b"HTTP/1.1 408 Request Timeout\r\n\r\n".to_vec(),
     ] {
-        // While they are looked after, and when nobody looks any more.
+        // While the connections are maintained, and afterwards.
         for at in [500, 950] {
             let last = said.clone();
             let server = steady(ms(10)).greeting(move |connection| {
@@ -80,7 +80,7 @@ fn who_goes_away_before_the_start_is_connected_to_again() {
             if is_frame || at == 500 {
                 assert_eq!(all, [(Outcome::Ok, 80)], "{at}");
             } else {
-                // It comes within the answers to what was sent before it was seen.
+                // It comes together with the responses to requests that were sent before.
                 assert_eq!(all.iter().map(|(_, n)| n).sum::<u64>(), 80);
             }
             assert_eq!(outcomes.connects(), 2, "{at}");
@@ -95,7 +95,7 @@ fn a_server_without_settings_is_waited_for_in_vain() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let outcomes = prepared(two("-c 2 -n 20 --timeout 100ms"), server);
     assert_eq!(connects_before(&outcomes), 2);
-    // They are open all the same, and in doubt when the first requests have run out of time.
+    // They are open, and count as maybe dead when the first requests have timed out.
     let again = outcomes.logs[0].borrow().connects.clone();
     assert_eq!(again[0], ms(100));
     assert_eq!(outcomes.record.totals.started, 20);

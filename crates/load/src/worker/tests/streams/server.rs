@@ -1,5 +1,5 @@
-//! A server of HTTP/2 in memory, made of scripts: it reads the client's frames, holds it to the
-//! protocol, and says what the scripts say. It shares nothing with the client's own HTTP/2.
+//! A scripted HTTP/2 server in memory. It reads the client's frames, checks that they follow the
+//! protocol, and responds by the script. It shares no code with the client's own HTTP/2.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// An answer's head; `status` is an entry of the static table (RFC 7541 appendix A).
+/// A response head. `status` is an entry of the static table (RFC 7541 appendix A).
 pub(super) fn head(stream: u32, status: u8, flags: u8) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | flags, stream, &[status])
 }
@@ -62,7 +62,7 @@ pub(super) fn data(stream: u32, body: &[u8], flags: u8) -> Vec<u8> {
     frame(DATA, flags, stream, body)
 }
 
-/// A whole answer with status 302; that and its Location go into the dynamic table.
+/// A complete response with status 302, which goes into the dynamic table with its Location.
 pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
     let mut block = b"\x48\x03302\x6e".to_vec();
     block.push(location.len() as u8);
@@ -70,7 +70,7 @@ pub(super) fn redirect(stream: u32, location: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// A whole answer with a body of two bytes.
+/// A complete response with a body of two bytes.
 pub(super) fn ok(stream: u32) -> Vec<u8> {
     [head(stream, OK, 0), data(stream, b"hi", END_STREAM)].concat()
 }
@@ -105,19 +105,19 @@ pub(super) const MOST_STREAMS: u16 = 3;
 pub(super) const STREAM_WINDOW: u16 = 4;
 pub(super) const MOST_FIELD_BYTES: u16 = 6;
 
-/// So many streams are allowed at once.
+/// Settings that allow this number of concurrent streams.
 pub(super) fn limit(streams: u32) -> Vec<u8> {
     settings(&[(MOST_STREAMS, streams)])
 }
 
-/// What a server does after so long.
+/// Steps of a server after a time.
 pub(super) type Steps = Vec<(Nanos, Step)>;
 
 pub(super) fn after(time: Nanos, bytes: impl Into<Vec<u8>>) -> Steps {
     vec![(time, Step::Send(bytes.into()))]
 }
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) now: Nanos,
@@ -137,12 +137,12 @@ pub(super) struct Call {
 pub(super) const GET: u8 = 0x82;
 pub(super) const POST: u8 = 0x83;
 
-/// What the client said, for tests to look at.
+/// Frames of the client, for tests.
 #[derive(Debug, Default)]
 pub(super) struct ServerLog {
-    /// Whole requests, in order.
+    /// Complete requests in order.
     pub(super) calls: Vec<Call>,
-    /// Streams that the client reset: when, on which connection.
+    /// Streams that the client reset: time and connection.
     pub(super) resets: Vec<(Nanos, u64)>,
     /// GOAWAY of the client.
     pub(super) goaways: u32,
@@ -151,19 +151,19 @@ pub(super) struct ServerLog {
 }
 
 impl ServerLog {
-    /// How many requests came at each moment.
+    /// Number of requests at each time.
     pub(super) fn at(&self, now: Nanos) -> usize {
         self.calls.iter().filter(|call| call.now == now).count()
     }
 
-    /// How many requests came on a connection.
+    /// Number of requests on a connection.
     pub(super) fn on(&self, connection: u64) -> usize {
         let on = |call: &&Call| call.connection == connection;
         self.calls.iter().filter(on).count()
     }
 }
 
-/// One connection, as far as the server has read it.
+/// One connection on the server's side.
 #[derive(Default)]
 struct H2Peer {
     unread: Vec<u8>,
@@ -172,7 +172,7 @@ struct H2Peer {
     has_acknowledged: bool,
     speaks_from: Nanos,
     last_stream: u32,
-    /// Requests that are not whole.
+    /// Incomplete requests.
     open: HashMap<u32, Open>,
     window: i64,
 }
@@ -185,7 +185,7 @@ struct Open {
 }
 
 impl H2Peer {
-    /// From here on the client keeps to the first settings (RFC 9113 §6.9.2).
+    /// From here on the client respects the first settings (RFC 9113 §6.9.2).
     fn acknowledge(&mut self, first_window: i64) {
         if !std::mem::replace(&mut self.has_acknowledged, true) {
             for open in self.open.values_mut() {
@@ -209,7 +209,7 @@ impl H2Peer {
         self.open.insert(stream, open);
     }
 
-    /// So many bytes of a body have come. Gives what lets the client send as many again, if it may.
+    /// Bytes of a body have come. Returns the window update for as many, if the server sends one.
     fn data(&mut self, stream: u32, bytes: u32, opens: bool) -> Vec<u8> {
         let open = self.open.get_mut(&stream).expect("DATA on an open stream");
         open.body += bytes as usize;
@@ -228,23 +228,23 @@ impl H2Peer {
 
 type Scripted<Asked, Said> = Box<dyn FnMut(Asked) -> Said>;
 
-/// See the module.
+/// The scripted server.
 pub(super) struct TwoServer {
     connect: Scripted<Nanos, Connect>,
-    /// What is said on each new connection, when its preface comes.
+    /// Steps on each new connection when its preface comes.
     greet: Scripted<u64, Steps>,
     answer: Box<dyn FnMut(&Call) -> Steps>,
     taken: Scripted<u64, Taken>,
-    /// What a stream may send at first, and when it may send more of what it has sent; never without.
+    /// The initial window of a stream, and the delay of window updates. There are none without it.
     windows: (i64, Option<Nanos>),
-    /// It answers a request's head and leaves its body unread.
+    /// It responds to a request's head and leaves its body unread.
     answers_heads: bool,
     peers: HashMap<u64, H2Peer>,
     seen: Rc<RefCell<ServerLog>>,
 }
 
 impl TwoServer {
-    /// It takes connections at once, says its settings at once, and answers by a script.
+    /// A server that accepts connections and sends its settings at once, and responds by a function.
     pub(super) fn new(answer: impl FnMut(&Call) -> Steps + 'static) -> TwoServer {
         TwoServer {
             connect: Box::new(|_| Connect::Accept(Nanos::ZERO)),
@@ -271,13 +271,13 @@ impl TwoServer {
         self
     }
 
-    /// When each send on the connection of this number is taken over.
+    /// Sets when each send on the connection of this number is taken over.
     pub(super) fn taking(mut self, taken: impl FnMut(u64) -> Taken + 'static) -> TwoServer {
         self.taken = Box::new(taken);
         self
     }
 
-    /// Its settings say how much a stream may send at first. More of it may be sent after a while.
+    /// Sets the initial window of a stream, and the delay of window updates.
     pub(super) fn with_windows(mut self, bytes: u32, opened: Option<Nanos>) -> TwoServer {
         self.windows = (i64::from(bytes), opened);
         self.greeting(move |_| after(Nanos::ZERO, settings(&[(STREAM_WINDOW, bytes)])))
@@ -308,7 +308,7 @@ impl TwoServer {
             peer.unread.drain(..PREFACE.len());
             peer.has_preface = true;
             steps.extend((self.greet)(asked.connection));
-            // Nothing is said before the settings.
+            // Nothing is sent before the settings.
             let first = steps.iter().map(|(after, _)| *after).min();
             peer.speaks_from = asked.now + first.unwrap_or_default();
         }
@@ -368,7 +368,7 @@ impl TwoServer {
     }
 }
 
-/// Takes the first frame, if it is whole: its type, flags, stream and payload.
+/// Takes the first frame if it is complete: its type, flags, stream and payload.
 fn take_frame(bytes: &mut Vec<u8>) -> Option<(u8, u8, u32, Vec<u8>)> {
     let &[a, b, c, kind, flags, d, e, f, g] = bytes.first_chunk::<9>()?;
     let length = u32::from_be_bytes([0, a, b, c]) as usize;

@@ -1,4 +1,4 @@
-//! Requests that have no answer in time, and connections that may be dead.
+//! Requests without a response in time, and connections that may be dead.
 
 use prony_record::Outcome;
 
@@ -6,7 +6,7 @@ use super::server::{goaway, limit, ping, reset, settings};
 use super::*;
 use crate::socket::simulated::Taken;
 
-/// A server that never answers the requests of these numbers, and the others after 10 ms.
+/// A server that never responds to the requests of these numbers, and to the others after 10 ms.
 fn silent_to(numbers: impl Fn(u64) -> bool + 'static) -> TwoServer {
     TwoServer::new(move |call| match numbers(call.number) {
         true => Vec::new(),
@@ -21,19 +21,19 @@ fn a_timeout_cancels_one_stream_and_the_others_go_on() {
     assert_eq!(outcomes.count(Outcome::Timeout), 1);
     assert_eq!(outcomes.connects(), 1);
     let seen = seen.borrow();
-    // Request 5 began at 10 ms; its seat is used again from there.
+    // Request 5 began at 10 ms. Its slot is used again from there.
     assert_eq!(seen.resets, [(ms(110), 0)]);
     assert_eq!((seen.at(ms(100)), seen.at(ms(110))), (3, 4));
     assert_eq!(outcomes.count(Outcome::Ok), 4 * 99 - 10);
     let times = &outcomes.record.response_time_us;
     assert_us(times.p90, 10_000);
-    // What timed out is in the distribution with the time that it had.
+    // Requests that timed out are in the distribution with their time until then.
     assert_us(times.max, 100_000);
 }
 
 #[test]
 fn an_answer_that_comes_too_late_is_no_ones() {
-    // It comes on a stream that was cancelled, whose place has its next request by then.
+    // It comes on a stream that was cancelled, whose slot has its next request by then.
     let server = TwoServer::new(|call| {
         let service = match call.number % 3 {
             0 => ms(150),
@@ -51,7 +51,7 @@ fn an_answer_that_comes_too_late_is_no_ones() {
 
 #[test]
 fn a_dead_connection_is_replaced_once_its_last_stream_has_timed_out() {
-    // Four streams on each of two connections; the second one dies with its second round.
+    // Four streams on each of two connections. The second connection dies in its second round.
     let dead = |call: &Call| call.connection == 1 && call.now >= ms(10);
     let server = TwoServer::new(move |call| match dead(call) {
         true => Vec::new(),
@@ -69,8 +69,8 @@ fn a_dead_connection_is_replaced_once_its_last_stream_has_timed_out() {
 
 #[test]
 fn a_connection_that_speaks_again_keeps_its_streams() {
-    // Both begin at 0; the first would be answered at 150 ms and times out at 100, the other began
-    // later and lives when the ping comes.
+    // Both begin at 0. The first would get its response at 150 ms and times out at 100. The other
+    // began later and is still in flight when the ping comes.
     let server = TwoServer::new(|call| match call.number {
         0 => after(ms(120), ping()),
         1 => after(ms(115), ok(call.stream)),
@@ -81,12 +81,12 @@ fn a_connection_that_speaks_again_keeps_its_streams() {
     let words = "-r 20 -c 1 --streams 2 -d 500ms --timeout 100ms";
     let (outcomes, seen) = load(words, server);
     let seen = seen.borrow();
-    // The third, due at 100 ms, waits: nothing has come since the first began. The ping at 120 ms
-    // lets it go.
+    // The third, due at 100 ms, waits because nothing has come since the first began. It is sent after
+    // the ping at 120 ms.
     assert_eq!(outcomes.connects(), 1);
     assert_eq!(seen.at(ms(100)), 0);
     assert_eq!(seen.at(ms(120)), 1);
-    // The second times out at 150 ms, its answer at 165 ms is nobody's.
+    // The second times out at 150 ms. Its response at 165 ms is ignored.
     assert_eq!(outcomes.count(Outcome::Timeout), 2);
     assert_eq!(outcomes.count(Outcome::Ok), 8);
     assert_us(outcomes.record.response_time_us.p50, 10_000);
@@ -98,7 +98,7 @@ fn a_server_that_says_nothing_at_all_times_everything_out() {
     let server = TwoServer::new(|_| Vec::new()).greeting(|_| Vec::new());
     let (outcomes, seen) = load("-c 2 --streams 4 -n 10 --timeout 100ms", server);
     assert_eq!(outcomes.all(), [(Outcome::Timeout, 10)]);
-    // Without SETTINGS one at a time on a connection, and each time on a new one.
+    // Without SETTINGS there is one at a time on a connection, each on a new one.
     assert_eq!(outcomes.connects(), 10);
     assert_eq!(seen.borrow().calls.len(), 10);
     assert_eq!(outcomes.record.totals.elapsed_s, 0.5);
@@ -106,7 +106,7 @@ fn a_server_that_says_nothing_at_all_times_everything_out() {
 
 #[test]
 fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
-    // At 60 ms GOAWAY sends two requests back, and lets two finish that began at 10 ms; they never do.
+    // At 60 ms GOAWAY refuses two requests, and allows two to finish that began at 10 ms. They never do.
     let server = TwoServer::new(|call| match call.number {
         0 | 1 => after(ms(10), ok(call.stream)),
         2 | 3 => after(ms(60), ok(call.stream)),
@@ -126,8 +126,8 @@ fn a_connection_on_its_way_out_that_goes_silent_is_given_up() {
 
 #[test]
 fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
-    // Three are never answered. The one that began at 60 ms is refused, as no more than two are
-    // allowed now, and waits for room.
+    // Three get no response. The one that began at 60 ms is refused, because only two are allowed now,
+    // and waits for room.
     let server = TwoServer::new(|call| match call.number {
         0..3 => Vec::new(),
         3 => after(ms(60), ok(call.stream)),
@@ -147,7 +147,7 @@ fn a_request_that_waits_is_sent_when_a_timeout_makes_room() {
 
 #[test]
 fn a_request_that_waits_for_room_times_out_alone() {
-    // Nothing is under way any more, and nothing is allowed: the connection is as good as before.
+    // Nothing is in flight any more, and nothing is allowed. The connection stays usable.
     let server = TwoServer::new(|call| match call.number {
         0 => after(ms(1), ok(call.stream)),
         1 => {
@@ -169,7 +169,7 @@ fn a_request_that_waits_for_room_times_out_alone() {
 
 #[test]
 fn requests_that_wait_for_a_connection_time_out_beside_it() {
-    // GOAWAY sends three of four to a second connection, which is never made.
+    // After GOAWAY, three of four wait for a second connection, which is never made.
     let mut connects = 0;
     let server = TwoServer::new(|call| match call.number {
         1 => after(ms(1), goaway(1, 0)),
@@ -198,7 +198,7 @@ fn a_send_that_is_never_taken_is_a_timeout() {
     });
     let words = "-c 1 --streams 4 -n 40 --timeout 100ms";
     let (outcomes, _) = load(words, server);
-    // The first of the connection was read. Nothing follows it.
+    // The first request of the connection was read. Nothing follows it.
     assert_eq!(
         outcomes.count(Outcome::Ok) + outcomes.count(Outcome::Timeout),
         40
@@ -223,7 +223,7 @@ fn a_send_that_fails_without_a_word_from_the_peer_is_a_timeout_and_a_new_connect
             _ => Taken::AtOnce,
         });
         let (outcomes, _) = load("-c 1 --streams 4 -n 40 --timeout 100ms", server);
-        // What followed the failed send was never sent.
+        // Bytes after the failed send were never sent.
         let timeouts = 4 - u64::from(answers);
         assert_eq!(outcomes.count(Outcome::Timeout), timeouts);
         assert_eq!(outcomes.count(Outcome::Ok), 40 - timeouts);

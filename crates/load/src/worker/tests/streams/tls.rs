@@ -1,5 +1,4 @@
-//! The same over TLS, where the handshake decides about the protocol and may bring the first frames
-//! along.
+//! HTTP/2 over TLS, where the handshake decides on the protocol and may contain the first frames.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -13,11 +12,11 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use super::server::{NO_ERROR, goaway, limit, settings};
 use super::*;
 
-/// A server of both protocols behind rustls's server.
+/// A server for both protocols behind rustls's server.
 pub(super) struct TlsServer {
     /// By connection.
     config: Box<dyn Fn(u64) -> Arc<ServerConfig>>,
-    /// What it says as soon as it may, in the flight that ends its handshake.
+    /// Bytes that it sends as soon as possible, in the flight that ends its handshake.
     early: Vec<u8>,
     one: Box<dyn Server>,
     two: TwoServer,
@@ -91,7 +90,7 @@ impl Server for TlsServer {
         while !unread.is_empty() {
             tls.read_tls(&mut unread).unwrap();
             let Ok(state) = tls.process_new_packets() else {
-                // It says why, and goes.
+                // It sends an alert and closes.
                 let mut steps = after(Nanos::ZERO, []);
                 steps.push((Nanos::ZERO, Step::Close));
                 return Reply {
@@ -103,7 +102,7 @@ impl Server for TlsServer {
             plain.resize(start + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut plain[start..]).unwrap();
         }
-        // What the handshake has to say.
+        // Output of the handshake.
         let mut steps = match tls.wants_write() {
             true => after(Nanos::ZERO, []),
             false => Vec::new(),

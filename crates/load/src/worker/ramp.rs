@@ -185,3 +185,55 @@ impl ConnectRamp {
         was_held
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::tests::spec;
+
+    const COUNT: u32 = 300;
+
+    fn ramp(left: u64) -> Option<ConnectRamp> {
+        ConnectRamp::new(&Pace::Closed { left }, COUNT, COUNT, &spec("-c 300"))
+    }
+
+    /// A ramp all of whose connections have begun.
+    fn begun() -> ConnectRamp {
+        let mut ramp = ramp(u64::MAX).unwrap();
+        (0..COUNT).for_each(|index| ramp.begin(index));
+        ramp
+    }
+
+    #[test]
+    fn only_loads_with_many_connections_have_a_ramp() {
+        assert!(ramp(u64::from(CONNECTIONS_MIN)).is_none());
+        assert!(ramp(u64::from(CONNECTIONS_MIN) + 1).is_some());
+        let mut ramp = ramp(u64::MAX).unwrap();
+        assert!(!ramp.is_full(Nanos::ZERO));
+        (0..STEP_CONNECTIONS).for_each(|index| ramp.begin(index));
+        assert!(ramp.is_full(Nanos::ZERO) && !ramp.is_full(ramp.interval));
+    }
+
+    #[test]
+    fn requests_are_held_until_all_connections_are_made() {
+        let mut ramp = begun();
+        let made = Nanos::from_millis(7);
+        assert!((0..COUNT).all(|index| ramp.hold(index, made)));
+        let end = made + ACCEPT_TIME;
+        assert_eq!(ramp.wake_at(made), end);
+        assert!(!ramp.end_if_due(Nanos(end.0 - 1)));
+        assert!(ramp.end_if_due(end) && ramp.is_over(end));
+        assert!(ramp.is_held(0) && ramp.release(0) && !ramp.release(0));
+    }
+
+    #[test]
+    fn a_connection_that_hangs_holds_requests_for_a_bounded_time() {
+        let mut ramp = begun();
+        let made = Nanos::from_millis(7);
+        assert!((1..COUNT).all(|index| ramp.hold(index, made)));
+        assert!(ramp.end_if_due(HOLD_TIME_MAX) && !ramp.is_over(HOLD_TIME_MAX));
+        // A connection that is made afterwards is not held.
+        assert!(!ramp.hold(0, HOLD_TIME_MAX) && !ramp.is_held(0));
+        assert!(ramp.is_over(HOLD_TIME_MAX + ACCEPT_TIME));
+    }
+}

@@ -147,3 +147,25 @@ fn earliest<T: Ord>(one: Option<T>, other: Option<T>) -> Option<T> {
         (one, other) => one.or(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sinks_of_all_workers_merge_into_one() {
+        let sink = |first_start, limit, unsolicited| {
+            let mut sink = Sink::new(Measured::EndedFrom(Nanos::ZERO), 0);
+            sink.first_start = first_start;
+            sink.streams_limit = limit;
+            sink.unsolicited = unsolicited;
+            sink
+        };
+        let mut all = sink(None, Some(StreamsLimit::Http1), 1);
+        all.merge(sink(Some(Nanos(9)), Some(StreamsLimit::Settings(3)), 2));
+        all.merge(sink(Some(Nanos(5)), None, 0));
+        assert_eq!(all.first_start, Some(Nanos(5)));
+        assert_eq!(all.streams_limit, Some(StreamsLimit::Settings(3)));
+        assert_eq!(all.unsolicited, 3);
+    }
+}

@@ -79,7 +79,7 @@ fn reply<const N: usize>(steps: [(Nanos, Step); N]) -> Reply {
     }
 }
 
-fn spec(words: &str) -> LoadSpec {
+pub(super) fn spec(words: &str) -> LoadSpec {
     let words = format!("--threads 1 {words}");
     LoadSpec::resolve(Some("http://127.0.0.1:1/"), &LoadOptions::typed(&words)).unwrap()
 }

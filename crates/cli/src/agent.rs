@@ -1,4 +1,4 @@
-//! `prony agent`: this machine as one of a fleet, until a signal ends it.
+//! `prony agent`: makes this machine an agent until a signal ends it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use clap::Args;
-use prony_fleet::agent::status::Status;
-use prony_fleet::agent::{Agent, AgentError, Settings, WorkAtExit, enrolling, host_name};
+use prony_fleet::agent::status::AgentStatus;
+use prony_fleet::agent::{Agent, AgentError, AgentSettings, WorkAtExit, enrollment, host_name};
 use prony_fleet::clock::Clock;
-use prony_fleet::credentials::Credentials;
+use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
 use prony_fleet::policy::Policy;
@@ -22,52 +22,54 @@ use crate::{signals, terminal};
 /// `prony agent`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-It connects to a NATS server, registers there and waits for a coordinator's orders; nothing
-listens on this machine. `prony fleet up` writes its credentials and prints this command with
-them. As long as the server isn't there it waits for it. Ctrl-C and SIGTERM end it, and any load
-that it makes. The exit status after SIGTERM is 0 if the agent was idle, and 1 if a load or a service
-was ended with it; after Ctrl-C it is 130.
+The agent connects to a NATS server, registers and waits for orders; it listens on no port. `prony
+fleet up` writes its credentials and prints this command with them. If the server can't be reached,
+the agent retries until it can.
 
-A load ends when nothing was heard of the coordinator for 10 s. What was measured is kept in DIR
-until the coordinator has it whole, and sent again when the agent starts.
+Ctrl-C and SIGTERM stop the agent and its load. The exit status after SIGTERM is 0 if the agent was
+idle, and 1 if a load or a service was stopped with it; after Ctrl-C it is 130.
 
-Without a policy it loads private and loopback addresses only, no cloud metadata service, and starts
-no services. A policy is a file like this, of which every line may be left out:
+The agent stops a load when it loses contact with the coordinator for 10 s (--lease of the
+coordinator). Results are kept in --state until the coordinator has all of them; after a restart the
+agent sends them again.
+
+Without a policy, the agent loads only private and loopback addresses, no cloud metadata services, and
+starts no services. A policy is a TOML file; every key is optional:
 
   [load]
   targets     = ['10.1.0.0/16', '*.example.org', 'unix:/run/app.sock']
-  rate        = 5000    # requests a second at most; then no closed loops
-  connections = 100     # at most
-  seconds     = 120     # a load's length at most, warm-up included
-  refuse      = false   # true: no load at all
+  rate        = 5000    # maximum requests per second; forbids closed loops
+  connections = 100     # maximum number of connections
+  seconds     = 120     # maximum length of a load with its warm-up
+  refuse      = false   # true: no loads at all
 
   [services]
-  commands    = ['nginx', '/opt/app/run']    # what may be started; '*' is any program
-  env         = ['APP_*']                    # variables that a plan may set for them")]
+  commands    = ['nginx', '/opt/app/run']    # programs that may be started; '*' is any
+  env         = ['APP_*']                    # environment variables that a plan may set")]
 pub(crate) struct AgentArgs {
-    /// Its credentials, as `prony fleet up` writes them; a token of `prony fleet token`, with which it
-    /// gets some at its first start; or a .creds file of NATS's own tools
+    /// The agent's credentials from `prony fleet up`, a token from `prony fleet token`, or a .creds file
+    /// of NATS's own tools
     #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
     creds: PathBuf,
-    /// The NATS server, such as tls://10.0.0.1:4222 [default: the one that the credentials name]
+    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
     #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     nats: Option<String>,
-    /// Its name, of letters, digits, - and _ [default: the credentials', or else the host's]
+    /// Name of letters, digits, - and _ [default: from the credentials, or the host name]
     #[arg(long, value_name = "NAME")]
     name: Option<AgentName>,
-    /// A label to be chosen by; repeatable
+    /// Label by which coordinators choose agents; repeatable
     #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
     label: Vec<(String, String)>,
-    /// What it lets itself be used for [default: near targets, no services]
+    /// Policy file [default: private and loopback targets, no services]
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Where it keeps what it measured [default: ~/.local/state/prony; as root /var/lib/prony]
+    /// Folder for results [default: ~/.local/state/prony; for root /var/lib/prony]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// Serve the agent's metrics at ADDR, a port or an address with one, as OpenMetrics text
+    /// Serve the agent's metrics as OpenMetrics text at ADDR, a port or an address with a port
     #[arg(long, value_name = "ADDR")]
     metrics: Option<String>,
-    /// Cores that its loads run on, such as 1 or 0-3 [default: any]
+    /// Cores that loads run on, such as 1 or 0-3 [default: any]
     #[arg(long, value_name = "LIST", value_parser = cores)]
     cores: Option<CoreList>,
 }
@@ -78,7 +80,7 @@ fn label(typed: &str) -> Result<(String, String), String> {
             Ok((key.to_owned(), value.to_owned()))
         }
         _ => Err(format!(
-            "{typed:?} is no label; write KEY=VALUE without commas, such as site=berlin"
+            "{typed:?} is not a label; write KEY=VALUE without commas, such as site=berlin"
         )),
     }
 }
@@ -87,21 +89,21 @@ fn cores(typed: &str) -> Result<CoreList, String> {
     prony_load::quantity::cores(typed).map(CoreList)
 }
 
-/// Is an agent until a signal comes.
+/// Runs the agent until a signal arrives.
 pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
     let metrics = typed.metrics.clone();
     let settings = settings(typed)?;
-    let status = Status::default();
+    let status = AgentStatus::default();
     let metrics = metrics.map(|at| AgentMetrics::serve(&at, &settings.name, status.clone()));
     let _metrics = metrics.transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     let signal = Arc::new(AtomicI32::new(0));
-    let (told, came) = (stop.clone(), signal.clone());
+    let (stop_set, signal_set) = (stop.clone(), signal.clone());
     signals::listen_for(move |number, count| {
-        came.store(number, Ordering::Relaxed);
-        told.store(true, Ordering::Relaxed);
+        signal_set.store(number, Ordering::Relaxed);
+        stop_set.store(true, Ordering::Relaxed);
         if count > 1 {
-            // Whoever says it twice doesn't want to wait for last words.
+            // A second signal doesn't wait for results to be sent.
             std::process::exit(130);
         }
     })?;
@@ -110,11 +112,11 @@ pub(crate) fn run(typed: AgentArgs) -> Result<Ending, Failure> {
     let is_interrupt = signals::is_interrupt(signal.load(Ordering::Relaxed));
     match ended {
         Ok(_) | Err(AgentError::Interrupted) if is_interrupt => Ok(Ending::Interrupted),
-        // Stopping an idle agent is what a service manager asks for; a run that lacks its part is not.
+        // Stopping an idle agent is a success; cutting a run short is not.
         Ok(WorkAtExit::None) | Err(AgentError::Interrupted) => Ok(Ending::Done),
         Ok(WorkAtExit::CutShort) => {
             terminal::say(
-                "prony: told to exit in the middle of a run, whose result lacks this part",
+                "prony: stopped in the middle of a run; the run lacks the rest of this agent's part",
             );
             Ok(Ending::Doubtful)
         }
@@ -129,22 +131,23 @@ fn failure(error: AgentError) -> Failure {
     }
 }
 
-fn settings(typed: AgentArgs) -> Result<Settings, Failure> {
+fn settings(typed: AgentArgs) -> Result<AgentSettings, Failure> {
     let state = state(typed.state)?;
-    let mut credentials = Credentials::read(&typed.creds).map_err(Failure::wrong)?;
-    if let Credentials::Key(token) = &credentials
+    let mut credentials = FleetCredentials::read(&typed.creds).map_err(Failure::wrong)?;
+    if let FleetCredentials::Key(token) = &credentials
         && matches!(token.role(), Role::Token(_))
     {
         let name = typed.name.clone();
-        let name = name.unwrap_or_else(|| AgentName::of_host(&host_name()));
-        let own = enrolling::credentials(token, typed.nats.as_deref(), &name, &state.join("creds"));
+        let name = name.unwrap_or_else(|| AgentName::from_hostname(&host_name()));
+        let own =
+            enrollment::credentials(token, typed.nats.as_deref(), &name, &state.join("creds"));
         credentials = own.map_err(failure)?;
     }
     let policy = match &typed.policy {
         Some(file) => Policy::read(file).map_err(Failure::wrong)?,
         None => Policy::default(),
     };
-    let name = Settings::name(&credentials, typed.name.as_ref());
+    let name = AgentSettings::name(&credentials, typed.name.as_ref());
     let name =
         name.map_err(|error| Failure::wrong(format!("{}: {error}", typed.creds.display())))?;
     let mut labels = BTreeMap::new();
@@ -153,7 +156,7 @@ fn settings(typed: AgentArgs) -> Result<Settings, Failure> {
             return Err(Failure::wrong(format!("--label {key} is given twice")));
         }
     }
-    Ok(Settings {
+    Ok(AgentSettings {
         name,
         server: typed.nats,
         credentials,
@@ -162,11 +165,11 @@ fn settings(typed: AgentArgs) -> Result<Settings, Failure> {
         state,
         cores: typed.cores.map(|cores| cores.0).unwrap_or_default(),
         clock: Clock::new(),
-        tell: Arc::new(|text: &str| terminal::say(&format!("prony: {text}"))),
+        log: Arc::new(|text: &str| terminal::say(&format!("prony: {text}"))),
     })
 }
 
-/// Where an agent keeps what it measured, if nothing else was said.
+/// The folder for results: `--state`, or its default.
 fn state(typed: Option<PathBuf>) -> Result<PathBuf, Failure> {
     if let Some(folder) = typed {
         return Ok(folder);
@@ -179,7 +182,7 @@ fn state(typed: Option<PathBuf>) -> Result<PathBuf, Failure> {
         (None, None) => None,
     };
     folder.ok_or_else(|| {
-        Failure::wrong("there is no home folder; say by --state where to keep results")
+        Failure::wrong("there is no home folder (name a folder for results with --state)")
     })
 }
 

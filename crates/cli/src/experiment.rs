@@ -13,7 +13,7 @@ use prony_experiment::runner::{
 };
 use prony_experiment::sweep;
 use prony_fleet::coordinator::Feed;
-use prony_fleet::host::Shower;
+use prony_fleet::host::FeedObserver;
 use prony_report::table::plain;
 use prony_report::{Document, Experiment, folder, html, markdown, pdf, text};
 use prony_stats::{Verdict, VerdictDocument};
@@ -120,12 +120,12 @@ pub(crate) fn run(
         }
     };
     let is_seen = metrics.is_some() || progress.show() == Show::View;
-    let show = is_seen.then_some(&show as Shower<'_>);
+    let show = is_seen.then_some(&show as FeedObserver<'_>);
     let mut load = None;
     let mut host: Box<dyn Host> = match hosts {
         Some(hosts) => {
             let mut joined = hosts.join(here, plan, forecast(plan, settings).time.1);
-            load = hosts.loads(joined.run(), &warn, show)?;
+            load = hosts.loads(&joined, &warn, show)?;
             hosts.reserve(&mut joined, load.as_mut(), &progress)?;
             Box::new(joined)
         }

@@ -1,4 +1,4 @@
-//! `prony fleet`: many machines.
+//! `prony fleet`: agents on many machines.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use prony_fleet::coordinator::{
-    CLOCK_BOUND, Choice, Feed, Finished, Fleet, FleetError, Going, Stop, Told, Watcher,
+    AgentChoice, CLOCK_BOUND_DEFAULT, Feed, FinishedRun, Fleet, FleetError, FleetEvent,
+    LoadObserver, ProgressUpdate, StopRequest,
 };
-use prony_fleet::credentials::Credentials;
-use prony_fleet::messages::Manifest;
+use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::names::RunId;
+use prony_fleet::wire::RunManifest;
 use prony_load::quantity;
 use prony_record::FindingId;
 use prony_report::number;
@@ -37,32 +38,32 @@ pub(crate) struct FleetArgs {
     command: FleetCommand,
 }
 
-/// What to do with the fleet.
+/// The subcommands of `prony fleet`.
 #[derive(Debug, Subcommand)]
 enum FleetCommand {
     /// Start a NATS server, with credentials for a coordinator and for agents
     Up(UpArgs),
-    /// Make a token with which new agents get credentials until it expires or is used up
+    /// Create a token that enrolls new agents until it expires or is used up
     Token(TokenArgs),
-    /// List the agents that are registered
+    /// List the registered agents
     List(ListArgs),
-    /// Look at agents: versions, clocks, limits, policies, and whether a target answers each of them
+    /// Check agents: version, clock, limits, policy, and whether they reach a target
     Check(CheckArgs),
-    /// Bring in the results of a run whose coordinator is gone
+    /// Fetch the results of a run whose coordinator is gone
     Collect(RunArgs),
-    /// Go on with a run whose coordinator is gone, or watch one, and print its results at its end
+    /// Take over or watch a run, and print its results at its end
     Attach(RunArgs),
     /// Remove runs and their results from the NATS server
     Purge(PurgeArgs),
 }
 
-/// Where the agents are registered.
+/// The NATS server, and the coordinator's credentials.
 #[derive(Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
+    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
     #[arg(long, value_name = "URL", env = "PRONY_NATS", hide_env_values = true)]
     pub(crate) nats: Option<String>,
-    /// The coordinator's credentials, which `prony fleet up` wrote
+    /// The coordinator's credentials, as written by `prony fleet up`
     #[arg(long, value_name = "FILE", env = "PRONY_CREDS", hide_env_values = true)]
     pub(crate) creds: PathBuf,
 }
@@ -72,7 +73,7 @@ pub(crate) struct ServerArgs {
 struct ListArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Write what each agent says about itself as JSON; - for standard output, in the table's place
+    /// Write the registrations as JSON; - prints them instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -84,21 +85,21 @@ Examples:
   prony fleet check --creds coordinator.creds
   prony fleet check --creds c.creds --agents site=west http://10.0.0.5:8080/
 
-Status 1 says that something is wrong: an agent of another version, one that is busy, a clock that
-is not known well enough, a target that doesn't answer.")]
+The exit status is 1 if an agent has another version or is busy, if its clock is not known well
+enough, or if it gets no response from the target.")]
 struct CheckArgs {
-    /// A target that each agent asks once
+    /// Target to which each agent sends one request
     #[arg(value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
-    /// The agents to look at: N of them, N@KEY=VALUE, all with KEY=VALUE, or names [default: all]
-    #[arg(long, value_name = "AGENTS")]
-    agents: Option<Choice>,
-    /// Largest clock error to accept
+    /// Agents to check: N, KEY=VALUE, N@KEY=VALUE, or names [default: all]
+    #[arg(long, value_name = "AGENTS_BUCKET")]
+    agents: Option<AgentChoice>,
+    /// Largest accepted clock error
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = quantity::positive_time)]
     clock_bound: Duration,
-    /// Write everything as JSON; - for standard output, in the table's place
+    /// Write the results as JSON; - prints them instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -106,18 +107,18 @@ struct CheckArgs {
 /// `prony fleet collect` and `prony fleet attach`.
 #[derive(Debug, Args)]
 struct RunArgs {
-    /// The run, as `prony load --agents` named it [default: the newest that has results or is under way]
+    /// The run, as printed by `prony load --agents` [default: the newest with results or in flight]
     #[arg(value_name = "RUN")]
     run: Option<RunId>,
     #[command(flatten)]
     server: ServerArgs,
-    /// Write the record as JSON; - for standard output, in the summary's place
+    /// Write the record as JSON; - prints it instead of the summary
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write each half second as CSV; - for standard output, in the summary's place
+    /// Write each half second as CSV; - prints it instead of the summary
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write a page with charts
+    /// Write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// How to show progress, on standard error
@@ -131,18 +132,18 @@ struct RunArgs {
     progress: ProgressFlag,
 }
 
-/// What of `prony load` is about agents.
+/// The options of `prony load` for agents.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ByAgentsArgs {
-    /// Let agents make the load: N of them, N@KEY=VALUE with a label, all with KEY=VALUE, or names
+    /// Make the load with agents: N, KEY=VALUE (a label), N@KEY=VALUE, or names
     #[arg(
         long,
-        value_name = "AGENTS",
+        value_name = "AGENTS_BUCKET",
         requires = "creds",
         help_heading = "Agents"
     )]
-    pub(crate) agents: Option<Choice>,
-    /// The NATS server, such as tls://10.0.0.1:4222 [default: those that the credentials name]
+    pub(crate) agents: Option<AgentChoice>,
+    /// NATS server, such as tls://10.0.0.1:4222 [default: named by the credentials]
     #[arg(
         long,
         value_name = "URL",
@@ -151,7 +152,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) nats: Option<String>,
-    /// The coordinator's credentials, which `prony fleet up` wrote
+    /// The coordinator's credentials, as written by `prony fleet up`
     #[arg(
         long,
         value_name = "FILE",
@@ -160,7 +161,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) creds: Option<PathBuf>,
-    /// Largest error of an agent's clock to accept [default: 5ms]
+    /// Largest accepted error of an agent's clock [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -169,7 +170,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) clock_bound: Option<Duration>,
-    /// Stop agents that have heard nothing from this command for TIME, 1s to 2m [default: 10s]
+    /// Agents stop when they lose contact with this command for TIME, 1s to 2m [default: 10s]
     #[arg(
         long,
         value_name = "TIME",
@@ -178,7 +179,7 @@ pub(crate) struct ByAgentsArgs {
         help_heading = "Agents"
     )]
     pub(crate) lease: Option<Duration>,
-    /// Wait up to TIME for agents that are missing or busy, such as 2m [default: don't wait]
+    /// Wait up to TIME for missing or busy agents, such as 2m [default: don't wait]
     #[arg(
         long,
         value_name = "TIME",
@@ -189,54 +190,57 @@ pub(crate) struct ByAgentsArgs {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Parses `--lease`: a shorter one would end by a hiccup of the network, and agents refuse a longer one.
+/// Parses `--lease`. A shorter lease would end during a network hiccup, and agents refuse a longer one.
 pub(crate) fn lease(typed: &str) -> Result<Duration, String> {
     let lease = quantity::time(typed)?;
-    match (LEASE_MIN..=LEASE_MAX).contains(&lease) {
-        true => Ok(lease),
-        false => Err(format!(
-            "a lease is {} s to {} s; {typed} is outside of that",
+    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        Ok(lease)
+    } else {
+        Err(format!(
+            "a lease is {} s to {} s; {typed} is out of range",
             LEASE_MIN.as_secs(),
             LEASE_MAX.as_secs()
-        )),
+        ))
     }
 }
 
-/// The shortest and the longest `--lease`.
+/// Shortest `--lease`.
 const LEASE_MIN: Duration = Duration::from_secs(1);
+/// Longest `--lease`.
 const LEASE_MAX: Duration = Duration::from_secs(120);
 
 impl ByAgentsArgs {
-    /// Largest clock error to accept.
+    /// Largest accepted clock error.
     pub(crate) fn clock_bound(&self) -> Duration {
-        self.clock_bound.unwrap_or(CLOCK_BOUND)
+        self.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT)
     }
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub(crate) fn run(typed: &FleetArgs) -> Result<Ending, Failure> {
     match &typed.command {
         FleetCommand::Up(typed) => fleet_up::run(typed),
         FleetCommand::Token(typed) => fleet_token::run(typed),
         FleetCommand::List(typed) => list(typed),
         FleetCommand::Check(typed) => check(typed),
-        FleetCommand::Collect(typed) => later(typed, Fleet::collect, false),
-        FleetCommand::Attach(typed) => later(typed, Fleet::attach, true),
+        FleetCommand::Collect(typed) => finish_run(typed, Fleet::collect, false),
+        FleetCommand::Attach(typed) => finish_run(typed, Fleet::attach, true),
         FleetCommand::Purge(typed) => fleet_purge::run(typed),
     }
 }
 
-/// Connects as the coordinator.
+/// Connects to the NATS server as the coordinator.
 pub(crate) fn connect(nats: Option<&str>, creds: &Path) -> Result<Fleet, Failure> {
-    let credentials = Credentials::read(creds).map_err(Failure::wrong)?;
+    let credentials = FleetCredentials::read(creds).map_err(Failure::wrong)?;
     Fleet::connect(nats, &credentials).map_err(failure)
 }
 
-/// Whose fault it is that there is nothing.
+/// The exit status and message of an error.
 pub(crate) fn failure(error: FleetError) -> Failure {
-    match error.is_wrong() {
-        true => Failure::wrong(error),
-        false => Failure::refused(error),
+    if error.is_wrong() {
+        Failure::wrong(error)
+    } else {
+        Failure::refused(error)
     }
 }
 
@@ -263,7 +267,7 @@ fn list(typed: &ListArgs) -> Result<Ending, Failure> {
 fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
     let output = Output::open("--json", typed.json.as_deref())?;
     let fleet = typed.server.connect()?;
-    let choice = typed.agents.clone().unwrap_or(Choice::All);
+    let choice = typed.agents.clone().unwrap_or(AgentChoice::All);
     let checked = fleet
         .check(&choice, typed.url.as_deref(), typed.clock_bound)
         .map_err(failure)?;
@@ -272,13 +276,14 @@ fn check(typed: &CheckArgs) -> Result<Ending, Failure> {
         || fleet_tables::check(&checked),
         || fleet_tables::check_json(&checked),
     )?;
-    Ok(match checked.iter().any(|one| one.is_wrong()) {
-        true => Ending::Doubtful,
-        false => Ending::Done,
+    Ok(if checked.iter().any(|one| one.is_wrong()) {
+        Ending::Doubtful
+    } else {
+        Ending::Done
     })
 }
 
-/// Prints the text unless standard output carries the JSON, which goes where it was asked for.
+/// Writes the JSON if it was requested, and prints the text unless standard output has the JSON.
 fn show(
     output: Option<Output>,
     text: impl FnOnce() -> String,
@@ -294,14 +299,14 @@ fn show(
     output.write(&(json + "\n"))
 }
 
-/// So many other runs are told.
-const MOST_RUNS: usize = 8;
+/// Number of other runs that are listed.
+const LISTED_RUNS_MAX: usize = 8;
 
-/// How a run that is there already comes to its record.
-type Later = fn(&Fleet, &Manifest, Watcher<'_>) -> Result<Finished, FleetError>;
+/// Makes the record of a stored run.
+type FinishRun = fn(&Fleet, &RunManifest, LoadObserver<'_>) -> Result<FinishedRun, FleetError>;
 
-/// Brings a run in, or goes on with it; `is_shown` where there may be something to see meanwhile.
-fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure> {
+/// Collects a run or takes it over. `is_shown` allows a live view.
+fn finish_run(typed: &RunArgs, how: FinishRun, is_shown: bool) -> Result<Ending, Failure> {
     let outputs = Outputs::open([
         ("--json", typed.json.as_deref()),
         ("--csv", typed.csv.as_deref()),
@@ -312,17 +317,18 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
     let fleet = typed.server.connect()?;
     let run = fleet.run(typed.run.as_ref()).map_err(failure)?;
     if typed.run.is_none() {
-        others(&fleet, &run, &progress)?;
+        list_runs(&fleet, &run, &progress)?;
     }
     let stop = stop_by_signals()?;
-    let work = |watcher: Watcher<'_>| how(&fleet, &run, watcher);
-    let finished = match is_shown {
-        true => watched(&progress, None, &stop, work),
-        false => work(Watcher {
-            told: &|told| tell(&progress, told),
+    let work = |observer: LoadObserver<'_>| how(&fleet, &run, observer);
+    let finished = if is_shown {
+        watched(&progress, None, &stop, work)
+    } else {
+        work(LoadObserver {
+            on_event: &|event| report(&progress, event),
             stop: &stop,
             feed: None,
-        }),
+        })
     };
     let finished = match finished {
         Err(FleetError::Detached(run)) => {
@@ -336,58 +342,59 @@ fn later(typed: &RunArgs, how: Later, is_shown: bool) -> Result<Ending, Failure>
     };
     let is_stopped = stop.is_wanted();
     if stop.is_wanted_at_once() {
-        tell_rest(&finished, &typed.server, &progress);
+        print_collect_hint(&finished, &typed.server, &progress);
     }
     let ending = load::ending(&finished.record, &[], is_stopped, &progress);
     outputs.write(&finished.record, &[], &[])?;
     Ok(ending)
 }
 
-/// Says which run it is, and which others there are.
-fn others(fleet: &Fleet, taken: &Manifest, progress: &Progress) -> Result<(), Failure> {
-    let told = |run: &Manifest| {
+/// Prints the selected run, and which other runs there are.
+fn list_runs(fleet: &Fleet, taken: &RunManifest, progress: &Progress) -> Result<(), Failure> {
+    let describe = |run: &RunManifest| {
         let url = run.url.as_deref().unwrap_or("a list of URLs");
         format!("run {} of {}, {url}", run.run, run.made_at)
     };
-    progress.line(&told(taken));
+    progress.line(&describe(taken));
     let runs = fleet.runs().map_err(failure)?;
     let others = || runs.iter().filter(|run| run.manifest.run != taken.run);
-    for other in others().take(MOST_RUNS) {
+    for other in others().take(LISTED_RUNS_MAX) {
         let state = match (other.manifest.start, other.stored) {
-            (None, _) => "; it never began",
-            (Some(_), _) if other.busy > 0 => "; it is under way",
-            (Some(_), _) if other.sending > 0 => "; not all of it is sent yet",
-            (Some(_), 0) => "; nothing of it is stored",
+            (None, _) => "; it never started",
+            (Some(_), _) if other.busy > 0 => "; in flight",
+            (Some(_), _) if other.sending > 0 => "; some results are still being sent",
+            (Some(_), 0) => "; no results are stored",
             _ => "",
         };
-        let other = told(&other.manifest);
-        progress.line(&format!("  there is also {other}{state}"));
+        let other = describe(&other.manifest);
+        progress.line(&format!("  other: {other}{state}"));
     }
-    match others().count().saturating_sub(MOST_RUNS) {
+    match others().count().saturating_sub(LISTED_RUNS_MAX) {
         0 => {}
-        more => progress.line(&format!("  and {more} older")),
+        more => progress.line(&format!("  and {more} older runs")),
     }
     Ok(())
 }
 
-/// Somebody wants it to end; who says so again waits for nobody.
-fn ask_to_end(stop: &Stop) {
-    match stop.is_wanted() {
-        false => stop.soon(),
-        true => stop.at_once(),
+/// Requests the end of a load; a second request doesn't wait for results.
+fn request_stop(stop: &StopRequest) {
+    if stop.is_wanted() {
+        stop.at_once()
+    } else {
+        stop.soon()
     }
 }
 
-/// Wanted from the first signal to end, and at once from the second.
-pub(crate) fn stop_by_signals() -> Result<Arc<Stop>, Failure> {
-    let stop = Arc::new(Stop::new());
+/// A stop request that the first signal sets to soon, and the second to at once.
+pub(crate) fn stop_by_signals() -> Result<Arc<StopRequest>, Failure> {
+    let stop = Arc::new(StopRequest::new());
     let asked = stop.clone();
-    signals::listen(move |_| ask_to_end(&asked))?;
+    signals::listen(move |_| request_stop(&asked))?;
     Ok(stop)
 }
 
-/// Says how what a hurried end left behind is brought in.
-pub(crate) fn tell_rest(finished: &Finished, server: &ServerArgs, progress: &Progress) {
+/// Prints the command that fetches the results that were not waited for.
+pub(crate) fn print_collect_hint(finished: &FinishedRun, server: &ServerArgs, progress: &Progress) {
     let findings = &finished.record.findings;
     if findings
         .iter()
@@ -396,26 +403,26 @@ pub(crate) fn tell_rest(finished: &Finished, server: &ServerArgs, progress: &Pro
         let nats = server.nats.as_ref();
         let nats = nats.map_or(String::new(), |url| format!(" --nats {url}"));
         progress.warn(&format!(
-            "prony: not all of it is here; prony fleet collect {} --creds {}{nats}",
+            "prony: some results are missing; fetch them with: prony fleet collect {} --creds {}{nats}",
             finished.run,
             server.creds.display(),
         ));
     }
 }
 
-/// Does something with a run, with what is seen of it meanwhile on the terminal and in `metrics`.
+/// Works on a run while its progress is shown on the terminal and in `metrics`.
 pub(crate) fn watched<T>(
     progress: &Progress,
     metrics: Option<&Metrics>,
-    stop: &Stop,
-    work: impl FnOnce(Watcher<'_>) -> T,
+    stop: &StopRequest,
+    work: impl FnOnce(LoadObserver<'_>) -> T,
 ) -> T {
-    let told = |told: Told<'_>| tell(progress, told);
+    let on_event = |event: FleetEvent<'_>| report(progress, event);
     let feed = Arc::<Feed>::default();
-    // Nothing is added up for nobody.
+    // Without a viewer, results need not be merged.
     let is_drawn = progress.show() == Show::View;
-    let watcher = Watcher {
-        told: &told,
+    let observer = LoadObserver {
+        on_event: &on_event,
         stop,
         feed: (is_drawn || metrics.is_some()).then_some(&feed),
     };
@@ -424,39 +431,39 @@ pub(crate) fn watched<T>(
         metrics.running(under_way.clone());
     }
     if !is_drawn {
-        return work(watcher);
+        return work(observer);
     }
     let mut follower = Follower::new(under_way, None, &[]);
-    // The key does what the signal does.
-    live::with_view(progress, &mut follower, &|| ask_to_end(stop), || {
-        work(watcher)
+    // The view's key has the same effect as the signal.
+    live::with_view(progress, &mut follower, &|| request_stop(stop), || {
+        work(observer)
     })
 }
 
-/// Says what goes on.
-fn tell(progress: &Progress, told: Told<'_>) {
-    match told {
-        Told::Step(text) => progress.line(text),
-        Told::Warning(text) => progress.warn(&format!("prony: {text}")),
-        // The view shows it.
-        Told::Going(_) if progress.show() == Show::View => {}
-        Told::Going(going) => progress.line(&line_of(&going)),
+/// Prints an event.
+fn report(progress: &Progress, event: FleetEvent<'_>) {
+    match event {
+        FleetEvent::Step(text) => progress.line(text),
+        FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
+        // The view shows the progress.
+        FleetEvent::Progress(_) if progress.show() == Show::View => {}
+        FleetEvent::Progress(update) => progress.line(&progress_line(&update)),
     }
 }
 
-/// A load's progress: what was counted, and of whom nothing is heard.
-fn line_of(going: &Going) -> String {
+/// A load's progress: rates, failures, and agents that have sent nothing for a while.
+fn progress_line(update: &ProgressUpdate) -> String {
     let mut line = format!(
         "{}: {}, {} failed, {} loading",
-        rounded(going.elapsed),
-        number::rate(going.ended_per_s),
-        number::count(going.failed),
-        number::plural(going.agents as u64, "agent", "agents"),
+        rounded(update.elapsed),
+        number::rate(update.ended_per_s),
+        number::count(update.failed),
+        number::plural(update.agents as u64, "agent", "agents"),
     );
-    let quiet: Vec<&str> = going.quiet.iter().map(|name| name.as_str()).collect();
+    let quiet: Vec<&str> = update.quiet.iter().map(|name| name.as_str()).collect();
     match quiet.len() {
         0 => {}
-        all if all == going.agents && all > 1 => line += ", all of them quiet",
+        all if all == update.agents && all > 1 => line += ", all of them quiet",
         1..=4 => line += &format!(", quiet: {}", quiet.join(", ")),
         many => line += &format!(", {many} of them quiet"),
     }
@@ -480,9 +487,9 @@ mod tests {
     }
 
     #[test]
-    fn a_progress_line_names_who_is_quiet() {
+    fn a_progress_line_names_quiet_agents() {
         let line = |agents, quiet: &[&str]| {
-            line_of(&Going {
+            progress_line(&ProgressUpdate {
                 elapsed: Duration::from_secs(5),
                 ended_per_s: 100.0,
                 ended: 500,

@@ -1,6 +1,6 @@
-//! `prony load --agents`: a load that agents make.
+//! `prony load --agents`: a load made by agents.
 
-use prony_fleet::coordinator::{Choice, FleetError, Wanted};
+use prony_fleet::coordinator::{AgentChoice, FleetError, LoadRequest};
 use prony_record::Record;
 
 use crate::arguments::{LoadArgs, TypedOption};
@@ -9,11 +9,11 @@ use crate::fleet::{self, ServerArgs};
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 
-/// Lets agents make the load, and shows it meanwhile; gives its record, and whether it was interrupted.
-/// None where it was interrupted before it began.
+/// Makes the load with agents and shows its progress. Returns the record, and whether the load was
+/// interrupted. Returns `None` if it was interrupted before its start.
 pub(crate) fn run(
     typed: &LoadArgs,
-    choice: &Choice,
+    choice: &AgentChoice,
     progress: &Progress,
     metrics: Option<&Metrics>,
 ) -> Result<Option<(Record, bool)>, Failure> {
@@ -28,14 +28,14 @@ pub(crate) fn run(
     if let Some(wait) = typed.agents.wait {
         fleet = fleet.with_wait(wait);
     }
-    let wanted = Wanted {
+    let request = LoadRequest {
         url: typed.url.clone(),
         words: words(&typed.typed),
         choice: choice.clone(),
         clock_bound: typed.agents.clock_bound(),
     };
-    let made = fleet::watched(progress, metrics, &stop, |watcher| {
-        fleet.load(&wanted, watcher)
+    let made = fleet::watched(progress, metrics, &stop, |observer| {
+        fleet.load(&request, observer)
     });
     match made {
         Ok(finished) => {
@@ -44,7 +44,7 @@ pub(crate) fn run(
                     nats: typed.agents.nats.clone(),
                     creds: creds.clone(),
                 };
-                fleet::tell_rest(&finished, &server, progress);
+                fleet::print_collect_hint(&finished, &server, progress);
             }
             Ok(Some((finished.record, stop.is_wanted())))
         }
@@ -56,7 +56,7 @@ pub(crate) fn run(
     }
 }
 
-/// Options as agents take them: a word each.
+/// The options as agents take them, one word each.
 fn words(typed: &[TypedOption]) -> Vec<String> {
     let of = |option: &TypedOption| -> Vec<String> {
         match option.values.as_slice() {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_a_word_each() {
+    fn each_option_is_one_word() {
         let option = |name: &str, values: &[&str]| TypedOption {
             name: name.to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),

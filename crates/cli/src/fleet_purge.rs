@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use prony_fleet::coordinator::KnownRun;
+use prony_fleet::coordinator::StoredRun;
 use prony_fleet::names::RunId;
 use prony_load::quantity;
 use prony_report::number;
@@ -36,7 +36,7 @@ pub(crate) struct PurgeArgs {
     server: ServerArgs,
 }
 
-/// Parses a time, which may also be in days.
+/// Parses a time, in days or in the usual units.
 fn age(typed: &str) -> Result<Duration, String> {
     let Some(days) = typed.strip_suffix('d') else {
         return quantity::time(typed);
@@ -57,11 +57,11 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
         )));
     }
     let now = SystemTime::now();
-    let is_meant = |one: &&KnownRun| match typed.older_than {
+    let is_meant = |one: &&StoredRun| match typed.older_than {
         Some(age) => started(one).is_some_and(|at| now.duration_since(at).is_ok_and(|it| it > age)),
         None => typed.all || typed.runs.contains(&one.manifest.run),
     };
-    let meant: Vec<&KnownRun> = known.iter().filter(is_meant).collect();
+    let meant: Vec<&StoredRun> = known.iter().filter(is_meant).collect();
     if let Some(busy) = meant.iter().find(|one| one.busy > 0) {
         return Err(Failure::refused(format!(
             "run {} is in flight on {}; nothing was removed (stop the run, or wait for its end)",
@@ -84,7 +84,7 @@ pub(crate) fn run(typed: &PurgeArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-fn started(run: &KnownRun) -> Option<SystemTime> {
+fn started(run: &StoredRun) -> Option<SystemTime> {
     humantime::parse_rfc3339(&run.manifest.made_at).ok()
 }
 

@@ -1,15 +1,15 @@
-//! What `prony fleet list` and `prony fleet check` show.
+//! The tables and JSON of `prony fleet list` and `prony fleet check`.
 
 use std::time::Duration;
 
-use prony_fleet::clock::Offset;
-use prony_fleet::coordinator::{CheckedAgent, ClockCheck, Listed, TargetCheck};
+use prony_fleet::clock::ClockOffset;
+use prony_fleet::coordinator::{CheckedAgent, ClockCheck, ListedAgent, TargetCheck};
 use prony_report::number;
 use prony_report::table::{Align, Table};
 use serde_json::{Value, json};
 
-/// Who is registered.
-pub(crate) fn list(listed: &[Listed]) -> String {
+/// The table of registered agents.
+pub(crate) fn list(listed: &[ListedAgent]) -> String {
     let headings = [
         "agent",
         "host",
@@ -19,7 +19,7 @@ pub(crate) fn list(listed: &[Listed]) -> String {
         "labels",
         "version",
         "busy with",
-        "heard of",
+        "last seen",
     ];
     let mut table = Table::new(&headings);
     left(&mut table, &[1, 2, 4, 5, 6, 7]);
@@ -48,13 +48,13 @@ pub(crate) fn list(listed: &[Listed]) -> String {
     shown(&table)
 }
 
-/// What was looked at.
+/// The table of checked agents.
 pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     let headings = [
         "agent",
         "version",
-        "clock apart",
-        "known to",
+        "clock offset",
+        "offset error",
         "clock",
         "open files",
         "policy",
@@ -91,12 +91,12 @@ pub(crate) fn check(checked: &[CheckedAgent]) -> String {
     shown(&table)
 }
 
-/// The same for programs.
-pub(crate) fn list_json(listed: &[Listed]) -> Value {
+/// The registered agents as JSON.
+pub(crate) fn list_json(listed: &[ListedAgent]) -> Value {
     listed.iter().map(listed_json).collect()
 }
 
-/// The same for programs.
+/// The checked agents as JSON.
 pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
     let each = checked.iter().map(|one| {
         let mut value = listed_json(&one.listed);
@@ -121,23 +121,23 @@ pub(crate) fn check_json(checked: &[CheckedAgent]) -> Value {
     each.collect()
 }
 
-fn listed_json(one: &Listed) -> Value {
+fn listed_json(one: &ListedAgent) -> Value {
     let mut value = json!(one.agent);
     value["age_s"] = (one.age.as_millis() as f64 / 1e3).into();
     value
 }
 
-fn offset(clock: &ClockCheck) -> Option<&Offset> {
+fn offset(clock: &ClockCheck) -> Option<&ClockOffset> {
     match clock {
         ClockCheck::Known(offset) | ClockCheck::TooCoarse(offset) => Some(offset),
         ClockCheck::Unknown(_) => None,
     }
 }
 
-/// How far a clock is apart, and how well that is known.
+/// A clock's offset and its error bound.
 fn clock(clock: &ClockCheck) -> (String, String) {
     let us = |ns: u64| number::time(ns as f64 / 1e3);
-    let apart = |offset: &Offset| {
+    let apart = |offset: &ClockOffset| {
         let sign = if offset.ns < 0 { "-" } else { "" };
         let apart = Duration::from_nanos(offset.ns.unsigned_abs());
         match apart.as_secs() {
@@ -163,16 +163,18 @@ fn left(table: &mut Table, columns: &[usize]) {
 
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let parts: Vec<String> = parts.collect();
-    match parts.is_empty() {
-        true => "-".to_owned(),
-        false => parts.join(","),
+    if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        parts.join(",")
     }
 }
 
-/// A table without rows is no table.
+/// The table as text; empty without rows.
 fn shown(table: &Table) -> String {
-    match table.is_empty() {
-        true => String::new(),
-        false => table.to_text(""),
+    if table.is_empty() {
+        String::new()
+    } else {
+        table.to_text("")
     }
 }

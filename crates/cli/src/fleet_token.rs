@@ -1,12 +1,12 @@
-//! `prony fleet token`: tokens with which new agents get their own credentials.
+//! `prony fleet token`: tokens that enroll new agents.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use prony_fleet::names::TokenId;
-use prony_fleet::server::tokens::{Token, USES_MAX, VALID_MAX};
-use prony_fleet::server::{Known, Lock, Wanted};
+use prony_fleet::server::tokens::{EnrollmentToken, USES_MAX, VALID_MAX};
+use prony_fleet::server::{FolderLock, KnownServer, ServerSetup};
 use prony_load::quantity;
 use prony_report::table::Table;
 
@@ -17,29 +17,29 @@ use crate::terminal;
 /// `prony fleet token`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output is the token: a file for new agents. `prony fleet up` has to run on DIR, as it enrolls
-them. Each agent makes a key of its own, keeps it, and doesn't need the token again; the server gets
-the public half alone. A token can ask to be enrolled under a name that nobody has, and nothing else.
+Prints a token, which is a credentials file for new agents. `prony fleet up` must be running on DIR: it
+enrolls the agents. Each agent makes its own key at its first start and doesn't need the token again.
+A token permits nothing but a request to be enrolled under an unused name.
 
 Examples:
   prony fleet token --uses 50 --valid 1h > fleet.token   then, on each machine:
   prony agent --creds fleet.token
   prony fleet token --list
-  prony fleet token --revoke 5f0c9d2e11aa83b4              its agents stay")]
+  prony fleet token --revoke 5f0c9d2e11aa83b4              enrolled agents stay")]
 pub(crate) struct TokenArgs {
-    /// The folder of `prony fleet up` [default: prony/fleet in $XDG_STATE_HOME, or in ~/.local/state]
+    /// Folder of `prony fleet up` [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Agents that it can enroll, 1 to 1000
+    /// Number of agents that the token can enroll, 1 to 1000
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(USES_MAX)))]
     uses: u32,
     /// Time until it expires, up to 30 days
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = valid)]
     valid: Duration,
-    /// List the tokens that can still be used
+    /// List the usable tokens
     #[arg(long, conflicts_with_all = ["uses", "valid", "revoke"])]
     list: bool,
-    /// Revoke a token; agents that it has enrolled stay
+    /// Revoke a token; enrolled agents stay
     #[arg(long, value_name = "ID", conflicts_with_all = ["uses", "valid"])]
     revoke: Option<TokenId>,
 }
@@ -47,13 +47,14 @@ pub(crate) struct TokenArgs {
 /// Parses `--valid`.
 fn valid(typed: &str) -> Result<Duration, String> {
     let valid = quantity::positive_time(typed)?;
-    match valid <= VALID_MAX {
-        true => Ok(valid),
-        false => Err("a token is valid for 30 days at most".to_owned()),
+    if valid <= VALID_MAX {
+        Ok(valid)
+    } else {
+        Err("a token is valid for 30 days at most".to_owned())
     }
 }
 
-/// Makes, lists or revokes tokens.
+/// Creates, lists or revokes tokens.
 pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     let folder = match &typed.dir {
         Some(dir) => {
@@ -64,24 +65,23 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     if typed.list {
         return list(&folder);
     }
-    let wanted = running(&folder)?;
+    let setup = running(&folder)?;
     if let Some(id) = &typed.revoke {
-        let was_there = Token::remove(&folder, id).map_err(failure)?;
-        apply(&wanted)?;
-        return match was_there {
-            true => {
-                terminal::say(&format!("prony: token {id} was revoked; its agents stay"));
-                Ok(Ending::Done)
-            }
-            false => Err(Failure::wrong(format!(
-                "there is no token {id} in {}; `prony fleet token --list` shows them",
+        let was_there = EnrollmentToken::remove(&folder, id).map_err(failure)?;
+        apply(&setup)?;
+        return if was_there {
+            terminal::say(&format!("prony: revoked token {id}; enrolled agents stay"));
+            Ok(Ending::Done)
+        } else {
+            Err(Failure::wrong(format!(
+                "there is no token {id} in {}; `prony fleet token --list` lists them",
                 folder.display()
-            ))),
+            )))
         };
     }
-    let made = Token::make(&wanted, typed.valid, typed.uses, SystemTime::now());
+    let made = EnrollmentToken::make(&setup, typed.valid, typed.uses, SystemTime::now());
     let (token, text) = made.map_err(failure)?;
-    apply(&wanted)?;
+    apply(&setup)?;
     terminal::say(&format!(
         "prony: token {} enrolls up to {} new agents until {}; on each machine: prony agent --creds \
          FILE; to revoke it: prony fleet token --revoke {}",
@@ -91,20 +91,20 @@ pub(crate) fn run(typed: &TokenArgs) -> Result<Ending, Failure> {
     Ok(Ending::Done)
 }
 
-/// The server that runs on a folder.
-fn running(folder: &Path) -> Result<Wanted, Failure> {
+/// The setup of the server that runs on a folder.
+fn running(folder: &Path) -> Result<ServerSetup, Failure> {
     let none = || {
         Failure::refused(format!(
-            "no `prony fleet up` runs on {}; start it first, as it enrolls the agents",
+            "`prony fleet up` is not running on {}; start it first (it enrolls the agents)",
             folder.display()
         ))
     };
-    let Some(known) = Known::read(folder).map_err(failure)? else {
+    let Some(known) = KnownServer::read(folder).map_err(failure)? else {
         return Err(none());
     };
-    match Lock::hold(folder).map_err(failure)? {
+    match FolderLock::hold(folder).map_err(failure)? {
         Some(_) => Err(none()),
-        None => Ok(Wanted {
+        None => Ok(ServerSetup {
             folder: folder.to_owned(),
             listen: known.listen,
             names: known.names,
@@ -113,19 +113,19 @@ fn running(folder: &Path) -> Result<Wanted, Failure> {
     }
 }
 
-/// Has the server read its configuration again.
-fn apply(wanted: &Wanted) -> Result<(), Failure> {
-    let prepared = wanted.prepare().map_err(failure)?;
+/// Updates the server's configuration and reloads it.
+fn apply(setup: &ServerSetup) -> Result<(), Failure> {
+    let prepared = setup.prepare().map_err(failure)?;
     prepared.reload().map_err(failure)
 }
 
 fn list(folder: &Path) -> Result<Ending, Failure> {
     let now = SystemTime::now();
-    let mut tokens = Token::all(folder).map_err(failure)?;
+    let mut tokens = EnrollmentToken::all(folder).map_err(failure)?;
     tokens.retain(|token| token.is_open(now));
     tokens.sort_by(|one, other| one.expires.cmp(&other.expires));
     if tokens.is_empty() {
-        terminal::say("prony: no token can be used; make one with `prony fleet token`");
+        terminal::say("prony: there is no usable token; create one with `prony fleet token`");
         return Ok(Ending::Done);
     }
     let mut table = Table::new(&["token", "expires", "uses left"]);

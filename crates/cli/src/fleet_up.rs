@@ -1,4 +1,4 @@
-//! `prony fleet up`: a NATS server for a fleet, until a signal ends it.
+//! `prony fleet up`: runs a NATS server for a fleet until a signal ends it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -6,49 +6,52 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
-use prony_fleet::credentials::Credentials;
-use prony_fleet::link::Link;
+use prony_fleet::credentials::FleetCredentials;
+use prony_fleet::link::NatsLink;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
-use prony_fleet::server::{self, Known, Lock, Prepared, Registrar, Server, ServerError, Wanted};
+use prony_fleet::server::{
+    self, FolderLock, KnownServer, PreparedServer, Registrar, ServerError, ServerProcess,
+    ServerSetup,
+};
 
 use crate::ending::{Ending, Failure};
 use crate::{signals, terminal};
 
-/// NATS's own port.
-const PORT: u16 = 4222;
+/// Default port of NATS servers.
+const DEFAULT_PORT: u16 = 4222;
 
 /// `prony fleet up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Standard output has a line for each agent and one for the coordinator. Keys, certificates, results
-and the server's log are in DIR, which is to be kept from others. Started again on the same DIR it
-is the same server; while it runs, another `prony fleet up` on DIR adds agents to it. An agent whose
-file in DIR was removed is refused from the next start or addition on.
+Prints one command for each agent and one for the coordinator. DIR holds keys, certificates, results
+and the server's log; keep it private. A restart on the same DIR keeps all keys. While the server
+runs, another `prony fleet up` on DIR adds agents. To lock an agent out, remove its file from DIR and
+run `prony fleet up` again.
 
 Examples:
   prony fleet up                                    agents on this machine only
   prony fleet up --agents 4 --listen 0.0.0.0 --name 10.0.0.1  agents anywhere
-  prony fleet up --agent freebsd-1                         one more")]
+  prony fleet up --agent freebsd-1                         add an agent")]
 pub(crate) struct UpArgs {
-    /// Where its files are [default: prony/fleet in $XDG_STATE_HOME, or in ~/.local/state]
+    /// Folder for keys and data [default: prony/fleet in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Listen on ADDR: an address, a port, or both; 0.0.0.0 is every address of this machine, port 0
-    /// any [default: as it was, or 127.0.0.1:4222]
+    /// Listen on ADDR: an address, a port, or both; 0.0.0.0 means all addresses, port 0 any free port
+    /// [default: as before, or 127.0.0.1:4222]
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
-    /// A name or address by which agents reach this machine; the first goes into their files;
-    /// repeatable [default: as it was, or the address of --listen]
+    /// Name or address at which agents reach this machine; the first one goes into credentials files;
+    /// repeatable [default: as before, or the address of --listen]
     #[arg(long, value_name = "HOST", value_parser = parse_name)]
     name: Vec<String>,
-    /// Credentials for so many agents, agent-1 to agent-N [default: 1, where there are none]
+    /// Create credentials for N agents, agent-1 to agent-N [default: 1 in a new DIR]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     agents: Option<u16>,
-    /// Credentials for an agent of this name; repeatable
+    /// Create credentials for an agent of this name; repeatable
     #[arg(long, value_name = "NAME", conflicts_with = "agents")]
     agent: Vec<AgentName>,
-    /// Write DIR and the lines, and start nothing: for a server that is run by other means
+    /// Write DIR without starting a server, for a nats-server that you run yourself
     #[arg(long)]
     keys_only: bool,
 }
@@ -60,9 +63,9 @@ fn parse_listen(typed: &str) -> Result<SocketAddr, String> {
     }
     let bare = typed.trim_start_matches('[').trim_end_matches(']');
     let address = typed.parse().ok();
-    let alone = || Some(SocketAddr::new(bare.parse::<IpAddr>().ok()?, PORT));
+    let alone = || Some(SocketAddr::new(bare.parse::<IpAddr>().ok()?, DEFAULT_PORT));
     address.or_else(alone).ok_or_else(|| {
-        format!("\"{typed}\" is no address; write 0.0.0.0:4222, an address alone, or a port alone")
+        format!("\"{typed}\" is not an address; write 0.0.0.0:4222, an address, or a port")
     })
 }
 
@@ -70,7 +73,7 @@ fn parse_name(typed: &str) -> Result<String, String> {
     server::check_name(typed).map(|()| typed.to_owned())
 }
 
-/// Runs the server until a signal comes, or adds to one that runs.
+/// Runs the server until a signal arrives, or adds agents to a running server.
 pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
     let folder = match &typed.dir {
         Some(dir) => {
@@ -78,23 +81,23 @@ pub(crate) fn run(typed: &UpArgs) -> Result<Ending, Failure> {
         }
         None => default_folder()?,
     };
-    let lock = Lock::hold(&folder).map_err(failure)?;
-    let known = Known::read(&folder).map_err(failure)?;
+    let lock = FolderLock::hold(&folder).map_err(failure)?;
+    let known = KnownServer::read(&folder).map_err(failure)?;
     match (lock, known) {
         (Some(_lock), known) if typed.keys_only => {
-            let wanted = wanted(typed, &folder, known)?;
-            let prepared = wanted.prepare().map_err(failure)?;
+            let setup = setup(typed, &folder, known)?;
+            let prepared = setup.prepare().map_err(failure)?;
             terminal::say(&format!(
                 "prony: keys and nats.conf are in {}",
                 folder.display()
             ));
-            tell(&wanted, &prepared);
+            print_commands(&setup, &prepared);
             Ok(Ending::Done)
         }
-        (Some(lock), known) => stay(typed, &folder, known, &lock),
+        (Some(lock), known) => serve(typed, &folder, known, &lock),
         (None, Some(known)) => add(typed, &folder, &known),
         (None, None) => Err(Failure::refused(format!(
-            "another prony fleet up is just beginning in {}; try again",
+            "another `prony fleet up` is just starting on {}; try again",
             folder.display()
         ))),
     }
@@ -111,48 +114,53 @@ pub(crate) fn default_folder() -> Result<PathBuf, Failure> {
     Ok(state.join("prony/fleet"))
 }
 
-/// Starts a server and stays with it.
-fn stay(
+/// Starts a server and waits for its end.
+fn serve(
     typed: &UpArgs,
     folder: &Path,
-    known: Option<Known>,
-    lock: &Lock,
+    known: Option<KnownServer>,
+    lock: &FolderLock,
 ) -> Result<Ending, Failure> {
-    // From here on a signal ends what was begun.
-    let (told, signalled) = mpsc::channel();
+    // From here on a signal stops the server.
+    let (signal, signalled) = mpsc::channel();
     signals::listen(move |_| {
-        let _ = told.send(());
+        let _ = signal.send(());
     })?;
-    let mut wanted = wanted(typed, folder, known)?;
-    // It would still have the address.
+    let mut setup = setup(typed, folder, known)?;
+    // A server left by a killed process would still occupy the address.
     lock.end_leftover();
-    // Before it is remembered as where the server listens.
-    wanted.listen = server::free_address(wanted.listen).map_err(failure)?;
-    let prepared = wanted.prepare().map_err(failure)?;
+    // Check the address before it is stored.
+    setup.listen = server::free_address(setup.listen).map_err(failure)?;
+    let prepared = setup.prepare().map_err(failure)?;
     let mut server = prepared.start().map_err(failure)?;
     let link = connect(&prepared, &Role::Coordinator)?;
     link.prepare_server().map_err(Failure::refused)?;
     drop(link);
     terminal::say(&format!(
-        "prony: nats-server listens on {} (process {}); its files are in {}; Ctrl-C ends it, and what \
-         is stored stays",
-        wanted.listen,
+        "prony: nats-server listens on {} (process {}); its files are in {}; Ctrl-C stops it and \
+         keeps all data",
+        setup.listen,
         server.pid(),
         folder.display()
     ));
-    tell(&wanted, &prepared);
-    let registrar = Registrar::new(&wanted, &prepared);
-    match wait(&mut server, &signalled, registrar) {
-        true => Ok(Ending::Done),
-        false => Err(Failure::refused(format!(
-            "nats-server ended by itself; its log is {}",
+    print_commands(&setup, &prepared);
+    let registrar = Registrar::new(&setup, &prepared);
+    if wait(&mut server, &signalled, registrar) {
+        Ok(Ending::Done)
+    } else {
+        Err(Failure::refused(format!(
+            "nats-server exited unexpectedly; its log is {}",
             folder.join("nats.log").display()
-        ))),
+        )))
     }
 }
 
-/// Enrolls agents until a signal comes, or the server ends; whether it was a signal.
-fn wait(server: &mut Server, signalled: &mpsc::Receiver<()>, mut registrar: Registrar) -> bool {
+/// Enrolls agents until a signal arrives or the server exits. Returns true for a signal.
+fn wait(
+    server: &mut ServerProcess,
+    signalled: &mpsc::Receiver<()>,
+    mut registrar: Registrar,
+) -> bool {
     loop {
         for line in registrar.serve(Duration::from_millis(300)) {
             terminal::say(&format!("prony: {line}"));
@@ -161,45 +169,50 @@ fn wait(server: &mut Server, signalled: &mpsc::Receiver<()>, mut registrar: Regi
             return true;
         }
         if !server.is_running() {
-            // Whoever ends all of a machine's processes tells this one, too.
+            // A shutdown of the machine signals both processes.
             return signalled.recv_timeout(Duration::from_millis(300)).is_ok();
         }
     }
 }
 
-/// Adds agents to the server that another process runs.
-fn add(typed: &UpArgs, folder: &Path, known: &Known) -> Result<Ending, Failure> {
+/// Adds agents to a server that another process runs.
+fn add(typed: &UpArgs, folder: &Path, known: &KnownServer) -> Result<Ending, Failure> {
     if let Some(listen) = typed.listen.filter(|listen| *listen != known.listen) {
         return Err(Failure::refused(format!(
-            "the server of {} runs already, on {}; end it first, and then let it listen on {listen}",
+            "the server of {} is already running on {}; stop it before changing --listen to {listen}",
             folder.display(),
             known.listen
         )));
     }
-    let wanted = wanted(typed, folder, Some(known.clone()))?;
-    let prepared = wanted.prepare().map_err(failure)?;
+    let setup = setup(typed, folder, Some(known.clone()))?;
+    let prepared = setup.prepare().map_err(failure)?;
     prepared.reload().map_err(failure)?;
     let last = prepared.agents().last().cloned().map(Role::Agent);
     connect(&prepared, last.as_ref().unwrap_or(&Role::Coordinator))?;
     terminal::say(&format!(
-        "prony: the server of {} runs already, on {}; it has read its configuration again",
+        "prony: the server of {} is already running on {}; it has reloaded its configuration",
         folder.display(),
         known.listen
     ));
-    tell(&wanted, &prepared);
+    print_commands(&setup, &prepared);
     Ok(Ending::Done)
 }
 
-fn connect(prepared: &Prepared, role: &Role) -> Result<Link, Failure> {
-    let credentials = Credentials::read(&prepared.credentials(role)).map_err(Failure::refused)?;
-    Link::connect(Some(&prepared.local_url()), &credentials, role).map_err(Failure::refused)
+fn connect(prepared: &PreparedServer, role: &Role) -> Result<NatsLink, Failure> {
+    let credentials =
+        FleetCredentials::read(&prepared.credentials(role)).map_err(Failure::refused)?;
+    NatsLink::connect(Some(&prepared.local_url()), &credentials, role).map_err(Failure::refused)
 }
 
-/// What was typed, and what was before where nothing was.
-fn wanted(typed: &UpArgs, folder: &Path, known: Option<Known>) -> Result<Wanted, Failure> {
+/// The setup as typed; omitted options are as before.
+fn setup(
+    typed: &UpArgs,
+    folder: &Path,
+    known: Option<KnownServer>,
+) -> Result<ServerSetup, Failure> {
     let is_new = known.is_none();
-    let before = known.unwrap_or(Known {
-        listen: (Ipv4Addr::LOCALHOST, PORT).into(),
+    let before = known.unwrap_or(KnownServer {
+        listen: (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into(),
         names: Vec::new(),
     });
     let listen = typed.listen.unwrap_or(before.listen);
@@ -208,13 +221,14 @@ fn wanted(typed: &UpArgs, folder: &Path, known: Option<Known>) -> Result<Wanted,
         typed => typed.to_vec(),
     };
     let names = reachable(listen, names)?;
-    let numbered = |count: u16| (1..=count).map(|n| AgentName::of_host(&format!("agent-{n}")));
+    let numbered =
+        |count: u16| (1..=count).map(|n| AgentName::from_hostname(&format!("agent-{n}")));
     let agents = match (typed.agents, &typed.agent[..]) {
         (Some(count), _) => numbered(count).collect(),
         (None, []) if is_new => numbered(1).collect(),
         (None, named) => named.to_vec(),
     };
-    Ok(Wanted {
+    Ok(ServerSetup {
         folder: folder.to_owned(),
         listen,
         names,
@@ -222,18 +236,17 @@ fn wanted(typed: &UpArgs, folder: &Path, known: Option<Known>) -> Result<Wanted,
     })
 }
 
-/// The names by which a server that listens there is reached, if it is.
+/// The names at which a server with this address is reached.
 fn reachable(listen: SocketAddr, names: Vec<String>) -> Result<Vec<String>, Failure> {
     let ip = listen.ip();
     match names.first() {
         None if ip.is_unspecified() => Err(Failure::wrong(format!(
-            "--listen {ip} is every address of this machine; add the one by which agents reach it, such \
+            "--listen {ip} means all addresses of this machine; add the one at which agents reach it, such \
              as --name 10.0.0.1"
         ))),
         None => Ok(vec![ip.to_string()]),
         Some(first) if ip.is_loopback() && !is_here(first) => Err(Failure::wrong(format!(
-            "--name {first} doesn't lead to {ip}, which is heard on this machine only; add --listen \
-             0.0.0.0:{}",
+            "--name {first} does not lead to {ip}, which is loopback only; add --listen 0.0.0.0:{}",
             listen.port()
         ))),
         Some(_) => Ok(names),
@@ -245,19 +258,18 @@ fn is_here(name: &str) -> bool {
     name == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// Prints the lines that are to be typed.
-fn tell(wanted: &Wanted, prepared: &Prepared) {
-    let first = wanted.names.first().map_or("", String::as_str);
+/// Prints the commands for agents and coordinator.
+fn print_commands(setup: &ServerSetup, prepared: &PreparedServer) {
+    let first = setup.names.first().map_or("", String::as_str);
     let is_local = is_here(first);
     let quoted = |role: &Role| quote(&prepared.credentials(role).to_string_lossy());
     let mut lines = String::new();
     for name in prepared.agents() {
         let path = quoted(&Role::Agent(name.clone()));
-        lines += &match is_local {
-            true => format!("prony agent --creds {path}\n"),
-            false => format!(
-                "# scp {path} HOST:   and on that host:\nprony agent --creds {name}.creds\n"
-            ),
+        lines += &if is_local {
+            format!("prony agent --creds {path}\n")
+        } else {
+            format!("# scp {path} HOST:   then on that host:\nprony agent --creds {name}.creds\n")
         };
     }
     let coordinator = quoted(&Role::Coordinator);
@@ -265,20 +277,21 @@ fn tell(wanted: &Wanted, prepared: &Prepared) {
     lines += &format!("prony load --creds {coordinator} --agents {count} URL\n");
     if is_local {
         terminal::say(&format!(
-            "prony: it is heard on this machine only; for agents on others, name an address of this \
-             one: --listen 0.0.0.0:{} --name 10.0.0.1",
-            wanted.listen.port()
+            "prony: the server is reachable from this machine only; for agents elsewhere, add --listen \
+             0.0.0.0:{} --name ADDRESS",
+            setup.listen.port()
         ));
     }
     terminal::print(&lines);
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 fn quote(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -295,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_what_people_write() {
+    fn listen_addresses_have_short_forms() {
         for (typed, address) in [
             ("4223", "127.0.0.1:4223"),
             (":4223", "127.0.0.1:4223"),
@@ -328,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn words_reach_the_shell_whole() {
+    fn words_are_quoted_for_the_shell() {
         assert_eq!(quote("/a/b.creds"), "/a/b.creds");
         assert_eq!(quote("/a b/it's"), r"'/a b/it'\''s'");
     }

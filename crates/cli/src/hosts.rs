@@ -1,4 +1,4 @@
-//! The other machines of a plan: found, asked whether they can do what it wants, and joined to this one.
+//! The agents of a plan: finds them, checks them, and joins their machines with this one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,13 +11,15 @@ use clap::Args;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::plan::{HostRequirement, Plan};
 use prony_fleet::agent::host_name;
-use prony_fleet::coordinator::{CLOCK_BOUND, Choice, Fleet, Stop, Told, Watcher};
-use prony_fleet::credentials::Credentials;
-use prony_fleet::host::{AgentLoads, FleetHost, Roster, Shower};
-use prony_fleet::link::{Link, LinkError};
-use prony_fleet::messages::Registration;
-use prony_fleet::names::{AgentName, RunId};
+use prony_fleet::coordinator::{
+    AgentChoice, CLOCK_BOUND_DEFAULT, Fleet, FleetEvent, LoadObserver, StopRequest,
+};
+use prony_fleet::credentials::FleetCredentials;
+use prony_fleet::host::{AgentLoads, FeedObserver, FleetHost, Roster};
+use prony_fleet::link::{LinkError, NatsLink};
+use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::Registration;
 use prony_load::quantity;
 use prony_report::number;
 
@@ -25,11 +27,10 @@ use crate::ending::Failure;
 use crate::progress::Progress;
 use crate::{experiment, fleet, terminal};
 
-/// Where agents are found for plans that name some.
+/// The options for plans that use agents.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct HostsArgs {
-    /// The NATS server of a plan's agents, such as tls://10.0.0.1:4222 [default: those that the
-    /// credentials name]
+    /// NATS server of a plan's agents, such as tls://10.0.0.1:4222 [default: named by the credentials]
     #[arg(
         long,
         value_name = "URL",
@@ -38,7 +39,7 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     nats: Option<String>,
-    /// The coordinator's credentials, which `prony fleet up` wrote
+    /// The coordinator's credentials, as written by `prony fleet up`
     #[arg(
         long,
         value_name = "FILE",
@@ -47,7 +48,7 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     creds: Option<PathBuf>,
-    /// Largest error of an agent's clock to accept [default: 5ms]
+    /// Largest accepted error of an agent's clock [default: 5ms]
     #[arg(
         long,
         value_name = "TIME",
@@ -56,7 +57,7 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     clock_bound: Option<Duration>,
-    /// Release agents that have heard nothing from this command for TIME, 1s to 2m [default: 10s]
+    /// Agents are released when they lose contact with this command for TIME, 1s to 2m [default: 10s]
     #[arg(
         long,
         value_name = "TIME",
@@ -65,7 +66,7 @@ pub(crate) struct HostsArgs {
         help_heading = "Agents of a plan"
     )]
     lease: Option<Duration>,
-    /// Wait up to TIME for agents that are missing or busy, such as 10m [default: don't wait]
+    /// Wait up to TIME for missing or busy agents, such as 10m [default: don't wait]
     #[arg(
         long,
         value_name = "TIME",
@@ -76,22 +77,22 @@ pub(crate) struct HostsArgs {
     wait: Option<Duration>,
 }
 
-/// So many agents are told one by one.
-const LISTED: usize = 12;
+/// Number of agents that are listed one by one.
+const LISTED_MAX: usize = 12;
 
-/// How often registrations are read while agents are waited for.
+/// Interval at which registrations are read while waiting for agents.
 const WAIT_INTERVAL: Duration = Duration::from_millis(500);
-/// A forecast that is longer says nothing.
+/// Longest forecast that is shown to others.
 const RESERVATION_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// Reads registrations; waits for those that a plan needs and that are not there yet.
-fn registered(link: &Link, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
+/// Reads registrations, and waits for agents that a plan needs and that are missing.
+fn registered(link: &NatsLink, plan: &Plan, wait: Duration) -> Result<Roster, LinkError> {
     let until = Instant::now() + wait;
-    let mut said = String::new();
+    let mut printed = String::new();
     loop {
         let roster = Roster::read(link)?;
         let mut missing = Vec::new();
-        // The plan's own mistakes are found by the check that follows.
+        // The check that follows reports errors of the plan itself.
         let _ = plan.check_hosts(&mut |wanted| {
             missing.extend(roster.missing(wanted));
             Vec::new()
@@ -100,47 +101,46 @@ fn registered(link: &Link, plan: &Plan, wait: Duration) -> Result<Roster, LinkEr
         let Some(first) = missing.into_iter().next().filter(|_| !left.is_zero()) else {
             return Ok(roster);
         };
-        if first != said {
+        if first != printed {
             let left = left.as_secs();
             terminal::say(&format!("prony: waiting for up to {left} s: {first}"));
-            said = first;
+            printed = first;
         }
         thread::sleep(WAIT_INTERVAL.min(left));
     }
 }
 
-/// The machines of a plan that needs some.
+/// The agents of a plan.
 pub(crate) struct Hosts {
-    link: Arc<Link>,
+    link: Arc<NatsLink>,
     roster: Roster,
     typed: HostsArgs,
     creds: PathBuf,
     /// The services of each host, as the plan names it.
     services: BTreeMap<String, BTreeSet<String>>,
-    /// Who makes loads, as the plan names them.
+    /// The agents that make loads, as the plan names them.
     loads: BTreeSet<String>,
 }
 
 impl Hosts {
-    /// Finds the machines that a plan needs, and asks them; none where it needs none, and then no server
-    /// is talked to.
+    /// Finds and checks the agents that a plan needs. Returns `None` without connecting if it needs none.
     pub(crate) fn of_plan(plan: &Plan, typed: &HostsArgs) -> Result<Option<Hosts>, Failure> {
         if !plan.needs_agents() {
             return Ok(None);
         }
         let Some(creds) = &typed.creds else {
             return Err(Failure::wrong(format!(
-                "{}: this plan has services or a load on other machines; name the coordinator's \
-                 credentials with --creds FILE or PRONY_CREDS (`prony fleet up` writes them)",
+                "{}: this plan has services or a load on agents; name the coordinator's credentials with \
+                 --creds FILE or PRONY_CREDS (`prony fleet up` writes them)",
                 plan.origin().display()
             )));
         };
-        let credentials = Credentials::read(creds).map_err(Failure::wrong)?;
+        let credentials = FleetCredentials::read(creds).map_err(Failure::wrong)?;
         let refused = |error: LinkError| match error {
             LinkError::Credentials(_) => Failure::wrong(error),
             _ => Failure::refused(error),
         };
-        let link = Link::connect(typed.nats.as_deref(), &credentials, &Role::Coordinator);
+        let link = NatsLink::connect(typed.nats.as_deref(), &credentials, &Role::Coordinator);
         let link = link.map_err(refused)?;
         link.prepare_server().map_err(refused)?;
         let roster = registered(&link, plan, typed.wait.unwrap_or_default()).map_err(refused)?;
@@ -158,39 +158,39 @@ impl Hosts {
         Ok(Some(hosts))
     }
 
-    /// Reserves the plan's agents for the whole experiment, and keeps those that make its loads the same
-    /// in every trial. Agents that others have are waited for as long as `--wait` says.
+    /// Reserves the plan's agents for the whole experiment. The same agents make the loads of all trials.
+    /// Waits up to `--wait` for agents that are busy.
     pub(crate) fn reserve(
         &self,
         joined: &mut FleetHost,
         loads: Option<&mut AgentLoads<'_>>,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        let fleet = self.fleet()?.beside(joined.run().clone());
-        let told = |told: Told<'_>| match told {
-            Told::Step(text) => progress.line(text),
-            Told::Warning(text) => progress.warn(&format!("prony: {text}")),
-            Told::Going(_) => {}
+        let fleet = self.fleet()?.for_experiment(joined.run().clone());
+        let on_event = |event: FleetEvent<'_>| match event {
+            FleetEvent::Step(text) => progress.line(text),
+            FleetEvent::Warning(text) => progress.warn(&format!("prony: {text}")),
+            FleetEvent::Progress(_) => {}
         };
-        // No signal is listened to yet: Ctrl-C ends the process.
-        let stop = Stop::new();
-        let watcher = Watcher {
-            told: &told,
+        // No signal handler is installed yet: Ctrl-C ends the process.
+        let stop = StopRequest::new();
+        let observer = LoadObserver {
+            on_event: &on_event,
             stop: &stop,
             feed: None,
         };
-        let pick = |choice: &Choice| fleet.pick(choice, watcher).map_err(fleet::failure);
+        let pick = |choice: &AgentChoice| fleet.pick(choice, observer).map_err(fleet::failure);
         let hosts: Vec<String> = self.services.keys().cloned().collect();
         let serving = hosts.iter().filter_map(|host| self.roster.find(host).ok());
         let serving: BTreeSet<AgentName> = serving.map(|agent| agent.name.clone()).collect();
         if !serving.is_empty() {
-            pick(&Choice::Names(serving.into_iter().collect()))?;
+            pick(&AgentChoice::Names(serving.into_iter().collect()))?;
         }
         let mut loading = Vec::new();
         if let Some(loads) = loads {
             for agents in &self.loads {
                 let picked = pick(&agents.parse().map_err(Failure::wrong)?)?;
-                loads.before.insert(agents.clone(), picked.clone());
+                loads.previous.insert(agents.clone(), picked.clone());
                 loading.extend(picked);
             }
         }
@@ -198,7 +198,7 @@ impl Hosts {
         reserved.map_err(Failure::refused)
     }
 
-    /// A coordinator's connection with the options that were typed.
+    /// Connects as the coordinator, with the typed options.
     fn fleet(&self) -> Result<Fleet, Failure> {
         let mut fleet = fleet::connect(self.typed.nats.as_deref(), &self.creds)?;
         if let Some(lease) = self.typed.lease {
@@ -222,26 +222,26 @@ impl Hosts {
         })
     }
 
-    /// Where a service of a host listens that other machines have to reach; none if that is not known.
+    /// The address on which a host's services listen for other machines, if it is known.
     pub(crate) fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         self.roster.address_of(host)
     }
 
-    /// Who does what, a line each.
+    /// A summary of services and loads with their agents, one line each.
     pub(crate) fn summary(&self) -> String {
         let serves = |(host, services): (&String, &BTreeSet<String>)| {
             let services: Vec<&str> = services.iter().map(String::as_str).collect();
-            // It was there a moment ago, when the plan was checked.
-            let agent = self.roster.find(host).map_or_else(|error| error, told);
+            // The check of the plan has found the agent.
+            let agent = self.roster.find(host).map_or_else(|error| error, describe);
             format!("  {host}: {agent}: {}\n", services.join(", "))
         };
         let loads = |agents: &String| match self.roster.chosen(agents) {
             None => format!("  load: {agents} agents, the first by name that are free\n"),
-            Some(chosen) if chosen.len() > LISTED => {
+            Some(chosen) if chosen.len() > LISTED_MAX => {
                 format!("  load by {agents}: {} agents\n", chosen.len())
             }
             Some(chosen) => {
-                let chosen: Vec<String> = chosen.into_iter().map(told).collect();
+                let chosen: Vec<String> = chosen.into_iter().map(describe).collect();
                 format!("  load by {agents}: {}\n", chosen.join("; "))
             }
         };
@@ -250,7 +250,7 @@ impl Hosts {
         format!("\nother machines:\n{services}{loads}")
     }
 
-    /// This machine together with the others, for an experiment that will take this long at most.
+    /// Joins this machine with the agents' machines, for an experiment that takes at most this long.
     pub(crate) fn join(&self, here: LocalHost, plan: &Plan, takes: Duration) -> FleetHost {
         let holder = format!("{} on {}", plan.name, host_name());
         let until = SystemTime::now().checked_add(takes);
@@ -263,31 +263,32 @@ impl Hosts {
         }
     }
 
-    /// The agents that make the plan's load, and show each to whoever looks; none where this machine
-    /// does. The services of `run` keep none of them from it.
+    /// The maker of the plan's loads; `None` if this machine makes them. Agents that `joined` has reserved
+    /// count as free.
     pub(crate) fn loads<'a>(
         &self,
-        run: &RunId,
+        joined: &FleetHost,
         warn: &'a (dyn Fn(&str) + Sync),
-        show: Option<Shower<'a>>,
+        show: Option<FeedObserver<'a>>,
     ) -> Result<Option<AgentLoads<'a>>, Failure> {
         if self.loads.is_empty() {
             return Ok(None);
         }
-        // What was waited for at the start is not waited for in each trial.
+        // `--wait` applies to the start of the experiment, not to each trial.
         let fleet = self.fleet()?.with_wait(Duration::ZERO);
         Ok(Some(AgentLoads {
-            fleet: fleet.beside(run.clone()),
-            clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND),
+            fleet: fleet.for_experiment(joined.run().clone()),
+            reservations: Some(joined.reservations()),
+            clock_bound: self.typed.clock_bound.unwrap_or(CLOCK_BOUND_DEFAULT),
             warn,
             show,
-            before: BTreeMap::new(),
+            previous: BTreeMap::new(),
         }))
     }
 }
 
-/// An agent, in a few words.
-fn told(agent: &Registration) -> String {
+/// A short description of an agent.
+fn describe(agent: &Registration) -> String {
     let addresses = agent.addresses.iter();
     let addresses: String = addresses.map(|address| format!(", {address}")).collect();
     format!(

@@ -1,11 +1,11 @@
 //! Hundreds of agents in one process, for the benchmark of the coordinator.
 //!
-//! They register, get ready, begin at one moment and send what they measured each second, numbered and
-//! stored as an agent's; only the load is none. What they send was recorded as an engine records it, from
-//! latencies that were drawn. Ends with the load, and writes the record of all that was sent, added up
-//! from the recorders themselves.
+//! They register, prepare, start together and send results each second, numbered and stored like
+//! those of agents, but without a load: results are recorded by an engine's recorder from random
+//! latencies. The program ends with the load, and writes the record of the sum of all recorders.
 //!
-//! `simulated_agents FOLDER N FILE`: the folder of `prony fleet up --agents N`, and where the record goes.
+//! `simulated_agents FOLDER N FILE`: the folder of `prony fleet up --agents N`, and the path of the
+//! record.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -14,15 +14,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use prony_fleet::clock::{Clock, Told};
-use prony_fleet::credentials::Credentials;
-use prony_fleet::link::{Link, Message};
-use prony_fleet::messages::{
-    AGENT_SCHEMA, Because, Load, Order, PartEnd, Ready, Registration, Reply, ResultMessage,
-    VERSION, What,
-};
+use prony_fleet::clock::{Clock, ClockReply};
+use prony_fleet::credentials::FleetCredentials;
+use prony_fleet::link::{NatsLink, NatsMessage};
 use prony_fleet::names::{AgentName, RunId};
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::{
+    AGENT_SCHEMA, AgentOrder, Command, EndReason, LoadOrder, PRONY_VERSION, PartEnd, ReadyReport,
+    Registration, Reply, ResultMessage,
+};
 use prony_load::{LoadOptions, LoadSpec, Part};
 use prony_record::{
     Delta, Exchange, Generator, LoadInfo, Measured, Nanos, Negotiated, Outcome, Packed, Record,
@@ -31,34 +31,34 @@ use prony_record::{
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Different measurements; agents share them.
+/// Number of different results, which agents share.
 const PATTERNS: usize = 16;
-/// How often an agent registers, and how long it waits for an order in between.
-const EVERY: Duration = Duration::from_secs(4);
-/// How long all of it may take.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// How long the coordinator may take to count the last message and say so.
-const FORGETTING: Duration = Duration::from_secs(30);
-/// Agents that connect at once.
-const AT_ONCE: usize = 8;
+/// Interval of registrations, and longest wait for an order.
+const REGISTER_INTERVAL: Duration = Duration::from_secs(4);
+/// Timeout of the whole simulation.
+const SIMULATION_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time for the coordinator to confirm the last message.
+const FORGET_TIMEOUT: Duration = Duration::from_secs(30);
+/// Number of agents that connect at the same time.
+const CONCURRENT_CONNECTS: usize = 8;
 
-/// What one agent measures: a part for each second, and all of it.
+/// The results of one agent: those of each second, and their sum.
 struct Pattern {
     seconds: Vec<Packed>,
     total: Delta,
 }
 
-/// What all agents share.
+/// The state that all agents share.
 struct Simulation {
     clock: Clock,
-    /// The load as it was ordered, once it was.
+    /// The ordered load with its results, once it is known.
     load: OnceLock<(LoadInfo, Vec<Pattern>)>,
     preparing: Mutex<()>,
     registered: AtomicU64,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     sent_again: AtomicU64,
-    /// Agents whose last message is stored.
+    /// Number of agents whose last message is stored.
     through: AtomicU64,
     forgotten: AtomicU64,
     over: AtomicBool,
@@ -95,7 +95,7 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
     });
     let next = AtomicU64::new(0);
     thread::scope(|scope| {
-        let connecting: Vec<_> = (0..AT_ONCE)
+        let connecting: Vec<_> = (0..CONCURRENT_CONNECTS)
             .map(|_| {
                 scope.spawn(|| {
                     loop {
@@ -111,13 +111,13 @@ fn simulate(folder: &Path, count: &str, file: &Path) -> Result<(), String> {
         let mut ended = connecting.into_iter().map(|it| it.join());
         ended.try_for_each(|it| it.unwrap_or_else(|_| Err("a thread failed".to_owned())))
     })?;
-    wait_for(&simulation.registered, count, PATIENCE)?;
+    wait_for(&simulation.registered, count, SIMULATION_TIMEOUT)?;
     println!("{count} agents are registered");
-    wait_for(&simulation.through, count, PATIENCE)?;
-    // Who is lost to the coordinator is not told to forget: the record says who.
-    if wait_for(&simulation.forgotten, count, FORGETTING).is_err() {
-        let told = simulation.forgotten.load(Ordering::Relaxed);
-        println!("{told} of {count} agents were told to forget the run");
+    wait_for(&simulation.through, count, SIMULATION_TIMEOUT)?;
+    // Agents that the coordinator lost get no order to forget; the record names them.
+    if wait_for(&simulation.forgotten, count, FORGET_TIMEOUT).is_err() {
+        let informed = simulation.forgotten.load(Ordering::Relaxed);
+        println!("{informed} of {count} agents got the order to forget the run");
     }
     simulation.over.store(true, Ordering::Relaxed);
     let record = simulation.record(count).ok_or("there was no load")?;
@@ -146,12 +146,12 @@ fn wait_for(count: &AtomicU64, whole: u64, patience: Duration) -> Result<(), Str
     Ok(())
 }
 
-/// Connects an agent and lets it wait for orders.
+/// Connects an agent, which then waits for orders.
 fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(), String> {
     let name = format!("agent-{}", number + 1);
-    let credentials = Credentials::read(&folder.join(format!("{name}.creds")))?;
+    let credentials = FleetCredentials::read(&folder.join(format!("{name}.creds")))?;
     let name: AgentName = name.parse().map_err(|error| format!("{error}"))?;
-    let link = Link::connect(None, &credentials, &Role::Agent(name.clone()));
+    let link = NatsLink::connect(None, &credentials, &Role::Agent(name.clone()));
     let link = link.map_err(|error| error.to_string())?;
     let agent = Arc::new(Agent {
         name,
@@ -161,7 +161,7 @@ fn begin(folder: &Path, number: u64, simulation: &Arc<Simulation>) -> Result<(),
     });
     let (telling, obeying) = (agent.clone(), agent);
     spawn(move || telling.tell_time())?;
-    spawn(move || obeying.obey())
+    spawn(move || obeying.handle_orders())
 }
 
 fn spawn(work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Result<(), String> {
@@ -180,8 +180,8 @@ impl Simulation {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// What the load is, and what is measured of it: the first who asks has it made.
-    fn load(&self, order: &Load) -> Result<&(LoadInfo, Vec<Pattern>), String> {
+    /// The load and its results; created on the first call.
+    fn load(&self, order: &LoadOrder) -> Result<&(LoadInfo, Vec<Pattern>), String> {
         let _one = self.preparing.lock().map_err(|error| error.to_string())?;
         if self.load.get().is_none() {
             let made = made(order)?;
@@ -190,7 +190,7 @@ impl Simulation {
         self.load.get().ok_or_else(|| "no load".to_owned())
     }
 
-    /// The record of all that was sent.
+    /// Writes the record of all results.
     fn record(&self, agents: u64) -> Option<Record> {
         let (info, patterns) = self.load.get()?;
         let mut all = Delta::default();
@@ -206,23 +206,23 @@ impl Simulation {
     }
 }
 
-fn made(order: &Load) -> Result<(LoadInfo, Vec<Pattern>), String> {
+fn made(order: &LoadOrder) -> Result<(LoadInfo, Vec<Pattern>), String> {
     let options = LoadOptions::parse_words(&order.words)?;
     let part = Part {
-        first: order.stretch.first,
-        workers: order.stretch.workers,
-        of: order.stretch.of,
+        first: order.shard.first,
+        workers: order.shard.workers,
+        of: order.shard.of,
     };
     let spec = LoadSpec::resolve_part(order.url.as_deref(), &options, Some(part));
     let info = spec.map_err(|error| error.to_string())?.info().clone();
     let seconds = options.duration.ok_or("give --duration")?.as_secs();
-    let rate = options.rate.ok_or("give --rate")? / f64::from(order.stretch.of);
+    let rate = options.rate.ok_or("give --rate")? / f64::from(order.shard.of);
     let warmup = Nanos(u64::try_from(options.warmup.as_nanos()).unwrap_or(0));
     let patterns = (0..PATTERNS).map(|seed| measured(seed as u64 + 1, warmup, seconds, rate));
     Ok((info, patterns.collect()))
 }
 
-/// What an engine records of so many requests a second.
+/// Records results at a rate, as an engine does.
 fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
     let mut random = Random(ChaCha8Rng::seed_from_u64(seed));
     let mut recorder = Recorder::new(Measured::DueFrom(warmup));
@@ -254,7 +254,7 @@ fn measured(seed: u64, warmup: Nanos, seconds: u64, rate: f64) -> Pattern {
             intended,
             sent,
             first_byte: Some(first_byte),
-            // Requests end in their order here: a recorder goes forwards only.
+            // Requests end in order, as a recorder's time only moves forward.
             ended,
             status: (outcome == Outcome::Ok).then_some(200),
             bytes_in: 161,
@@ -278,7 +278,7 @@ fn taken(recorder: &mut Recorder) -> Packed {
     Packed::of(&delta)
 }
 
-/// Draws numbers.
+/// Draws random numbers.
 struct Random(ChaCha8Rng);
 
 impl Random {
@@ -286,7 +286,7 @@ impl Random {
         self.0.random()
     }
 
-    /// About 1, as latencies are about their median: the exponential of something nearly normal.
+    /// A factor around 1, log-normal like latencies around their median.
     fn spread(&mut self, sigma: f64) -> f64 {
         let normal = (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0;
         (sigma * normal).exp()
@@ -297,48 +297,48 @@ impl Random {
 struct Agent {
     name: AgentName,
     number: usize,
-    link: Link,
+    link: NatsLink,
     simulation: Arc<Simulation>,
 }
 
 impl Agent {
     fn tell_time(&self) -> Result<(), String> {
         let clock = &self.simulation.clock;
-        let asked = self.link.subscribe(&self.name.clock());
+        let asked = self.link.subscribe(&self.name.clock_subject());
         let mut asked = asked.map_err(|error| error.to_string())?;
         while !self.simulation.is_over() {
-            let Some(question) = asked.next(EVERY) else {
+            let Some(question) = asked.next(REGISTER_INTERVAL) else {
                 continue;
             };
-            let heard = clock.now();
+            let received = clock.now();
             if let Some(to) = &question.reply {
-                let answered = clock.now();
-                let told = Told { heard, answered };
-                let _ = self.link.say(to, told.to_bytes().to_vec());
+                let sent = clock.now();
+                let reply = ClockReply { received, sent };
+                let _ = self.link.publish(to, reply.to_bytes().to_vec());
             }
         }
         Ok(())
     }
 
-    fn obey(self: Arc<Agent>) -> Result<(), String> {
-        let orders = self.link.subscribe(&self.name.orders());
+    fn handle_orders(self: Arc<Agent>) -> Result<(), String> {
+        let orders = self.link.subscribe(&self.name.orders_subject());
         let mut orders = orders.map_err(|error| error.to_string())?;
         let mut registered: Option<Instant> = None;
         while !self.simulation.is_over() {
-            if registered.is_none_or(|at| at.elapsed() >= EVERY) {
+            if registered.is_none_or(|at| at.elapsed() >= REGISTER_INTERVAL) {
                 self.register()?;
                 if registered.is_none() {
                     self.simulation.registered.fetch_add(1, Ordering::Relaxed);
                 }
                 registered = Some(Instant::now());
             }
-            let Some(order) = orders.next(EVERY) else {
+            let Some(order) = orders.next(REGISTER_INTERVAL) else {
                 continue;
             };
             let reply = self.clone().reply(&order)?;
             if let Some(to) = &order.reply {
                 let json = serde_json::to_vec(&reply).map_err(|error| error.to_string())?;
-                let _ = self.link.say(to, json);
+                let _ = self.link.publish(to, json);
             }
         }
         Ok(())
@@ -347,7 +347,7 @@ impl Agent {
     fn register(&self) -> Result<(), String> {
         let registration = Registration {
             schema: AGENT_SCHEMA.to_owned(),
-            version: VERSION.to_owned(),
+            version: PRONY_VERSION.to_owned(),
             name: self.name.clone(),
             instance: "simulated".to_owned(),
             labels: [("kind".to_owned(), "simulated".to_owned())].into(),
@@ -368,34 +368,34 @@ impl Agent {
         stored.map_err(|error| error.to_string())
     }
 
-    fn reply(self: Arc<Agent>, message: &Message) -> Result<Reply, String> {
-        let order: Order =
+    fn reply(self: Arc<Agent>, message: &NatsMessage) -> Result<Reply, String> {
+        let order: AgentOrder =
             serde_json::from_slice(&message.payload).map_err(|error| error.to_string())?;
-        Ok(match order.what {
-            What::Prepare(load) => match self.simulation.load(&load) {
-                Ok((info, _)) => Reply::Ready(Ready {
+        Ok(match order.command {
+            Command::Prepare(load) => match self.simulation.load(&load) {
+                Ok((info, _)) => Reply::Ready(ReadyReport {
                     connections: 1,
                     forecast: Vec::new(),
                     load: Box::new(info.clone()),
                 }),
                 Err(text) => Reply::Wrong { text },
             },
-            What::Start { at } => {
+            Command::Start { at } => {
                 spawn(move || self.make(&order.run, at))?;
                 Reply::Done
             }
-            What::Forget => {
+            Command::Forget => {
                 self.simulation.forgotten.fetch_add(1, Ordering::Relaxed);
                 Reply::Done
             }
-            What::Renew | What::Put(_) | What::Stop => Reply::Done,
-            What::Check(_) | What::Host(_) => Reply::Wrong {
+            Command::Renew | Command::Put(_) | Command::Stop => Reply::Done,
+            Command::Check(_) | Command::Host(_) => Reply::Wrong {
                 text: "it is simulated".to_owned(),
             },
         })
     }
 
-    /// Sends each second what was measured in it.
+    /// Sends the results of each second.
     fn make(&self, run: &RunId, at: i64) -> Result<(), String> {
         let (_, patterns) = self.simulation.load.get().ok_or("no load")?;
         let pattern = &patterns[self.number % PATTERNS];
@@ -413,7 +413,7 @@ impl Agent {
             };
             let json = serde_json::to_vec(&message).map_err(|error| error.to_string())?;
             let number = format!("{run}.{}.{number}", self.name);
-            let subject = self.name.results(run);
+            let subject = self.name.results_subject(run);
             self.simulation.sent.fetch_add(1, Ordering::Relaxed);
             let bytes = json.len() as u64;
             self.simulation
@@ -437,7 +437,7 @@ impl Agent {
     fn end(&self, pattern: &Pattern, at: i64) -> PartEnd {
         let span = pattern.total.span.unwrap_or((Nanos::ZERO, Nanos::ZERO));
         PartEnd {
-            because: Because::Done,
+            reason: EndReason::Done,
             began: Some((at, at)),
             span: (span.0.0, span.1.0),
             generator: Generator::default(),

@@ -1,10 +1,10 @@
-//! How far two machines' clocks are apart, and how well that is known.
+//! The offset between two machines' clocks, and its error bound.
 //!
-//! Each machine counts nanoseconds since some moment of its own, on a clock that nobody sets. An
-//! exchange is four readings: here when the question left, there when it came and when the answer left,
-//! here when the answer came. Whatever the two ways took, the offset is known to within half of what
-//! they took together (RFC 5905 §8), so the exchange with the shortest round trip says most; no average
-//! over worse ones makes it better.
+//! Each machine counts nanoseconds on a monotonic clock that nobody sets. An exchange has four
+//! readings: the request is sent here, received there, the reply is sent there, and received here.
+//! Whatever the two ways took, the offset is known to within half of the round trip (RFC 5905 §8).
+//! The exchange with the shortest round trip therefore has the smallest bound; averaging over longer
+//! ones would not help.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,19 +13,18 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-/// How much faster one machine's clock may run than another's: crystals are within 50 millionths, and
-/// there are two.
-const DRIFT: f64 = 100e-6;
+/// Largest relative drift between two machines' clocks: two crystals with 50 parts per million each.
+const CLOCK_DRIFT_MAX: f64 = 100e-6;
 
-/// How often two clocks are read to find the same moment on both.
-const READINGS: usize = 5;
+/// Number of attempts to read two clocks at the same moment.
+const READING_ATTEMPTS: usize = 5;
 
-/// The environment variable that sets an agent's clock off, in nanoseconds, so that tests on one machine
-/// have several clocks. `N,M@MS` adds M more when MS milliseconds have passed.
-const SET_OFF: &str = "PRONY_CLOCK_OFFSET_NS";
+/// Environment variable that adds an offset in nanoseconds to an agent's clock, so that tests on one
+/// machine have several clocks. `N,M@MS` adds another M after MS milliseconds.
+const OFFSET_VARIABLE: &str = "PRONY_CLOCK_OFFSET_NS";
 
-/// Where Linux names the time since it was started.
-const SYSTEM_STARTED: &str = "/proc/sys/kernel/random/boot_id";
+/// File in which Linux names the machine's boot.
+const BOOT_ID_PATH: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A name that no other process has.
 fn of_this_process() -> &'static str {
@@ -37,18 +36,18 @@ fn of_this_process() -> &'static str {
     })
 }
 
-/// This machine's clock: nanoseconds since some moment of its own. Clones show the same time.
+/// This machine's clock: nanoseconds since some moment. Clones show the same time.
 #[derive(Debug, Clone)]
 pub struct Clock {
     set_off: Arc<AtomicI64>,
-    /// When it jumps, and by how much.
+    /// Time and size of a jump, for tests.
     jump: Option<(Instant, i64)>,
 }
 
 impl Clock {
-    /// The machine's, set off as the environment says, which it does in tests alone.
+    /// The machine's clock, with the offset that tests set in the environment.
     pub fn new() -> Clock {
-        Clock::set_off_as(&std::env::var(SET_OFF).unwrap_or_default())
+        Clock::set_off_as(&std::env::var(OFFSET_VARIABLE).unwrap_or_default())
     }
 
     fn set_off_as(text: &str) -> Clock {
@@ -63,34 +62,34 @@ impl Clock {
         }
     }
 
-    /// Sets it off by so much more, as a machine does that was asleep.
+    /// Adds to the offset, as a suspended machine does.
     pub fn shift(&self, ns: i64) {
         self.set_off.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// What it shows.
+    /// The current time, in nanoseconds.
     pub fn now(&self) -> i64 {
         let time = clock_gettime(ClockId::Monotonic);
         let shown = time.tv_sec.saturating_mul(1_000_000_000) + time.tv_nsec;
         shown.saturating_add(self.off_by())
     }
 
-    /// The moment at which it shows `at`. Both this and the standard library's moments count on the
-    /// system's monotonic clock.
+    /// The moment at which this clock shows `at`. Both clocks count on the system's monotonic clock.
     pub fn moment(&self, at: i64) -> Instant {
         let (now, shown) = self.both();
         let apart = Duration::from_nanos(at.abs_diff(shown));
-        let moment = match at >= shown {
-            true => now.checked_add(apart),
-            false => now.checked_sub(apart),
+        let moment = if at >= shown {
+            now.checked_add(apart)
+        } else {
+            now.checked_sub(apart)
         };
         moment.unwrap_or(now)
     }
 
-    /// The same moment on both. Whoever reads one after the other may be held up in between, for
-    /// milliseconds where others want the core: of a few tries the quickest counts.
+    /// The current time on both clocks. A busy machine may interrupt the two readings, so the
+    /// quickest of several attempts counts.
     fn both(&self) -> (Instant, i64) {
-        let tries = (0..READINGS).map(|_| {
+        let tries = (0..READING_ATTEMPTS).map(|_| {
             let (before, shown) = (Instant::now(), self.now());
             (before.elapsed(), before, shown)
         });
@@ -101,10 +100,10 @@ impl Clock {
         )
     }
 
-    /// Names it: whoever is told the same name has a clock that shows the same. Where the system has no
-    /// name for the time since it was started, it is one of this process alone.
+    /// Identifies the clock: clocks with the same identity show the same time. If the system has no
+    /// identifier of its boot, the identity is unique to this process.
     pub fn identity(&self) -> String {
-        let started = std::fs::read_to_string(SYSTEM_STARTED).ok();
+        let started = std::fs::read_to_string(BOOT_ID_PATH).ok();
         let started = started.unwrap_or_else(|| of_this_process().to_owned());
         format!("{}{:+}", started.trim(), self.off_by())
     }
@@ -122,99 +121,98 @@ impl Default for Clock {
     }
 }
 
-/// What is answered to a question for the time, whatever that question says: when it came and when the
-/// answer left, on the answerer's clock.
+/// The reply to a clock request: two readings of the replying machine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
-    /// The question came.
-    pub heard: i64,
-    /// The answer leaves.
-    pub answered: i64,
+pub struct ClockReply {
+    /// Time at which the request was received.
+    pub received: i64,
+    /// Time at which the reply is sent.
+    pub sent: i64,
 }
 
-impl Told {
-    /// As it is sent: both, eight bytes each, the highest first.
+impl ClockReply {
+    /// Encodes both readings with eight bytes each, big-endian.
     pub fn to_bytes(self) -> [u8; 16] {
-        let both = u128::from(self.heard as u64) << 64 | u128::from(self.answered as u64);
+        let both = u128::from(self.received as u64) << 64 | u128::from(self.sent as u64);
         both.to_be_bytes()
     }
 
-    /// What was sent; none where it is something else.
-    pub fn of_bytes(bytes: &[u8]) -> Option<Told> {
+    /// Decodes a reply; `None` if it is something else.
+    pub fn of_bytes(bytes: &[u8]) -> Option<ClockReply> {
         let both = u128::from_be_bytes(bytes.try_into().ok()?);
-        Some(Told {
-            heard: (both >> 64) as i64,
-            answered: both as i64,
+        Some(ClockReply {
+            received: (both >> 64) as i64,
+            sent: both as i64,
         })
     }
 }
 
-/// One exchange, in nanoseconds.
+/// The four readings of one exchange, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exchange {
-    /// Here: the question left.
-    pub asked: i64,
-    /// There: it came.
-    pub heard: i64,
-    /// There: the answer left.
-    pub answered: i64,
-    /// Here: it came.
-    pub learned: i64,
+pub struct ClockExchange {
+    /// This machine sent the request.
+    pub request_sent: i64,
+    /// The other machine received the request.
+    pub request_received: i64,
+    /// The other machine sent the reply.
+    pub reply_sent: i64,
+    /// This machine received the reply.
+    pub reply_received: i64,
 }
 
-/// An offset with its error.
+/// An offset with its error bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offset {
-    /// That machine's clock less this one's, in nanoseconds.
+pub struct ClockOffset {
+    /// The other machine's clock minus this machine's, in nanoseconds.
     pub ns: i64,
-    /// It is wrong by this much at most, as long as no clock was changed: half a round trip.
+    /// Error bound in nanoseconds: half a round trip.
     pub bound_ns: u64,
-    /// This machine's clock when it was found.
+    /// Time of the measurement on this machine's clock.
     pub at: i64,
 }
 
-impl Exchange {
-    /// What the two ways took together; none where the readings contradict each other.
+impl ClockExchange {
+    /// Total time on the way; `None` if the readings contradict each other.
     fn round_trip(&self) -> Option<i64> {
-        let there = self.answered.checked_sub(self.heard)?;
-        let whole = self.learned.checked_sub(self.asked)?;
+        let there = self.reply_sent.checked_sub(self.request_received)?;
+        let whole = self.reply_received.checked_sub(self.request_sent)?;
         (there >= 0 && whole >= there).then(|| whole - there)
     }
 
-    fn offset(&self) -> Option<Offset> {
+    fn offset(&self) -> Option<ClockOffset> {
         let round_trip = self.round_trip()?;
-        let out = i128::from(self.heard) - i128::from(self.asked);
-        let back = i128::from(self.answered) - i128::from(self.learned);
-        Some(Offset {
+        let out = i128::from(self.request_received) - i128::from(self.request_sent);
+        let back = i128::from(self.reply_sent) - i128::from(self.reply_received);
+        Some(ClockOffset {
             ns: i64::try_from((out + back) / 2).ok()?,
             bound_ns: round_trip.unsigned_abs().div_ceil(2),
-            at: self.learned,
+            at: self.reply_received,
         })
     }
 }
 
-impl Offset {
-    /// What the best of these exchanges says; none where no exchange says anything.
-    pub fn best(exchanges: &[Exchange]) -> Option<Offset> {
-        let offsets = exchanges.iter().filter_map(Exchange::offset);
+impl ClockOffset {
+    /// The offset with the smallest error bound; `None` without a valid exchange.
+    pub fn best(exchanges: &[ClockExchange]) -> Option<ClockOffset> {
+        let offsets = exchanges.iter().filter_map(ClockExchange::offset);
         offsets.min_by_key(|offset| offset.bound_ns)
     }
 
-    /// The moment on that machine's clock that is `here` on this one's.
+    /// Converts a time of this machine's clock to the other machine's.
     pub fn there(&self, here: i64) -> i64 {
         here.saturating_add(self.ns)
     }
 
-    /// The moment on this machine's clock that is `there` on that one's.
+    /// Converts a time of the other machine's clock to this machine's.
     pub fn here(&self, there: i64) -> i64 {
         there.saturating_sub(self.ns)
     }
 
-    /// By how much a later offset of the same machine differs beyond what both errors and the drift of
-    /// two good clocks explain; 0 where they agree.
-    pub fn disagreement_ns(&self, later: &Offset) -> u64 {
+    /// Difference from a later offset of the same machine beyond both error bounds and normal drift;
+    /// 0 if they agree.
+    pub fn disagreement_ns(&self, later: &ClockOffset) -> u64 {
         let apart = later.ns.abs_diff(self.ns);
-        let drift = later.at.abs_diff(self.at) as f64 * DRIFT;
+        let drift = later.at.abs_diff(self.at) as f64 * CLOCK_DRIFT_MAX;
         let explained = self
             .bound_ns
             .saturating_add(later.bound_ns)
@@ -227,19 +225,19 @@ impl Offset {
 mod tests {
     use super::*;
 
-    /// An exchange at `asked` with a machine whose clock is `offset` ahead.
-    fn exchange(asked: i64, offset: i64, out: i64, there: i64, back: i64) -> Exchange {
-        let heard = asked + out + offset;
-        Exchange {
-            asked,
-            heard,
-            answered: heard + there,
-            learned: asked + out + there + back,
+    /// An exchange with a machine whose clock is `offset` ahead.
+    fn exchange(request_sent: i64, offset: i64, out: i64, there: i64, back: i64) -> ClockExchange {
+        let request_received = request_sent + out + offset;
+        ClockExchange {
+            request_sent,
+            request_received,
+            reply_sent: request_received + there,
+            reply_received: request_sent + out + there + back,
         }
     }
 
     #[test]
-    fn a_clock_can_be_set_off_and_can_jump() {
+    fn a_clock_can_have_an_offset_and_a_jump() {
         let true_clock = Clock::set_off_as("");
         let ahead = |clock: &Clock| clock.now() - true_clock.now();
         let set_off = Clock::set_off_as("-5000000000");
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_has_the_name_of_what_it_shows() {
+    fn clocks_with_the_same_time_have_the_same_identity() {
         let name = Clock::set_off_as("").identity();
         assert_eq!(Clock::set_off_as("0").identity(), name);
         assert_ne!(Clock::set_off_as("-5").identity(), name);
@@ -264,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_understood() {
-        for (heard, answered) in [(0, 1), (-1, i64::MAX), (i64::MIN, -7)] {
-            let told = Told { heard, answered };
-            assert_eq!(Told::of_bytes(&told.to_bytes()), Some(told));
+    fn a_reply_survives_its_encoding() {
+        for (received, sent) in [(0, 1), (-1, i64::MAX), (i64::MIN, -7)] {
+            let reply = ClockReply { received, sent };
+            assert_eq!(ClockReply::of_bytes(&reply.to_bytes()), Some(reply));
         }
-        assert_eq!(Told::of_bytes(b"8 bytes."), None);
+        assert_eq!(ClockReply::of_bytes(b"8 bytes."), None);
     }
 
     #[test]
@@ -279,7 +277,7 @@ mod tests {
             exchange(2_000, 5_000, 100, 7_000, 120),
             exchange(20_000, 5_000, 100, 50, 3_000),
         ];
-        let best = Offset::best(&exchanges).unwrap();
+        let best = ClockOffset::best(&exchanges).unwrap();
         assert_eq!((best.ns, best.bound_ns), (4_990, 110));
         assert_eq!(best.there(1), 4_991);
         assert_eq!(best.here(4_991), 1);
@@ -290,7 +288,7 @@ mod tests {
         for out in (0..1_000).step_by(37) {
             for back in (0..1_000).step_by(41) {
                 for offset in [-7_000_000_000_i64, -1, 0, 3, 9_000_000_000] {
-                    let best = Offset::best(&[exchange(5, offset, out, 3, back)]).unwrap();
+                    let best = ClockOffset::best(&[exchange(5, offset, out, 3, back)]).unwrap();
                     assert!(best.ns.abs_diff(offset) <= best.bound_ns, "{out} {back}");
                 }
             }
@@ -299,32 +297,32 @@ mod tests {
 
     #[test]
     fn readings_that_contradict_each_other_say_nothing() {
-        let backwards = Exchange {
-            asked: 10,
-            heard: 5,
-            answered: 4,
-            learned: 12,
+        let backwards = ClockExchange {
+            request_sent: 10,
+            request_received: 5,
+            reply_sent: 4,
+            reply_received: 12,
         };
-        let longer_there_than_in_all = Exchange {
-            answered: 100,
+        let longer_there_than_in_all = ClockExchange {
+            reply_sent: 100,
             ..backwards
         };
-        let beyond = Exchange {
-            asked: i64::MIN,
-            heard: 0,
-            answered: 0,
-            learned: i64::MAX,
+        let beyond = ClockExchange {
+            request_sent: i64::MIN,
+            request_received: 0,
+            reply_sent: 0,
+            reply_received: i64::MAX,
         };
         assert_eq!(
-            Offset::best(&[backwards, longer_there_than_in_all, beyond]),
+            ClockOffset::best(&[backwards, longer_there_than_in_all, beyond]),
             None
         );
-        assert_eq!(Offset::best(&[]), None);
+        assert_eq!(ClockOffset::best(&[]), None);
     }
 
     #[test]
-    fn drift_is_no_disagreement_and_a_step_is() {
-        let offset = |ns, at| Offset {
+    fn drift_is_tolerated_and_a_step_is_not() {
+        let offset = |ns, at| ClockOffset {
             ns,
             bound_ns: 1_000,
             at,

@@ -1,8 +1,8 @@
-//! Who somebody is, and which server to believe: one file.
+//! Credentials files: a role's private key, and the server's certificate authority.
 //!
-//! What `prony fleet up` writes is TOML with a name, the seed of an nkey and the authority's
-//! certificate. The `.creds` files of NATS's own tools (a user JWT with its seed) are taken, too; those
-//! say nothing of a name or an authority.
+//! `prony fleet up` writes TOML with a role, the seed of an nkey and the authority's certificate.
+//! The `.creds` files of NATS's own tools (a user JWT with its seed) are accepted, too; they name
+//! neither a role nor an authority.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -10,20 +10,21 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
 
 use crate::names::AgentName;
 use crate::permissions::Role;
 
-/// Bytes of a credentials file that are read.
+/// Number of bytes read of a credentials file.
 const SIZE_MAX: u64 = 64 << 10;
 
-/// What a credentials file holds.
+/// The contents of a credentials file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Credentials {
-    /// prony's own.
+pub enum FleetCredentials {
+    /// prony's own format.
     Key(KeyFile),
-    /// NATS's own, as text.
+    /// The format of NATS's own tools, as text.
     Jwt(Secret),
 }
 
@@ -33,24 +34,24 @@ pub enum Credentials {
 pub struct KeyFile {
     /// `coordinator`, `agent`, `registrar` or `token`.
     role: String,
-    /// The agent's name, or the token's.
+    /// Name of the agent or of the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<AgentName>,
-    /// The nkey's seed, `SU…`.
+    /// Seed of the nkey, `SU…`.
     pub seed: Secret,
-    /// Servers, such as `tls://10.0.0.1:4222`, where none is given by hand.
+    /// Servers, such as `tls://10.0.0.1:4222`, unless the user names one.
     #[serde(default)]
     pub servers: Vec<String>,
-    /// The certificate of the authority that the server's has to be from, PEM; that of the system's
-    /// authorities, where there is none.
+    /// Certificate of the only trusted authority, PEM. Without it, the system's authorities are
+    /// trusted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority: Option<String>,
-    /// When a token ends, UTC, RFC 3339.
+    /// Expiry of a token, UTC, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
 }
 
-/// A text that no message shows.
+/// A text that no message prints.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -62,19 +63,40 @@ impl fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// Keeps a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
-    /// The text, for those who need it.
+    /// The text in the clear.
     pub fn reveal(&self) -> &str {
         &self.0
+    }
+
+    /// Generates the seed of a new user's nkey.
+    ///
+    /// # Errors
+    ///
+    /// In words, if no key can be made.
+    pub fn new_user_seed() -> Result<Secret, String> {
+        let seed = KeyPair::new_user().seed();
+        seed.map(Secret).map_err(|error| error.to_string())
+    }
+
+    /// The public half of the key whose seed this is.
+    ///
+    /// # Errors
+    ///
+    /// In words, if this is not a seed.
+    pub fn public_key(&self) -> Result<String, String> {
+        let pair = KeyPair::from_seed(&self.0);
+        pair.map(|pair| pair.public_key())
+            .map_err(|error| error.to_string())
     }
 }
 
 impl KeyFile {
-    /// Somebody's credentials.
+    /// The credentials of a role.
     pub fn new(role: &Role, seed: Secret, servers: Vec<String>, authority: &str) -> KeyFile {
         let (role, name) = match role {
             Role::Coordinator => ("coordinator", None),
@@ -92,16 +114,16 @@ impl KeyFile {
         }
     }
 
-    /// As the file's text.
+    /// The file's text.
     pub fn to_text(&self) -> String {
         let who = self.role();
         let body = toml::to_string(self).expect("strings and lists of strings");
-        format!("# Credentials of {who} for prony: whoever reads this file can be it.\n{body}")
+        format!("# Credentials of {who} for prony. Keep this file private.\n{body}")
     }
 
-    /// Whose they are.
+    /// The role.
     pub fn role(&self) -> Role {
-        // Which of them have a name was seen when the file was read.
+        // Parsing has checked which roles have a name.
         match (self.role.as_str(), &self.name) {
             ("token", Some(id)) => match id.as_str().parse() {
                 Ok(id) => Role::Token(id),
@@ -114,13 +136,13 @@ impl KeyFile {
     }
 }
 
-impl Credentials {
+impl FleetCredentials {
     /// Reads a file.
     ///
     /// # Errors
     ///
-    /// In words, with the file's name; never with what is in it.
-    pub fn read(path: &Path) -> Result<Credentials, String> {
+    /// In words, with the file's name but none of its contents.
+    pub fn read(path: &Path) -> Result<FleetCredentials, String> {
         let wrong = |what: String| format!("{}: {what}", path.display());
         let open = || -> std::io::Result<(Metadata, String)> {
             let mut file = File::open(path)?;
@@ -138,26 +160,25 @@ impl Credentials {
                 path.display()
             )));
         }
-        Credentials::parse(&text).map_err(wrong)
+        FleetCredentials::parse(&text).map_err(wrong)
     }
 
-    fn parse(text: &str) -> Result<Credentials, String> {
+    fn parse(text: &str) -> Result<FleetCredentials, String> {
         if text.contains("BEGIN NATS USER JWT") {
-            return Ok(Credentials::Jwt(Secret::new(text)));
+            return Ok(FleetCredentials::Jwt(Secret::new(text)));
         }
         let file: KeyFile = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| {
                 1 + text[..span.start.min(text.len())].matches('\n').count()
             });
-            // The error's own text would show the line, and with it the seed.
+            // The TOML error would show the line, and with it the seed.
             format!(
-                "line {line}: no credentials; `prony fleet up` writes them, and the .creds files of \
-                 NATS's tools are taken, too"
+                "line {line}: not a credentials file (`prony fleet up` writes them; .creds files of NATS's own tools are accepted, too)"
             )
         })?;
         match (file.role.as_str(), &file.name) {
             ("coordinator" | "registrar", None) | ("agent" | "token", Some(_)) => {
-                Ok(Credentials::Key(file))
+                Ok(FleetCredentials::Key(file))
             }
             (role @ ("coordinator" | "registrar"), Some(_)) => Err(format!("a {role} has no name")),
             (role @ ("agent" | "token"), None) => Err(format!("role \"{role}\" needs a name")),
@@ -166,11 +187,12 @@ impl Credentials {
     }
 }
 
-/// Who besides `user` can read a file of this mode and owner: a private key is for one user.
+/// The users besides `user` who can read a file of this mode and owner; a private key is for one
+/// user.
 ///
-/// The group counts only where the file is the user's own: service managers hand over files of root's
-/// that the service reads as a member of a group (Kubernetes), or by an access list, whose mask the
-/// group's bits show (systemd).
+/// The group counts only if the file belongs to `user`. Service managers provide files of root that
+/// the service reads as a member of a group (Kubernetes), or through an access list, whose mask
+/// appears as the group's bits (systemd).
 fn other_readers(mode: u32, owner: u32, user: u32) -> Option<&'static str> {
     if mode & 0o004 != 0 {
         return Some("every user of this machine");
@@ -197,14 +219,15 @@ mod tests {
             (0o640, false),
         ] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
-            let read = Credentials::read(&path);
+            let read = FleetCredentials::read(&path);
             assert_eq!(read.is_ok(), is_private, "{mode:o}");
             if let Err(error) = read {
                 let hint = format!("run `chmod 600 {}`", path.display());
                 assert!(error.contains(&hint) && !error.contains("SUABC"), "{error}");
             }
         }
-        // As Kubernetes and systemd hand over secrets: root's, readable by the service's group.
+        // Secrets as Kubernetes and systemd provide them: owned by root, readable by the service's
+        // group.
         assert_eq!(other_readers(0o440, 0, 65_532), None);
         assert!(other_readers(0o444, 0, 65_532).is_some());
     }
@@ -215,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn credentials_survive_serialization() {
         for role in [
             Role::Coordinator,
             Role::Agent("a-1".parse().unwrap()),
@@ -223,14 +246,14 @@ mod tests {
             Role::Token("t-1".parse().unwrap()),
         ] {
             let file = file(role.clone());
-            let read = Credentials::parse(&file.to_text()).unwrap();
-            assert_eq!(read, Credentials::Key(file.clone()));
+            let read = FleetCredentials::parse(&file.to_text()).unwrap();
+            assert_eq!(read, FleetCredentials::Key(file.clone()));
             assert_eq!(file.role(), role);
         }
     }
 
     #[test]
-    fn a_file_with_a_slip_is_refused_without_showing_what_is_in_it() {
+    fn an_invalid_file_is_refused_without_printing_its_contents() {
         for bad in [
             "",
             "role = 'agent'\nseed = 'SUSECRET'",
@@ -240,7 +263,7 @@ mod tests {
             "role = 'coordinator'\nseed = 'SUSECRET",
             "role = 'coordinator'\nseed = 'SUSECRET'\nsed = 1",
         ] {
-            let error = Credentials::parse(bad).unwrap_err();
+            let error = FleetCredentials::parse(bad).unwrap_err();
             assert!(!error.contains("SECRET"), "{error}");
         }
         let shown = format!("{:?}", file(Role::Coordinator));
@@ -248,9 +271,9 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_other_tools_are_taken() {
+    fn files_of_other_tools_are_accepted() {
         let text = "-----BEGIN NATS USER JWT-----\nx\n------END NATS USER JWT------\n";
-        let read = Credentials::parse(text).unwrap();
-        assert_eq!(read, Credentials::Jwt(Secret::new(text)));
+        let read = FleetCredentials::parse(text).unwrap();
+        assert_eq!(read, FleetCredentials::Jwt(Secret::new(text)));
     }
 }

@@ -1,22 +1,22 @@
-//! What agents sent of a run, however often and in whatever order it came.
+//! Adds up the results of all agents of a run, in any order and without duplicates.
 //!
-//! Each agent numbers what it sends from 0. A number counts once; what comes twice is passed over, and
-//! what comes before an earlier one is not waited for, as deltas add up in any order. An agent's part is
-//! whole when its last message says how many there were and as many are there.
+//! Each agent numbers its messages from 0. Repeated messages are ignored, and messages may arrive
+//! out of order, as their sum does not depend on the order. An agent's part is complete when its
+//! last message has arrived, which gives the total number, and all others have.
 
 use std::collections::BTreeMap;
 
 use prony_record::{Counted, Delta, Implausible, Packed};
 
-/// One agent's messages.
+/// The messages of one agent.
 #[derive(Debug, Default)]
-struct Account {
+struct AgentLedger {
     counted: Counted,
-    /// All numbers below this one have come...
+    /// All numbers below this one have arrived.
     below: u64,
-    /// ...and these above it.
+    /// Numbers above `below` that have arrived.
     above: std::collections::BTreeSet<u64>,
-    /// How many there are, once the last has come.
+    /// Total number of messages, once the last one has arrived.
     of: Option<u64>,
     repeats: u64,
 }
@@ -24,29 +24,31 @@ struct Account {
 /// The messages of all agents of one run.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    accounts: BTreeMap<String, Account>,
-    /// All of all of them.
+    accounts: BTreeMap<String, AgentLedger>,
+    /// Sum of all messages.
     total: Delta,
 }
 
-/// Numbers so far ahead of what has come are nobody's: they would only take memory.
-const FURTHEST_AHEAD: u64 = 1 << 20;
+/// Largest accepted gap in the numbers; larger gaps would only take memory.
+const SEQUENCE_AHEAD_MAX: u64 = 1 << 20;
 
 impl Ledger {
-    /// A ledger for these agents; what others send is refused.
+    /// A ledger for these agents; messages of others are refused.
     pub fn new(agents: impl IntoIterator<Item = String>) -> Ledger {
-        let accounts = agents.into_iter().map(|name| (name, Account::default()));
+        let accounts = agents
+            .into_iter()
+            .map(|name| (name, AgentLedger::default()));
         Ledger {
             accounts: accounts.collect(),
             total: Delta::default(),
         }
     }
 
-    /// Takes message number `sequence` of an agent; tells whether it was new.
+    /// Adds a message. Returns false for a repetition.
     ///
     /// # Errors
     ///
-    /// Why it can't be counted; nothing of it is.
+    /// The reason why the message is refused; nothing of it is counted.
     pub fn take(
         &mut self,
         agent: &str,
@@ -54,7 +56,8 @@ impl Ledger {
         packed: &Packed,
     ) -> Result<bool, LedgerError> {
         let account = account(&mut self.accounts, agent)?;
-        if sequence >= account.below + FURTHEST_AHEAD || account.of.is_some_and(|of| sequence >= of)
+        if sequence >= account.below + SEQUENCE_AHEAD_MAX
+            || account.of.is_some_and(|of| sequence >= of)
         {
             return Err(LedgerError::BeyondEnd(sequence));
         }
@@ -73,11 +76,11 @@ impl Ledger {
         Ok(true)
     }
 
-    /// An agent says that it sent so many messages in all.
+    /// Sets an agent's total number of messages.
     ///
     /// # Errors
     ///
-    /// As [`Ledger::take`], and where that contradicts what has come.
+    /// See [`Ledger::take`]; and if the number contradicts messages that have arrived.
     pub fn end(&mut self, agent: &str, of: u64) -> Result<(), LedgerError> {
         let account = account(&mut self.accounts, agent)?;
         let last = account.above.last().copied();
@@ -90,14 +93,15 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether all that this agent sent has come.
+    /// Returns true if all messages of an agent have arrived.
     pub fn is_whole(&self, agent: &str) -> bool {
         self.accounts
             .get(agent)
             .is_some_and(|account| account.of == Some(account.below))
     }
 
-    /// Numbers below the highest that has come, or below the end where that is known, that have not.
+    /// Number of missing messages below the highest one that has arrived, or below the end if it is
+    /// known.
     pub fn missing(&self, agent: &str) -> u64 {
         let Some(account) = self.accounts.get(agent) else {
             return 0;
@@ -107,48 +111,48 @@ impl Ledger {
         until - account.below - account.above.len() as u64
     }
 
-    /// What has come of one agent, in counts.
+    /// The counts of one agent so far.
     pub fn agent(&self, agent: &str) -> Option<&Counted> {
         self.accounts.get(agent).map(|account| &account.counted)
     }
 
-    /// What has come of all.
+    /// The sum of all messages so far.
     pub fn total(&self) -> Delta {
         self.total.clone()
     }
 
-    /// Messages that came more than once.
+    /// Number of repeated messages.
     pub fn repeats(&self) -> u64 {
         self.accounts.values().map(|account| account.repeats).sum()
     }
 }
 
 fn account<'a>(
-    accounts: &'a mut BTreeMap<String, Account>,
+    accounts: &'a mut BTreeMap<String, AgentLedger>,
     agent: &str,
-) -> Result<&'a mut Account, LedgerError> {
+) -> Result<&'a mut AgentLedger, LedgerError> {
     accounts
         .get_mut(agent)
         .ok_or_else(|| LedgerError::Stranger(agent.to_owned()))
 }
 
-/// Why a message doesn't count.
+/// The reason why a message is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LedgerError {
-    /// It is from an agent that has no part in the run.
+    /// The agent has no part in the run.
     Stranger(String),
-    /// Its number is beyond the agent's last.
+    /// The number is beyond the agent's last one.
     BeyondEnd(u64),
-    /// Its numbers can't be right.
+    /// The figures are implausible.
     Implausible(Implausible),
 }
 
 impl std::fmt::Display for LedgerError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            LedgerError::Stranger(name) => write!(f, "{name} has no part in this run"),
+            LedgerError::Stranger(name) => write!(f, "agent {name} has no part in this run"),
             LedgerError::BeyondEnd(sequence) => {
-                write!(f, "message {sequence} is beyond the end of what it sent")
+                write!(f, "message {sequence} is beyond the agent's last message")
             }
             LedgerError::Implausible(error) => error.fmt(f),
         }
@@ -176,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_and_disorder_change_nothing() {
+    fn duplicates_and_reordering_change_nothing() {
         let mut whole = Delta::default();
         for n in 0..40 {
             whole.merge(&packed(n).0);
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_known() {
+    fn missing_messages_are_counted() {
         let mut ledger = ledger();
         ledger.take("a", 0, &packed(0).1).unwrap();
         ledger.take("a", 3, &packed(3).1).unwrap();

@@ -1,85 +1,84 @@
-//! Names of agents and runs, and the subjects and keys that are made of them.
+//! Names of agents, runs and tokens, and the NATS subjects made from them.
 //!
-//! What a role may do is said in subjects ([`crate::permissions`]), so a name is nothing that could
-//! mean two of them: no dots, no wildcards.
+//! Permissions are lists of subjects ([`crate::permissions`]), so a name must be exactly one part of
+//! a subject: no dots, no wildcards.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name.
-const LONGEST: usize = 64;
+/// Longest name, in characters.
+const NAME_CHARS_MAX: usize = 64;
 
-/// The bucket in which agents are registered.
-pub const AGENTS: &str = "prony_agents";
-/// The bucket of runs' leases.
-pub const LEASES: &str = "prony_leases";
-/// The bucket of runs: what was asked of whom.
-pub const RUNS: &str = "prony_runs";
+/// The bucket of agents' registrations.
+pub const AGENTS_BUCKET: &str = "prony_agents";
+/// The bucket of runs' manifests.
+pub const RUNS_BUCKET: &str = "prony_runs";
 /// The stream of results.
-pub const RESULTS: &str = "PRONY_RESULTS";
+pub const RESULTS_STREAM: &str = "PRONY_RESULTS";
 
 /// An agent's name: letters, digits, `-` and `_`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgentName(String);
 
-/// A run's name, of the same letters; those of later runs sort behind those of earlier ones.
+/// A run's name, of the same characters. Names of later runs sort after those of earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
-/// An enrollment token's name, of the same letters.
+/// An enrollment token's name, of the same characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TokenId(String);
 
-/// A text that is no name.
+/// A text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadName(String);
+pub struct InvalidName(String);
 
-impl fmt::Display for BadName {
+impl fmt::Display for InvalidName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is no name: up to {LONGEST} letters, digits, - and _",
+            "{:?} is not a valid name: use up to {NAME_CHARS_MAX} letters, digits, - and _",
             self.0
         )
     }
 }
 
-impl std::error::Error for BadName {}
+impl std::error::Error for InvalidName {}
 
-fn checked(text: String) -> Result<String, BadName> {
+fn checked(text: String) -> Result<String, InvalidName> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    match !text.is_empty() && text.len() <= LONGEST && text.chars().all(is_good) {
-        true => Ok(text),
-        false => Err(BadName(text)),
+    if !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.chars().all(is_good) {
+        Ok(text)
+    } else {
+        Err(InvalidName(text))
     }
 }
 
 macro_rules! name {
     ($name:ident) => {
         impl $name {
-            /// As text.
+            /// The name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl FromStr for $name {
-            type Err = BadName;
+            type Err = InvalidName;
 
-            fn from_str(text: &str) -> Result<$name, BadName> {
+            fn from_str(text: &str) -> Result<$name, InvalidName> {
                 $name::try_from(text.to_owned())
             }
         }
 
         impl TryFrom<String> for $name {
-            type Error = BadName;
+            type Error = InvalidName;
 
-            fn try_from(text: String) -> Result<$name, BadName> {
+            fn try_from(text: String) -> Result<$name, InvalidName> {
                 checked(text).map($name)
             }
         }
@@ -103,65 +102,66 @@ name!(RunId);
 name!(TokenId);
 
 impl AgentName {
-    /// A name out of a host's: what can't be in a name becomes `-`.
-    pub fn of_host(host: &str) -> AgentName {
+    /// Makes a name from a host name; other characters become `-`.
+    pub fn from_hostname(host: &str) -> AgentName {
         let name: String = host
             .chars()
-            .take(LONGEST)
+            .take(NAME_CHARS_MAX)
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .collect();
-        match name.is_empty() {
-            true => AgentName("agent".to_owned()),
-            false => AgentName(name),
+        if name.is_empty() {
+            AgentName("agent".to_owned())
+        } else {
+            AgentName(name)
         }
     }
 
-    /// Stands for a name that has not been read from a key or subject yet.
+    /// Placeholder for a name that has not been read from a key or subject yet.
     pub(crate) fn unknown() -> AgentName {
         AgentName("unknown".to_owned())
     }
 
-    /// Where it is told what to do.
-    pub fn orders(&self) -> String {
+    /// Subject of orders to this agent.
+    pub fn orders_subject(&self) -> String {
         format!("prony.agent.{self}.do")
     }
 
-    /// Where it tells the time.
-    pub fn clock(&self) -> String {
+    /// Subject of clock requests to this agent.
+    pub fn clock_subject(&self) -> String {
         format!("prony.agent.{self}.clock")
     }
 
-    /// Where those who have this name find each other: two of them are one too many.
-    pub fn namesakes(&self) -> String {
+    /// Subject by which agents of this name detect each other.
+    pub fn namesakes_subject(&self) -> String {
         format!("prony.agent.{self}.namesakes")
     }
 
-    /// Where it sends what it measured in a run.
-    pub fn results(&self, run: &RunId) -> String {
+    /// Subject of this agent's results of a run.
+    pub fn results_subject(&self, run: &RunId) -> String {
         format!("prony.result.{self}.{run}")
     }
 
-    /// Below which answers to its own questions come.
-    pub fn inbox(&self) -> String {
+    /// Prefix of the subjects of replies to this agent.
+    pub fn inbox_prefix(&self) -> String {
         format!("_INBOX_agent_{self}")
     }
 }
 
 impl TokenId {
-    /// A name out of a random number.
+    /// Makes a name from a random number.
     pub fn of_number(number: u64) -> TokenId {
         TokenId(format!("{number:016x}"))
     }
 
-    /// Subject at which agents with this token ask to be enrolled.
-    pub fn requests(&self) -> String {
+    /// Subject of enrollment requests with this token.
+    pub fn requests_subject(&self) -> String {
         format!("prony.enroll.{self}")
     }
 }
 
 impl RunId {
-    /// A new one: the time to the millisecond, of which the last three hexadecimal digits of it stand after
-    /// the `-`, so that they sort, and something that two runs of a millisecond don't share.
+    /// Makes a new name from the time and a random number. The time is in milliseconds; its last
+    /// three digits are hexadecimal and follow the `-`, so that names sort by time.
     pub fn new(now: std::time::SystemTime) -> RunId {
         let time = humantime::format_rfc3339_seconds(now).to_string();
         let time: String = time.chars().filter(char::is_ascii_digit).collect();
@@ -171,8 +171,8 @@ impl RunId {
         RunId(format!("{time}-{ms:03x}{random:05x}"))
     }
 
-    /// Where all agents' results of the run come.
-    pub fn all_results(&self) -> String {
+    /// Subject of all agents' results of the run.
+    pub fn results_subject(&self) -> String {
         format!("prony.result.*.{self}")
     }
 }
@@ -190,18 +190,18 @@ mod tests {
         }
         assert!("x".repeat(65).parse::<AgentName>().is_err());
         let name: AgentName = "web-1_a".parse().unwrap();
-        assert_eq!(name.orders(), "prony.agent.web-1_a.do");
+        assert_eq!(name.orders_subject(), "prony.agent.web-1_a.do");
     }
 
     #[test]
-    fn a_host_has_a_name_whatever_it_is_called() {
+    fn every_host_name_makes_a_valid_agent_name() {
         assert_eq!(
-            AgentName::of_host("web1.example.org").as_str(),
+            AgentName::from_hostname("web1.example.org").as_str(),
             "web1-example-org"
         );
-        assert_eq!(AgentName::of_host("").as_str(), "agent");
+        assert_eq!(AgentName::from_hostname("").as_str(), "agent");
         for host in ["ÄÖ", "...", &"y".repeat(300)] {
-            AgentName::of_host(host)
+            AgentName::from_hostname(host)
                 .as_str()
                 .parse::<AgentName>()
                 .unwrap();
@@ -213,7 +213,7 @@ mod tests {
         let at = |s| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_secs(s));
         let (one, two) = (at(1_700_000_000), at(1_700_000_001));
         assert!(one < two && one.as_str().starts_with("20231114221320-"));
-        // Of a second's runs the later one is the newer.
+        // Runs within a second sort by milliseconds.
         let ms = |ms| RunId::new(std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms));
         assert!(ms(1_007) < ms(1_100) && ms(1_100) < ms(1_999) && ms(1_999) < ms(2_000));
         assert_ne!(at(0), at(0));

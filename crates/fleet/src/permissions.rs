@@ -1,33 +1,32 @@
-//! What each role may say and hear on the NATS server: the whole of it, in subjects.
+//! The permissions of each role on the NATS server, as subjects.
 //!
-//! An agent hears its own orders and says its own results, and nothing else: who steals an agent's
-//! credentials can read what that agent is asked and lie about what it measured, but can't command
-//! another agent, read another's results, or change what is stored.
+//! An agent can receive its own orders and publish its own results. A thief of its credentials can
+//! read orders to that agent and forge its results, but can't command other agents, read their
+//! results, or change what is stored.
 //!
-//! Permissions alone don't bring that about. Whoever stores a message names the subject at which the
-//! server is to acknowledge it, no permission is asked for that subject, and what comes there is the
-//! server's own word: an acknowledgement sent to `$JS.API.STREAM.PURGE.…` empties a stream. So each agent
-//! has an account of its own, in which such an answer stays, and between the accounts passes what is
-//! named here.
+//! Permissions alone don't guarantee this. The sender of a stored message names the subject of the
+//! server's acknowledgement, and that subject needs no permission: an acknowledgement sent to
+//! `$JS.API.STREAM.PURGE.…` would empty a stream. Each agent therefore has its own account, which
+//! contains such acknowledgements. Only the subjects named here pass between accounts.
 
 use std::fmt;
 
-use crate::names::{AGENTS, AgentName, RUNS, TokenId};
+use crate::names::{AGENTS_BUCKET, AgentName, RUNS_BUCKET, TokenId};
 
-/// Who somebody is to the fleet.
+/// A role in the fleet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// Who commands agents and collects results.
+    /// Commands agents and collects results.
     Coordinator,
     /// One agent.
     Agent(AgentName),
-    /// The process that runs the server, where it enrolls agents.
+    /// The process that runs the server and enrolls agents.
     Registrar,
-    /// An agent that is yet to be enrolled.
+    /// A new agent with an enrollment token.
     Token(TokenId),
 }
 
-/// Subjects of all requests to be enrolled.
+/// Subjects of all enrollment requests.
 pub const ENROLL_SUBJECTS: &str = "prony.enroll.*";
 
 impl fmt::Display for Role {
@@ -41,28 +40,32 @@ impl fmt::Display for Role {
     }
 }
 
-/// Subjects as the server's configuration has them: `*` is any one part, `>` all that follow.
+/// Subjects as in the server's configuration: `*` is any one part, `>` all that follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
-    /// What may be published. An agent's comes to the coordinator's account.
+    /// Subjects to publish to. An agent's messages go to the coordinator's account.
     pub publish: Vec<String>,
-    /// What may be subscribed to, the inbox aside. An agent's comes from the coordinator's account.
+    /// Subjects to subscribe to, besides the inbox. An agent's messages come from the coordinator's
+    /// account.
     pub subscribe: Vec<String>,
-    /// What may be both published and subscribed to, and stays among those who have the same role.
-    pub among_own: Vec<String>,
-    /// Where answers to its own questions come.
+    /// Subjects to publish and subscribe to within the role's own account.
+    pub within_account: Vec<String>,
+    /// Subjects of replies to this role.
     pub inbox: String,
-    /// Whether whoever asks something may be answered, once.
-    pub may_answer: bool,
+    /// True if the role may send one reply to each request.
+    pub allow_responses: bool,
 }
 
-/// What agents say comes to the coordinator's account at these subjects.
-pub fn heard_from_agents() -> [String; 2] {
-    ["prony.result.*.*".to_owned(), format!("$KV.{AGENTS}.*")]
+/// Subjects that pass from agents' accounts to the coordinator's.
+pub fn subjects_from_agents() -> [String; 2] {
+    [
+        "prony.result.*.*".to_owned(),
+        format!("$KV.{AGENTS_BUCKET}.*"),
+    ]
 }
 
-/// What agents are told comes from the coordinator's account at these subjects.
-pub fn told_to_agents() -> [String; 2] {
+/// Subjects that pass from the coordinator's account to agents'.
+pub fn subjects_to_agents() -> [String; 2] {
     [
         "prony.agent.*.do".to_owned(),
         "prony.agent.*.clock".to_owned(),
@@ -70,17 +73,17 @@ pub fn told_to_agents() -> [String; 2] {
 }
 
 impl Role {
-    /// Below which answers to its own questions come.
-    pub fn inbox(&self) -> String {
+    /// Prefix of the subjects of replies to this role.
+    pub fn inbox_prefix(&self) -> String {
         match self {
             Role::Coordinator => "_INBOX_coordinator".to_owned(),
-            Role::Agent(name) => name.inbox(),
+            Role::Agent(name) => name.inbox_prefix(),
             Role::Registrar => "_INBOX_registrar".to_owned(),
             Role::Token(id) => format!("_INBOX_enroll_{id}"),
         }
     }
 
-    /// The account on the server that it belongs to.
+    /// The role's account on the server.
     pub fn account(&self) -> String {
         match self {
             Role::Coordinator | Role::Registrar => "PRONY".to_owned(),
@@ -89,9 +92,9 @@ impl Role {
         }
     }
 
-    /// What it may do.
+    /// The role's permissions.
     pub fn permissions(&self) -> Permissions {
-        let inbox = format!("{}.>", self.inbox());
+        let inbox = format!("{}.>", self.inbox_prefix());
         match self {
             Role::Coordinator => Permissions {
                 publish: vec![
@@ -99,37 +102,37 @@ impl Role {
                     "prony.agent.*.clock".to_owned(),
                     "$JS.API.>".to_owned(),
                     "$JS.ACK.>".to_owned(),
-                    format!("$KV.{RUNS}.>"),
+                    format!("$KV.{RUNS_BUCKET}.>"),
                 ],
                 subscribe: vec!["prony.result.>".to_owned()],
-                among_own: Vec::new(),
+                within_account: Vec::new(),
                 inbox,
-                may_answer: false,
+                allow_responses: false,
             },
             Role::Agent(name) => Permissions {
                 publish: vec![
                     format!("prony.result.{name}.*"),
-                    format!("$KV.{AGENTS}.{name}"),
+                    format!("$KV.{AGENTS_BUCKET}.{name}"),
                 ],
-                subscribe: vec![name.orders(), name.clock()],
-                among_own: vec![name.namesakes()],
+                subscribe: vec![name.orders_subject(), name.clock_subject()],
+                within_account: vec![name.namesakes_subject()],
                 inbox,
-                may_answer: true,
+                allow_responses: true,
             },
             Role::Registrar => Permissions {
-                // Responses to requests, and nothing else.
+                // Replies to requests, and nothing else.
                 publish: vec![inbox.clone()],
                 subscribe: vec![ENROLL_SUBJECTS.to_owned()],
-                among_own: Vec::new(),
+                within_account: Vec::new(),
                 inbox,
-                may_answer: true,
+                allow_responses: true,
             },
             Role::Token(id) => Permissions {
-                publish: vec![id.requests()],
+                publish: vec![id.requests_subject()],
                 subscribe: Vec::new(),
-                among_own: Vec::new(),
+                within_account: Vec::new(),
                 inbox,
-                may_answer: false,
+                allow_responses: false,
             },
         }
     }
@@ -140,7 +143,8 @@ mod tests {
     use super::*;
     use crate::names::RunId;
 
-    /// Whether a pattern of subjects covers a subject (docs of NATS, "Subject-Based Messaging").
+    /// Returns true if a pattern of subjects matches a subject (NATS docs, "Subject-Based
+    /// Messaging").
     fn covers(pattern: &str, subject: &str) -> bool {
         let mut parts = subject.split('.');
         for wanted in pattern.split('.') {
@@ -156,7 +160,10 @@ mod tests {
 
     fn may_say(role: &Role, subject: &str) -> bool {
         let permissions = role.permissions();
-        let mut said = permissions.publish.iter().chain(&permissions.among_own);
+        let mut said = permissions
+            .publish
+            .iter()
+            .chain(&permissions.within_account);
         said.any(|it| covers(it, subject))
     }
 
@@ -164,24 +171,26 @@ mod tests {
         let permissions = role.permissions();
         let inbox = std::iter::once(&permissions.inbox);
         let heard = permissions.subscribe.iter().chain(inbox);
-        let mut heard = heard.chain(&permissions.among_own);
+        let mut heard = heard.chain(&permissions.within_account);
         heard.any(|it| covers(it, subject))
     }
 
     #[test]
-    fn an_agent_is_heard_and_commanded_under_its_own_name_alone() {
+    fn an_agent_may_use_only_subjects_of_its_own_name() {
         let name = |text: &str| text.parse::<AgentName>().unwrap();
         let run: RunId = "r1".parse().unwrap();
         let (one, other) = (name("one"), name("other"));
         let agent = Role::Agent(one.clone());
-        assert!(may_say(&agent, &one.results(&run)) && may_hear(&agent, &one.orders()));
-        assert!(may_say(&agent, "$KV.prony_agents.one") && may_hear(&agent, &one.clock()));
+        assert!(
+            may_say(&agent, &one.results_subject(&run)) && may_hear(&agent, &one.orders_subject())
+        );
+        assert!(may_say(&agent, "$KV.prony_agents.one") && may_hear(&agent, &one.clock_subject()));
         for subject in [
-            one.orders(),
-            other.orders(),
-            other.clock(),
-            other.namesakes(),
-            other.results(&run),
+            one.orders_subject(),
+            other.orders_subject(),
+            other.clock_subject(),
+            other.namesakes_subject(),
+            other.results_subject(&run),
             "$KV.prony_agents.other".to_owned(),
             "$KV.prony_runs.r1".to_owned(),
             "$JS.API.STREAM.DELETE.PRONY_RESULTS".to_owned(),
@@ -190,11 +199,11 @@ mod tests {
             assert!(!may_say(&agent, &subject), "{subject}");
         }
         for subject in [
-            other.orders(),
-            other.results(&run),
-            one.results(&run),
+            other.orders_subject(),
+            other.results_subject(&run),
+            one.results_subject(&run),
             "_INBOX.x".to_owned(),
-            format!("{}.x", other.inbox()),
+            format!("{}.x", other.inbox_prefix()),
             "_INBOX_coordinator.x".to_owned(),
         ] {
             assert!(!may_hear(&agent, &subject), "{subject}");
@@ -202,17 +211,17 @@ mod tests {
     }
 
     #[test]
-    fn all_that_agents_say_comes_to_the_coordinators_account() {
+    fn all_agent_subjects_pass_to_the_coordinators_account() {
         let agent = Role::Agent("one".parse().unwrap());
         for said in agent.permissions().publish {
             let said = said.replace('*', "r1");
-            let heard = heard_from_agents();
+            let heard = subjects_from_agents();
             assert!(heard.iter().any(|it| covers(it, &said)), "{said}");
         }
     }
 
     #[test]
-    fn a_token_asks_at_its_own_subject_and_does_nothing_else() {
+    fn a_token_permits_only_requests_at_its_own_subject() {
         let token = Role::Token("t1".parse().unwrap());
         assert!(may_say(&token, "prony.enroll.t1") && may_hear(&token, "_INBOX_enroll_t1.x"));
         for subject in [
@@ -236,14 +245,17 @@ mod tests {
     }
 
     #[test]
-    fn the_coordinator_commands_all_and_claims_to_be_nobody() {
+    fn the_coordinator_commands_all_agents_and_forges_no_results() {
         let coordinator = Role::Coordinator;
         let one: AgentName = "one".parse().unwrap();
         let run: RunId = "r1".parse().unwrap();
-        assert!(may_say(&coordinator, &one.orders()) && may_say(&coordinator, &one.clock()));
-        assert!(may_hear(&coordinator, &one.results(&run)));
-        assert!(!may_say(&coordinator, &one.results(&run)));
+        assert!(
+            may_say(&coordinator, &one.orders_subject())
+                && may_say(&coordinator, &one.clock_subject())
+        );
+        assert!(may_hear(&coordinator, &one.results_subject(&run)));
+        assert!(!may_say(&coordinator, &one.results_subject(&run)));
         assert!(!may_say(&coordinator, "$KV.prony_agents.one"));
-        assert!(!may_hear(&coordinator, &one.orders()));
+        assert!(!may_hear(&coordinator, &one.orders_subject()));
     }
 }

@@ -1,8 +1,8 @@
-//! What an agent lets itself be used for, whoever asks.
+//! The policy of an agent's administrator, which limits what coordinators may ask for.
 //!
-//! A policy is a file that only the administrator of the agent's machine writes; a coordinator can't
-//! change it. Without one an agent loads private and loopback addresses but those of cloud metadata
-//! services, loads no UNIX sockets, and starts no services.
+//! A policy is a file on the agent's machine; coordinators can't change it. Without a policy, an
+//! agent loads private and loopback addresses except those of cloud metadata services, loads no UNIX
+//! sockets, and starts no services.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,84 +11,83 @@ use std::path::Path;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-/// A policy, as its file (TOML) has it.
+/// A policy, as in its TOML file.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// What may be loaded.
+    /// Limits of loads.
     pub load: LoadPolicy,
-    /// What may be started.
+    /// Limits of services.
     pub services: ServicePolicy,
 }
 
-/// `[load]`.
+/// The `[load]` table.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadPolicy {
-    /// Addresses and names that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`,
-    /// `*.example.org`, and UNIX sockets: `unix:/run/app.sock`. Without any: private and loopback
-    /// addresses but those of cloud metadata services. A name means the addresses that this machine's
-    /// own resolver gives.
+    /// Targets that may be loaded: `10.1.0.0/16`, `192.0.2.7`, `shop.example.org`, `*.example.org`,
+    /// and UNIX sockets such as `unix:/run/app.sock`. If empty: private and loopback addresses
+    /// except those of cloud metadata services. A name means the addresses that this machine's
+    /// resolver returns.
     pub targets: Vec<String>,
-    /// Requests a second at most, this agent's share of them; a closed loop has no rate, so that none
-    /// is accepted where this is set.
+    /// Maximum requests per second of this agent's share. If set, closed loops are refused, as they
+    /// have no rate.
     pub rate: Option<f64>,
-    /// Connections at most, this agent's share of them.
+    /// Maximum number of connections of this agent's share.
     pub connections: Option<u64>,
-    /// How long a load may be, warm-up included, in seconds.
+    /// Maximum length of a load with its warm-up, in seconds.
     pub seconds: Option<f64>,
-    /// No load at all.
+    /// True to refuse all loads.
     pub refuse: bool,
 }
 
-/// `[services]`.
+/// The `[services]` table.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServicePolicy {
-    /// Programs that may be started, by name or whole path; none where there are none. `*` is any: then
-    /// whoever commands this agent has all the rights of the user that it runs as.
+    /// Programs that may be started, by name or absolute path; none if empty. With `*`, a
+    /// coordinator has all the rights of the user that runs the agent.
     pub commands: Vec<String>,
-    /// Environment variables that a plan may set for those programs: names, or beginnings of names with
-    /// a `*` behind (`APP_*`); `*` is any. Without the key: none, or any where `commands` has `*`.
-    /// Variables such as LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS make an allowed program run
-    /// other code.
+    /// Environment variables that a plan may set for those programs: names, or prefixes with a `*`
+    /// (`APP_*`); `*` is any. If missing: none, or any if `commands` has `*`. Variables such as
+    /// LD_PRELOAD, PYTHONPATH, PERL5LIB and NODE_OPTIONS can make an allowed program run other code.
     pub env: Option<Vec<String>>,
 }
 
-/// A rule that stands against what was asked.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Which rule, such as `load.targets`.
+pub struct PolicyViolation {
+    /// The rule, such as `load.targets`.
     pub rule: &'static str,
-    /// What was asked, and what the rule allows.
+    /// The value that was asked for, and the values that the rule allows.
     pub text: String,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PolicyViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "rejected by policy rule {}: {}", self.rule, self.text)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for PolicyViolation {}
 
-/// What a load would do, as far as a policy cares.
+/// The size of a load, as far as policies limit it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Asked {
-    /// This agent's share of the rate; none in a closed loop.
+pub struct LoadDemand {
+    /// Rate of this agent's share; `None` for a closed loop.
     pub rate: Option<f64>,
-    /// This agent's connections.
+    /// Connections of this agent's share.
     pub connections: u64,
-    /// The load's length, warm-up included; none where only a count of requests ends it.
+    /// Length with the warm-up, in seconds; `None` if only a number of requests ends the load.
     pub seconds: Option<f64>,
 }
 
 impl Policy {
-    /// Reads a policy's file.
+    /// Reads a policy file.
     ///
     /// # Errors
     ///
-    /// In words, with the file's name, and the line where there is one.
+    /// In words, with the file's name, and the line if there is one.
     pub fn read(path: &Path) -> Result<Policy, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -98,7 +97,7 @@ impl Policy {
     fn parse(text: &str) -> Result<Policy, String> {
         let policy: Policy = toml::from_str(text).map_err(|error| error.to_string())?;
         for target in &policy.load.targets {
-            Rule::parse(target)?;
+            TargetRule::parse(target)?;
         }
         for variable in policy.services.env.iter().flatten() {
             check_variable(variable)?;
@@ -106,66 +105,71 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Whether a load of this size may be made. Whether it may go where it goes says
-    /// [`Policy::allows_target`].
+    /// Checks the size of a load. Its targets are checked by [`Policy::allows_target`].
     ///
     /// # Errors
     ///
-    /// The rule that stands against it.
-    pub fn allows_load(&self, asked: Asked) -> Result<(), Refusal> {
-        let refuse = |rule, text| Err(Refusal { rule, text });
+    /// The violated rule.
+    pub fn allows_load(&self, asked: LoadDemand) -> Result<(), PolicyViolation> {
+        let refuse = |rule, text| Err(PolicyViolation { rule, text });
         let rules = &self.load;
         if rules.refuse {
             return Err(no_load());
         }
         match (rules.rate, asked.rate) {
             (Some(most), Some(rate)) if rate > most => {
-                let text = format!("{rate:.0} requests a second are more than {most:.0}");
+                let text = format!("{rate:.0} requests per second exceed the limit of {most:.0}");
                 return refuse("load.rate", text);
             }
             (Some(most), None) => {
                 let text = format!(
-                    "a closed loop has no rate, and {most:.0} requests a second are the most; give \
-                     the load a --rate"
+                    "a closed loop has no rate, and at most {most:.0} requests per second are allowed (add --rate)"
                 );
                 return refuse("load.rate", text);
             }
             _ => {}
         }
         if let Some(most) = rules.connections.filter(|most| asked.connections > *most) {
-            let text = format!("{} connections are more than {most}", asked.connections);
+            let text = format!(
+                "{} connections exceed the limit of {most}",
+                asked.connections
+            );
             return refuse("load.connections", text);
         }
         match (rules.seconds, asked.seconds) {
             (Some(most), Some(seconds)) if seconds > most => refuse(
                 "load.seconds",
-                format!("{seconds:.0} s are longer than {most:.0} s"),
+                format!("{seconds:.0} s exceed the limit of {most:.0} s"),
             ),
             (Some(_), None) => {
-                let text = "a load that a count of requests ends may be of any length; give it a \
-                            --duration, too";
+                let text =
+                    "a load that only a number of requests ends may take any time (add --duration)";
                 refuse("load.seconds", text.to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether this may be loaded: the name in the URL, and the address that it stands for. There is no
-    /// address of a UNIX socket, whose name is `unix:` and its path, and none where only a proxy knows
-    /// it.
+    /// Checks a target: the name in the URL, and its address. A UNIX socket, whose name is `unix:`
+    /// and its path, has no address; neither has a target behind a proxy.
     ///
     /// # Errors
     ///
-    /// The rule that stands against it.
-    pub fn allows_target(&self, name: &str, address: Option<IpAddr>) -> Result<(), Refusal> {
+    /// The violated rule.
+    pub fn allows_target(
+        &self,
+        name: &str,
+        address: Option<IpAddr>,
+    ) -> Result<(), PolicyViolation> {
         if self.load.refuse {
             return Err(no_load());
         }
         let allowed = &self.load.targets;
-        let mut rules = allowed.iter().filter_map(|it| Rule::parse(it).ok());
-        let is_allowed = match allowed.is_empty() {
-            true => address.is_some_and(is_default_target),
-            false => rules.any(|rule| rule.holds(name, address)),
+        let mut rules = allowed.iter().filter_map(|it| TargetRule::parse(it).ok());
+        let is_allowed = if allowed.is_empty() {
+            address.is_some_and(is_default_target)
+        } else {
+            rules.any(|rule| rule.holds(name, address))
         };
         if is_allowed {
             return Ok(());
@@ -173,26 +177,24 @@ impl Policy {
         let address = address.map(|it| it.to_string());
         let address = address.filter(|it| it != name);
         let address = address.map_or(String::new(), |it| format!(" ({it})"));
-        let allowed = match allowed.is_empty() {
-            true => {
-                "without load.targets only private and loopback addresses are (and no cloud metadata \
-                 service)"
+        let allowed = if allowed.is_empty() {
+            "without load.targets, only private and loopback addresses are allowed (and no cloud metadata services)"
                     .to_owned()
-            }
-            false => format!("allowed are {}", allowed.join(", ")),
+        } else {
+            format!("allowed: {}", allowed.join(", "))
         };
-        Err(Refusal {
+        Err(PolicyViolation {
             rule: "load.targets",
             text: format!("{name}{address} is not allowed; {allowed}"),
         })
     }
 
-    /// Whether a plan may set this environment variable for a service.
+    /// Checks an environment variable that a plan sets for a service.
     ///
     /// # Errors
     ///
-    /// The rule that stands against it.
-    pub fn allows_variable(&self, name: &str) -> Result<(), Refusal> {
+    /// The violated rule.
+    pub fn allows_variable(&self, name: &str) -> Result<(), PolicyViolation> {
         let is_any_program = self.services.commands.iter().any(|it| it == "*");
         let is_named = |allowed: &String| match allowed.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -203,112 +205,120 @@ impl Policy {
             Some(allowed) if allowed.iter().any(is_named) => return Ok(()),
             None => format!("environment variable {name} can't be set: none is allowed"),
             Some(allowed) => {
-                let allowed = match allowed.is_empty() {
-                    true => "none is allowed".to_owned(),
-                    false => format!("allowed are {}", allowed.join(", ")),
+                let allowed = if allowed.is_empty() {
+                    "none is allowed".to_owned()
+                } else {
+                    format!("allowed: {}", allowed.join(", "))
                 };
                 format!("environment variable {name} can't be set: {allowed}")
             }
         };
         let rule = "services.env";
-        Err(Refusal { rule, text })
+        Err(PolicyViolation { rule, text })
     }
 
-    /// In a few words.
+    /// A short summary of the policy.
     pub fn summary(&self) -> String {
         let rules = &self.load;
         let load = match (rules.refuse, rules.targets.is_empty()) {
             (true, _) => "no load".to_owned(),
-            (false, true) => "near addresses".to_owned(),
+            (false, true) => "private and loopback addresses".to_owned(),
             (false, false) => rules.targets.join(", "),
         };
         let limits = [
-            rules.rate.map(|rate| format!("{rate} requests a second")),
+            rules.rate.map(|rate| format!("{rate} requests per second")),
             rules.connections.map(|n| format!("{n} connections")),
             rules.seconds.map(|seconds| format!("{seconds} s")),
         ];
         let limits: Vec<String> = limits.into_iter().flatten().collect();
-        let limits = match limits.is_empty() {
-            true => String::new(),
-            false => format!(", up to {}", limits.join(", ")),
+        let limits = if limits.is_empty() {
+            String::new()
+        } else {
+            format!(", up to {}", limits.join(", "))
         };
-        let services = match self.services.commands.is_empty() {
-            true => "no services".to_owned(),
-            false => self.services.commands.join(", "),
+        let services = if self.services.commands.is_empty() {
+            "no services".to_owned()
+        } else {
+            self.services.commands.join(", ")
         };
         format!("{load}{limits}; {services}")
     }
 
-    /// Whether this program may be started as a service.
+    /// Checks a program that a plan starts as a service.
     ///
     /// # Errors
     ///
-    /// The rule that stands against it.
-    pub fn allows_command(&self, program: &str) -> Result<(), Refusal> {
+    /// The violated rule.
+    pub fn allows_command(&self, program: &str) -> Result<(), PolicyViolation> {
         let commands = &self.services.commands;
-        // A bare name is found on the agent's own path; a path means that very file.
+        // A name is found on the agent's PATH; an absolute path means that file.
         if commands.iter().any(|it| it == "*" || it == program) {
             return Ok(());
         }
-        let text = match commands.is_empty() {
-            true => format!("{program:?} can't be started: no program is allowed"),
-            false => format!("{program:?} is none of {}", commands.join(", ")),
+        let text = if commands.is_empty() {
+            format!("{program:?} can't be started: no program is allowed")
+        } else {
+            format!("{program:?} is not one of {}", commands.join(", "))
         };
-        Err(Refusal {
+        Err(PolicyViolation {
             rule: "services.commands",
             text,
         })
     }
 }
 
-/// One of `services.env`.
+/// Checks an entry of `services.env`.
 fn check_variable(text: &str) -> Result<(), String> {
     let name = text.strip_suffix('*').unwrap_or(text);
     let is_good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    match !text.is_empty() && name.chars().all(is_good) {
-        true => Ok(()),
-        false => Err(format!(
-            "services.env: {text:?} is neither a variable's name, nor the beginning of one with * \
-             behind it, such as APP_*"
-        )),
+    if !text.is_empty() && name.chars().all(is_good) {
+        Ok(())
+    } else {
+        Err(format!(
+            "services.env: {text:?} is neither the name of a variable nor a prefix with *, such as APP_*"
+        ))
     }
 }
 
-fn no_load() -> Refusal {
-    Refusal {
+fn no_load() -> PolicyViolation {
+    PolicyViolation {
         rule: "load.refuse",
-        text: "this agent makes no load".to_owned(),
+        text: "this agent makes no loads".to_owned(),
     }
 }
 
-/// One of `load.targets`.
-enum Rule {
+/// An entry of `load.targets`.
+enum TargetRule {
     Net(IpNet),
-    /// A UNIX socket, `unix:` included.
+    /// A UNIX socket, with its `unix:` prefix.
     Socket(String),
     Name(String),
-    /// Names that end so, dot included.
+    /// Names with this suffix, which includes the dot.
     Suffix(String),
 }
 
-impl Rule {
-    fn parse(text: &str) -> Result<Rule, String> {
+impl TargetRule {
+    fn parse(text: &str) -> Result<TargetRule, String> {
         if let Ok(net) = text.parse::<IpNet>() {
-            return Ok(Rule::Net(net));
+            return Ok(TargetRule::Net(net));
         }
         if let Ok(address) = text.parse::<IpAddr>() {
-            return Ok(Rule::Net(address.into()));
+            return Ok(TargetRule::Net(address.into()));
         }
         if text.starts_with("unix:/") {
-            return Ok(Rule::Socket(text.to_owned()));
+            return Ok(TargetRule::Socket(text.to_owned()));
         }
         let is_name = |name: &str| {
             let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
             !name.is_empty() && name.chars().all(is_good)
         };
         match text.strip_prefix("*.") {
-            Some(rest) if is_name(rest) => Ok(Rule::Suffix(format!(".{}", rest.to_lowercase()))),
-            None if is_name(text) && !text.contains('/') => Ok(Rule::Name(text.to_lowercase())),
+            Some(rest) if is_name(rest) => {
+                Ok(TargetRule::Suffix(format!(".{}", rest.to_lowercase())))
+            }
+            None if is_name(text) && !text.contains('/') => {
+                Ok(TargetRule::Name(text.to_lowercase()))
+            }
             _ => Err(format!(
                 "load.targets: {text:?} is neither an address, nor a network like 10.0.0.0/8, nor a \
                  name like shop.example.org or *.example.org, nor a UNIX socket like unix:/run/app.sock"
@@ -320,15 +330,15 @@ impl Rule {
         let typed = name;
         let name = name.trim_end_matches('.').to_lowercase();
         match self {
-            Rule::Socket(socket) => typed == socket,
-            Rule::Net(net) => address.is_some_and(|address| net.contains(&plain(address))),
-            Rule::Name(allowed) => name == *allowed,
-            Rule::Suffix(suffix) => name.ends_with(suffix.as_str()),
+            TargetRule::Socket(socket) => typed == socket,
+            TargetRule::Net(net) => address.is_some_and(|address| net.contains(&plain(address))),
+            TargetRule::Name(allowed) => name == *allowed,
+            TargetRule::Suffix(suffix) => name.ends_with(suffix.as_str()),
         }
     }
 }
 
-/// An IPv4 address that is written as an IPv6 one is still that address.
+/// Converts an IPv4 address in IPv6 notation to IPv4.
 fn plain(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(six) => six.to_canonical(),
@@ -336,11 +346,12 @@ fn plain(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether an address is a target without `load.targets`: private (RFC 1918, RFC 4193), loopback, or
-/// link-local over IPv6, but not one where a cloud's metadata service hands out credentials.
+/// Returns true for a default target: private (RFC 1918, RFC 4193), loopback or link-local over
+/// IPv6, but not a cloud metadata service, which hands out credentials.
 fn is_default_target(address: IpAddr) -> bool {
     match plain(address) {
-        // All of 169.254.0.0/16 is left out: AWS, Azure, Google and others have their services there.
+        // All of 169.254.0.0/16 is excluded: AWS, Azure, Google and others have their services
+        // there.
         IpAddr::V4(four) => four.is_private() || four.is_loopback(),
         IpAddr::V6(six) => {
             let is_near = six.is_loopback() || six.is_unique_local() || six.is_unicast_link_local();
@@ -349,8 +360,8 @@ fn is_default_target(address: IpAddr) -> bool {
     }
 }
 
-/// IPv6 networks of metadata services: AWS (fd00:ec2::/32), Google (fd20:ce::/64) and Oracle
-/// (fd00:c1::/32). Link-local addresses that embed one of 169.254.0.0/16 count, too.
+/// Returns true for IPv6 networks of metadata services: AWS (fd00:ec2::/32), Google (fd20:ce::/64)
+/// and Oracle (fd00:c1::/32), and for link-local addresses that embed 169.254.0.0/16.
 fn is_metadata(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let is_embedded = address.is_unicast_link_local() && segments[6] == 0xa9fe;
@@ -365,13 +376,13 @@ fn is_metadata(address: Ipv6Addr) -> bool {
 mod tests {
     use super::*;
 
-    const ASKED: Asked = Asked {
+    const ASKED: LoadDemand = LoadDemand {
         rate: Some(100.0),
         connections: 10,
         seconds: Some(10.0),
     };
 
-    fn rule(policy: &str, asked: Asked) -> Option<&'static str> {
+    fn rule(policy: &str, asked: LoadDemand) -> Option<&'static str> {
         let policy = Policy::parse(policy).unwrap();
         policy.allows_load(asked).err().map(|refusal| refusal.rule)
     }
@@ -386,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_policy_only_near_addresses_are_loaded_and_nothing_is_started() {
+    fn without_a_policy_only_private_addresses_are_loaded_and_no_service_starts() {
         for near in [
             "127.0.0.1",
             "10.1.2.3",
@@ -442,7 +453,7 @@ mod tests {
     fn limits_name_their_rule() {
         assert_eq!(rule("[load]\nrate = 99", ASKED), Some("load.rate"));
         assert_eq!(rule("[load]\nrate = 100", ASKED), None);
-        let closed = Asked {
+        let closed = LoadDemand {
             rate: None,
             seconds: None,
             ..ASKED
@@ -458,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_says_itself_in_few_words() {
+    fn a_policy_has_a_short_summary() {
         let says = |text: &str| Policy::parse(text).unwrap().summary();
-        assert_eq!(says(""), "near addresses; no services");
+        assert_eq!(says(""), "private and loopback addresses; no services");
         let policy = "[load]\ntargets = ['10.0.0.0/8']\nrate = 5000\nconnections = 50\nseconds = 60\n\
                       [services]\ncommands = ['nginx']";
-        let whole = "10.0.0.0/8, up to 5000 requests a second, 50 connections, 60 s; nginx";
+        let whole = "10.0.0.0/8, up to 5000 requests per second, 50 connections, 60 s; nginx";
         assert_eq!(says(policy), whole);
         assert_eq!(says("[load]\nrefuse = true"), "no load; no services");
     }
@@ -530,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_with_a_slip_in_it_is_refused_whole() {
+    fn an_invalid_policy_is_refused() {
         for bad in [
             "[services]\nenv = ['A B']",
             "[services]\nenv = ['*_KEY']",

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use prony_fleet::agent::status::{Snapshot, Status};
-use prony_fleet::messages::VERSION;
+use prony_fleet::agent::status::{AgentSnapshot, AgentStatus};
 use prony_fleet::names::AgentName;
+use prony_fleet::wire::PRONY_VERSION;
 use prony_report::openmetrics::{self, Labels};
 
 use super::server::{Page, PageServer};
@@ -19,7 +19,11 @@ pub(crate) struct AgentMetrics {
 
 impl AgentMetrics {
     /// Serves an agent's status at `typed`, a port or an address with one, and prints where.
-    pub(crate) fn serve(typed: &str, name: &AgentName, status: Status) -> Result<Self, Failure> {
+    pub(crate) fn serve(
+        typed: &str,
+        name: &AgentName,
+        status: AgentStatus,
+    ) -> Result<Self, Failure> {
         let address = address(typed)?;
         let name = name.clone();
         let server = PageServer::start(address, move |path| match path {
@@ -42,13 +46,13 @@ impl AgentMetrics {
 }
 
 /// The agent's own figures, then those of the load that it makes, or made last.
-fn text(name: &AgentName, now: &Snapshot) -> String {
+fn text(name: &AgentName, now: &AgentSnapshot) -> String {
     let mut out = String::new();
     let label = format!("agent=\"{name}\"");
     let _ = writeln!(
         out,
         "# TYPE prony_agent info\n# HELP prony_agent The agent and its version.\n\
-         prony_agent_info{{{label},version=\"{VERSION}\"}} 1"
+         prony_agent_info{{{label},version=\"{PRONY_VERSION}\"}} 1"
     );
     let is_loading = now.load.as_ref().is_some_and(|load| !load.is_over);
     let gauges: [(&str, &str, u64); 5] = [
@@ -111,10 +115,10 @@ mod tests {
 
     #[test]
     fn an_idle_agent_has_its_own_figures_alone() {
-        let now = Snapshot {
+        let now = AgentSnapshot {
             connected: true,
             unsent: 3,
-            ..Snapshot::default()
+            ..AgentSnapshot::default()
         };
         let text = text(&"web-1".parse().unwrap(), &now);
         for line in [

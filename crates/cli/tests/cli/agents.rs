@@ -118,8 +118,11 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
             &["--creds", "key.creds", "--name", "two"],
             "agent one, and --name says two",
         ),
-        (&["--creds", "key.creds", "--name", "a.b"], "is no name"),
-        (&["--creds", "key.creds", "--label", "x"], "is no label"),
+        (
+            &["--creds", "key.creds", "--name", "a.b"],
+            "is not a valid name",
+        ),
+        (&["--creds", "key.creds", "--label", "x"], "is not a label"),
         (
             &["--creds", "key.creds", "--label", "a=1", "--label", "a=2"],
             "--label a is given twice",
@@ -130,7 +133,7 @@ fn what_is_wrong_with_how_it_is_started_is_said() {
         ),
         (
             &["--creds", "key.creds", "--state", "state"],
-            "no server is named",
+            "they name no server",
         ),
         (&["--creds", "open.creds"], "run `chmod 600 open.creds`"),
         (&[], "--creds"),
@@ -169,7 +172,7 @@ fn a_signal_ends_it_and_its_load() {
             "{record}"
         );
         let found = record["findings"].to_string();
-        assert!(found.contains("told to exit on its own machine"), "{found}");
+        assert!(found.contains("stopped on its own machine"), "{found}");
     }
     ground.end();
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use prony_fleet::agent::spool;
-use prony_fleet::messages::ResultMessage;
+use prony_fleet::wire::ResultMessage;
 use prony_record::{Delta, Nanos, Record};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -257,7 +257,7 @@ fn a_second_interrupt_waits_for_nobody_and_names_the_run() {
     // An agent that can't hear.
     ground.agents[1].signal(Signal::STOP);
     load.signal(Signal::INT);
-    load.wait_for("are told to stop");
+    load.wait_for("stopping agents");
     load.signal(Signal::INT);
     let said = load.end().expect(130);
     ground.agents[1].signal(Signal::CONT);
@@ -313,9 +313,9 @@ fn a_run_whose_coordinator_was_killed_is_gone_on_with() {
         said.err
     );
     let other = lines[1];
-    assert!(other.starts_with("  there is also run "), "{}", said.err);
+    assert!(other.starts_with("  other: run "), "{}", said.err);
     assert!(
-        other.ends_with("192.0.2.200:9/; it never began"),
+        other.ends_with("192.0.2.200:9/; it never started"),
         "{}",
         said.err
     );

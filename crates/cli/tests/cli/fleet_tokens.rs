@@ -124,7 +124,7 @@ fn one_token_enrolls_the_agents_that_a_load_waits_for() {
 fn tokens_are_listed_and_revoked_where_a_server_runs() {
     let room = Room::new();
     let said = room.run(&TOKEN).expect(3);
-    let none = "no `prony fleet up` runs on";
+    let none = "`prony fleet up` is not running on";
     assert!(said.err.contains(none), "{}", said.err);
     let up = up(&room);
     let made = room.run(&TOKEN).expect(0);
@@ -133,7 +133,7 @@ fn tokens_are_listed_and_revoked_where_a_server_runs() {
     assert!(list.out.contains(&id), "{}", list.out);
     let revoke = [&TOKEN[..], &["--revoke", &id]].concat();
     let said = room.run(&revoke).expect(0);
-    assert!(said.err.contains("was revoked"), "{}", said.err);
+    assert!(said.err.contains("revoked token"), "{}", said.err);
     let said = room.run(&revoke).expect(2);
     assert!(said.err.contains("there is no token"), "{}", said.err);
     for wrong in [["--uses", "0"], ["--valid", "31d"], ["--valid", "0"]] {

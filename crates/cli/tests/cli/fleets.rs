@@ -48,7 +48,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
     let said = room
         .run(&["fleet", "up", "--dir", "up", "--agent", "late"])
         .expect(0);
-    assert!(said.err.contains("runs already"), "{}", said.err);
+    assert!(said.err.contains("is already running"), "{}", said.err);
     let lines: Vec<&str> = said.out.lines().collect();
     let folder = room.path("up");
     let folder = std::fs::canonicalize(folder).unwrap();
@@ -66,7 +66,7 @@ fn a_server_has_lines_for_agents_and_keeps_their_keys() {
         .run(&["fleet", "list", "--creds", "up/late.creds"])
         .expect(2);
     assert!(
-        said.err.contains("the coordinator's are wanted"),
+        said.err.contains("the coordinator needs its own"),
         "{}",
         said.err
     );
@@ -112,18 +112,18 @@ fn what_cannot_be_is_said_before_anything_is_started() {
     room.write("file", "");
     let file = file.to_str().unwrap();
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["--listen", &taken], 3, "is taken"),
+        (&["--listen", &taken], 3, "is in use"),
         (
             &["--listen", "192.0.2.1:4222"],
             3,
-            "no address of this machine",
+            "not an address of this machine",
         ),
         (&["--listen", "0.0.0.0:0"], 2, "--name 10.0.0.1"),
-        (&["--listen", "nats.test:4222"], 2, "is no address"),
+        (&["--listen", "nats.test:4222"], 2, "is not an address"),
         (&["--name", "10.0.0.1"], 2, "--listen 0.0.0.0:4222"),
-        (&["--name", "tls://x:4222"], 2, "is no host"),
-        (&["--name", "0.0.0.0"], 2, "leads nowhere"),
-        (&["--agent", "a.b"], 2, "is no name"),
+        (&["--name", "tls://x:4222"], 2, "is not a host"),
+        (&["--name", "0.0.0.0"], 2, "is not reachable"),
+        (&["--agent", "a.b"], 2, "is not a valid name"),
         (&["--agent", "coordinator"], 2, "can't be called"),
         (&["--agents", "0"], 2, "0"),
         (&["--dir", file], 2, "file"),

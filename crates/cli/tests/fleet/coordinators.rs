@@ -1,21 +1,25 @@
-//! The coordinator is killed, and another one goes on or brings in what is there.
+//! The coordinator is killed or suspended, and another one takes over or collects the results.
 
-use prony_fleet::messages::Because;
+use prony_fleet::wire::EndReason;
 use rustix::process::Signal;
 
-use crate::books::{Files, due, expect_answered, expect_sum, expect_whole, findings, has, part};
-use crate::moments::Moments;
-use crate::rig::{Rig, name};
+use crate::accounting::{
+    Files, due, expect_answered, expect_sum, expect_whole, findings, has, part,
+};
+use crate::random_delays::RandomDelays;
+use crate::testbed::{Testbed, name};
 
 #[test]
 fn without_a_coordinator_agents_stop_and_their_results_are_collected() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(4);
-    let mut load = rig.load("--duration 60s --rate 200 --connections 8 --threads 1");
-    moments.wait(1..2_500);
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(4);
+    let mut load = testbed.load("--lease 4s --duration 60s --rate 200 --connections 8 --threads 1");
+    delays.wait(1..2_500);
     load.process.kill();
-    let record = rig.recorded(&["fleet", "collect"], &load.run()).record();
-    rig.expect_quiet();
+    let record = testbed
+        .recorded(&["fleet", "collect"], &load.run())
+        .record();
+    testbed.expect_quiet();
     assert!(
         has(&record, "agent-lost") && has(&record, "partial"),
         "{:?}",
@@ -24,69 +28,73 @@ fn without_a_coordinator_agents_stop_and_their_results_are_collected() {
     let files = Files::read(&load.kept);
     assert_eq!(files.each.len(), 4);
     for agent in (0..4).map(name) {
-        assert_eq!(files.ends[&agent], Because::LeaseEnded);
+        assert_eq!(files.ends[&agent], EndReason::LeaseEnded);
         assert_eq!(part(&record, &agent).ended_because, "lease-ended");
     }
     expect_sum(&record, &files);
     expect_answered(
-        &rig.answered(),
+        &testbed.answered(),
         &files,
         &(0..4).map(name).collect::<Vec<_>>(),
     );
-    assert_eq!(rig.files_left(), 0);
-    // Once more it is the same, from what the server has.
-    let again = rig.recorded(&["fleet", "collect"], &load.run()).record();
+    assert_eq!(testbed.files_left(), 0);
+    // Collecting again gives the same record from the server's data.
+    let again = testbed
+        .recorded(&["fleet", "collect"], &load.run())
+        .record();
     expect_sum(&again, &files);
     assert_eq!(again.totals, record.totals);
 }
 
 #[test]
-fn a_coordinator_that_is_stopped_beyond_the_end_has_all_of_it() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(2);
-    let mut load = rig.load("--duration 2s --rate 200 --connections 4 --threads 1");
-    moments.wait(1..1_000);
+fn a_coordinator_suspended_beyond_the_end_gets_all_results() {
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(2);
+    let mut load = testbed.load("--lease 4s --duration 2s --rate 200 --connections 4 --threads 1");
+    delays.wait(1..1_000);
     load.process.signal(Signal::STOP);
-    // Agents have nothing to do with the run any more when it asks for them.
-    moments.wait(14_000..15_000);
+    // The agents' parts are over long before it continues.
+    delays.wait(7_000..8_000);
     load.process.signal(Signal::CONT);
     let record = load.record();
     expect_whole(&record);
     assert_eq!(due(&record), 2 * 200);
-    rig.expect_quiet();
+    testbed.expect_quiet();
 }
 
 #[test]
-fn another_coordinator_carries_a_load_on_to_its_end() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(3);
-    // Longer than the lease: without the second one it would not come to its end.
-    let mut load = rig.load("--duration 13s --rate 150 --connections 6 --threads 1");
-    moments.wait(1..2_500);
+fn another_coordinator_completes_a_load() {
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(3);
+    // Longer than the lease, so that the load needs the second coordinator.
+    let mut load = testbed.load("--lease 5s --duration 8s --rate 150 --connections 6 --threads 1");
+    delays.wait(1..2_500);
     load.process.kill();
-    moments.wait(1..4_000);
-    let record = rig.recorded(&["fleet", "attach"], &load.run()).record();
+    delays.wait(1..1_500);
+    let record = testbed.recorded(&["fleet", "attach"], &load.run()).record();
     expect_whole(&record);
-    assert_eq!(due(&record), 13 * 150);
+    assert_eq!(due(&record), 8 * 150);
     let files = Files::read(&load.kept);
     expect_sum(&record, &files);
     expect_answered(
-        &rig.answered(),
+        &testbed.answered(),
         &files,
         &(0..3).map(name).collect::<Vec<_>>(),
     );
-    rig.expect_quiet();
+    testbed.expect_quiet();
 }
 
 #[test]
-fn a_load_that_is_over_when_its_coordinator_is_dead_is_collected_whole() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(2);
-    let mut load = rig.load("--duration 4s --rate 200 --connections 4 --threads 1");
-    moments.wait(1..3_000);
+fn a_load_that_outlives_its_coordinator_is_collected_completely() {
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(2);
+    let mut load = testbed.load("--duration 4s --rate 200 --connections 4 --threads 1");
+    delays.wait(1..3_000);
     load.process.kill();
-    moments.wait(4_600..5_000);
-    let record = rig.recorded(&["fleet", "collect"], &load.run()).record();
+    delays.wait(4_600..5_000);
+    let record = testbed
+        .recorded(&["fleet", "collect"], &load.run())
+        .record();
     expect_whole(&record);
     assert_eq!(due(&record), 800);
     expect_sum(&record, &Files::read(&load.kept));
@@ -94,31 +102,32 @@ fn a_load_that_is_over_when_its_coordinator_is_dead_is_collected_whole() {
 
 #[test]
 fn a_coordinator_that_is_killed_while_agents_get_ready_leaves_no_load() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(2);
-    let mut load = rig.begin("--duration 60s --rate 200 --connections 4 --threads 1");
-    moments.wait(20..700);
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(2);
+    let mut load =
+        testbed.begin("--lease 4s --duration 60s --rate 200 --connections 4 --threads 1");
+    delays.wait(20..700);
     load.process.kill();
-    // Whatever had begun by then ends with its lease.
-    moments.wait(11_500..12_000);
-    rig.expect_quiet();
-    let mut load = rig.load("--requests 50 --rate 100 --connections 4 --threads 1");
+    // A load that had started ends with its lease.
+    delays.wait(5_500..6_000);
+    testbed.expect_quiet();
+    let mut load = testbed.load("--requests 50 --rate 100 --connections 4 --threads 1");
     expect_whole(&load.record());
 }
 
 #[test]
 fn an_interrupt_ends_the_load_everywhere_with_what_was_measured() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(3);
-    let mut load = rig.load("--duration 60s --rate 200 --connections 6 --threads 1");
-    moments.wait(1_200..3_000);
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(3);
+    let mut load = testbed.load("--duration 60s --rate 200 --connections 6 --threads 1");
+    delays.wait(1_200..3_000);
     load.process.signal(Signal::INT);
     let record = load.record();
-    rig.expect_quiet();
+    testbed.expect_quiet();
     let files = Files::read(&load.kept);
     expect_sum(&record, &files);
     expect_answered(
-        &rig.answered(),
+        &testbed.answered(),
         &files,
         &(0..3).map(name).collect::<Vec<_>>(),
     );
@@ -126,38 +135,38 @@ fn an_interrupt_ends_the_load_everywhere_with_what_was_measured() {
         files
             .ends
             .values()
-            .all(|because| *because == Because::Stopped)
+            .all(|because| *because == EndReason::Stopped)
     );
 }
 
 #[test]
-fn an_interrupt_of_who_watches_leaves_the_load_alone() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(2);
-    let mut load = rig.load("--duration 5s --rate 200 --connections 4 --threads 1");
-    let mut watching = rig.recorded(&["fleet", "attach"], &load.run());
-    moments.wait(500..2_000);
+fn an_interrupt_of_a_watcher_does_not_stop_the_load() {
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(2);
+    let mut load = testbed.load("--duration 5s --rate 200 --connections 4 --threads 1");
+    let mut watching = testbed.recorded(&["fleet", "attach"], &load.run());
+    delays.wait(500..2_000);
     watching.process.signal(Signal::INT);
     assert_eq!(watching.process.end(), 130);
-    assert!(watching.process.complaints().contains("detached from run"));
+    assert!(watching.process.stderr().contains("detached from run"));
     let record = load.record();
     expect_whole(&record);
     assert_eq!(due(&record), 5 * 200);
 }
 
 #[test]
-fn an_interrupt_of_who_took_over_ends_the_load() {
-    let mut moments = Moments::new();
-    let mut rig = Rig::new(2);
-    let mut load = rig.load("--duration 60s --rate 200 --connections 4 --threads 1");
-    moments.wait(500..1_000);
+fn an_interrupt_of_the_new_leader_stops_the_load() {
+    let mut delays = RandomDelays::new();
+    let mut testbed = Testbed::new(2);
+    let mut load = testbed.load("--lease 4s --duration 60s --rate 200 --connections 4 --threads 1");
+    delays.wait(500..1_000);
     load.process.kill();
-    let mut attached = rig.recorded(&["fleet", "attach"], &load.run());
-    // By then it knows that nobody else leads the run.
-    moments.wait(11_000..12_000);
+    let mut attached = testbed.recorded(&["fleet", "attach"], &load.run());
+    // No other coordinator leads the run by then.
+    delays.wait(4_500..5_000);
     attached.process.signal(Signal::INT);
     let record = attached.record();
-    rig.expect_quiet();
+    testbed.expect_quiet();
     for agent in (0..2).map(name) {
         assert_eq!(part(&record, &agent).ended_because, "stopped");
     }

@@ -1,22 +1,22 @@
-//! Agents on hosts of their own before a real nginx, over a real NATS server, and what goes wrong there:
-//! processes are killed and stopped, links go down, the server is started again. A host is a network
-//! namespace of the test's; nothing of the machine's own network is touched.
+//! Agents on hosts of their own that load a real nginx over a real NATS server, and faults:
+//! processes are killed and suspended, links go down, the server is restarted. A host is a network
+//! namespace of the test; the machine's own network is not touched.
 //!
-//! `cargo xtask test` installs what they need; without it, or without root, they fail and say so.
-//! What happens at a moment of its own choosing draws it from a seed, which a failure prints;
-//! `PRONY_TEST_SEED` sets it.
+//! `cargo xtask test` installs the required programs. Without them, or without root, the tests fail
+//! with a message. Random moments come from a seed, which a failed test prints; `PRONY_TEST_SEED`
+//! sets it.
 #![cfg(target_os = "linux")]
 
-mod books;
+mod access_control;
+mod accounting;
 mod clocks;
+mod complete_loads;
 mod coordinators;
-mod ground;
 mod losses;
-mod moments;
+mod netns;
 mod plans;
 mod process;
 mod purges;
-mod rig;
-mod rights;
-mod servers;
-mod whole;
+mod random_delays;
+mod server_restarts;
+mod testbed;

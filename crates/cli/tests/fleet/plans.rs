@@ -1,12 +1,12 @@
-//! Plans whose services and load are on hosts of their own, where none reaches another's loopback.
+//! Plans whose services and load are on different hosts, which can't reach each other's loopback.
 
 use std::path::Path;
 
 use prony_record::Record;
 
-use crate::rig::{Rig, folder_contains, name};
+use crate::testbed::{Testbed, folder_contains, name};
 
-/// A plan with an nginx; what differs is put into it.
+/// A plan with an nginx; the arguments are its varying parts.
 fn plan(factor: &str, host: &str, load: &str) -> String {
     format!(
         r#"name = "machines"
@@ -45,28 +45,28 @@ rate = 200
 }
 
 /// Agents that may start nginx.
-fn rig(agents: usize) -> Rig {
-    Rig::with(agents, |agent, command, folder| {
+fn testbed(agents: usize) -> Testbed {
+    Testbed::with(agents, |agent, command, folder| {
         let policy = folder.join(format!("policy-{agent}.toml"));
         std::fs::write(&policy, "[services]\ncommands = ['nginx']").unwrap();
         command.arg("--policy").arg(policy);
     })
 }
 
-/// What a plan says before it starts, and the records of its trials.
-fn run(rig: &mut Rig, text: &str, variants: [&str; 2]) -> (String, [Record; 2]) {
-    let (file, out) = (rig.path("plan.toml"), rig.path("out"));
+/// Runs a plan. Returns the output of its dry run, and the records of its trials.
+fn run(testbed: &mut Testbed, text: &str, variants: [&str; 2]) -> (String, [Record; 2]) {
+    let (file, out) = (testbed.path("plan.toml"), testbed.path("out"));
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
-    let mut asked = rig.coordinator(&["compare", file, "--dry-run"]);
-    assert_eq!(asked.end(), 0, "{}", asked.complaints());
+    let mut asked = testbed.coordinator(&["compare", file, "--dry-run"]);
+    assert_eq!(asked.end(), 0, "{}", asked.stderr());
     let words = ["--clock-bound", "500ms", "--out", out.to_str().unwrap()];
-    let mut made = rig.coordinator(&[&["compare", file], &words[..]].concat());
-    // On a busy machine a verdict may be withheld.
-    assert!(matches!(made.end(), 0 | 1), "{}", made.complaints());
+    let mut made = testbed.coordinator(&[&["compare", file], &words[..]].concat());
+    // On a busy machine verdicts may be withheld.
+    assert!(matches!(made.end(), 0 | 1), "{}", made.stderr());
     let records =
         variants.map(|variant| read(&out.join(format!("trials/1-{variant}/record.json"))));
-    (asked.said(), records)
+    (asked.stdout(), records)
 }
 
 fn read(path: &Path) -> Record {
@@ -75,7 +75,7 @@ fn read(path: &Path) -> Record {
     Record::from_json(&json).unwrap()
 }
 
-/// The agents that made a load, which has to have gone well.
+/// The agents that made a load, which must have succeeded.
 fn by(record: &Record) -> Vec<String> {
     let totals = &record.totals;
     assert!(totals.ok > 0 && totals.failed == 0, "{totals:?}");
@@ -85,11 +85,11 @@ fn by(record: &Record) -> Vec<String> {
 
 #[test]
 fn a_server_on_one_machine_and_on_another_is_loaded_by_a_third() {
-    let mut rig = rig(3);
+    let mut testbed = testbed(3);
     let host = "host = ['agent-1', 'agent-2']";
     let text = plan("host = 'agent-1'", host, "agents = 'agent-3'");
     let text = text.replace("HOST", "host = '{{ host }}'");
-    let (said, records) = run(&mut rig, &text, ["agent-1", "agent-2"]);
+    let (said, records) = run(&mut testbed, &text, ["agent-1", "agent-2"]);
     for address in ["10.77.0.3", "10.77.0.4"] {
         let load = format!("load: prony load http://{address}:");
         assert!(said.contains(&load), "{said}");
@@ -101,11 +101,11 @@ fn a_server_on_one_machine_and_on_another_is_loaded_by_a_third() {
 
 #[test]
 fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
-    let mut rig = rig(2);
+    let mut testbed = testbed(2);
     let text = plan("keep = 1", "keep = [1, 100]", "agents = 2");
     let text = text.replace("HOST\n", "");
     let text = text.replace("return 200", "keepalive_requests {{ keep }}; return 200");
-    let (said, records) = run(&mut rig, &text, ["1", "100"]);
+    let (said, records) = run(&mut testbed, &text, ["1", "100"]);
     assert!(
         said.contains("load: prony load http://10.77.0.1:"),
         "{said}"
@@ -117,27 +117,31 @@ fn a_server_of_the_coordinators_machine_is_loaded_by_agents() {
 
 #[test]
 fn credentials_of_a_plan_reach_its_server_and_no_result() {
-    let mut rig = rig(2);
-    let load = "agents = 2\nheader = ['Authorization: Bearer s3cret', 'Cookie: id=t0ken']";
+    let mut testbed = testbed(2);
+    let load =
+        "agents = 2\nheader = ['Authorization: Bearer s3cret-value', 'Cookie: id=t0ken-value']";
     let text = plan("keep = 1", "keep = [1, 100]", load);
     let text = text.replace("HOST\n", "");
     let guarded = "keepalive_requests {{ keep }}; if ($http_authorization = '') { return 401; } \
                    if ($http_cookie = '') { return 403; } return 200";
     let text = text.replace("return 200", guarded);
-    let (said, records) = run(&mut rig, &text, ["1", "100"]);
+    let (said, records) = run(&mut testbed, &text, ["1", "100"]);
     for record in &records {
         assert_eq!(by(record), [name(0), name(1)]);
     }
-    let out = rig.path("out");
+    let out = testbed.path("out");
     let stored = std::fs::read_to_string(out.join("plan.toml")).unwrap();
     assert!(stored.contains("Authorization: [redacted"), "{stored}");
-    let mut report = rig.command(&["report", out.to_str().unwrap()]);
-    assert!(matches!(report.end(), 0 | 1), "{}", report.complaints());
+    let mut report = testbed.command(&["report", out.to_str().unwrap()]);
+    assert!(matches!(report.end(), 0 | 1), "{}", report.stderr());
     assert!(out.join("report.html").is_file());
-    for secret in ["s3cret", "t0ken"] {
+    for secret in ["s3cret-value", "t0ken-value"] {
         assert!(!said.contains(secret), "{said}");
-        assert!(!report.said().contains(secret), "{}", report.said());
+        assert!(!report.stdout().contains(secret), "{}", report.stdout());
         assert!(!folder_contains(&out, secret), "{secret}");
-        assert!(!folder_contains(&rig.path("up/store"), secret), "{secret}");
+        assert!(
+            !folder_contains(&testbed.path("up/store"), secret),
+            "{secret}"
+        );
     }
 }

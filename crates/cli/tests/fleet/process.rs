@@ -1,4 +1,4 @@
-//! Programs under way, what they say, and how they are ended.
+//! Processes of tests.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,22 +7,25 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Long enough for a busy machine; nothing waits that long unless it fails.
-pub(crate) const SOON: Duration = Duration::from_secs(40);
+/// Timeout of waits in tests; long enough for a busy machine.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Waits for something to be so.
-pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until `look` returns something.
+pub(crate) fn wait_until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < SOON, "it does not come to it that {what}");
+        assert!(
+            began.elapsed() < TEST_TIMEOUT,
+            "it does not come to it that {what}"
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// A process, killed when this is dropped.
+/// A process, killed when dropped.
 pub(crate) struct Process {
     child: Child,
     name: String,
@@ -31,7 +34,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it; what it says goes into files of its name in a folder.
+    /// Starts a process, with its output in files of a folder.
     pub(crate) fn start(mut command: Command, folder: &Path, name: &str) -> Process {
         let (out, err) = (
             folder.join(format!("{name}.out")),
@@ -50,27 +53,27 @@ impl Process {
         }
     }
 
-    /// What it said on standard output so far.
-    pub(crate) fn said(&self) -> String {
+    /// Standard output so far.
+    pub(crate) fn stdout(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap()
     }
 
-    /// What it said on standard error so far.
-    pub(crate) fn complaints(&self) -> String {
+    /// Standard error so far.
+    pub(crate) fn stderr(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Waits until it says something on standard error.
+    /// Waits for a text on standard error.
     pub(crate) fn wait_for(&mut self, text: &str) {
         let began = Instant::now();
-        while !self.complaints().contains(text) {
+        while !self.stderr().contains(text) {
             let ended = self.child.try_wait().unwrap();
-            let is_there = ended.is_none() || self.complaints().contains(text);
+            let is_there = ended.is_none() || self.stderr().contains(text);
             assert!(
-                is_there && began.elapsed() < SOON,
+                is_there && began.elapsed() < TEST_TIMEOUT,
                 "{} does not say {text:?}:\n{}",
                 self.name,
-                self.complaints()
+                self.stderr()
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -81,13 +84,13 @@ impl Process {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Kills it, and waits until it is gone.
+    /// Kills the process and waits for its end.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Waits for its end; its status.
+    /// Waits for the exit status.
     pub(crate) fn end(&mut self) -> i32 {
         let began = Instant::now();
         loop {
@@ -95,10 +98,10 @@ impl Process {
                 return status.code().unwrap_or(-1);
             }
             assert!(
-                began.elapsed() < SOON,
+                began.elapsed() < TEST_TIMEOUT,
                 "{} does not end:\n{}",
                 self.name,
-                self.complaints()
+                self.stderr()
             );
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -113,7 +116,7 @@ impl Drop for Process {
             let _ = self.child.wait();
         }
         if std::thread::panicking() {
-            let (out, err) = (self.said(), self.complaints());
+            let (out, err) = (self.stdout(), self.stderr());
             eprintln!("-- {}\n{out}{err}", self.name);
         }
     }

@@ -1,355 +1,241 @@
-//! An agent: it connects outward, waits for orders, and does what its policy allows.
+//! An agent: it connects to the NATS server, waits for orders, and does what its policy allows.
 //!
-//! [`Agent::connect`] finds the server and sees that nobody else has the name; [`Agent::run`] takes
-//! orders until it is told to end. Nothing listens here, nothing is believed but what comes over the
-//! server, and an agent by itself does nothing: without a coordinator's sign of life for as long as a
-//! run's lease, the run's load ends.
+//! [`Agent::connect`] connects and checks that no other agent has the name; [`Agent::run`] takes orders
+//! until it is stopped. An agent listens on no port and accepts orders only through the server. If
+//! no coordinator renews a run's lease, the agent stops the run's load.
 
-mod answering;
-mod desk;
-mod disk;
-pub mod enrolling;
-mod facts;
-pub(crate) mod files;
-mod host;
-mod lookups;
+mod background;
+pub mod enrollment;
+mod error;
+mod flusher;
+mod host_calls;
+mod load_part;
+mod machine;
+mod name_guard;
+mod order_handler;
 mod outbox;
 mod prepare;
-mod registering;
-mod running;
+mod received_files;
+mod registration;
+mod responder;
+mod result_writer;
+mod settings;
 pub mod spool;
 pub mod status;
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use facts::host_name;
+pub use error::AgentError;
+pub use machine::host_name;
+pub use settings::{AgentSettings, LogSink};
 
-use crate::clock::Clock;
-use crate::credentials::{Credentials, KeyFile};
-use crate::link::{Link, LinkError, Message, Subscription};
-use crate::messages::Reply;
+use crate::link::{LinkError, NatsLink, Subscription};
 use crate::names::AgentName;
 use crate::permissions::Role;
-use crate::policy::Policy;
-use answering::{Namesakes, OtherInstance};
-use desk::Desk;
-use facts::Facts;
-use host::Answering;
+use host_calls::HostCallHandler;
+use machine::MachineFacts;
+use name_guard::{NameGuard, OtherInstance};
+use order_handler::OrderHandler;
 use outbox::Outbox;
-use registering::Registering;
-use status::Status;
+use registration::RegistrationKeeper;
+use responder::responder;
+use status::AgentStatus;
 
-/// How soon an agent notices that it is to end, or that its part of a load has.
-const NOTICE: Duration = Duration::from_millis(100);
-/// How long to wait for a server that isn't there before asking again, and how often that is said.
-const AGAIN: Duration = Duration::from_secs(1);
-const SAY: Duration = Duration::from_secs(15);
-/// How long what is left may take to be sent when the agent ends.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-
-/// How long the server may refuse an agent's credentials before the agent ends: a server that is being
-/// configured may do so for a moment.
+/// Interval at which the agent checks for its own end, and for the end of its load.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Pause between two attempts to connect.
+const RECONNECT_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which failing attempts are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(15);
+/// Time for sending the remaining results when the agent exits.
+const FINAL_SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for which the server may refuse the agent's credentials before the agent exits. A server that
+/// reloads its configuration may refuse them for a moment.
 const REFUSED_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Takes note of what happens, a line at a time, for whoever reads an agent's log.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
-
-/// What an agent is.
-#[derive(Clone)]
-pub struct Settings {
-    /// Its name, which its credentials are for.
-    pub name: AgentName,
-    /// The server, where it is not one of those that the credentials name.
-    pub server: Option<String>,
-    /// Who it is to the server.
-    pub credentials: Credentials,
-    /// What it is chosen by.
-    pub labels: BTreeMap<String, String>,
-    /// What it lets itself be used for.
-    pub policy: Policy,
-    /// Where it keeps what it measured, and files while they are needed.
-    pub state: PathBuf,
-    /// The cores that its loads run on; all, where there are none.
-    pub cores: Vec<usize>,
-    /// Its clock.
-    pub clock: Clock,
-    /// Its log.
-    pub tell: Tell,
-}
-
-impl fmt::Debug for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("name", &self.name)
-            .field("server", &self.server)
-            .field("state", &self.state)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Settings {
-    /// The name that credentials stand for, which must agree with what was `typed`; credentials that
-    /// name nobody go with any name, the machine's where none was typed.
-    ///
-    /// # Errors
-    ///
-    /// In words, where the credentials are somebody else's.
-    pub fn name(credentials: &Credentials, typed: Option<&AgentName>) -> Result<AgentName, String> {
-        let role = match credentials {
-            Credentials::Key(file) => KeyFile::role(file),
-            Credentials::Jwt(_) => {
-                let typed = typed.cloned();
-                return Ok(typed.unwrap_or_else(|| AgentName::of_host(&host_name())));
-            }
-        };
-        match (role, typed) {
-            (Role::Coordinator, _) => Err(
-                "these are the coordinator's credentials; an agent needs its own, which `prony fleet \
-                 up` writes beside them"
-                    .to_owned(),
-            ),
-            (Role::Agent(name), Some(typed)) if *typed != name => Err(format!(
-                "these are the credentials of agent {name}, and --name says {typed}"
-            )),
-            (Role::Agent(name), _) => Ok(name),
-            (role @ (Role::Registrar | Role::Token(_)), _) => Err(format!(
-                "these are the credentials of {role}; an agent needs its own"
-            )),
-        }
-    }
-
-    /// How many cores its loads have.
-    fn cores_count(&self) -> u32 {
-        let cores = match self.cores.len() {
-            0 => thread::available_parallelism().map_or(1, |n| n.get()),
-            some => some,
-        };
-        u32::try_from(cores).unwrap_or(u32::MAX)
-    }
-
-    /// Where the runs' files are.
-    fn runs(&self) -> PathBuf {
-        self.state.join("runs")
-    }
-
-    /// Where files lie that were sent to this agent.
-    fn files(&self) -> PathBuf {
-        self.state.join("files").join(self.name.as_str())
-    }
-
-    /// Where files and logs of services lie.
-    fn hosts(&self) -> PathBuf {
-        self.state.join("hosts").join(self.name.as_str())
-    }
-}
-
-/// Why there is no agent, or no more.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentError {
-    /// What it was given is wrong: its credentials, or the server's address.
-    Wrong(String),
-    /// The machine or the server refuses.
-    Environment(String),
-    /// An agent of this name is connected already.
-    NameTaken {
-        /// The name.
-        name: AgentName,
-        /// The machine that it is on.
-        host: String,
-    },
-    /// It was told to end before it was there.
-    Interrupted,
-}
-
-impl fmt::Display for AgentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AgentError::Wrong(text) | AgentError::Environment(text) => f.write_str(text),
-            AgentError::NameTaken { name, host } => write!(
-                f,
-                "another agent is connected as {name}, on {host}; end that one, or give this one \
-                 credentials of its own"
-            ),
-            AgentError::Interrupted => f.write_str("ended before it was connected"),
-        }
-    }
-}
-
-impl std::error::Error for AgentError {}
-
-/// What an agent was doing when it was told to exit.
+/// The agent's work at the moment when it was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkAtExit {
-    /// Nothing: no run lacks anything.
+    /// The agent was idle.
     None,
-    /// It made a part of a load or ran services, which ended with it.
+    /// The agent made a part of a load or ran services; the run lacks the rest.
     CutShort,
 }
 
-/// An agent that is connected.
+/// A connected agent.
 #[derive(Debug)]
 pub struct Agent {
-    settings: Arc<Settings>,
-    link: Link,
-    facts: Facts,
-    namesakes: Namesakes,
+    settings: Arc<AgentSettings>,
+    link: NatsLink,
+    facts: MachineFacts,
+    name_guard: NameGuard,
     orders: Subscription,
-    clock: Subscription,
-    status: Status,
+    clock_requests: Subscription,
+    status: AgentStatus,
 }
 
 impl Agent {
-    /// Connects, and goes on trying as long as the server is not there and nobody sets `stop`.
+    /// Connects. Retries until the server can be reached, or `stop` is set.
     ///
     /// # Errors
     ///
     /// See [`AgentError`].
-    pub fn connect(settings: Settings, stop: &AtomicBool) -> Result<Agent, AgentError> {
+    pub fn connect(settings: AgentSettings, stop: &AtomicBool) -> Result<Agent, AgentError> {
         let environment = |error: LinkError| AgentError::Environment(error.to_string());
-        std::fs::create_dir_all(settings.runs()).map_err(|error| {
-            let folder = settings.runs();
+        let folder = settings.results_folder();
+        std::fs::create_dir_all(&folder).map_err(|error| {
             AgentError::Environment(format!("{}: {error} (--state)", folder.display()))
         })?;
         let link = connect(&settings, stop)?;
-        let facts = Facts::gather(format!("{:016x}", rand::random::<u64>()));
+        let facts = MachineFacts::gather(format!("{:016x}", rand::random::<u64>()));
         let name = &settings.name;
-        let namesakes = Namesakes::find(&link, name, &facts, &settings.tell)?;
-        let clock = link.subscribe(&name.clock()).map_err(environment)?;
-        let orders = link.subscribe(&name.orders()).map_err(environment)?;
-        desk::sweep(&settings);
+        let name_guard = NameGuard::claim(&link, name, &facts, &settings.log)?;
+        let clock_requests = link.subscribe(&name.clock_subject()).map_err(environment)?;
+        let orders = link
+            .subscribe(&name.orders_subject())
+            .map_err(environment)?;
+        order_handler::sweep(&settings);
         Ok(Agent {
             link,
             facts,
-            namesakes,
+            name_guard,
             orders,
-            clock,
+            clock_requests,
             settings: Arc::new(settings),
-            status: Status::default(),
+            status: AgentStatus::default(),
         })
     }
 
-    /// Its name.
+    /// The agent's name.
     pub fn name(&self) -> &AgentName {
         &self.settings.name
     }
 
-    /// Keeps this status up to date while it runs.
+    /// Updates this status while the agent runs.
     #[must_use]
-    pub fn with_status(mut self, status: Status) -> Agent {
+    pub fn with_status(mut self, status: AgentStatus) -> Agent {
         self.status = status;
         self
     }
 
-    /// Takes orders until `stop` is set. A load that runs then is ended and what it measured sent, as far
-    /// as that can be done in a few seconds; the rest is kept for the next start.
+    /// Takes orders until `stop` is set. Then stops a running load and sends its results, within a few
+    /// seconds; the next start sends the rest.
     ///
     /// # Errors
     ///
-    /// Where an older agent of the same name turned up.
+    /// If an older agent of the same name appears, or the server refuses the credentials.
     pub fn run(self, stop: &AtomicBool) -> Result<WorkAtExit, AgentError> {
         let Agent {
             settings,
             link,
             facts,
-            mut namesakes,
+            mut name_guard,
             mut orders,
-            clock,
+            clock_requests,
             status,
         } = self;
         let link = Arc::new(link);
-        let outbox = Arc::new(Outbox::new(left_over(&settings)));
-        let presence = namesakes.presence();
-        let registering = Registering::new(&link, &settings, &facts, &outbox, presence);
+        let outbox = Arc::new(Outbox::new(unsent_files(&settings)));
+        let presence = name_guard.presence();
+        let registration = RegistrationKeeper::new(&link, &settings, &facts, &outbox, presence);
         let done = AtomicBool::new(false);
-        let mut desk = Desk::new(settings.clone(), outbox.clone(), stop);
-        let mut hosts = host::Desk::new(&settings.hosts(), settings.policy.clone());
+        let mut handler = OrderHandler::new(settings.clone(), outbox.clone(), stop);
+        let mut machine =
+            HostCallHandler::new(&settings.services_folder(), settings.policy.clone());
         thread::scope(|scope| {
             let (link, settings, done) = (&link, &settings, &done);
-            scope.spawn(move || answering::tell_time(link, clock, &settings.clock, done));
-            scope.spawn(|| outbox.send_all(link, &settings.name, &settings.tell));
-            scope.spawn(|| registering.keep(done));
+            scope.spawn(move || {
+                name_guard::respond_with_time(link, clock_requests, &settings.clock, done);
+            });
+            scope.spawn(|| outbox.send_all(link, &settings.name, &settings.log));
+            scope.spawn(|| registration.keep(done));
             let ended = loop {
                 if stop.load(Ordering::Relaxed) {
                     break Ok(());
                 }
-                let order = orders.next(desk.poll_interval().unwrap_or(NOTICE));
+                let order = orders.next(handler.poll_interval().unwrap_or(POLL_INTERVAL));
                 if let Some(order) =
-                    order.filter(|order| !hosts.offer(link, order, desk.busy_with()))
+                    order.filter(|order| !machine.offer(link, order, handler.busy_with()))
                 {
-                    desk.take(&order.payload, hosts.reservation(), answering(link, &order));
+                    let responder = responder(link, &order);
+                    handler.take(&order.payload, machine.reservation(), responder);
                 }
-                desk.tidy();
-                registering.set_busy(desk.busy_with().or(hosts.run()), hosts.reservation());
+                handler.release_finished();
+                let busy_with = handler.busy_with().or(machine.run());
+                registration.set_busy(busy_with, machine.reservation());
                 status.update(|now| {
-                    now.connected = link.is_up();
-                    now.busy_with = desk.busy_with().or(hosts.run()).cloned();
-                    now.reserved = hosts.reservation().cloned();
+                    now.connected = link.is_connected();
+                    now.busy_with = busy_with.cloned();
+                    now.reserved = machine.reservation().cloned();
                     now.unsent = outbox.waiting();
-                    desk.show(now);
+                    handler.show(now);
                 });
-                if link.refused_for() > REFUSED_TIMEOUT {
-                    let text = format!(
-                        "the NATS server has refused the credentials of agent {} for {} s; get a new \
-                         file with `prony fleet up --agent {}`",
-                        settings.name,
-                        REFUSED_TIMEOUT.as_secs(),
-                        settings.name
-                    );
-                    break Err(AgentError::Wrong(text));
-                }
-                if let Some(OtherInstance { host }) = namesakes.heed(link) {
-                    let name = settings.name.clone();
-                    break Err(AgentError::NameTaken { name, host });
+                if let Err(error) = may_go_on(link, settings, &mut name_guard) {
+                    break Err(error);
                 }
             };
-            let is_mid_run = desk.leave() || hosts.run().is_some();
-            drop(hosts);
-            if link.is_up() && !outbox.wait_until_sent(LAST_WORDS) {
-                (settings.tell)("not all results could be sent; the next start sends them");
+            let was_loading = handler.abort_for_exit();
+            let is_mid_run = was_loading || machine.run().is_some();
+            drop(machine);
+            if link.is_connected() && !outbox.wait_until_sent(FINAL_SEND_TIMEOUT) {
+                (settings.log)("not all results could be sent; the next start sends them");
             }
             outbox.close();
             done.store(true, Ordering::Relaxed);
-            // Another one's registration is not this one's to remove.
+            // After an error the registration may be another agent's.
             if ended.is_ok() {
-                registering.end();
+                registration.remove();
             }
-            ended.map(|()| match is_mid_run {
-                true => WorkAtExit::CutShort,
-                false => WorkAtExit::None,
+            ended.map(|()| {
+                if is_mid_run {
+                    WorkAtExit::CutShort
+                } else {
+                    WorkAtExit::None
+                }
             })
         })
     }
 }
 
-/// Responds to an order, now or later.
-fn answering(link: &Arc<Link>, order: &Message) -> Answering {
-    let (link, to) = (link.clone(), order.reply.clone());
-    Box::new(move |reply: Reply| {
-        if let (Some(to), Ok(json)) = (to, serde_json::to_vec(&reply)) {
-            // Where the reply is lost the order comes again, and gets the same.
-            let _ = link.say(&to, json);
+/// Checks that the server accepts the credentials, and that no older agent has the name.
+fn may_go_on(
+    link: &NatsLink,
+    settings: &AgentSettings,
+    name_guard: &mut NameGuard,
+) -> Result<(), AgentError> {
+    let name = &settings.name;
+    if link.refused_for() > REFUSED_TIMEOUT {
+        return Err(AgentError::Wrong(format!(
+            "the NATS server has refused the credentials of agent {name} for {} s; get a new file \
+             with `prony fleet up --agent {name}`",
+            REFUSED_TIMEOUT.as_secs(),
+        )));
+    }
+    match name_guard.check(link) {
+        None => Ok(()),
+        Some(OtherInstance { host }) => {
+            let name = name.clone();
+            Err(AgentError::NameTaken { name, host })
         }
-    })
+    }
 }
 
-/// What earlier starts measured and nobody has collected yet.
-fn left_over(settings: &Settings) -> Vec<PathBuf> {
-    let (folder, tell) = (settings.runs(), &settings.tell);
+/// Result files of earlier starts that no coordinator has collected.
+fn unsent_files(settings: &AgentSettings) -> Vec<PathBuf> {
+    let (folder, log) = (settings.results_folder(), &settings.log);
     for file in spool::uncollected(&folder, &settings.name) {
         if let Err(error) = spool::close(&file) {
-            tell(&format!("what is left of an earlier run: {error}"));
+            log(&format!("results of an earlier run: {error}"));
         }
     }
     let files = spool::uncollected(&folder, &settings.name);
     if !files.is_empty() {
-        tell(&format!(
-            "results of {} earlier {} that nobody has collected are sent again",
+        log(&format!(
+            "sending the uncollected results of {} earlier {}",
             files.len(),
             if files.len() == 1 { "run" } else { "runs" }
         ));
@@ -357,33 +243,35 @@ fn left_over(settings: &Settings) -> Vec<PathBuf> {
     files
 }
 
-fn connect(settings: &Settings, stop: &AtomicBool) -> Result<Link, AgentError> {
+fn connect(settings: &AgentSettings, stop: &AtomicBool) -> Result<NatsLink, AgentError> {
     let role = Role::Agent(settings.name.clone());
-    let mut said: Option<Instant> = None;
+    let mut logged: Option<Instant> = None;
     loop {
         let server = settings.server.as_deref();
-        let error = match Link::connect(server, &settings.credentials, &role) {
+        let error = match NatsLink::connect(server, &settings.credentials, &role) {
             Ok(link) => return Ok(link),
             Err(error) => error,
         };
         let text = error.to_string();
         match error {
-            LinkError::Connect { may_pass: true, .. } => {}
+            LinkError::Connect {
+                retryable: true, ..
+            } => {}
             LinkError::Credentials(_) | LinkError::Connect { .. } => {
                 return Err(AgentError::Wrong(text));
             }
             _ => return Err(AgentError::Environment(text)),
         }
-        if said.is_none_or(|at| at.elapsed() > SAY) {
-            (settings.tell)(&format!("{text}; trying again until it is there"));
-            said = Some(Instant::now());
+        if logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
+            (settings.log)(&format!("{text}; retrying until it can be reached"));
+            logged = Some(Instant::now());
         }
-        let until = Instant::now() + AGAIN;
+        let until = Instant::now() + RECONNECT_INTERVAL;
         while Instant::now() < until {
             if stop.load(Ordering::Relaxed) {
                 return Err(AgentError::Interrupted);
             }
-            thread::sleep(NOTICE);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

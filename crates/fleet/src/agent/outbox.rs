@@ -1,40 +1,40 @@
-//! What waits to be stored on the server: sent in order, again and again until it is.
+//! Results that wait to be stored on the server. They are sent in order, and again until they are stored.
 //!
-//! What runs now comes first; what is left of earlier runs comes after it, file by file. Nothing here is
-//! the only copy: all of it is in its run's file, too ([`super::spool`]).
+//! Results of the current start come first, then files of earlier starts. Everything here is also in its
+//! run's file ([`super::spool`]).
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Tell;
+use super::LogSink;
 use super::spool;
-use crate::link::Link;
-use crate::messages::ResultMessage;
+use crate::link::NatsLink;
 use crate::names::{AgentName, RunId};
+use crate::wire::ResultMessage;
 
-/// How long to wait after the server didn't take something.
-const AGAIN: Duration = Duration::from_millis(500);
-/// How often it is looked whether the server is back.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often it is said that the server takes nothing.
-const SAY: Duration = Duration::from_secs(30);
+/// Pause after the server did not store a message.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+/// Interval at which a lost connection is checked.
+const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Interval at which failures are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A message on its way.
+/// A message in the queue.
 #[derive(Debug, Clone)]
-struct Parcel {
+struct QueuedMessage {
     run: RunId,
-    /// Its number, by which the server passes over what comes twice.
-    number: String,
+    /// Identifier by which the server drops duplicates.
+    id: String,
     json: Vec<u8>,
 }
 
-impl Parcel {
-    fn new(message: &ResultMessage) -> Result<Parcel, String> {
-        Ok(Parcel {
+impl QueuedMessage {
+    fn new(message: &ResultMessage) -> Result<QueuedMessage, String> {
+        Ok(QueuedMessage {
             run: message.run.clone(),
-            number: format!("{}.{}.{}", message.run, message.agent, message.sequence),
+            id: format!("{}.{}.{}", message.run, message.agent, message.sequence),
             json: serde_json::to_vec(message).map_err(|error| error.to_string())?,
         })
     }
@@ -42,15 +42,18 @@ impl Parcel {
 
 #[derive(Debug, Default)]
 struct Queues {
-    now: VecDeque<Parcel>,
-    earlier: VecDeque<Parcel>,
+    /// Messages of this start of the agent.
+    now: VecDeque<QueuedMessage>,
+    /// Messages of earlier starts.
+    earlier: VecDeque<QueuedMessage>,
+    /// Files of earlier starts that are still to be read.
     files: VecDeque<PathBuf>,
-    /// Whether one of them is being sent.
+    /// True while a message is being sent.
     is_sending: bool,
     closed: bool,
 }
 
-/// The queue.
+/// The queue of results.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queues: Mutex<Queues>,
@@ -58,59 +61,59 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// An outbox that begins with what the files of earlier runs hold.
+    /// An outbox that first holds the results in these files of earlier starts.
     pub(super) fn new(files: Vec<PathBuf>) -> Outbox {
         let outbox = Outbox::default();
         outbox.lock().files = files.into();
         outbox
     }
 
-    /// Has a message sent after those that wait already.
+    /// Adds a message to the queue.
     ///
     /// # Errors
     ///
-    /// Where it can't be written out.
+    /// If it can't be serialized.
     pub(super) fn push(&self, message: &ResultMessage) -> Result<(), String> {
-        let parcel = Parcel::new(message)?;
-        self.lock().now.push_back(parcel);
+        let message = QueuedMessage::new(message)?;
+        self.lock().now.push_back(message);
         self.changed.notify_all();
         Ok(())
     }
 
-    /// The runs of which something waits.
+    /// The runs of which results are waiting.
     pub(super) fn runs(&self, agent: &AgentName) -> BTreeSet<RunId> {
         let queues = self.lock();
-        let parcels = queues.now.iter().chain(&queues.earlier);
+        let messages_of = queues.now.iter().chain(&queues.earlier);
         let files = queues
             .files
             .iter()
             .filter_map(|file| spool::run_of(file, agent));
-        parcels
-            .map(|parcel| parcel.run.clone())
+        messages_of
+            .map(|message| message.run.clone())
             .chain(files)
             .collect()
     }
 
-    /// Messages that wait, those in files of earlier starts aside.
+    /// Number of waiting messages, without those in unread files.
     pub(super) fn waiting(&self) -> usize {
         let queues = self.lock();
         queues.now.len() + queues.earlier.len()
     }
 
-    /// Nothing more of this run needs to be sent.
+    /// Drops the waiting messages of a run.
     pub(super) fn forget(&self, run: &RunId) {
         let mut queues = self.lock();
-        queues.now.retain(|parcel| parcel.run != *run);
-        queues.earlier.retain(|parcel| parcel.run != *run);
+        queues.now.retain(|message| message.run != *run);
+        queues.earlier.retain(|message| message.run != *run);
     }
 
-    /// Ends [`Outbox::send_all`]; what waits stays in its file.
+    /// Ends [`Outbox::send_all`]. Unsent messages stay in their files.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.changed.notify_all();
     }
 
-    /// Waits until all of the runs of this start is sent, so long at most; tells whether it is.
+    /// Waits until all messages of this start are sent. Returns false if that takes too long.
     pub(super) fn wait_until_sent(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         let mut queues = self.lock();
@@ -125,56 +128,55 @@ impl Outbox {
         true
     }
 
-    /// Sends until it is closed; for a thread of its own.
-    pub(super) fn send_all(&self, link: &Link, agent: &AgentName, tell: &Tell) {
-        let mut said: Option<Instant> = None;
-        while let Some(parcel) = self.next(agent, tell) {
-            let pause = match link.is_up() {
-                false => LOOK,
-                true => {
-                    let subject = agent.results(&parcel.run);
-                    match link.store(&subject, Some(&parcel.number), parcel.json.clone()) {
-                        Ok(()) => {
-                            self.sent(&parcel);
-                            continue;
+    /// Sends messages until the outbox is closed; for a thread of its own.
+    pub(super) fn send_all(&self, link: &NatsLink, agent: &AgentName, log: &LogSink) {
+        let mut logged: Option<Instant> = None;
+        while let Some(message) = self.next(agent, log) {
+            let pause = if link.is_connected() {
+                let subject = agent.results_subject(&message.run);
+                match link.store(&subject, Some(&message.id), message.json.clone()) {
+                    Ok(()) => {
+                        self.sent(&message);
+                        continue;
+                    }
+                    Err(error) => {
+                        if logged.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
+                            log(&format!("could not store results yet: {error}"));
+                            logged = Some(Instant::now());
                         }
-                        Err(error) => {
-                            if said.is_none_or(|at| at.elapsed() > SAY) {
-                                tell(&format!("results wait to be stored: {error}"));
-                                said = Some(Instant::now());
-                            }
-                            AGAIN
-                        }
+                        RETRY_INTERVAL
                     }
                 }
+            } else {
+                RECONNECT_POLL_INTERVAL
             };
             self.lock().is_sending = false;
             let queues = self.lock();
-            // Waits for a moment, or for the end.
+            // Waits for the pause, or until the outbox is closed.
             let _ = self
                 .changed
                 .wait_timeout_while(queues, pause, |it| !it.closed);
         }
     }
 
-    /// The next one, which stays in its place until it is [sent](Outbox::sent); none when closed.
-    fn next(&self, agent: &AgentName, tell: &Tell) -> Option<Parcel> {
+    /// The next message, which stays queued until it is [sent](Outbox::sent). `None` when closed.
+    fn next(&self, agent: &AgentName, log: &LogSink) -> Option<QueuedMessage> {
         let mut queues = self.lock();
         loop {
             if queues.closed {
                 return None;
             }
-            if let Some(parcel) = queues.now.front().or(queues.earlier.front()).cloned() {
+            if let Some(message) = queues.now.front().or(queues.earlier.front()).cloned() {
                 queues.is_sending = true;
-                return Some(parcel);
+                return Some(message);
             }
             queues = match queues.files.front().cloned() {
                 Some(file) => {
                     drop(queues);
-                    let parcels = parcels(&file, agent, tell);
+                    let messages_of = messages_of(&file, agent, log);
                     let mut queues = self.lock();
                     queues.files.pop_front();
-                    queues.earlier.extend(parcels);
+                    queues.earlier.extend(messages_of);
                     queues
                 }
                 None => {
@@ -185,7 +187,7 @@ impl Outbox {
         }
     }
 
-    fn sent(&self, parcel: &Parcel) {
+    fn sent(&self, message: &QueuedMessage) {
         let mut queues = self.lock();
         queues.is_sending = false;
         for queue in [0, 1] {
@@ -193,8 +195,8 @@ impl Outbox {
                 0 => &mut queues.now,
                 _ => &mut queues.earlier,
             };
-            // It may be forgotten meanwhile.
-            if queue.front().is_some_and(|it| it.number == parcel.number) {
+            // It may have been dropped while it was sent.
+            if queue.front().is_some_and(|it| it.id == message.id) {
                 queue.pop_front();
                 break;
             }
@@ -208,15 +210,17 @@ impl Outbox {
     }
 }
 
-fn parcels(file: &std::path::Path, agent: &AgentName, tell: &Tell) -> Vec<Parcel> {
+fn messages_of(file: &std::path::Path, agent: &AgentName, log: &LogSink) -> Vec<QueuedMessage> {
     match spool::read(file) {
         Ok(messages) => {
             let mine = messages.iter().filter(|message| message.agent == *agent);
-            mine.filter_map(|message| Parcel::new(message).ok())
+            mine.filter_map(|message| QueuedMessage::new(message).ok())
                 .collect()
         }
         Err(error) => {
-            tell(&format!("results of an earlier run can't be read: {error}"));
+            log(&format!(
+                "can't read the results of an earlier run: {error}"
+            ));
             Vec::new()
         }
     }

@@ -1,4 +1,4 @@
-//! From an order's words to a load that may be made here.
+//! Turns an order into a load that the policy allows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,58 +8,63 @@ use std::time::{Duration, Instant};
 use prony_load::{CoreList, LoadOptions, LoadSpec, Part, Permits, SpecError, probe, reach};
 use prony_record::{Finding, FindingId, Nanos, Severity};
 
-use super::Settings;
-use crate::messages::{Checked, Load, Reply};
-use crate::policy::{Asked, Policy, Refusal};
+use super::AgentSettings;
+use crate::policy::{LoadDemand, Policy, PolicyViolation};
+use crate::wire::{CheckReport, LoadOrder, Reply};
 
-/// How long a target may take to answer before the load.
-const TARGET: Duration = Duration::from_secs(3);
-/// Threads that a load may have here, for each core: more is a slip of the pen.
-const THREADS_A_CORE: u32 = 16;
+/// Time for a target to respond before the load.
+const TARGET_TIMEOUT: Duration = Duration::from_secs(3);
+/// Accepted threads of a load per core; a larger number is likely a mistake.
+const THREADS_PER_CORE_MAX: u32 = 16;
 
-/// The files that came whole, by name.
-pub(super) type Whole = BTreeMap<String, PathBuf>;
+/// Paths of the complete files that were sent, by name.
+pub(super) type FilePaths = BTreeMap<String, PathBuf>;
 
-/// Why there is no load.
+/// The reason why an order is rejected.
 #[derive(Debug)]
-pub(super) enum No {
-    /// The policy.
-    Refused(Refusal),
-    /// What was asked is wrong.
+pub(super) enum Rejection {
+    /// The policy forbids the load.
+    Refused(PolicyViolation),
+    /// The order is wrong.
     Wrong(String),
-    /// This machine can't.
+    /// This machine can't make the load.
     Environment(String),
 }
 
-impl From<No> for Reply {
-    fn from(no: No) -> Reply {
-        match no {
-            No::Refused(refusal) => Reply::Refused {
+impl From<Rejection> for Reply {
+    fn from(rejection: Rejection) -> Reply {
+        match rejection {
+            Rejection::Refused(refusal) => Reply::Refused {
                 rule: refusal.rule.to_owned(),
                 text: refusal.text,
             },
-            No::Wrong(text) => Reply::Wrong { text },
-            No::Environment(text) => Reply::Environment { text },
+            Rejection::Wrong(text) => Reply::Wrong { text },
+            Rejection::Environment(text) => Reply::Environment { text },
         }
     }
 }
 
-/// The load that an order means, if the policy lets it be made.
-pub(super) fn resolve(load: &Load, files: &Whole, settings: &Settings) -> Result<LoadSpec, No> {
-    let stretch = load.stretch;
-    let most = settings.cores_count().saturating_mul(THREADS_A_CORE);
-    if stretch.workers > most {
-        let workers = stretch.workers;
-        let text = format!("{workers} threads are more than the {most} that make sense here");
-        return Err(No::Wrong(text));
+/// Resolves the load of an order, and checks it against the policy.
+pub(super) fn resolve(
+    load: &LoadOrder,
+    files: &FilePaths,
+    settings: &AgentSettings,
+) -> Result<LoadSpec, Rejection> {
+    let shard = load.shard;
+    let most = settings.core_count().saturating_mul(THREADS_PER_CORE_MAX);
+    if shard.workers > most {
+        let workers = shard.workers;
+        let text =
+            format!("{workers} threads are too many for this machine; at most {most} are accepted");
+        return Err(Rejection::Wrong(text));
     }
     let part = Part {
-        first: stretch.first,
-        workers: stretch.workers,
-        of: stretch.of,
+        first: shard.first,
+        workers: shard.workers,
+        of: shard.of,
     };
-    let mut options = LoadOptions::parse_words(&load.words).map_err(No::Wrong)?;
-    place_files(&mut options, files).map_err(No::Wrong)?;
+    let mut options = LoadOptions::parse_words(&load.words).map_err(Rejection::Wrong)?;
+    set_file_paths(&mut options, files).map_err(Rejection::Wrong)?;
     options.threads = None;
     if !settings.cores.is_empty() {
         options.cores = Some(CoreList(settings.cores.clone()));
@@ -75,24 +80,27 @@ pub(super) fn resolve(load: &Load, files: &Whole, settings: &Settings) -> Result
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         match (refusal, error) {
-            (Some(refusal), _) => No::Refused(refusal),
-            (None, SpecError::Environment(text)) => No::Environment(text),
-            (None, error) => No::Wrong(error.to_string()),
+            (Some(refusal), _) => Rejection::Refused(refusal),
+            (None, SpecError::Environment(text)) => Rejection::Environment(text),
+            (None, error) => Rejection::Wrong(error.to_string()),
         }
     })?;
     spec.open_before_start();
-    // That there is such a stretch was seen when the load was resolved.
-    let asked = Asked {
-        rate: rate.map(|rate| rate * f64::from(stretch.workers) / f64::from(stretch.of.max(1))),
-        connections: stretch.part(connections),
+    // Resolving the load has checked the shard.
+    let asked = LoadDemand {
+        rate: rate.map(|rate| rate * f64::from(shard.workers) / f64::from(shard.of.max(1))),
+        connections: shard.part(connections),
         seconds: spec.planned().map(Nanos::as_secs_f64),
     };
-    settings.policy.allows_load(asked).map_err(No::Refused)?;
+    settings
+        .policy
+        .allows_load(asked)
+        .map_err(Rejection::Refused)?;
     Ok(spec)
 }
 
-/// The policy as the judge of targets; it notes what it refused first.
-fn permits(policy: &Policy, refused: &Arc<Mutex<Option<Refusal>>>) -> Permits {
+/// The policy as a filter of targets, which keeps its first refusal in `refused`.
+fn permits(policy: &Policy, refused: &Arc<Mutex<Option<PolicyViolation>>>) -> Permits {
     let (policy, refused) = (policy.clone(), refused.clone());
     Permits::new(move |name, address| {
         policy.allows_target(name, address).map_err(|refusal| {
@@ -104,9 +112,9 @@ fn permits(policy: &Policy, refused: &Arc<Mutex<Option<Refusal>>>) -> Permits {
     })
 }
 
-/// Has the options name files where they lie here. No other file of this machine is read: what is in it
-/// would be sent to the target.
-fn place_files(options: &mut LoadOptions, files: &Whole) -> Result<(), String> {
+/// Replaces the file names in the options by the paths of files that were sent. No other file of this
+/// machine is read: its contents would be sent to the target.
+fn set_file_paths(options: &mut LoadOptions, files: &FilePaths) -> Result<(), String> {
     let named = [
         ("--body-file", &mut options.body_file),
         ("--urls", &mut options.urls),
@@ -116,9 +124,9 @@ fn place_files(options: &mut LoadOptions, files: &Whole) -> Result<(), String> {
     ];
     for (flag, file) in named {
         if let Some(path) = file {
-            let place = path.to_str().and_then(|name| files.get(name));
-            let place = place.ok_or_else(|| missing(flag, path))?;
-            *path = place.clone();
+            let sent = path.to_str().and_then(|name| files.get(name));
+            let sent = sent.ok_or_else(|| missing(flag, path))?;
+            *path = sent.clone();
         }
     }
     let was_sent = |path: &PathBuf| files.values().any(|sent| sent == path);
@@ -136,31 +144,31 @@ fn missing(flag: &str, path: &Path) -> String {
     )
 }
 
-/// What a look at the load's target gives.
-pub(super) fn check(spec: &LoadSpec) -> Checked {
+/// Checks the load's target with one request.
+pub(super) fn check(spec: &LoadSpec) -> CheckReport {
     let began = Instant::now();
     let took = |began: Instant| began.elapsed().as_secs_f64() * 1e3;
     let target = match spec.safe_requests().first() {
-        Some(&index) => probe(spec, index, TARGET).map(|answer| {
-            let (status, length) = (answer.status, answer.body.length);
-            let http = answer.negotiated.http.unwrap_or_default();
+        Some(&index) => probe(spec, index, TARGET_TIMEOUT).map(|response| {
+            let (status, length) = (response.status, response.body.length);
+            let http = response.negotiated.http.unwrap_or_default();
             let took = took(began);
             format!("status {status} over HTTP/{http}, {length} bytes in {took:.1} ms")
         }),
-        // Whatever it would be asked changes something there.
-        None => reach(spec, TARGET).map(|()| format!("connected in {:.1} ms", took(began))),
+        // Every request of the load may change something on the target.
+        None => reach(spec, TARGET_TIMEOUT).map(|()| format!("connected in {:.1} ms", took(began))),
     };
-    Checked {
+    CheckReport {
         target,
         forecast: spec.forecast().to_vec(),
     }
 }
 
-/// What may go wrong with the load. Its target is connected to and asked nothing, so that it counts no
-/// requests but the load's.
+/// Foreseeable problems of the load. The target gets a connection but no request, so that it counts only
+/// the load's requests.
 pub(super) fn forecast(spec: &LoadSpec) -> Vec<Finding> {
     let mut forecast = spec.forecast().to_vec();
-    if let Err(why) = reach(spec, TARGET) {
+    if let Err(why) = reach(spec, TARGET_TIMEOUT) {
         forecast.push(Finding::new(
             FindingId::TargetUnreachable,
             Severity::Warning,

@@ -1,8 +1,8 @@
-//! What an agent sent of a run, kept on its own disk until the coordinator has it whole.
+//! An agent's own copy of a run's results, kept on disk until the coordinator has all of them.
 //!
-//! A line of JSON for each message, written before it is sent: whatever becomes of the server, of the
-//! coordinator or of the way there, what was measured is there and can be sent again; after a power cut
-//! all but the last second.
+//! The file has one line of JSON per message, written before the message is sent. Results survive the
+//! loss of the server, of the coordinator and of the connection; a power failure loses at most the last
+//! second.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -10,50 +10,50 @@ use std::path::{Path, PathBuf};
 
 use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
 
-use super::disk::Disk;
-use crate::messages::{Because, PartEnd, ResultMessage};
+use super::flusher::Flusher;
 use crate::names::{AgentName, RunId};
+use crate::wire::{EndReason, PartEnd, ResultMessage};
 
-/// How long files of runs that nobody collected are kept.
-const KEPT: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
+/// Age at which uncollected files are removed.
+const AGE_MAX: std::time::Duration = std::time::Duration::from_secs(30 * 86_400);
 
-/// The file of one run.
+/// The result file of one run.
 #[derive(Debug)]
-pub(crate) struct Spool {
+pub(super) struct Spool {
     path: PathBuf,
     file: fs::File,
-    /// A line may have been cut off: the next one begins on its own.
+    /// True if the last line may be incomplete; the next message then starts a new line.
     is_torn: bool,
-    disk: Disk,
+    flusher: Flusher,
 }
 
-/// What the names of an agent's files end with.
-fn ending(agent: &AgentName) -> String {
+/// The suffix of an agent's file names.
+fn suffix(agent: &AgentName) -> String {
     format!(".{agent}.jsonl")
 }
 
-/// Where the file of a run is.
+/// The path of a run's file.
 fn path(folder: &Path, run: &RunId, agent: &AgentName) -> PathBuf {
-    folder.join(format!("{run}{}", ending(agent)))
+    folder.join(format!("{run}{}", suffix(agent)))
 }
 
-/// The run that a file of an agent's is of.
-pub(crate) fn run_of(path: &Path, agent: &AgentName) -> Option<RunId> {
+/// The run to which an agent's file belongs.
+pub(super) fn run_of(path: &Path, agent: &AgentName) -> Option<RunId> {
     let name = path.file_name()?.to_str()?;
-    name.strip_suffix(&ending(agent))?.parse().ok()
+    name.strip_suffix(&suffix(agent))?.parse().ok()
 }
 
-/// Whether the agent has kept something of the run.
-pub(crate) fn is_there(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
+/// Returns true if the agent has a file of the run.
+pub(super) fn exists(folder: &Path, run: &RunId, agent: &AgentName) -> bool {
     path(folder, run, agent).exists()
 }
 
-/// The coordinator has all of the run.
+/// Deletes the file of a run, if there is one.
 ///
 /// # Errors
 ///
-/// In words, where the file is there and can't be removed.
-pub(crate) fn forget(folder: &Path, run: &RunId, agent: &AgentName) -> Result<(), String> {
+/// In words, if the file exists and can't be removed.
+pub(super) fn delete(folder: &Path, run: &RunId, agent: &AgentName) -> Result<(), String> {
     let path = path(folder, run, agent);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -64,8 +64,8 @@ pub(crate) fn forget(folder: &Path, run: &RunId, agent: &AgentName) -> Result<()
 }
 
 impl Spool {
-    /// Begins a run's file in `folder`, which is made if it isn't there; the file must not be there.
-    pub(crate) fn begin(folder: &Path, run: &RunId, agent: &AgentName) -> Result<Spool, String> {
+    /// Creates a run's file in `folder`. The file must not exist yet.
+    pub(super) fn begin(folder: &Path, run: &RunId, agent: &AgentName) -> Result<Spool, String> {
         let path = path(folder, run, agent);
         let begun = fs::create_dir_all(folder).and_then(|()| {
             let mut options = fs::OpenOptions::new();
@@ -74,7 +74,7 @@ impl Spool {
         Spool::opened(path, begun)
     }
 
-    /// Goes on with a file of an earlier start.
+    /// Opens a file of an earlier start to append to it.
     fn reopen(path: &Path) -> Result<Spool, String> {
         let opened = fs::OpenOptions::new().append(true).open(path);
         Spool::opened(path.to_owned(), opened)
@@ -82,19 +82,20 @@ impl Spool {
 
     fn opened(path: PathBuf, file: std::io::Result<fs::File>) -> Result<Spool, String> {
         let folder = path.parent().unwrap_or(Path::new("."));
-        let opened = file.and_then(|file| Disk::of(&file, folder).map(|disk| (file, disk)));
-        let (file, disk) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        let opened =
+            file.and_then(|file| Flusher::new(&file, folder).map(|flusher| (file, flusher)));
+        let (file, flusher) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
         let is_torn = file.metadata().map_or(true, |it| it.len() > 0);
         Ok(Spool {
             path,
             file,
             is_torn,
-            disk,
+            flusher,
         })
     }
 
-    /// Writes a message down.
-    pub(crate) fn keep(&mut self, message: &ResultMessage) -> Result<(), String> {
+    /// Appends a message.
+    pub(super) fn keep(&mut self, message: &ResultMessage) -> Result<(), String> {
         let mut line = Vec::new();
         if self.is_torn {
             line.push(b'\n');
@@ -103,24 +104,24 @@ impl Spool {
         line.push(b'\n');
         let kept = self.file.write_all(&line);
         self.is_torn = kept.is_err();
-        self.disk.flush();
+        self.flusher.flush();
         kept.map_err(|error| format!("{}: {error}", self.path.display()))
     }
 
-    /// Why what was written may not have reached the disk.
-    pub(crate) fn unflushed(&self) -> Option<String> {
-        let why = self.disk.failed()?;
+    /// The first error of flushing the file to flusher.
+    pub(super) fn flush_error(&self) -> Option<String> {
+        let why = self.flusher.error()?;
         Some(format!("{}: {why}", self.path.display()))
     }
 }
 
-/// Ends a file that a killed agent left without an end, so that nobody waits for one. One without any
-/// message is removed.
+/// Adds an end to a file that a killed agent left without one, so that no coordinator waits for it. A file
+/// without messages is removed.
 ///
 /// # Errors
 ///
-/// In words, where it can't be read or written.
-pub(crate) fn close(path: &Path) -> Result<(), String> {
+/// In words, if the file can't be read or written.
+pub(super) fn close(path: &Path) -> Result<(), String> {
     let messages = read(path)?;
     let Some(last) = messages.iter().max_by_key(|message| message.sequence) else {
         return fs::remove_file(path).map_err(|error| format!("{}: {error}", path.display()));
@@ -130,13 +131,13 @@ pub(crate) fn close(path: &Path) -> Result<(), String> {
     }
     let mut total = Delta::default();
     for message in &messages {
-        // What can't be added up here is refused where it is collected, too.
+        // The coordinator refuses implausible messages in the same way.
         let _ = message.packed.add_to(&mut total);
     }
     let span = total.span.map_or((0, 0), |(begin, end)| (begin.0, end.0));
     let text = format!(
-        "Agent {} was killed, or its machine went down, in the middle of its load: its figures end \
-         with what it had written down by then.",
+        "Agent {} was killed, or its machine went down, in the middle of its load. Its figures end with \
+         the last results that it had written to flusher.",
         last.agent
     );
     let end = ResultMessage {
@@ -145,7 +146,7 @@ pub(crate) fn close(path: &Path) -> Result<(), String> {
         sequence: last.sequence + 1,
         packed: Packed::default(),
         end: Some(Box::new(PartEnd {
-            because: Because::Failed,
+            reason: EndReason::Failed,
             began: None,
             span,
             generator: Generator::default(),
@@ -159,11 +160,11 @@ pub(crate) fn close(path: &Path) -> Result<(), String> {
     Spool::reopen(path)?.keep(&end)
 }
 
-/// The messages of a run that an agent's file holds; a line that a crash cut off is passed over.
+/// Reads the messages in an agent's file. Incomplete lines are skipped.
 ///
 /// # Errors
 ///
-/// In words, where the file can't be read.
+/// In words, if the file can't be read.
 pub fn read(path: &Path) -> Result<Vec<ResultMessage>, String> {
     let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut messages = Vec::new();
@@ -174,24 +175,25 @@ pub fn read(path: &Path) -> Result<Vec<ResultMessage>, String> {
     Ok(messages)
 }
 
-/// An agent's files of runs that are not collected yet, the oldest first; those that are too old are
+/// An agent's files of runs that no coordinator has collected, oldest first. Files that are too old are
 /// removed.
-pub(crate) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
-    let ending = ending(agent);
+pub(super) fn uncollected(folder: &Path, agent: &AgentName) -> Vec<PathBuf> {
+    let suffix = suffix(agent);
     let mut left = Vec::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Other agents may keep theirs in the same folder.
+        // Other agents may use the same folder.
         let name = entry.file_name();
-        if !name.to_str().is_some_and(|name| name.ends_with(&ending)) {
+        if !name.to_str().is_some_and(|name| name.ends_with(&suffix)) {
             continue;
         }
         let age = entry.metadata().and_then(|it| it.modified());
         let age = age.ok().and_then(|at| at.elapsed().ok());
-        match age.is_some_and(|age| age > KEPT) {
-            // The next start tries again.
-            true => drop(fs::remove_file(&path)),
-            false => left.push(path),
+        if age.is_some_and(|age| age > AGE_MAX) {
+            // If that fails, the next start tries again.
+            let _ = fs::remove_file(&path);
+        } else {
+            left.push(path);
         }
     }
     left.sort();
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_there_after_a_crash() {
+    fn messages_survive_a_crash() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let (run, agent) = ("r1".parse().unwrap(), "one".parse().unwrap());
@@ -237,37 +239,37 @@ mod tests {
             assert_eq!(sequences(&left[0]), [0, 1, 2, 3]);
         }
         let end = read(&left[0]).unwrap().pop().unwrap().end.unwrap();
-        assert_eq!(end.because, Because::Failed);
+        assert_eq!(end.reason, EndReason::Failed);
         assert_eq!(end.findings[0].id, FindingId::AgentLost);
-        assert!(is_there(folder, &run, &agent));
+        assert!(exists(folder, &run, &agent));
         for _ in 0..2 {
-            forget(folder, &run, &agent).unwrap();
+            delete(folder, &run, &agent).unwrap();
         }
         assert!(uncollected(folder, &agent).is_empty());
     }
 
     #[test]
-    fn what_is_written_is_flushed_meanwhile() {
+    fn messages_are_flushed_while_the_file_is_open() {
         let folder = tempfile::tempdir().unwrap();
         let (run, agent) = ("r1".parse().unwrap(), "one".parse().unwrap());
         let mut spool = Spool::begin(folder.path(), &run, &agent).unwrap();
         for n in 0..3 {
             spool.keep(&message(n)).unwrap();
             let began = std::time::Instant::now();
-            while spool.disk.flushed() <= n {
+            while spool.flusher.count() <= n {
                 assert!(began.elapsed().as_secs() < 20, "message {n} is not flushed");
                 std::thread::sleep(std::time::Duration::from_millis(2));
             }
         }
-        assert_eq!(spool.unflushed(), None);
+        assert_eq!(spool.flush_error(), None);
     }
 
     #[test]
-    fn a_file_that_holds_nothing_goes() {
+    fn an_empty_file_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let (run, agent) = ("r1".parse().unwrap(), "one".parse().unwrap());
         drop(Spool::begin(folder.path(), &run, &agent).unwrap());
         close(&uncollected(folder.path(), &agent)[0]).unwrap();
-        assert!(!is_there(folder.path(), &run, &agent));
+        assert!(!exists(folder.path(), &run, &agent));
     }
 }

@@ -1,56 +1,56 @@
-//! An agent's state, for those who look at it from another thread.
+//! An agent's state, shared with other threads.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prony_load::Control;
 use prony_record::LoadInfo;
 
-use crate::messages::Reservation;
 use crate::names::RunId;
+use crate::wire::Reservation;
 
-/// A load that runs, or ran last.
+/// The current or last load of an agent.
 #[derive(Debug, Clone)]
-pub struct StatusLoad {
-    /// What it is.
+pub struct LoadStatus {
+    /// The load.
     pub info: LoadInfo,
-    /// What it has done so far.
+    /// Live counts of the load.
     pub control: Arc<Control>,
-    /// Whether it is over.
+    /// True if the load is over.
     pub is_over: bool,
 }
 
 /// An agent's state at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Snapshot {
-    /// Whether the connection to the NATS server stands.
+pub struct AgentSnapshot {
+    /// True while the agent is connected to the NATS server.
     pub connected: bool,
-    /// The run that the agent is part of.
+    /// The run that the agent takes part in.
     pub busy_with: Option<RunId>,
-    /// The experiment that has reserved it.
+    /// The experiment that has reserved the agent.
     pub reserved: Option<Reservation>,
-    /// Messages with results that the server has not stored yet.
+    /// Number of result messages that the server has not stored yet.
     pub unsent: usize,
-    /// Parts of loads since the agent was started.
+    /// Number of loads since the agent started.
     pub loads: u64,
-    /// The last of them.
-    pub load: Option<StatusLoad>,
+    /// The current or last load.
+    pub load: Option<LoadStatus>,
 }
 
-/// The agent's loop writes it several times a second.
+/// An agent's state. The agent updates it several times per second.
 #[derive(Debug, Clone, Default)]
-pub struct Status(Arc<Mutex<Snapshot>>);
+pub struct AgentStatus(Arc<Mutex<AgentSnapshot>>);
 
-impl Status {
-    /// The state now.
-    pub fn snapshot(&self) -> Snapshot {
+impl AgentStatus {
+    /// The current state.
+    pub fn snapshot(&self) -> AgentSnapshot {
         self.lock().clone()
     }
 
-    pub(super) fn update(&self, change: impl FnOnce(&mut Snapshot)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut AgentSnapshot)) {
         change(&mut self.lock());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Snapshot> {
+    fn lock(&self) -> MutexGuard<'_, AgentSnapshot> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,59 +1,60 @@
-//! Whether agents could make a load, looked at from here and from each of them.
+//! Checks whether agents could make a load.
 
 use std::time::Duration;
 
 use prony_load::LoadOptions;
 use prony_record::Finding;
 
-use super::choice::{Choice, Listed};
+use super::choice::{AgentChoice, ListedAgent};
 use super::error::FleetError;
-use super::{Fleet, orders};
-use crate::clock::Offset;
-use crate::division::Stretch;
-use crate::messages::{Load, Reply, What};
+use super::fleet::Fleet;
+use super::orders;
+use crate::clock::ClockOffset;
+use crate::division::AgentShard;
 use crate::names::{AgentName, RunId};
+use crate::wire::{Command, LoadOrder, Reply};
 
-/// How long an agent may take to see whether the target answers.
-const LOOK: Duration = Duration::from_secs(30);
+/// Time for an agent to check the target.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What was seen of one agent.
+/// The result of checking one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckedAgent {
-    /// What it says about itself.
-    pub listed: Listed,
-    /// Its clock.
+    /// The agent's registration.
+    pub listed: ListedAgent,
+    /// The agent's clock.
     pub clock: ClockCheck,
-    /// Whether the target answers it; none where no target was given.
+    /// The agent's connection to the target; `None` if no target was given.
     pub target: Option<TargetCheck>,
 }
 
-/// An agent's clock against this machine's.
+/// An agent's clock compared with this machine's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClockCheck {
-    /// It is known well enough.
-    Known(Offset),
-    /// It is known, and not well enough for a common start.
-    TooCoarse(Offset),
-    /// It can't be compared.
+    /// The offset is known well enough.
+    Known(ClockOffset),
+    /// The offset is known, but not well enough for a common start.
+    TooCoarse(ClockOffset),
+    /// The clock could not be compared.
     Unknown(String),
 }
 
-/// Whether the target answers an agent.
+/// An agent's connection to the target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TargetCheck {
-    /// It does.
+    /// The target responds.
     Answers {
-        /// How, in a few words.
+        /// A summary of the response.
         answer: String,
-        /// What may go wrong even so.
+        /// Problems that can be foreseen nevertheless.
         forecast: Vec<Finding>,
     },
-    /// It doesn't, or the agent may not ask it; why.
+    /// The target doesn't respond, or the policy forbids it; with the reason.
     Fails(String),
 }
 
 impl CheckedAgent {
-    /// Whether something is wrong with it.
+    /// Returns true if the agent can't make a load now.
     pub fn is_wrong(&self) -> bool {
         self.listed.hindrance().is_some()
             || !matches!(self.clock, ClockCheck::Known(_))
@@ -62,20 +63,20 @@ impl CheckedAgent {
 }
 
 impl Fleet {
-    /// Looks at agents: their versions, their clocks, and whether a target answers each of them.
+    /// Checks agents: their versions, their clocks, and whether they get a response from a target.
     ///
     /// # Errors
     ///
-    /// Where there are no such agents; see [`FleetError`].
+    /// If there are no such agents; see [`FleetError`].
     pub fn check(
         &self,
-        choice: &Choice,
+        choice: &AgentChoice,
         url: Option<&str>,
         clock_bound: Duration,
     ) -> Result<Vec<CheckedAgent>, FleetError> {
         let listed = self.agents()?;
         let mut meant = choice.among(&listed)?;
-        if let Choice::Count(count) = choice {
+        if let AgentChoice::Count(count) = choice {
             meant.truncate(*count);
         }
         let names: Vec<&AgentName> = meant.iter().map(|one| &one.agent.name).collect();
@@ -103,18 +104,24 @@ impl Fleet {
 
     fn targets(&self, names: &[&AgentName], url: &str) -> Result<Vec<TargetCheck>, FleetError> {
         let run = RunId::new(std::time::SystemTime::now());
-        // Each is asked as if it were to load alone, with as few connections as there can be.
-        let load = Load {
+        // Each agent checks a load of its own, with one connection.
+        let load = LoadOrder {
             url: Some(url.to_owned()),
             words: words_of_environment(),
-            stretch: Stretch {
+            shard: AgentShard {
                 first: 0,
                 workers: 1,
                 of: 1,
             },
             lease_ms: 0,
         };
-        let replies = orders::give_all(&self.link, &run, names, &What::Check(load), LOOK);
+        let replies = orders::give_all(
+            &self.link,
+            &run,
+            names,
+            &Command::Check(load),
+            CHECK_TIMEOUT,
+        );
         let read = names.iter().zip(replies).map(|(name, reply)| match reply {
             Ok(Reply::Checked(checked)) => match checked.target {
                 Ok(answer) => TargetCheck::Answers {
@@ -137,10 +144,12 @@ impl Fleet {
     }
 }
 
-/// `PRONY_PUBLIC` counts for agents, too, as far as their policies allow.
+/// Options of the check. Like for loads, `PRONY_PUBLIC` permits public targets as far as the agents'
+/// policies do.
 fn words_of_environment() -> Vec<String> {
-    match LoadOptions::default().public {
-        true => vec!["--public".to_owned(), "--connections=1".to_owned()],
-        false => vec!["--connections=1".to_owned()],
+    if LoadOptions::default().public {
+        vec!["--public".to_owned(), "--connections=1".to_owned()]
+    } else {
+        vec!["--connections=1".to_owned()]
     }
 }

@@ -1,32 +1,32 @@
-//! Which agents make a load.
+//! The choice of agents for a load.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::messages::{Registration, VERSION};
 use crate::names::{AgentName, RunId};
+use crate::wire::{PRONY_VERSION, Registration};
 
-/// An agent that is registered.
+/// A registered agent.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Listed {
-    /// What it says about itself.
+pub struct ListedAgent {
+    /// The agent's registration.
     pub agent: Registration,
-    /// How long ago it said so last.
+    /// Time since the registration was written.
     pub age: Duration,
 }
 
-impl Listed {
-    /// Why it can't take part in a run now; none where it can.
+impl ListedAgent {
+    /// The reason why the agent can't take part in a run now, as the predicate of a sentence.
     pub fn hindrance(&self) -> Option<String> {
-        if self.agent.version != VERSION {
+        if self.agent.version != PRONY_VERSION {
             return Some(format!(
-                "is of version {}, and this is {VERSION}",
+                "has version {}, and this is {PRONY_VERSION}",
                 self.agent.version
             ));
         }
-        if let Some(absurdity) = self.agent.absurdity() {
+        if let Some(absurdity) = self.agent.implausibility() {
             return Some(absurdity);
         }
         if let Some(reservation) = &self.agent.reserved {
@@ -36,7 +36,12 @@ impl Listed {
         busy.map(|run| format!("is busy with run {run}"))
     }
 
-    /// Takes the agent for free if nothing but this run has it.
+    /// Returns true if a run or an experiment has the agent.
+    fn is_busy(&self) -> bool {
+        self.agent.busy_with.is_some() || self.agent.reserved.is_some()
+    }
+
+    /// Ignores the run and the reservation of the agent if they are this run.
     pub(super) fn forget_run(&mut self, run: Option<&RunId>) {
         let agent = &mut self.agent;
         agent.busy_with.take_if(|busy| Some(&*busy) == run);
@@ -46,42 +51,44 @@ impl Listed {
     }
 }
 
-/// `--agents`.
+/// A choice of agents, as `--agents` takes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choice {
-    /// All that are there.
+pub enum AgentChoice {
+    /// All agents.
     All,
-    /// This many, the first by name that are free.
+    /// This many free agents, the first by name.
     Count(usize),
-    /// This many of those that have these labels.
+    /// This many free agents with these labels.
     CountOf(usize, BTreeMap<String, String>),
-    /// All that have these labels.
+    /// All agents with these labels.
     Labels(BTreeMap<String, String>),
-    /// These.
+    /// The agents with these names.
     Names(Vec<AgentName>),
 }
 
-impl FromStr for Choice {
+impl FromStr for AgentChoice {
     type Err = String;
 
-    /// `N`, `KEY=VALUE,…`, `N@KEY=VALUE,…` or `NAME,…`.
-    fn from_str(text: &str) -> Result<Choice, String> {
+    /// Parses `N`, `KEY=VALUE,…`, `N@KEY=VALUE,…` or `NAME,…`.
+    fn from_str(text: &str) -> Result<AgentChoice, String> {
         let count = |text: &str| match text.parse::<usize>() {
             Ok(0) => Some(Err("a load needs an agent".to_owned())),
             Ok(count) => Some(Ok(count)),
             Err(_) => None,
         };
         if let Some(count) = count(text) {
-            return Ok(Choice::Count(count?));
+            return Ok(AgentChoice::Count(count?));
         }
         if let Some((number, labels)) = text.split_once('@') {
             let count = count(number).ok_or_else(|| {
-                format!("{number:?} is no number of agents; write N@KEY=VALUE, such as 4@site=west")
+                format!(
+                    "{number:?} is not a number of agents; write N@KEY=VALUE, such as 4@site=west"
+                )
             })??;
             return match labels.parse()? {
-                Choice::Labels(labels) => Ok(Choice::CountOf(count, labels)),
+                AgentChoice::Labels(labels) => Ok(AgentChoice::CountOf(count, labels)),
                 _ => Err(format!(
-                    "{labels:?} is no label; write N@KEY=VALUE, such as 4@site=west"
+                    "{labels:?} is not a label; write N@KEY=VALUE, such as 4@site=west"
                 )),
             };
         }
@@ -89,7 +96,7 @@ impl FromStr for Choice {
         if parts.iter().all(|part| part.contains('=')) {
             let labels = parts.iter().filter_map(|part| part.split_once('='));
             let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned()));
-            return Ok(Choice::Labels(labels.collect()));
+            return Ok(AgentChoice::Labels(labels.collect()));
         }
         if parts.iter().any(|part| part.contains('=')) {
             return Err("write names or labels, not both".to_owned());
@@ -98,100 +105,120 @@ impl FromStr for Choice {
         let names: Vec<_> = names
             .collect::<Result<_, _>>()
             .map_err(|error| error.to_string())?;
-        match names.iter().collect::<BTreeSet<_>>().len() == names.len() {
-            true => Ok(Choice::Names(names)),
-            false => Err(format!("{text:?} names an agent twice")),
+        if names.iter().collect::<BTreeSet<_>>().len() == names.len() {
+            Ok(AgentChoice::Names(names))
+        } else {
+            Err(format!("{text:?} names an agent twice"))
         }
     }
 }
 
-/// Why there are no agents for a load.
+/// The reason why there are no agents for a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChoiceError(String);
+pub struct ChoiceError {
+    text: String,
+    is_busy: bool,
+}
 
 impl fmt::Display for ChoiceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl std::error::Error for ChoiceError {}
 
-impl Choice {
-    /// The agents that it means, whether they are free or not; those asked for by name in their order.
+impl ChoiceError {
+    /// Returns true if a busy or reserved agent is the reason, which may become free.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+}
+
+impl AgentChoice {
+    /// The chosen agents, free or not. Agents chosen by name keep their order.
     ///
     /// # Errors
     ///
-    /// Where one that was named isn't there, or there is none at all.
-    pub fn among<'a>(&self, listed: &'a [Listed]) -> Result<Vec<&'a Listed>, ChoiceError> {
-        let meant: Vec<&Listed> = match self {
-            Choice::All | Choice::Count(_) => listed.iter().collect(),
-            Choice::Labels(labels) | Choice::CountOf(_, labels) => listed
+    /// If a named agent is missing, or there are no agents.
+    pub fn among<'a>(
+        &self,
+        listed: &'a [ListedAgent],
+    ) -> Result<Vec<&'a ListedAgent>, ChoiceError> {
+        let meant: Vec<&ListedAgent> = match self {
+            AgentChoice::All | AgentChoice::Count(_) => listed.iter().collect(),
+            AgentChoice::Labels(labels) | AgentChoice::CountOf(_, labels) => listed
                 .iter()
                 .filter(|one| {
                     let has = |(key, value)| one.agent.labels.get(key) == Some(value);
                     labels.iter().all(has)
                 })
                 .collect(),
-            Choice::Names(names) => {
+            AgentChoice::Names(names) => {
                 let find = |name: &AgentName| {
                     let found = listed.iter().find(|one| one.agent.name == *name);
-                    found.ok_or_else(|| error(&format!("there is no agent {name}"), listed))
+                    found.ok_or_else(|| error(&format!("there is no agent {name}"), listed, false))
                 };
                 names.iter().map(find).collect::<Result<_, _>>()?
             }
         };
         match (meant.is_empty(), self) {
             (false, _) => Ok(meant),
-            (true, Choice::Labels(labels) | Choice::CountOf(_, labels)) => {
+            (true, AgentChoice::Labels(labels) | AgentChoice::CountOf(_, labels)) => {
                 let what = format!("no agent has the label {}", joined(labels));
-                Err(error(&what, listed))
+                Err(error(&what, listed, false))
             }
-            (true, _) => Err(error("no agent is registered", listed)),
+            (true, _) => Err(error("no agent is registered", listed, false)),
         }
     }
 
-    /// The agents that are to make a load: each is free and of this version.
+    /// The agents that can make a load now: all are free and have this version.
     ///
     /// # Errors
     ///
-    /// Where there are too few: who is there, and what keeps them.
-    pub fn free<'a>(&self, listed: &'a [Listed]) -> Result<Vec<&'a Registration>, ChoiceError> {
+    /// If there are too few; with the registered agents, and the reasons why some can't be used.
+    pub fn free<'a>(
+        &self,
+        listed: &'a [ListedAgent],
+    ) -> Result<Vec<&'a Registration>, ChoiceError> {
         let meant = self.among(listed)?;
-        if let Choice::Count(count) | Choice::CountOf(count, _) = self {
+        if let AgentChoice::Count(count) | AgentChoice::CountOf(count, _) = self {
             let free = meant.iter().filter(|one| one.hindrance().is_none());
             let free: Vec<_> = free.map(|one| &one.agent).take(*count).collect();
             return match free.len() {
                 there if there == *count => Ok(free),
                 there => {
                     let with = match self {
-                        Choice::CountOf(_, labels) => format!(" with the label {}", joined(labels)),
+                        AgentChoice::CountOf(_, labels) => {
+                            format!(" with the label {}", joined(labels))
+                        }
                         _ => String::new(),
                     };
                     let what = format!("{count} agents{with} were asked for, and {there} are free");
-                    Err(error(&what, listed))
+                    let is_busy = meant.iter().any(|one| one.is_busy());
+                    Err(error(&what, listed, is_busy))
                 }
             };
         }
         let hindered = meant.iter().find_map(|one| {
             let why = one.hindrance()?;
-            Some(format!("agent {} {why}", one.agent.name))
+            Some((format!("agent {} {why}", one.agent.name), one.is_busy()))
         });
         match hindered {
-            Some(why) => Err(error(&why, listed)),
+            Some((why, is_busy)) => Err(error(&why, listed, is_busy)),
             None => Ok(meant.into_iter().map(|one| &one.agent).collect()),
         }
     }
 }
 
-/// Labels in words.
+/// Labels as text.
 fn joined(labels: &BTreeMap<String, String>) -> String {
     let labels: Vec<_> = labels.iter().map(|(k, v)| format!("{k}={v}")).collect();
     labels.join(" and ")
 }
 
-/// What is the matter, and who is there.
-fn error(what: &str, listed: &[Listed]) -> ChoiceError {
+/// An error with the list of registered agents.
+fn error(what: &str, listed: &[ListedAgent], is_busy: bool) -> ChoiceError {
     let there = listed.iter().map(|one| {
         let name = &one.agent.name;
         match one.hindrance() {
@@ -200,21 +227,23 @@ fn error(what: &str, listed: &[Listed]) -> ChoiceError {
         }
     });
     let there: Vec<String> = there.collect();
-    ChoiceError(match there.is_empty() {
-        true => format!("{what}; start some with `prony agent`"),
-        false => format!("{what}; there are: {}", there.join(", ")),
-    })
+    let text = if there.is_empty() {
+        format!("{what}; start agents with `prony agent`")
+    } else {
+        format!("{what}; there are: {}", there.join(", "))
+    };
+    ChoiceError { text, is_busy }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn listed(name: &str, label: &str, busy: Option<&str>, version: &str) -> Listed {
+    fn listed(name: &str, label: &str, busy: Option<&str>, version: &str) -> ListedAgent {
         let (key, value) = label.split_once('=').unwrap();
-        Listed {
+        ListedAgent {
             agent: Registration {
-                schema: crate::messages::AGENT_SCHEMA.to_owned(),
+                schema: crate::wire::AGENT_SCHEMA.to_owned(),
                 version: version.to_owned(),
                 name: name.parse().unwrap(),
                 instance: "i".to_owned(),
@@ -234,17 +263,17 @@ mod tests {
         }
     }
 
-    fn four() -> Vec<Listed> {
+    fn four() -> Vec<ListedAgent> {
         vec![
-            listed("a", "site=x", None, VERSION),
-            listed("b", "site=y", Some("r7"), VERSION),
-            listed("c", "site=x", None, VERSION),
+            listed("a", "site=x", None, PRONY_VERSION),
+            listed("b", "site=y", Some("r7"), PRONY_VERSION),
+            listed("c", "site=x", None, PRONY_VERSION),
             listed("d", "site=z", None, "9.9.9"),
         ]
     }
 
     fn free(choice: &str) -> Result<Vec<String>, String> {
-        let choice: Choice = choice.parse()?;
+        let choice: AgentChoice = choice.parse()?;
         let listed = four();
         let free = choice.free(&listed).map_err(|error| error.to_string())?;
         Ok(free.iter().map(|one| one.name.to_string()).collect())
@@ -262,12 +291,12 @@ mod tests {
     }
 
     #[test]
-    fn who_is_missing_and_what_keeps_the_others_is_said() {
-        let there = "there are: a, b (is busy with run r7), c, d (is of version 9.9.9";
+    fn errors_name_missing_and_busy_agents() {
+        let there = "there are: a, b (is busy with run r7), c, d (has version 9.9.9";
         for (choice, what) in [
             ("3", "3 agents were asked for, and 2 are free"),
             ("site=y", "agent b is busy with run r7"),
-            ("site=z", "agent d is of version 9.9.9"),
+            ("site=z", "agent d has version 9.9.9"),
             ("site=q", "no agent has the label site=q"),
             ("1@site=q", "no agent has the label site=q"),
             (
@@ -279,12 +308,12 @@ mod tests {
             let error = free(choice).unwrap_err();
             assert!(error.starts_with(what) && error.contains(there), "{error}");
         }
-        let error = Choice::All.free(&[]).unwrap_err().to_string();
+        let error = AgentChoice::All.free(&[]).unwrap_err().to_string();
         assert!(error.contains("prony agent"), "{error}");
         for bad in [
             "0", "a,b=c", "a.b", "a,a", "", "0@a=b", "x@a=b", "2@", "2@a", "2@3@a=b",
         ] {
-            assert!(bad.parse::<Choice>().is_err(), "{bad:?}");
+            assert!(bad.parse::<AgentChoice>().is_err(), "{bad:?}");
         }
     }
 }

@@ -1,78 +1,78 @@
-//! Why a fleet gave no record.
+//! Errors of a coordinator.
 
 use std::fmt;
 
 use super::choice::ChoiceError;
 use crate::division::DivisionError;
 use crate::link::LinkError;
-use crate::messages::Reply;
 use crate::names::{AgentName, RunId};
+use crate::wire::Reply;
 
-/// Why a fleet did not do what was asked of it. No load runs then.
+/// The reason why a coordinator could not do what was asked. No load is running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FleetError {
-    /// The NATS server.
+    /// The NATS server can't be used.
     Link(LinkError),
-    /// There are no such agents, or too few, or they are busy.
+    /// Agents are missing or busy.
     Agents(ChoiceError),
-    /// What was asked is wrong, whoever is to do it.
+    /// The request itself is wrong.
     Wrong(String),
-    /// An agent's policy refuses it.
+    /// An agent's policy forbids the load.
     Refused {
         /// The agent.
         agent: AgentName,
         /// The rule, such as `load.targets`.
         rule: String,
-        /// What was asked, and what the rule allows.
+        /// The value that was asked for, and the values that the rule allows.
         text: String,
     },
-    /// An agent says that what was asked is wrong.
+    /// An agent reports that the request is wrong.
     AgentSays {
         /// The agent.
         agent: AgentName,
-        /// What.
+        /// The agent's message.
         text: String,
     },
-    /// Somebody else has an agent.
+    /// Another run or experiment has an agent.
     Busy {
         /// The agent.
         agent: AgentName,
-        /// Who has it, and until when, as far as that is known.
+        /// The other run, and its forecast end if known.
         text: String,
     },
-    /// An agent can't do it, or is gone.
+    /// An agent can't do it, or does not respond.
     Agent {
         /// The agent.
         agent: AgentName,
-        /// Why.
+        /// The reason.
         text: String,
     },
     /// An agent's clock is not known well enough.
     ClockBound {
         /// The agent.
         agent: AgentName,
-        /// The error that its clock may have, in nanoseconds.
+        /// Error bound of the agent's clock, in nanoseconds.
         bound_ns: u64,
-        /// The error that is borne.
+        /// Largest accepted error, in nanoseconds.
         allowed_ns: u64,
     },
-    /// There is no such run, or none at all.
+    /// The run is unknown, or there are no runs.
     NoRun(Option<RunId>),
-    /// Nothing was measured in a run.
+    /// A run has no results.
     Empty {
         /// The run.
         run: RunId,
-        /// What became of it.
+        /// The reason.
         text: String,
     },
-    /// It was called off before it began.
+    /// The load was canceled before its start.
     CalledOff,
-    /// The user stopped watching a run that another coordinator leads; it goes on.
+    /// The user stopped watching a run that another coordinator leads; the run continues.
     Detached(RunId),
 }
 
 impl FleetError {
-    /// What an agent's reply means that is not the one hoped for.
+    /// The error for a reply other than the expected one.
     pub(super) fn of_reply(agent: &AgentName, reply: Reply) -> FleetError {
         let agent = agent.clone();
         match reply {
@@ -83,17 +83,17 @@ impl FleetError {
             Reply::Done | Reply::Ready(_) | Reply::Checked(_) | Reply::Host(_) => {
                 FleetError::Agent {
                     agent,
-                    text: "it answered something else than it was asked".to_owned(),
+                    text: "its reply does not fit the order".to_owned(),
                 }
             }
         }
     }
 
-    /// What it means that an agent gave no answer.
+    /// The error for an agent that did not reply.
     pub(super) fn of_silence(agent: &AgentName, error: LinkError) -> FleetError {
         let text = match error {
-            LinkError::NobodyThere(_) => "it is not there any more".to_owned(),
-            LinkError::Silent { .. } => "it doesn't answer".to_owned(),
+            LinkError::NoResponders(_) => "it is no longer connected".to_owned(),
+            LinkError::Timeout { .. } => "it does not respond".to_owned(),
             other => other.to_string(),
         };
         FleetError::Agent {
@@ -102,7 +102,7 @@ impl FleetError {
         }
     }
 
-    /// Whether what was asked is at fault, and not a machine.
+    /// Returns true if the request is at fault, and no machine.
     pub fn is_wrong(&self) -> bool {
         matches!(
             self,
@@ -136,23 +136,20 @@ impl fmt::Display for FleetError {
                 let ms = |ns: u64| ns as f64 / 1e6;
                 write!(
                     f,
-                    "agent {agent}: its clock is known to within {:.3} ms only, and {:.3} ms is the \
-                     most (--clock-bound): the way there takes too long for a common start",
+                    "agent {agent}: its clock is known only to within {:.3} ms, and the limit is {:.3} ms (raise --clock-bound, or use a NATS server that is nearer)",
                     ms(*bound_ns),
                     ms(*allowed_ns)
                 )
             }
             FleetError::NoRun(Some(run)) => {
-                write!(f, "there is no run {run}; the server keeps them for a week")
+                write!(f, "there is no run {run}; the server keeps runs for a week")
             }
-            FleetError::NoRun(None) => f.write_str("the server knows of no run"),
+            FleetError::NoRun(None) => f.write_str("the server has no runs"),
             FleetError::Empty { run, text } => write!(f, "run {run}: {text}"),
-            FleetError::CalledOff => {
-                f.write_str("the load was called off before it began; no agent makes any")
-            }
+            FleetError::CalledOff => f.write_str("the load was canceled before its start"),
             FleetError::Detached(run) => write!(
                 f,
-                "detached from run {run}, which goes on under its own coordinator"
+                "detached from run {run}, which continues under its own coordinator"
             ),
         }
     }

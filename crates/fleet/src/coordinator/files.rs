@@ -1,21 +1,21 @@
-//! Files that a load's options name, which go to the agents with it.
+//! Files that a load's options name, which are sent to the agents.
 
 use std::fs;
 use std::path::Path;
 
 use prony_load::LoadOptions;
 
-use super::words::Words;
+use super::option_words::OptionWords;
 
-/// Files with the names that they have at the agents.
+/// Files by the names that they have on the agents.
 pub(super) type Files = Vec<(String, Vec<u8>)>;
 
-/// Reads the files that `options` name, and makes `words` name them as the agents have them.
+/// Reads the files that `options` name, and changes `words` to the names on the agents.
 ///
 /// # Errors
 ///
-/// Which file can't be read, with its option.
-pub(super) fn gather(options: &LoadOptions, words: &mut Words) -> Result<Files, String> {
+/// The option and the file that can't be read.
+pub(super) fn gather(options: &LoadOptions, words: &mut OptionWords) -> Result<Files, String> {
     let mut files = Files::new();
     for (option, path) in [
         ("body-file", &options.body_file),
@@ -44,7 +44,7 @@ fn read(shown: &str, path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{shown}: {}: {error}", path.display()))
 }
 
-/// A list of URLs whose bodies are files beside it, wherever they were before.
+/// Replaces the body files of a list of URLs by files that are sent along.
 fn with_bodies(
     list: &str,
     shown: &str,
@@ -73,7 +73,7 @@ fn with_bodies(
     Ok(lines.join("\n"))
 }
 
-/// Where a line of a list is `URL METHOD <FILE`: what stands before the file's name, and that.
+/// Splits a line `URL METHOD <FILE` before the file's name.
 fn body_file(line: &str) -> Option<(&str, &str)> {
     let line = line.trim();
     if line.starts_with('#') {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_that_is_named_goes_along() {
+    fn every_named_file_is_sent() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
         fs::create_dir(path("sub")).unwrap();
@@ -113,7 +113,7 @@ mod tests {
             ca: Some(path("ca.pem").into()),
             ..LoadOptions::default()
         };
-        let mut words = Words::new(&typed);
+        let mut words = OptionWords::new(&typed);
         let files = gather(&options, &mut words).unwrap();
         assert_eq!(
             words.into_words(),
@@ -142,7 +142,7 @@ mod tests {
             urls: Some(list.clone()),
             ..LoadOptions::default()
         };
-        let error = gather(&options, &mut Words::default()).unwrap_err();
+        let error = gather(&options, &mut OptionWords::default()).unwrap_err();
         let place = format!("--urls {}:2: ", list.display());
         assert!(
             error.starts_with(&place) && error.contains("none"),

@@ -1,57 +1,58 @@
-//! What qualifies a run's figures.
+//! Findings that qualify a run's figures.
 
 use std::collections::BTreeMap;
 
 use prony_record::{Finding, FindingId, Negotiated, Outcome, Severity};
 
-use super::afterwards::Afterwards;
-use super::gathering::{Gathering, Lost, Part};
-use super::schedule::Quota;
+use super::clock_recheck::ClockRecheck;
+use super::collector::{ReceivedPart, ResultCollector};
+use super::loss::LossReason;
+use super::schedule::RequestQuota;
 use super::server_contact::Outage;
-use super::{schedule, starts, sums};
-use crate::messages::{Because, Manifest};
+use super::{schedule, start_times, summary};
 use crate::names::{AgentName, RunId};
+use crate::wire::{EndReason, RunManifest};
 
-/// What is not whole, what is doubtful, then what agents say.
+/// All findings: incomplete parts first, then doubtful figures, then the agents' own findings.
 pub(super) fn all(
-    manifest: &Manifest,
-    gathering: &Gathering,
+    manifest: &RunManifest,
+    collector: &ResultCollector,
     under_way: BTreeMap<AgentName, u64>,
-    after: &Afterwards,
+    after: &ClockRecheck,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.extend(without_coordinator(gathering));
-    for (name, part) in &gathering.parts {
+    findings.extend(without_coordinator(collector));
+    for (name, part) in &collector.parts {
         findings.extend(agent_lost(
             (&manifest.run, name),
             part,
-            gathering,
+            collector,
             under_way.get(name).copied(),
         ));
     }
-    findings.extend(partial(manifest, gathering));
-    findings.extend(starts::late(manifest, gathering));
+    findings.extend(partial(manifest, collector));
+    findings.extend(start_times::late(manifest, collector));
     findings.extend(after.findings(manifest));
-    findings.extend(negotiation_differs(gathering));
-    let told = gathering.parts.iter().filter_map(|(name, part)| {
+    findings.extend(negotiation_differs(collector));
+    let reported = collector.parts.iter().filter_map(|(name, part)| {
         let end = part.end.as_ref()?;
         Some((name.as_str(), end.findings.as_slice()))
     });
-    findings.extend(sums::findings(told, gathering.parts.len()));
+    findings.extend(summary::findings(reported, collector.parts.len()));
     findings
 }
 
-/// Agents that ended their parts because nobody renewed their leases.
-fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
-    let is_so = |part: &Part| {
-        let because = part.end.as_ref().map(|end| end.because);
-        part.lost.is_none() && because == Some(Because::LeaseEnded)
+/// The finding about agents whose leases ended.
+fn without_coordinator(collector: &ResultCollector) -> Option<Finding> {
+    let is_so = |part: &ReceivedPart| {
+        let because = part.end.as_ref().map(|end| end.reason);
+        part.lost.is_none() && because == Some(EndReason::LeaseEnded)
     };
-    let parts = gathering.parts.iter().filter(|(_, part)| is_so(part));
+    let parts = collector.parts.iter().filter(|(_, part)| is_so(part));
     let names: Vec<&str> = parts.map(|(name, _)| name.as_str()).collect();
     let names = match names.len() {
         0 => return None,
-        all if all == gathering.parts.len() && all > 1 => format!("All {all} agents"),
+        all if all == collector.parts.len() && all > 1 => format!("All {all} agents"),
         1 => format!("Agent {}", names[0]),
         _ => format!("Agents {}", names.join(", ")),
     };
@@ -59,18 +60,16 @@ fn without_coordinator(gathering: &Gathering) -> Option<Finding> {
         FindingId::AgentLost,
         Severity::Error,
         format!(
-            "{names} heard nothing of the coordinator for as long as the lease and stopped the load; \
-             what was measured until then is counted.{}",
-            gathering.outage.as_ref().map_or(String::new(), outage)
+            "{names} lost contact with the coordinator for the length of the lease and stopped loading. Results until then are counted.{}",
+            collector.outage.as_ref().map_or(String::new(), outage)
         ),
     ))
 }
 
-/// The server's outage, and the option with which agents load on through one.
+/// A sentence about the server's outage and the option that helps.
 fn outage(outage: &Outage) -> String {
     format!(
-        " The NATS server {} was away for {:.1} s, and the lease is {} s; a longer one (--lease) lets \
-         agents load on.",
+        " The NATS server {} was away for {:.1} s, and the lease is {} s. With a longer lease (--lease) agents continue through such an outage.",
         outage.server,
         outage.lasted.as_secs_f64(),
         outage.lease.as_secs_f64()
@@ -79,36 +78,41 @@ fn outage(outage: &Outage) -> String {
 
 fn agent_lost(
     (run, name): (&RunId, &AgentName),
-    part: &Part,
-    gathering: &Gathering,
+    part: &ReceivedPart,
+    collector: &ResultCollector,
     under_way: Option<u64>,
 ) -> Option<Finding> {
-    let why = part.lost.filter(|why| *why != Lost::LeftBehind)?;
-    let until = gathering.ledger.agent(name.as_str()).and_then(|it| it.span);
+    let why = part.lost.filter(|why| *why != LossReason::LeftBehind)?;
+    let until = collector.ledger.agent(name.as_str()).and_then(|it| it.span);
     let until = match until {
         Some((_, end)) => format!(
-            "What it measured until {:.1} s is counted",
+            "Command it measured until {:.1} s is counted",
             end.as_secs_f64()
         ),
-        None => "Nothing that it measured has come".to_owned(),
+        None => "None of its results have arrived".to_owned(),
     };
-    let missing = match gathering.ledger.missing(name.as_str()) {
+    let missing = match collector.ledger.missing(name.as_str()) {
         0 => String::new(),
-        1 => ", but for 1 message that is missing in between".to_owned(),
-        n => format!(", but for {n} messages that are missing in between"),
+        1 => ", except for 1 missing message".to_owned(),
+        n => format!(", except for {n} missing messages"),
     };
     let unfinished = match under_way.unwrap_or(0) {
         0 => String::new(),
-        n => format!("; {n} requests under way then count as unfinished, without a time"),
+        n => format!("; {n} requests in flight at that time count as unfinished"),
     };
-    let away = match (part.lost, &gathering.outage) {
-        (Some(Lost::ServerAway), Some(known)) => outage(known),
+    let away = match (part.lost, &collector.outage) {
+        (Some(LossReason::ServerAway), Some(known)) => outage(known),
         _ => String::new(),
     };
     let keeps = match part.lost {
-        Some(Lost::Restarted | Lost::Silent | Lost::Missing | Lost::ServerAway) => {
+        Some(
+            LossReason::Restarted
+            | LossReason::Silent
+            | LossReason::Missing
+            | LossReason::ServerAway,
+        ) => {
             format!(
-                " Its own file may hold more: `prony fleet collect {run}` brings that in when it is back."
+                " It may have more results on disk; when it is back, fetch them with `prony fleet collect {run}`."
             )
         }
         _ => String::new(),
@@ -120,49 +124,48 @@ fn agent_lost(
     ))
 }
 
-fn partial(manifest: &Manifest, gathering: &Gathering) -> Option<Finding> {
+fn partial(manifest: &RunManifest, collector: &ResultCollector) -> Option<Finding> {
     let run = &manifest.run;
-    let quota = Quota::of(manifest);
-    let parts = gathering.parts.iter();
+    let quota = RequestQuota::of(manifest);
+    let parts = collector.parts.iter();
     let lacking: Vec<String> = parts
         .filter_map(|(name, part)| {
-            let why = shortcoming(manifest, gathering, &quota, (name, part))?;
+            let why = shortcoming(manifest, collector, &quota, (name, part))?;
             Some(format!("{name} {why}"))
         })
         .collect();
-    let refused: u64 = gathering.parts.values().map(|part| part.refused).sum();
+    let refused: u64 = collector.parts.values().map(|part| part.refused).sum();
     if lacking.is_empty() && refused == 0 {
         return None;
     }
     let mut text = format!(
-        "{} of {} agents did not complete its part",
+        "{} of {} agents did not complete their parts",
         lacking.len(),
-        gathering.parts.len()
+        collector.parts.len()
     );
     if !lacking.is_empty() {
-        text += &format!(": {}", sums::shorten(&lacking, usize::MAX));
+        text += &format!(": {}", summary::shorten(&lacking, usize::MAX));
     }
     if refused > 0 {
         text += &format!("; {refused} messages could not be counted");
     }
-    let is_left = |part: &Part| part.lost == Some(Lost::LeftBehind);
-    if gathering.parts.values().any(is_left) {
+    let is_left = |part: &ReceivedPart| part.lost == Some(LossReason::LeftBehind);
+    if collector.parts.values().any(is_left) {
         text += &format!(
-            ". The load was ended without waiting for them; `prony fleet collect {run}` fetches the \
-             rest. Until then the figures cover only what had arrived."
+            ". The load was ended without waiting for them; `prony fleet collect {run}` fetches the rest. The figures cover only the results that had arrived."
         );
         return Some(Finding::new(FindingId::Partial, Severity::Error, text));
     }
-    text += ". The load was lighter than asked for, and the figures cover only what was measured.";
+    text += ". The load was lighter than requested, and the figures cover only what was measured.";
     Some(Finding::new(FindingId::Partial, Severity::Error, text))
 }
 
-/// Why an agent's part is not what the order asked for, as the predicate of a sentence.
+/// The reason why an agent's part is not as ordered, as the predicate of a sentence.
 fn shortcoming(
-    manifest: &Manifest,
-    gathering: &Gathering,
-    quota: &Quota,
-    (name, part): (&AgentName, &Part),
+    manifest: &RunManifest,
+    collector: &ResultCollector,
+    quota: &RequestQuota,
+    (name, part): (&AgentName, &ReceivedPart),
 ) -> Option<String> {
     if let Some(lost) = part.lost {
         return Some(lost.to_string());
@@ -170,24 +173,24 @@ fn shortcoming(
     let Some(end) = &part.end else {
         return Some("sent no end of its part".to_owned());
     };
-    match end.because {
-        Because::LeaseEnded => {
+    match end.reason {
+        EndReason::LeaseEnded => {
             return Some("stopped when it lost contact with the coordinator".to_owned());
         }
-        Because::Failed => return Some("failed".to_owned()),
-        Because::AgentEnded => return Some("was told to exit on its own machine".to_owned()),
-        Because::Stopped if !gathering.is_stopped => {
-            return Some("stopped although no coordinator told it to".to_owned());
+        EndReason::Failed => return Some("failed".to_owned()),
+        EndReason::AgentEnded => return Some("was stopped on its own machine".to_owned()),
+        EndReason::Stopped if !collector.is_stopped => {
+            return Some("stopped without an order".to_owned());
         }
-        Because::Stopped | Because::Done => {}
+        EndReason::Stopped | EndReason::Done => {}
     }
-    if !gathering.agrees(name) {
-        return Some("sent counts that contradict each other".to_owned());
+    if !collector.agrees(name) {
+        return Some("sent inconsistent counts".to_owned());
     }
-    if end.because == Because::Stopped {
+    if end.reason == EndReason::Stopped {
         return None;
     }
-    let counted = gathering.ledger.agent(name.as_str())?;
+    let counted = collector.ledger.agent(name.as_str())?;
     if let Some(planned) = schedule::time_limit(manifest)
         && end.span.1 < planned.0 - planned.0 / 20
     {
@@ -197,10 +200,7 @@ fn shortcoming(
             planned.as_secs_f64()
         ));
     }
-    let quota = manifest
-        .parts
-        .get(name)
-        .and_then(|it| quota.part(it.stretch));
+    let quota = manifest.parts.get(name).and_then(|it| quota.part(it.shard));
     let begun = counted.started.saturating_sub(counted.unmeasured);
     let due = begun.saturating_add(counted.outcomes.get(Outcome::Unstarted));
     match quota {
@@ -212,15 +212,15 @@ fn shortcoming(
     }
 }
 
-/// What one agent agreed on with the server and another did not.
-fn negotiation_differs(gathering: &Gathering) -> Option<Finding> {
+/// The finding about agents that negotiated different protocol parameters.
+fn negotiation_differs(collector: &ResultCollector) -> Option<Finding> {
     let mut seen: Vec<(&Negotiated, &AgentName)> = Vec::new();
-    for (name, part) in &gathering.parts {
+    for (name, part) in &collector.parts {
         let Some(end) = part.end.as_ref() else {
             continue;
         };
         let negotiated = &end.negotiated;
-        // A resumed session tells no group; it is not another agreement.
+        // A resumed session has no group; otherwise the parameters are the same.
         let alike = |other: &Negotiated| {
             (&other.http, &other.tls, &other.cipher, &other.alpn)
                 == (
@@ -247,8 +247,7 @@ fn negotiation_differs(gathering: &Gathering) -> Option<Finding> {
         FindingId::NegotiationDiffers,
         Severity::Warning,
         format!(
-            "Not all agents agreed on the same with the server ({}): their requests did not cost the \
-             same. Name what is to be spoken with --http, --tls-min, --tls-max or --ciphers.",
+            "Agents negotiated different protocol parameters with the server ({}), so their requests differ in cost. Fix the parameters with --http, --tls-min, --tls-max or --ciphers.",
             each.join("; ")
         ),
     ))

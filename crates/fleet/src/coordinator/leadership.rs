@@ -1,27 +1,24 @@
-//! Which coordinator leads a run: the one that stops it on Ctrl-C.
+//! Decides which coordinator leads a run, and thus may stop it on Ctrl-C.
 //!
-//! The leader writes a key of the run's every few seconds. A coordinator that attached to the run reads
-//! that key: as long as another one writes it the run is only watched from here. When nobody writes it
-//! any more, the attached coordinator leads.
+//! The leader writes a key of the run every few seconds. A coordinator that attached to the run
+//! reads that key. While another coordinator writes it, this one only watches; afterwards it leads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::link::Link;
-use crate::names::{RUNS, RunId};
+use super::lease::LeaseTimeouts;
+use crate::link::NatsLink;
+use crate::names::{RUNS_BUCKET, RunId};
 
-/// Interval at which the leader writes its key.
-const BEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// Silence after which a leader is taken to be gone.
-const LEADER_TIMEOUT: Duration = Duration::from_secs(7);
-/// How soon the end of the run is noticed.
+/// Interval at which the end of the run is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One coordinator's claim to lead a run.
 #[derive(Debug)]
 pub(super) struct Leadership {
+    timeouts: LeaseTimeouts,
     key: String,
     /// Sorts by precedence: `0` for the coordinator that started the run.
     id: String,
@@ -29,28 +26,29 @@ pub(super) struct Leadership {
     is_over: AtomicBool,
 }
 
-/// Another coordinator that writes the key, as far as it is known.
+/// The last known write of another coordinator.
 #[derive(Debug)]
 struct OtherLeader {
     /// The last value read.
     beat: Option<String>,
-    /// Since when no other coordinator has been seen; at first the moment of attaching.
+    /// Last sign of another coordinator; initially the time of attaching.
     absent_since: Instant,
 }
 
 impl Leadership {
-    /// The coordinator that starts a run leads it.
-    pub(super) fn of_starter(run: &RunId) -> Leadership {
-        Leadership::new(run, format!("0-{:016x}", rand::random::<u64>()))
+    /// The claim of the coordinator that starts a run.
+    pub(super) fn of_starter(run: &RunId, timeouts: LeaseTimeouts) -> Leadership {
+        Leadership::new(run, timeouts, format!("0-{:016x}", rand::random::<u64>()))
     }
 
-    /// A coordinator that attaches to a run leads it if no other one does.
-    pub(super) fn attached(run: &RunId) -> Leadership {
-        Leadership::new(run, format!("1-{:016x}", rand::random::<u64>()))
+    /// The claim of a coordinator that attaches to a run; it leads if no other one does.
+    pub(super) fn attached(run: &RunId, timeouts: LeaseTimeouts) -> Leadership {
+        Leadership::new(run, timeouts, format!("1-{:016x}", rand::random::<u64>()))
     }
 
-    fn new(run: &RunId, id: String) -> Leadership {
+    fn new(run: &RunId, timeouts: LeaseTimeouts, id: String) -> Leadership {
         Leadership {
+            timeouts,
             key: format!("{run}.leader"),
             id,
             other: Mutex::new(OtherLeader {
@@ -61,16 +59,16 @@ impl Leadership {
         }
     }
 
-    /// Whether another coordinator leads, or may lead: until [`LEADER_TIMEOUT`] has passed without a
-    /// sign of one.
+    /// Returns true if another coordinator leads, or may lead: until [`LeaseTimeouts::leader`] has passed
+    /// without a sign of one.
     pub(super) fn is_elsewhere(&self) -> bool {
         let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
-        other.absent_since.elapsed() < LEADER_TIMEOUT
+        other.absent_since.elapsed() < self.timeouts.leader()
     }
 
     /// Reads the key, and writes it while no other coordinator does, until the run is over; for a
     /// thread of its own.
-    pub(super) fn keep(&self, link: &Link) {
+    pub(super) fn keep(&self, link: &NatsLink) {
         let is_starter = self.id.starts_with('0');
         let mut count = 0u64;
         while !self.is_over() {
@@ -81,26 +79,26 @@ impl Leadership {
             if is_starter || !self.is_elsewhere() {
                 count += 1;
                 let beat = format!("{} {count}", self.id);
-                // The next one may get through.
+                // If this write is lost, the next one may arrive.
                 let _ = link.store(&self.subject(), None, beat);
             }
-            while began.elapsed() < BEAT_INTERVAL && !self.is_over() {
+            while began.elapsed() < self.timeouts.leader_interval() && !self.is_over() {
                 thread::sleep(POLL_INTERVAL);
             }
         }
-        if (is_starter || !self.is_elsewhere()) && link.is_up() {
-            // Otherwise it expires with the run.
+        if (is_starter || !self.is_elsewhere()) && link.is_connected() {
+            // Otherwise the key expires with the run.
             let _ = link.remove(&self.subject());
         }
     }
 
-    fn look(&self, link: &Link) {
-        let Ok(entry) = link.entry(RUNS, &self.key) else {
+    fn look(&self, link: &NatsLink) {
+        let Ok(entry) = link.entry(RUNS_BUCKET, &self.key) else {
             return;
         };
         let beat = entry.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
         let mut other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
-        // Of two that attached the one whose id sorts first leads.
+        // Among attached coordinators, the one whose id sorts first leads.
         let is_other = beat.as_ref().is_some_and(|beat| {
             let id = beat.split(' ').next().unwrap_or_default();
             id < self.id.as_str()
@@ -112,7 +110,7 @@ impl Leadership {
     }
 
     fn subject(&self) -> String {
-        format!("$KV.{RUNS}.{}", self.key)
+        format!("$KV.{RUNS_BUCKET}.{}", self.key)
     }
 
     fn is_over(&self) -> bool {
@@ -120,10 +118,10 @@ impl Leadership {
     }
 }
 
-/// Ends a claim when it goes out of scope, whatever the reason.
-pub(super) struct Leading<'a>(pub(super) &'a Leadership);
+/// Ends a claim when dropped.
+pub(super) struct LeadershipGuard<'a>(pub(super) &'a Leadership);
 
-impl Drop for Leading<'_> {
+impl Drop for LeadershipGuard<'_> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Relaxed);
     }

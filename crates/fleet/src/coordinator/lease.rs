@@ -1,4 +1,4 @@
-//! The lease of a run: as long as it is renewed, agents go on.
+//! The lease of a run. Agents continue as long as it is renewed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,32 +7,31 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::orders;
-use crate::link::{Link, LinkError};
-use crate::messages::{LEASE_MS, Manifest, Reply, What};
+use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
+use crate::wire::{Command, LEASE_RANGE_MS, Reply, RunManifest};
 
-/// How long an agent goes on after the last sign of the coordinator, and what follows from that: after
-/// which silence something is taken for gone.
+/// The lease of a run, and the timeouts that follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Patience {
-    /// The lease.
+pub(super) struct LeaseTimeouts {
+    /// Time without a sign of the coordinator after which agents stop.
     pub(super) lease: Duration,
 }
 
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
+impl Default for LeaseTimeouts {
+    fn default() -> LeaseTimeouts {
+        LeaseTimeouts {
             lease: Duration::from_secs(10),
         }
     }
 }
 
-impl Patience {
-    /// The timeouts of a run, by the lease that its agents were given.
-    pub(super) fn of(manifest: &Manifest) -> Option<Patience> {
-        let lease_ms = manifest.lease_ms.filter(|ms| LEASE_MS.contains(ms))?;
+impl LeaseTimeouts {
+    /// The timeouts of a stored run.
+    pub(super) fn of(manifest: &RunManifest) -> Option<LeaseTimeouts> {
+        let lease_ms = manifest.lease_ms.filter(|ms| LEASE_RANGE_MS.contains(ms))?;
         let lease = Duration::from_millis(lease_ms);
-        Some(Patience { lease })
+        Some(LeaseTimeouts { lease })
     }
 
     /// The lease in milliseconds.
@@ -40,93 +39,108 @@ impl Patience {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// How often a lease is renewed, and how long an agent may take to answer that.
+    /// Interval of renewals, and time for an agent to reply to one.
     fn step(self) -> Duration {
         self.lease / 5
     }
 
-    /// An agent that was not heard of for so long has ended its load by itself.
+    /// Silence after which an agent has stopped by itself.
     pub(super) fn silence(self) -> Duration {
         self.lease + self.lease * 3 / 10
     }
 
-    /// An agent that is not there for so long, while it was to get ready, won't be.
+    /// Time without a subscriber after which a preparing agent counts as gone.
     pub(super) fn vanishing(self) -> Duration {
         self.lease * 2 / 5
     }
 
-    /// How long an agent that was started anew may take to send what it kept.
+    /// Time for a restarted agent to send its stored results.
     pub(super) fn restart(self) -> Duration {
         self.lease * 2 / 5
     }
 
-    /// How long the rest may take after an agent's last message, or after it was told to stop.
+    /// Time for missing messages to arrive after an agent's last message, or after a stop.
     pub(super) fn rest(self) -> Duration {
         self.lease * 4 / 5
     }
 
-    /// How much longer than planned a load may take.
+    /// Time by which a load may exceed its planned end.
     pub(super) fn overtime(self) -> Duration {
         self.lease * 2
     }
 
-    /// Time without any sign of the server after which it counts as away. A renewal that no agent
-    /// answers takes two steps, as the server is then asked as well.
+    /// Time without a sign of the server after which it counts as away. A renewal without any reply
+    /// takes two steps, as it is followed by a request to the server.
     pub(super) fn unresponsive(self) -> Duration {
         self.step() * 4
     }
 
-    /// How long the server may be away before the parts that it still has to carry count as lost.
+    /// Time for which the server may be away before parts count as lost.
     pub(super) fn away(self) -> Duration {
         SERVER_AWAY_MIN.max(self.lease * 3 / 2)
     }
 
-    /// Agents without a coordinator have ended by then, and said so.
+    /// Interval at which the leader of a run writes its key.
+    pub(super) fn leader_interval(self) -> Duration {
+        LEADER_INTERVAL_MAX.min(self.lease / 5)
+    }
+
+    /// Time without a write after which the leader of a run counts as gone.
+    pub(super) fn leader(self) -> Duration {
+        LEADER_TIMEOUT_MAX.min(self.lease * 7 / 10)
+    }
+
+    /// Time after which agents without a coordinator have stopped and sent their results.
     pub(super) fn winding_down(self) -> Duration {
         self.lease + self.lease * 3 / 5
     }
 }
 
-/// How long a server may be away at least, however short the lease is.
+/// Longest interval at which the leader of a run writes its key.
+const LEADER_INTERVAL_MAX: Duration = Duration::from_secs(2);
+/// Longest time without a write after which the leader counts as gone.
+const LEADER_TIMEOUT_MAX: Duration = Duration::from_secs(7);
+
+/// Shortest time for which the server may be away, for short leases.
 const SERVER_AWAY_MIN: Duration = Duration::from_secs(45);
 
-/// How soon it is noticed that there is nothing to renew any more.
-const LOOK_UP: Duration = Duration::from_millis(50);
+/// Interval at which the end of the lease is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What an agent's answers say of it.
+/// The outcome of an agent's last renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
-    /// It is there, and the run with it.
+pub(super) enum RenewalOutcome {
+    /// The agent takes part in the run.
     There,
-    /// It is there, and knows nothing of the run: it was started anew, or has ended it.
+    /// The agent does not know the run: it was restarted, or its part has ended.
     Stranger,
-    /// Nobody listens under its name.
+    /// No subscriber has the agent's name.
     Gone,
-    /// No answer.
+    /// The agent did not reply.
     Silent,
 }
 
-/// The last sign of an agent.
+/// The contact with an agent.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seen {
-    /// What it was.
-    pub(super) sign: Sign,
-    /// Since when there was no better sign.
+pub(super) struct AgentContact {
+    /// Outcome of the last renewal.
+    pub(super) sign: RenewalOutcome,
+    /// Time since which renewals have had this outcome.
     pub(super) since: Instant,
-    /// When it was last there.
+    /// Last successful renewal.
     pub(super) there: Instant,
 }
 
-/// What renewals show of the NATS server.
+/// Observations of the NATS server by renewals.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ServerSigns {
-    /// When it was last known to respond.
+pub(super) struct ServerObservations {
+    /// Last response of the server.
     pub(super) heard: Instant,
-    /// The last time without a response that was long enough to be an outage: its start and its end.
+    /// Start and end of the last outage.
     pub(super) outage: Option<(Instant, Instant)>,
 }
 
-impl ServerSigns {
+impl ServerObservations {
     fn hear(&mut self, now: Instant, unresponsive: Duration) {
         if now.saturating_duration_since(self.heard) > unresponsive {
             self.outage = Some((self.heard, now));
@@ -135,35 +149,35 @@ impl ServerSigns {
     }
 }
 
-/// Renews a run's lease with its agents, and keeps what that shows of them.
+/// Renews a run's lease, and tracks the contact with its agents.
 #[derive(Debug)]
 pub(super) struct Lease {
     run: RunId,
-    patience: Patience,
-    seen: Mutex<BTreeMap<AgentName, Seen>>,
-    server: Mutex<ServerSigns>,
+    timeouts: LeaseTimeouts,
+    seen: Mutex<BTreeMap<AgentName, AgentContact>>,
+    server: Mutex<ServerObservations>,
     over: AtomicBool,
 }
 
 impl Lease {
-    /// A lease with these agents, which are taken to be there now.
+    /// A lease of these agents, which count as present.
     pub(super) fn new<'a>(
         run: &RunId,
-        patience: Patience,
+        timeouts: LeaseTimeouts,
         agents: impl IntoIterator<Item = &'a AgentName>,
     ) -> Lease {
         let now = Instant::now();
-        let seen = Seen {
-            sign: Sign::There,
+        let seen = AgentContact {
+            sign: RenewalOutcome::There,
             since: now,
             there: now,
         };
         let seen = agents.into_iter().map(|agent| (agent.clone(), seen));
         Lease {
             run: run.clone(),
-            patience,
+            timeouts,
             seen: Mutex::new(seen.collect()),
-            server: Mutex::new(ServerSigns {
+            server: Mutex::new(ServerObservations {
                 heard: now,
                 outage: None,
             }),
@@ -171,30 +185,30 @@ impl Lease {
         }
     }
 
-    /// Renews the lease until it is [over](Lease::end); for a thread of its own.
-    pub(super) fn keep(&self, link: &Link) {
+    /// Renews the lease until it is [ended](Lease::end); for a thread of its own.
+    pub(super) fn keep(&self, link: &NatsLink) {
         while !self.is_over() {
             let began = Instant::now();
             self.renew(link);
-            while began.elapsed() < self.patience.step() && !self.is_over() {
-                thread::sleep(LOOK_UP);
+            while began.elapsed() < self.timeouts.step() && !self.is_over() {
+                thread::sleep(POLL_INTERVAL);
             }
         }
     }
 
-    fn renew(&self, link: &Link) {
+    fn renew(&self, link: &NatsLink) {
         let agents: Vec<AgentName> = self.lock().keys().cloned().collect();
-        let orders = agents.iter().map(|agent| (agent, What::Renew)).collect();
-        let replies = orders::give(link, &self.run, orders, self.patience.step(), &|_| {
+        let orders = agents.iter().map(|agent| (agent, Command::Renew)).collect();
+        let replies = orders::give(link, &self.run, orders, self.timeouts.step(), &|_| {
             self.is_over()
         });
-        // A response came through the server, and that nobody listens is its own word.
+        // A reply came through the server, and the server itself reports missing subscribers.
         let is_heard = |reply: &Result<Reply, LinkError>| {
-            matches!(reply, Ok(_) | Err(LinkError::NobodyThere(_)))
+            matches!(reply, Ok(_) | Err(LinkError::NoResponders(_)))
         };
-        if replies.iter().any(is_heard) || link.responds(self.patience.step()) {
+        if replies.iter().any(is_heard) || link.server_responds(self.timeouts.step()) {
             self.server()
-                .hear(Instant::now(), self.patience.unresponsive());
+                .hear(Instant::now(), self.timeouts.unresponsive());
         }
         let now = Instant::now();
         let mut all = self.lock();
@@ -203,12 +217,12 @@ impl Lease {
                 continue;
             };
             let sign = match reply {
-                Ok(Reply::Done) => Sign::There,
-                Ok(_) => Sign::Stranger,
-                Err(LinkError::NobodyThere(_)) => Sign::Gone,
-                Err(_) => Sign::Silent,
+                Ok(Reply::Done) => RenewalOutcome::There,
+                Ok(_) => RenewalOutcome::Stranger,
+                Err(LinkError::NoResponders(_)) => RenewalOutcome::Gone,
+                Err(_) => RenewalOutcome::Silent,
             };
-            if sign == Sign::There {
+            if sign == RenewalOutcome::There {
                 seen.there = now;
             }
             if sign != seen.sign {
@@ -217,39 +231,39 @@ impl Lease {
         }
     }
 
-    /// What is known of an agent whose lease is renewed.
-    pub(super) fn seen(&self, agent: &AgentName) -> Option<Seen> {
+    /// The contact with an agent whose lease is renewed.
+    pub(super) fn seen(&self, agent: &AgentName) -> Option<AgentContact> {
         self.lock().get(agent).copied()
     }
 
-    /// All agents have just responded to an order: what renewals showed before, such as of an agent that
-    /// had yet to hear of the run, says nothing any more.
+    /// Notes that all agents have just replied to an order. Earlier outcomes, such as of agents that
+    /// did not know the run yet, no longer count.
     pub(super) fn confirm(&self) {
         let now = Instant::now();
         for seen in self.lock().values_mut() {
-            *seen = Seen {
-                sign: Sign::There,
+            *seen = AgentContact {
+                sign: RenewalOutcome::There,
                 since: now,
                 there: now,
             };
         }
     }
 
-    /// The signs of the server so far.
-    pub(super) fn server_signs(&self) -> ServerSigns {
+    /// The observations of the server.
+    pub(super) fn server_signs(&self) -> ServerObservations {
         *self.server()
     }
 
-    fn server(&self) -> MutexGuard<'_, ServerSigns> {
+    fn server(&self) -> MutexGuard<'_, ServerObservations> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent's part is over: its lease need not be renewed.
+    /// Stops renewing the lease of an agent whose part is over.
     pub(super) fn release(&self, agent: &AgentName) {
         self.lock().remove(agent);
     }
 
-    /// Nobody's lease is renewed from now on.
+    /// Stops all renewals.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
@@ -258,15 +272,15 @@ impl Lease {
         self.over.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentName, Seen>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentName, AgentContact>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Ends a lease when it goes out of scope, whatever the reason.
-pub(super) struct Keeping<'a>(pub(super) &'a Lease);
+/// Ends a lease when dropped.
+pub(super) struct LeaseGuard<'a>(pub(super) &'a Lease);
 
-impl Drop for Keeping<'_> {
+impl Drop for LeaseGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }

@@ -1,4 +1,4 @@
-//! A load over agents: prepare, one start, results.
+//! Makes a load with agents: preparation, common start, results.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -7,75 +7,92 @@ use std::time::{Duration, Instant, SystemTime};
 use prony_load::{LoadOptions, typed_info};
 use prony_record::{LoadInfo, redact};
 
-use super::afterwards::{Afterwards, Why};
+use super::choice::AgentChoice;
+use super::clock_recheck::{ClockRecheck, UncheckedReason};
+use super::collector::ResultCollector;
 use super::error::FleetError;
+use super::events::{FleetEvent, LoadObserver};
 use super::files::{self, Files};
-use super::gathering::{Following, Gathering};
-use super::leadership::{Leadership, Leading};
-use super::lease::{Keeping, Lease, Patience, Seen, Sign};
-use super::words::Words;
-use super::{Choice, Finished, Fleet, Stop, Told, Wanted, Watcher, merging, orders, sources};
-use crate::agent::files::pieces;
-use crate::claims;
-use crate::division::{Stretch, divide};
-use crate::messages::{
-    Load, Manifest, Part, RUN_SCHEMA, Ready, Registration, Reply, VERSION, What,
-};
+use super::fleet::Fleet;
+use super::followed_run::FollowedRun;
+use super::leadership::{Leadership, LeadershipGuard};
+use super::lease::{AgentContact, Lease, LeaseGuard, LeaseTimeouts, RenewalOutcome};
+use super::option_words::OptionWords;
+use super::request::{FinishedRun, LoadRequest};
+use super::stop::StopRequest;
+use super::{orders, record, sources};
+use crate::division::{AgentShard, divide};
 use crate::names::{AgentName, RunId};
+use crate::wire::claims;
+use crate::wire::file_chunks;
+use crate::wire::{
+    Command, LoadOrder, PRONY_VERSION, PartAssignment, RUN_SCHEMA, ReadyReport, Registration,
+    Reply, RunManifest,
+};
 
-/// How long agents may take to say that they are free, and how often they are asked.
-const FREE: Duration = Duration::from_secs(2);
-const LOOK_UP: Duration = Duration::from_millis(50);
-/// How often agents that are waited for are listed.
+/// Time for busy agents to register as free, after an earlier load.
+const BUSY_GRACE: Duration = Duration::from_secs(2);
+/// Pause between two looks at busy agents.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval at which agents are listed while waiting for them.
 const WAIT_INTERVAL: Duration = Duration::from_millis(250);
-/// How long an agent may take to get ready.
-const PREPARE: Duration = Duration::from_secs(60);
-/// How long it may take to take a piece of a file.
-const PIECE: Duration = Duration::from_secs(20);
-/// How long it may take to hear that nothing comes of it.
-const STOP: Duration = Duration::from_secs(3);
-/// Between the order to start and the start: some, and some for each agent.
-const LEAD: Duration = Duration::from_millis(500);
-const LEAD_PER_AGENT: Duration = Duration::from_millis(2);
-/// Who hears the order late begins late, which the record tells; so late it is called off.
-const TOO_LATE: Duration = Duration::from_secs(3);
+/// Time for an agent to prepare.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for an agent to store a chunk of a file.
+const CHUNK_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time for agents to confirm a canceled load.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time between the order to start and the start; more agents need more time.
+const START_LEAD: Duration = Duration::from_millis(500);
+/// Additional lead for each agent.
+const START_LEAD_PER_AGENT: Duration = Duration::from_millis(2);
+/// Time after the start at which an order to start counts as too late. An agent that receives it
+/// earlier starts late, which the record reports.
+const START_LATE_MAX: Duration = Duration::from_secs(3);
 
-/// A load, divided.
-struct Divided {
+/// A load divided among agents.
+struct DividedLoad {
     info: LoadInfo,
     seed: u64,
-    parts: BTreeMap<AgentName, (Part, Load)>,
+    parts: BTreeMap<AgentName, (PartAssignment, LoadOrder)>,
     files: Files,
     notes: Vec<String>,
 }
 
 impl Fleet {
-    /// Lets agents make a load, and gives its record.
+    /// Makes a load with agents and returns its record.
     ///
     /// # Errors
     ///
-    /// Why nothing was measured; see [`FleetError`].
-    pub fn load(&self, wanted: &Wanted, watcher: Watcher<'_>) -> Result<Finished, FleetError> {
-        self.load_from(wanted, watcher, &|_| {})
+    /// The reason why nothing was measured; see [`FleetError`].
+    pub fn load(
+        &self,
+        wanted: &LoadRequest,
+        observer: LoadObserver<'_>,
+    ) -> Result<FinishedRun, FleetError> {
+        self.load_from(wanted, observer, &|_| {})
     }
 
-    /// The same; `measured_from` hears the moment at which the measured part begins, before it does.
+    /// Like [`Fleet::load`], but first reports the moment at which the measured part begins to
+    /// `measured_from`.
     ///
     /// # Errors
     ///
-    /// Those of [`Fleet::load`].
+    /// See [`Fleet::load`].
     pub fn load_from(
         &self,
-        wanted: &Wanted,
-        watcher: Watcher<'_>,
+        wanted: &LoadRequest,
+        observer: LoadObserver<'_>,
         measured_from: &dyn Fn(Instant),
-    ) -> Result<Finished, FleetError> {
+    ) -> Result<FinishedRun, FleetError> {
         let until = Instant::now() + self.wait;
         loop {
-            let agents = self.free(&wanted.choice, until, watcher)?;
-            match self.load_by(&agents, wanted, watcher, measured_from) {
-                // Somebody else was faster.
-                Err(FleetError::Busy { .. }) if Instant::now() < until => thread::sleep(LOOK_UP),
+            let agents = self.free(&wanted.choice, until, observer)?;
+            match self.load_by(&agents, wanted, observer, measured_from) {
+                // Another coordinator was faster.
+                Err(FleetError::Busy { .. }) if Instant::now() < until => {
+                    thread::sleep(RETRY_INTERVAL)
+                }
                 made => return made,
             }
         }
@@ -84,78 +101,77 @@ impl Fleet {
     fn load_by(
         &self,
         agents: &[Registration],
-        wanted: &Wanted,
-        watcher: Watcher<'_>,
+        wanted: &LoadRequest,
+        observer: LoadObserver<'_>,
         measured_from: &dyn Fn(Instant),
-    ) -> Result<Finished, FleetError> {
+    ) -> Result<FinishedRun, FleetError> {
         let agents: Vec<&Registration> = agents.iter().collect();
-        let divided = divided(wanted, &agents, self.patience)?;
-        for note in &divided.notes {
-            (watcher.told)(Told::Step(note));
+        let divide_load = divide_load(wanted, &agents, self.timeouts)?;
+        for note in &divide_load.notes {
+            (observer.on_event)(FleetEvent::Step(note));
         }
-        let mut manifest = self.manifest(wanted, &divided);
+        let mut manifest = self.manifest(wanted, &divide_load);
         self.store(&manifest)?;
-        announce(&manifest, watcher);
-        let lease = Lease::new(&manifest.run, self.patience, manifest.parts.keys());
-        let leadership = Leadership::of_starter(&manifest.run);
+        announce(&manifest, observer);
+        let lease = Lease::new(&manifest.run, self.timeouts, manifest.parts.keys());
+        let leadership = Leadership::of_starter(&manifest.run, self.timeouts);
         thread::scope(|scope| {
-            let _keeping = Keeping(&lease);
-            let _leading = Leading(&leadership);
+            let _keeping = LeaseGuard(&lease);
+            let _leading = LeadershipGuard(&leadership);
             scope.spawn(|| lease.keep(&self.link));
             scope.spawn(|| leadership.keep(&self.link));
-            let replay = self.link.replay(&manifest.run.all_results())?;
+            let replay = self.link.replay(&manifest.run.results_subject())?;
             let prepared = self
-                .prepare(&mut manifest, &divided, &lease, watcher)
-                .and_then(|()| self.start(&mut manifest, watcher));
+                .prepare(&mut manifest, &divide_load, &lease, observer)
+                .and_then(|()| self.start(&mut manifest, observer));
             let began = match prepared {
                 Ok(began) => began,
                 Err(error) => {
-                    // It must not be renewed behind the order to stop.
+                    // The lease must not be renewed after the order to stop.
                     lease.end();
-                    self.call_off(&manifest, watcher.stop);
+                    self.call_off(&manifest, observer.stop);
                     return Err(error);
                 }
             };
             lease.confirm();
             measured_from(began + Duration::from_secs_f64(manifest.load.warmup_s));
             let planned = planned(&manifest.load);
-            if let Some(feed) = watcher.feed {
+            if let Some(feed) = observer.feed {
                 feed.begin(&manifest.load, began, planned);
             }
-            let mut gathering = Gathering::new(&manifest).seen_by(watcher.feed);
-            let following = Following {
+            let mut collector = ResultCollector::new(&manifest).seen_by(observer.feed);
+            let following = FollowedRun {
                 link: &self.link,
                 manifest: &manifest,
                 lease: &lease,
-                patience: self.patience,
-                told: watcher.told,
-                stop: watcher.stop,
+                timeouts: self.timeouts,
+                observer,
                 until: planned.map(|planned| began + planned),
                 began,
                 is_only_watched: &|| false,
             };
-            gathering.follow(&following, replay);
+            collector.follow(&following, replay);
             lease.end();
-            Ok(self.finish(&manifest, &gathering, watcher.stop))
+            Ok(self.finish(&manifest, &collector, observer.stop))
         })
     }
 
-    /// What is stored of a run before it is ordered.
-    fn manifest(&self, wanted: &Wanted, divided: &Divided) -> Manifest {
+    /// The manifest of a run before its start.
+    fn manifest(&self, wanted: &LoadRequest, divide_load: &DividedLoad) -> RunManifest {
         let now = SystemTime::now();
-        Manifest {
+        RunManifest {
             schema: RUN_SCHEMA.to_owned(),
-            version: VERSION.to_owned(),
+            version: PRONY_VERSION.to_owned(),
             run: RunId::new(now),
             made_at: humantime::format_rfc3339_seconds(now).to_string(),
-            // It stays on the server for a week: agents get credentials with their orders, which are
-            // not stored.
-            url: wanted.url.as_ref().map(|_| divided.info.url.clone()),
+            // The server keeps the manifest for a week. Credentials are only in the orders, which
+            // are not stored.
+            url: wanted.url.as_ref().map(|_| divide_load.info.url.clone()),
             words: wanted.words.iter().map(|word| redact::hide(word)).collect(),
-            load: divided.info.clone(),
-            seed: divided.seed,
+            load: divide_load.info.clone(),
+            seed: divide_load.seed,
             clock_bound_ns: u64::try_from(wanted.clock_bound.as_nanos()).unwrap_or(u64::MAX),
-            parts: divided
+            parts: divide_load
                 .parts
                 .iter()
                 .map(|(name, (part, _))| (name.clone(), part.clone()))
@@ -163,39 +179,37 @@ impl Fleet {
             start: None,
             clock: Some(self.clock.identity()),
             stopped: false,
-            lease_ms: Some(self.patience.lease_ms()),
+            lease_ms: Some(self.timeouts.lease_ms()),
         }
     }
 
-    /// The agents of a choice, each of them free, by name. They are waited for as long as
-    /// [`Fleet::with_wait`] says.
+    /// Picks free agents, sorted by name. Waits for them as long as [`Fleet::with_wait`] permits.
     ///
     /// # Errors
     ///
-    /// Those that keep the agents; see [`FleetError`].
+    /// The reason why agents are not available; see [`FleetError`].
     pub fn pick(
         &self,
-        choice: &Choice,
-        watcher: Watcher<'_>,
+        choice: &AgentChoice,
+        observer: LoadObserver<'_>,
     ) -> Result<Vec<AgentName>, FleetError> {
-        let agents = self.free(choice, Instant::now() + self.wait, watcher)?;
+        let agents = self.free(choice, Instant::now() + self.wait, observer)?;
         Ok(agents.into_iter().map(|agent| agent.name).collect())
     }
 
-    /// The agents that are to make a load, waited for until then. Those that an earlier load was called
-    /// off of, or has just ended at, say a moment later that they are free.
+    /// Waits for free agents. Agents whose load just ended register as free a moment later.
     fn free(
         &self,
-        choice: &Choice,
+        choice: &AgentChoice,
         until: Instant,
-        watcher: Watcher<'_>,
+        observer: LoadObserver<'_>,
     ) -> Result<Vec<Registration>, FleetError> {
         let began = Instant::now();
         let mut said = String::new();
         loop {
             let mut listed = self.agents()?;
             for one in &mut listed {
-                one.forget_run(self.beside.as_ref());
+                one.forget_run(self.experiment.as_ref());
             }
             let error = match choice.free(&listed) {
                 Ok(agents) => return Ok(agents.into_iter().cloned().collect()),
@@ -203,60 +217,63 @@ impl Fleet {
             };
             let is_any_busy = listed.iter().any(|one| one.agent.busy_with.is_some());
             let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() && (!is_any_busy || began.elapsed() > FREE) {
+            if left.is_zero() && (!is_any_busy || began.elapsed() > BUSY_GRACE) {
                 return Err(error.into());
             }
-            if watcher.stop.is_wanted() {
+            if observer.stop.is_wanted() {
                 return Err(FleetError::CalledOff);
             }
             let text = error.to_string();
             if !left.is_zero() && text != said {
                 let left = left.as_secs_f64();
                 let step = format!("waiting for up to {left:.0} s: {text}");
-                (watcher.told)(Told::Step(&step));
+                (observer.on_event)(FleetEvent::Step(&step));
                 said = text;
             }
             thread::sleep(if left.is_zero() {
-                LOOK_UP
+                RETRY_INTERVAL
             } else {
                 WAIT_INTERVAL
             });
         }
     }
 
-    /// Sends the files, and has every agent get ready.
+    /// Sends the files, and prepares all agents.
     fn prepare(
         &self,
-        manifest: &mut Manifest,
-        divided: &Divided,
+        manifest: &mut RunManifest,
+        divide_load: &DividedLoad,
         lease: &Lease,
-        watcher: Watcher<'_>,
+        observer: LoadObserver<'_>,
     ) -> Result<(), FleetError> {
-        let is_called_off = || watcher.stop.is_wanted();
+        let is_called_off = || observer.stop.is_wanted();
         let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
-        for (name, bytes) in &divided.files {
-            for piece in pieces(name, bytes) {
-                let orders = agents.iter().map(|agent| (agent, What::Put(piece.clone())));
+        for (name, bytes) in &divide_load.files {
+            for chunk in file_chunks(name, bytes) {
+                let orders = agents
+                    .iter()
+                    .map(|agent| (agent, Command::Put(chunk.clone())));
                 let orders = orders.collect();
-                let of = (&manifest.run, self.beside.as_ref());
-                let replies = orders::give_for(&self.link, of, orders, PIECE, &|_| is_called_off());
+                let of = (&manifest.run, self.experiment.as_ref());
+                let replies =
+                    orders::give_for(&self.link, of, orders, CHUNK_TIMEOUT, &|_| is_called_off());
                 all_done(&agents, replies)?;
                 if is_called_off() {
                     return Err(FleetError::CalledOff);
                 }
             }
         }
-        let orders = divided.parts.iter();
-        let orders = orders.map(|(name, (_, load))| (name, What::Prepare(load.clone())));
-        // Who was killed says nothing, and a lease that can't be renewed tells.
+        let orders = divide_load.parts.iter();
+        let orders = orders.map(|(name, (_, load))| (name, Command::Prepare(load.clone())));
+        // A killed agent does not reply; failed renewals of the lease reveal it.
         let is_given_up = |number: usize| {
             let seen = agents.get(number).and_then(|name| lease.seen(name));
-            let is_gone = |seen: Seen| {
+            let is_gone = |seen: AgentContact| {
                 let within = match seen.sign {
-                    Sign::Gone => self.patience.vanishing(),
-                    // One that gets ready may be too busy to answer; not for so long.
-                    Sign::Silent => self.patience.overtime(),
-                    Sign::There | Sign::Stranger => return false,
+                    RenewalOutcome::Gone => self.timeouts.vanishing(),
+                    // A preparing agent may be too busy to reply, for a while.
+                    RenewalOutcome::Silent => self.timeouts.overtime(),
+                    RenewalOutcome::There | RenewalOutcome::Stranger => return false,
                 };
                 seen.since.elapsed() > within
             };
@@ -264,9 +281,9 @@ impl Fleet {
         };
         let replies = orders::give_for(
             &self.link,
-            (&manifest.run, self.beside.as_ref()),
+            (&manifest.run, self.experiment.as_ref()),
             orders.collect(),
-            PREPARE,
+            PREPARE_TIMEOUT,
             &is_given_up,
         );
         if is_called_off() {
@@ -278,9 +295,9 @@ impl Fleet {
             match reply {
                 Ok(Reply::Ready(it)) => {
                     let forecast = claims::findings(it.forecast);
-                    ready.push((agent, Ready { forecast, ..it }));
+                    ready.push((agent, ReadyReport { forecast, ..it }));
                 }
-                // A refusal says more than a silence that came before it.
+                // A refusal is more informative than an earlier missing reply.
                 Ok(other) => {
                     failed = Some(FleetError::of_reply(agent, other));
                     break;
@@ -293,13 +310,17 @@ impl Fleet {
         if let Some(error) = failed {
             return Err(error);
         }
-        tell_forecasts(&ready, watcher);
+        report_forecasts(&ready, observer);
         manifest.load = combined(manifest, &ready);
         Ok(())
     }
 
-    /// Compares clocks, and gives the order to start; gives the moment of the start.
-    fn start(&self, manifest: &mut Manifest, watcher: Watcher<'_>) -> Result<Instant, FleetError> {
+    /// Compares clocks and orders the start. Returns the moment of the start.
+    fn start(
+        &self,
+        manifest: &mut RunManifest,
+        observer: LoadObserver<'_>,
+    ) -> Result<Instant, FleetError> {
         let agents: Vec<AgentName> = manifest.parts.keys().cloned().collect();
         let named: Vec<&AgentName> = agents.iter().collect();
         let offsets = orders::clocks(&self.link, &self.clock, &named);
@@ -316,12 +337,12 @@ impl Fleet {
                 part.clock = Some(offset);
             }
         }
-        if watcher.stop.is_wanted() {
+        if observer.stop.is_wanted() {
             return Err(FleetError::CalledOff);
         }
-        let lead = LEAD + LEAD_PER_AGENT * agents.len() as u32;
+        let lead = START_LEAD + START_LEAD_PER_AGENT * agents.len() as u32;
         let lead_ns = i64::try_from(lead.as_nanos()).unwrap_or(i64::MAX);
-        // Whoever comes later finds the moment with the run; storing that must not eat the time.
+        // The manifest has the start for other coordinators. Storing it must not use up the lead.
         let mut start;
         loop {
             start = self.clock.now().saturating_add(lead_ns);
@@ -333,88 +354,96 @@ impl Fleet {
         }
         let orders = manifest.parts.iter().map(|(agent, part)| {
             let at = part.clock.map_or(start, |clock| clock.there(start));
-            (agent, What::Start { at })
+            (agent, Command::Start { at })
         });
         let replies = orders::give(
             &self.link,
             &manifest.run,
             orders.collect(),
-            lead + TOO_LATE,
-            &|_| watcher.stop.is_wanted_at_once(),
+            lead + START_LATE_MAX,
+            &|_| observer.stop.is_wanted_at_once(),
         );
         all_done(&agents, replies)?;
-        (watcher.told)(Told::Step(&format!(
+        (observer.on_event)(FleetEvent::Step(&format!(
             "started; clocks are known to within {:.3} ms",
             worst_bound(manifest) as f64 / 1e6
         )));
         Ok(self.clock.moment(start))
     }
 
-    /// Tells all that nothing comes of the run. Who doesn't hear it ends with its lease.
-    fn call_off(&self, manifest: &Manifest, stop: &Stop) {
-        for what in [What::Stop, What::Forget] {
-            let orders = manifest.parts.keys().map(|name| (name, what.clone()));
-            let _ = orders::give(&self.link, &manifest.run, orders.collect(), STOP, &|_| {
-                stop.is_wanted_at_once()
-            });
+    /// Cancels the run. Agents that don't receive the order stop when their lease ends.
+    fn call_off(&self, manifest: &RunManifest, stop: &StopRequest) {
+        for command in [Command::Stop, Command::Forget] {
+            let orders = manifest.parts.keys().map(|name| (name, command.clone()));
+            let _ = orders::give(
+                &self.link,
+                &manifest.run,
+                orders.collect(),
+                STOP_TIMEOUT,
+                &|_| stop.is_wanted_at_once(),
+            );
         }
     }
 
-    /// Makes the record, and lets agents forget what has come whole. Where it is to end at once nobody is
-    /// waited for.
+    /// Makes the record, and lets agents delete complete results. After a request to stop at once,
+    /// waits for no agent.
     pub(super) fn finish(
         &self,
-        manifest: &Manifest,
-        gathering: &Gathering,
-        stop: &Stop,
-    ) -> Finished {
-        let names = gathering.parts.keys();
-        let whole: Vec<&AgentName> = names.filter(|name| gathering.agrees(name)).collect();
+        manifest: &RunManifest,
+        collector: &ResultCollector,
+        stop: &StopRequest,
+    ) -> FinishedRun {
+        let names = collector.parts.keys();
+        let whole: Vec<&AgentName> = names.filter(|name| collector.agrees(name)).collect();
         let is_hurried = stop.is_wanted_at_once();
-        // Another coordinator may have stopped it since the manifest was read.
-        let is_stopped = gathering.is_stopped
+        // Another coordinator may have stopped the run since the manifest was read.
+        let is_stopped = collector.is_stopped
             || (!is_hurried && self.run(Some(&manifest.run)).is_ok_and(|it| it.stopped));
-        let manifest = &Manifest {
+        let manifest = &RunManifest {
             stopped: is_stopped,
             ..manifest.clone()
         };
-        let after = match is_hurried {
-            true => Afterwards::stored(manifest, gathering, Why::Hurried),
-            false => self.clocks_after(manifest, gathering),
+        let after = if is_hurried {
+            ClockRecheck::stored(manifest, collector, UncheckedReason::Hurried)
+        } else {
+            self.clocks_after(manifest, collector)
         };
         self.keep_clocks(manifest, &after);
-        // Who doesn't hear it keeps its file for a while longer; nothing else comes of it.
-        let orders = whole.into_iter().map(|name| (name, What::Forget)).collect();
-        let _ = orders::give(&self.link, &manifest.run, orders, STOP, &|_| {
+        // An agent that doesn't receive the order keeps its file for a while.
+        let orders = whole
+            .into_iter()
+            .map(|name| (name, Command::Forget))
+            .collect();
+        let _ = orders::give(&self.link, &manifest.run, orders, STOP_TIMEOUT, &|_| {
             stop.is_wanted_at_once()
         });
-        Finished {
+        FinishedRun {
             run: manifest.run.clone(),
-            record: merging::record(manifest, gathering, &after),
+            record: record::build(manifest, collector, &after),
         }
     }
 }
 
-/// Tells those who watch which agents make the run.
-fn announce(manifest: &Manifest, watcher: Watcher<'_>) {
-    if let Some(feed) = watcher.feed {
+/// Reports which agents make the run.
+fn announce(manifest: &RunManifest, observer: LoadObserver<'_>) {
+    if let Some(feed) = observer.feed {
         feed.prepare(manifest);
     }
-    (watcher.told)(Told::Step(&format!(
+    (observer.on_event)(FleetEvent::Step(&format!(
         "run {}: {}",
         manifest.run,
         names(manifest.parts.keys())
     )));
 }
 
-/// Reads what was typed, and divides it.
-fn divided(
-    wanted: &Wanted,
+/// Parses the options, and divides the load among agents.
+fn divide_load(
+    wanted: &LoadRequest,
     agents: &[&Registration],
-    patience: Patience,
-) -> Result<Divided, FleetError> {
+    timeouts: LeaseTimeouts,
+) -> Result<DividedLoad, FleetError> {
     let options = LoadOptions::parse_words(&wanted.words).map_err(FleetError::Wrong)?;
-    let mut words = Words::new(&wanted.words);
+    let mut words = OptionWords::new(&wanted.words);
     let files = files::gather(&options, &mut words).map_err(FleetError::Wrong)?;
     let given = sources::divide(&options.source, agents).map_err(FleetError::Wrong)?;
     let threads = agents.iter().map(|agent| match options.threads {
@@ -422,30 +451,30 @@ fn divided(
         None => agent.cores,
     });
     let connections = u32::try_from(options.connections).unwrap_or(u32::MAX);
-    let stretches = divide(&threads.collect::<Vec<_>>(), connections)?;
+    let shards = divide(&threads.collect::<Vec<_>>(), connections)?;
     words.remove("threads");
     words.remove("source");
     let mut parts = BTreeMap::new();
     let mut twice = None;
-    for ((agent, stretch), sources) in agents.iter().zip(stretches).zip(given.each) {
+    for ((agent, shard), sources) in agents.iter().zip(shards).zip(given.each) {
         let mut words = words.clone();
         sources
             .iter()
             .for_each(|source| words.add("source", source));
-        let part = part(wanted, agent, stretch, words, patience);
+        let part = part(wanted, agent, shard, words, timeouts);
         if parts.insert(agent.name.clone(), part).is_some() {
             twice = Some(&agent.name);
         }
     }
-    // One order would be lost, and with it a part of the load.
+    // Two parts of one agent would overwrite each other.
     if let Some(name) = twice {
         return Err(FleetError::Wrong(format!("agent {name} is chosen twice")));
     }
     let typed = typed_info(wanted.url.as_deref(), &options);
     let typed = typed.map_err(|error| FleetError::Wrong(error.to_string()))?;
-    Ok(Divided {
+    Ok(DividedLoad {
         info: LoadInfo {
-            threads: parts.values().map(|(part, _)| part.stretch.workers).sum(),
+            threads: parts.values().map(|(part, _)| part.shard.workers).sum(),
             sources: given.count,
             ..typed
         },
@@ -457,31 +486,31 @@ fn divided(
 }
 
 fn part(
-    wanted: &Wanted,
+    wanted: &LoadRequest,
     agent: &Registration,
-    stretch: Stretch,
-    words: Words,
-    patience: Patience,
-) -> (Part, Load) {
-    let part = Part {
+    shard: AgentShard,
+    words: OptionWords,
+    timeouts: LeaseTimeouts,
+) -> (PartAssignment, LoadOrder) {
+    let part = PartAssignment {
         instance: agent.instance.clone(),
         system: agent.system.clone(),
-        stretch,
+        shard,
         clock: None,
         clock_after: None,
     };
-    let load = Load {
+    let load = LoadOrder {
         url: wanted.url.clone(),
         words: words.into_words(),
-        stretch,
-        lease_ms: patience.lease_ms(),
+        shard,
+        lease_ms: timeouts.lease_ms(),
     };
     (part, load)
 }
 
-/// The load as the coordinator ordered it, with the socket backend that the agents chose: the rest of
-/// what they say of it is not their business.
-fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
+/// The load as ordered, with the socket backend that the agents chose. Other claims of the agents
+/// are ignored.
+fn combined(manifest: &RunManifest, ready: &[(&AgentName, ReadyReport)]) -> LoadInfo {
     let mut backends = ready.iter().map(|(_, ready)| ready.load.io.as_str());
     let io = backends.find(|io| ["poll", "uring"].contains(io));
     LoadInfo {
@@ -490,16 +519,16 @@ fn combined(manifest: &Manifest, ready: &[(&AgentName, Ready)]) -> LoadInfo {
     }
 }
 
-fn tell_forecasts(ready: &[(&AgentName, Ready)], watcher: Watcher<'_>) {
-    let told = ready
+fn report_forecasts(ready: &[(&AgentName, ReadyReport)], observer: LoadObserver<'_>) {
+    let reported = ready
         .iter()
         .map(|(name, ready)| (name.as_str(), ready.forecast.as_slice()));
-    for finding in super::sums::findings(told, ready.len()) {
-        (watcher.told)(Told::Warning(&finding.text));
+    for finding in super::summary::findings(reported, ready.len()) {
+        (observer.on_event)(FleetEvent::Warning(&finding.text));
     }
 }
 
-/// Whether all did as they were told.
+/// Checks that all agents carried out an order.
 fn all_done(
     agents: &[AgentName],
     replies: Vec<Result<Reply, crate::link::LinkError>>,
@@ -514,17 +543,17 @@ fn all_done(
     Ok(())
 }
 
-fn worst_bound(manifest: &Manifest) -> u64 {
+fn worst_bound(manifest: &RunManifest) -> u64 {
     let clocks = manifest.parts.values().filter_map(|part| part.clock);
     clocks.map(|clock| clock.bound_ns).max().unwrap_or(0)
 }
 
-/// How long a load takes where time ends it, warm-up included.
+/// Length of a load that time ends, warm-up included.
 pub(super) fn planned(load: &LoadInfo) -> Option<Duration> {
     Duration::try_from_secs_f64(load.duration_s? + load.warmup_s).ok()
 }
 
-/// Agents in words.
+/// A short list of agents.
 fn names<'a>(agents: impl Iterator<Item = &'a AgentName>) -> String {
     let names: Vec<&str> = agents.map(AgentName::as_str).collect();
     match names.len() {

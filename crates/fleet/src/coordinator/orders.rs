@@ -1,95 +1,98 @@
-//! Orders to agents, and the time asked of them.
+//! Sends orders and clock requests to agents.
 
 use std::thread;
 use std::time::Duration;
 
 use super::error::FleetError;
-use crate::clock::{Clock, Exchange, Offset, Told};
-use crate::link::{Link, LinkError};
-use crate::messages::{Order, Reply, VERSION, What};
+use crate::clock::{Clock, ClockExchange, ClockOffset, ClockReply};
+use crate::link::{LinkError, NatsLink};
 use crate::names::{AgentName, RunId};
+use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply};
 
-/// Exchanges that a clock is compared by.
-const EXCHANGES: usize = 24;
-/// How long one of them may take.
-const EXCHANGE: Duration = Duration::from_secs(2);
-/// Clocks that are compared at once.
-const AT_ONCE: usize = 8;
+/// Number of exchanges by which a clock is compared.
+const CLOCK_EXCHANGES: usize = 24;
+/// Time for one exchange.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of clocks compared at the same time.
+const CONCURRENT_CLOCKS: usize = 8;
 
-/// Gives each agent its order of one run, and waits for what they say.
+/// Sends each agent its order, and waits for the replies.
 ///
 /// # Errors
 ///
-/// For each agent, why there is no reply.
+/// For each agent, the reason why there is no reply.
 pub(super) fn give(
-    link: &Link,
+    link: &NatsLink,
     run: &RunId,
-    orders: Vec<(&AgentName, What)>,
+    orders: Vec<(&AgentName, Command)>,
     within: Duration,
     is_given_up: &dyn Fn(usize) -> bool,
 ) -> Vec<Result<Reply, LinkError>> {
     give_for(link, (run, None), orders, within, is_given_up)
 }
 
-/// The same for a run that belongs to an experiment, which may have reserved the agents.
+/// Like [`give`], for a run of an experiment, which may have reserved the agents.
 ///
 /// # Errors
 ///
-/// As [`give`].
+/// See [`give`].
 pub(super) fn give_for(
-    link: &Link,
+    link: &NatsLink,
     (run, experiment): (&RunId, Option<&RunId>),
-    orders: Vec<(&AgentName, What)>,
+    orders: Vec<(&AgentName, Command)>,
     within: Duration,
     is_given_up: &dyn Fn(usize) -> bool,
 ) -> Vec<Result<Reply, LinkError>> {
-    let questions = orders.into_iter().map(|(agent, what)| {
-        let order = Order {
-            version: VERSION.to_owned(),
+    let requests = orders.into_iter().map(|(agent, command)| {
+        let order = AgentOrder {
+            version: PRONY_VERSION.to_owned(),
             run: run.clone(),
             experiment: experiment.cloned(),
-            what,
+            command,
         };
         let json = serde_json::to_vec(&order).expect("strings, numbers and lists of them");
-        (agent.orders(), json.into())
+        (agent.orders_subject(), json.into())
     });
-    let answers = link.ask_all(questions.collect(), within, is_given_up);
-    let read = |answer: Result<bytes::Bytes, LinkError>| {
-        let answer = answer?;
-        serde_json::from_slice(&answer)
-            .map_err(|error| LinkError::Refused(format!("an answer that is none: {error}")))
+    let responses = link.request_all(requests.collect(), within, is_given_up);
+    let read = |response: Result<bytes::Bytes, LinkError>| {
+        let response = response?;
+        serde_json::from_slice(&response)
+            .map_err(|error| LinkError::Refused(format!("a reply that can't be read: {error}")))
     };
-    answers.into_iter().map(read).collect()
+    responses.into_iter().map(read).collect()
 }
 
-/// Gives all the same order, and waits for what they say.
+/// Sends all agents the same order, and waits for the replies.
 ///
 /// # Errors
 ///
-/// As [`give`].
+/// See [`give`].
 pub(super) fn give_all(
-    link: &Link,
+    link: &NatsLink,
     run: &RunId,
     agents: &[&AgentName],
-    what: &What,
+    command: &Command,
     within: Duration,
 ) -> Vec<Result<Reply, LinkError>> {
-    let orders = agents.iter().map(|agent| (*agent, what.clone())).collect();
+    let orders = agents
+        .iter()
+        .map(|agent| (*agent, command.clone()))
+        .collect();
     give(link, run, orders, within, &|_| false)
 }
 
-/// How far each agent's clock is from this machine's.
+/// Measures the offset of each agent's clock.
 ///
 /// # Errors
 ///
-/// For each agent, why its clock can't be compared.
+/// For each agent, the reason why its clock can't be compared.
 pub(super) fn clocks(
-    link: &Link,
+    link: &NatsLink,
     clock: &Clock,
     agents: &[&AgentName],
-) -> Vec<Result<Offset, FleetError>> {
+) -> Vec<Result<ClockOffset, FleetError>> {
     let mut offsets = Vec::new();
-    for group in agents.chunks(AT_ONCE) {
+    for group in agents.chunks(CONCURRENT_CLOCKS) {
         thread::scope(|scope| {
             let threads: Vec<_> = group
                 .iter()
@@ -104,24 +107,28 @@ pub(super) fn clocks(
     offsets
 }
 
-fn compare(link: &Link, clock: &Clock, agent: &AgentName) -> Result<Offset, FleetError> {
+fn compare(link: &NatsLink, clock: &Clock, agent: &AgentName) -> Result<ClockOffset, FleetError> {
     let mut exchanges = Vec::new();
     let mut failed = None;
-    // One that was lost says nothing of the others; two do.
+    // One lost exchange is tolerated.
     let mut losses = 0;
-    while exchanges.len() < EXCHANGES && losses < 2 {
-        let asked = clock.now();
-        let answer = link.ask(&agent.clock(), asked.to_be_bytes().to_vec(), EXCHANGE);
-        let learned = clock.now();
-        match answer.map(|bytes| Told::of_bytes(&bytes)) {
-            Ok(Some(told)) => exchanges.push(Exchange {
-                asked,
-                heard: told.heard,
-                answered: told.answered,
-                learned,
+    while exchanges.len() < CLOCK_EXCHANGES && losses < 2 {
+        let request_sent = clock.now();
+        let response = link.request(
+            &agent.clock_subject(),
+            request_sent.to_be_bytes().to_vec(),
+            EXCHANGE_TIMEOUT,
+        );
+        let reply_received = clock.now();
+        match response.map(|bytes| ClockReply::of_bytes(&bytes)) {
+            Ok(Some(reply)) => exchanges.push(ClockExchange {
+                request_sent,
+                request_received: reply.received,
+                reply_sent: reply.sent,
+                reply_received,
             }),
             Ok(None) => {
-                let text = "it doesn't tell the time as this version does".to_owned();
+                let text = "its reply to a clock request can't be read".to_owned();
                 let agent = agent.clone();
                 return Err(FleetError::Agent { agent, text });
             }
@@ -131,12 +138,12 @@ fn compare(link: &Link, clock: &Clock, agent: &AgentName) -> Result<Offset, Flee
             }
         }
     }
-    match (Offset::best(&exchanges), failed) {
-        (Some(offset), _) if exchanges.len() >= EXCHANGES => Ok(offset),
+    match (ClockOffset::best(&exchanges), failed) {
+        (Some(offset), _) if exchanges.len() >= CLOCK_EXCHANGES => Ok(offset),
         (_, Some(error)) => Err(FleetError::of_silence(agent, error)),
         _ => Err(FleetError::Agent {
             agent: agent.clone(),
-            text: "what its clock shows contradicts itself".to_owned(),
+            text: "its clock readings contradict each other".to_owned(),
         }),
     }
 }

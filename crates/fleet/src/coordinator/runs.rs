@@ -1,93 +1,98 @@
-//! The runs that the server knows, and which of them is meant where none is named.
+//! Stored runs, and the default run of a command.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Fleet;
 use super::error::FleetError;
-use crate::link::Link;
-use crate::messages::Manifest;
-use crate::names::{AgentName, RUNS, RunId};
+use super::fleet::Fleet;
+use crate::link::NatsLink;
+use crate::names::{AgentName, RUNS_BUCKET, RunId};
+use crate::wire::RunManifest;
 
-/// A registration that is older doesn't say that the agent is there.
-const FRESH: Duration = Duration::from_secs(9);
+/// Age from which on a registration doesn't show that the agent is connected.
+const REGISTRATION_AGE_MAX: Duration = Duration::from_secs(9);
 
-/// Agents by the run that they have to do with.
+/// Agents by the runs that they are working on.
 #[derive(Debug, Default)]
-pub(super) struct Engaged {
-    /// They are part of it.
+pub(super) struct AgentWork {
+    /// Agents that take part in the run.
     pub(super) busy: BTreeMap<RunId, BTreeSet<AgentName>>,
-    /// They have results of it that the server has not stored yet.
+    /// Agents with results that the server has not stored yet.
     pub(super) sending: BTreeMap<RunId, BTreeSet<AgentName>>,
 }
 
-/// A run that the server knows.
+/// A run that the server has stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KnownRun {
-    /// What is kept of it.
-    pub manifest: Manifest,
-    /// How many messages with its results are stored.
+pub struct StoredRun {
+    /// The run's manifest.
+    pub manifest: RunManifest,
+    /// Number of stored result messages.
     pub stored: u64,
-    /// How many agents say that they are busy with it.
+    /// Number of agents that take part in the run.
     pub busy: usize,
-    /// How many agents say that they have yet to send what they measured in it.
+    /// Number of agents that still send results of the run.
     pub sending: usize,
 }
 
-impl KnownRun {
-    /// Whether there is anything to be had of it: it began, and something is stored or still to come.
+impl StoredRun {
+    /// Returns true if the run started, and has results or will have some.
     pub fn is_worth_having(&self) -> bool {
         self.manifest.start.is_some() && (self.stored > 0 || self.busy > 0 || self.sending > 0)
     }
 }
 
-/// Notes with the run that a coordinator told its agents to stop, so that parts which end for that
-/// reason are not taken for incomplete by those who make the record.
-pub(super) fn store_stopped(link: &Link, manifest: &Manifest) {
-    let stopped = Manifest {
+/// Stores that a coordinator ordered the agents to stop, so that later records don't report the
+/// parts as incomplete.
+pub(super) fn store_stopped(link: &NatsLink, manifest: &RunManifest) {
+    let stopped = RunManifest {
         stopped: true,
         ..manifest.clone()
     };
     if let Ok(json) = serde_json::to_vec(&stopped) {
-        // Without it another coordinator's record says that the parts are incomplete.
-        let _ = link.store(&format!("$KV.{RUNS}.{}", manifest.run), None, json);
+        // If this fails, other coordinators' records report the parts as incomplete.
+        let _ = link.store(&format!("$KV.{RUNS_BUCKET}.{}", manifest.run), None, json);
     }
 }
 
 impl Fleet {
-    /// A run by name; or else the newest of which there is something to be had, or the newest.
+    /// The named run. Without a name, the newest run with results, or the newest one.
     ///
     /// # Errors
     ///
     /// [`FleetError::NoRun`], and see [`crate::link::LinkError`].
-    pub fn run(&self, run: Option<&RunId>) -> Result<Manifest, FleetError> {
+    pub fn run(&self, run: Option<&RunId>) -> Result<RunManifest, FleetError> {
         let none = || FleetError::NoRun(run.cloned());
         let Some(run) = run else {
             let mut runs = self.runs()?;
-            let worth = runs.iter().position(KnownRun::is_worth_having).unwrap_or(0);
-            return match runs.is_empty() {
-                true => Err(none()),
-                false => Ok(runs.swap_remove(worth).manifest),
+            let worth = runs
+                .iter()
+                .position(StoredRun::is_worth_having)
+                .unwrap_or(0);
+            return if runs.is_empty() {
+                Err(none())
+            } else {
+                Ok(runs.swap_remove(worth).manifest)
             };
         };
-        let entry = self.link.entry(RUNS, run.as_str())?;
+        let entry = self.link.entry(RUNS_BUCKET, run.as_str())?;
         entry
             .and_then(|entry| serde_json::from_slice(&entry).ok())
             .ok_or_else(none)
     }
 
-    /// The runs that the server knows, the newest first.
+    /// All stored runs, newest first.
     ///
     /// # Errors
     ///
     /// See [`crate::link::LinkError`].
-    pub fn runs(&self) -> Result<Vec<KnownRun>, FleetError> {
-        let entries = self.link.entries(RUNS)?.into_iter();
-        let read = entries.filter_map(|(_, value)| serde_json::from_slice::<Manifest>(&value).ok());
+    pub fn runs(&self) -> Result<Vec<StoredRun>, FleetError> {
+        let entries = self.link.entries(RUNS_BUCKET)?.into_iter();
+        let read =
+            entries.filter_map(|(_, value)| serde_json::from_slice::<RunManifest>(&value).ok());
         let stored = self.stored()?;
-        let Engaged { busy, sending } = self.engaged()?;
-        let mut runs: Vec<KnownRun> = read
-            .map(|manifest| KnownRun {
+        let AgentWork { busy, sending } = self.agent_work()?;
+        let mut runs: Vec<StoredRun> = read
+            .map(|manifest| StoredRun {
                 stored: stored.get(manifest.run.as_str()).copied().unwrap_or(0),
                 busy: members(&busy, &manifest).len(),
                 sending: members(&sending, &manifest).len(),
@@ -98,7 +103,7 @@ impl Fleet {
         Ok(runs)
     }
 
-    /// How many messages are stored of each run that has any.
+    /// Number of stored messages by run.
     fn stored(&self) -> Result<BTreeMap<String, u64>, FleetError> {
         let mut stored = BTreeMap::new();
         for (subject, count) in self.link.stored()? {
@@ -109,26 +114,35 @@ impl Fleet {
         Ok(stored)
     }
 
-    /// What agents that are there say of the runs that they have to do with.
-    pub(super) fn engaged(&self) -> Result<Engaged, FleetError> {
-        let mut engaged = Engaged::default();
-        for one in self.agents()?.into_iter().filter(|one| one.age < FRESH) {
+    /// The runs that connected agents are working on, according to their registrations.
+    pub(super) fn agent_work(&self) -> Result<AgentWork, FleetError> {
+        let mut agent_work = AgentWork::default();
+        for one in self
+            .agents()?
+            .into_iter()
+            .filter(|one| one.age < REGISTRATION_AGE_MAX)
+        {
             let name = one.agent.name;
             if let Some(run) = one.agent.busy_with {
-                engaged.busy.entry(run).or_default().insert(name.clone());
+                agent_work.busy.entry(run).or_default().insert(name.clone());
             }
             for run in one.agent.sending {
-                engaged.sending.entry(run).or_default().insert(name.clone());
+                agent_work
+                    .sending
+                    .entry(run)
+                    .or_default()
+                    .insert(name.clone());
             }
         }
-        Ok(engaged)
+        Ok(agent_work)
     }
 }
 
-/// The agents among those listed for a run that have a part in it: any agent can name any run.
+/// The listed agents that have a part in the run. A registration alone proves nothing: any agent can
+/// name any run.
 pub(super) fn members<'a>(
     listed: &'a BTreeMap<RunId, BTreeSet<AgentName>>,
-    manifest: &Manifest,
+    manifest: &RunManifest,
 ) -> Vec<&'a AgentName> {
     let of_run = listed.get(&manifest.run).into_iter().flatten();
     of_run

@@ -1,61 +1,61 @@
-//! The coordinator's view of the NATS server during a run: reachable, or away.
+//! The contact with the NATS server during a run.
 //!
-//! While the server is away no agent can be heard, so silence says nothing about agents. It counts again
-//! from the moment at which the server is back.
+//! While the server is away, silence says nothing about agents. It counts again after the server is
+//! back.
 
 use std::time::{Duration, Instant};
 
-use super::Told;
-use super::gathering::Following;
-use super::lease::Patience;
-use crate::link::Link;
+use super::events::FleetEvent;
+use super::followed_run::FollowedRun;
+use super::lease::LeaseTimeouts;
+use crate::link::NatsLink;
 
-/// Silence after the server's return after which stored messages are replayed.
+/// Silence after the server's return after which stored messages are read again.
 const REPLAY_AFTER: Duration = Duration::from_secs(3);
-/// Time for agents to reconnect after an outage, and to send what they kept.
+/// Time for agents to reconnect after an outage and send their results.
 const RECOVERY_TIME: Duration = Duration::from_secs(15);
 /// Outages shorter than this are not announced.
 const ANNOUNCED_MIN: Duration = Duration::from_secs(2);
 
-/// A time for which the server was away.
+/// An outage of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Outage {
     /// The server's URL.
     pub(super) server: String,
-    /// Its length.
+    /// Length of the outage.
     pub(super) lasted: Duration,
     /// The run's lease.
     pub(super) lease: Duration,
 }
 
-/// Whether the server responds, and since when.
+/// The contact with the server.
 #[derive(Debug)]
 pub(super) struct ServerContact {
     server: String,
-    patience: Patience,
-    /// Silence counts from here: the end of the last outage, and the time to recover from it.
+    timeouts: LeaseTimeouts,
+    /// Time from which on silence counts: the end of the last outage plus the recovery time.
     back: Instant,
-    /// Start of the run, as it is seen from here.
+    /// Start of following the run.
     started: Instant,
-    /// End of the last outage that is accounted for.
+    /// End of the last outage that was handled.
     seen_until: Instant,
     /// Start of the present outage.
     away: Option<Instant>,
     announced: bool,
     longest: Duration,
-    /// Return of the server, until something is heard.
+    /// Return of the server, until a message arrives.
     unheard: Option<Instant>,
-    /// Whether stored messages have to be replayed, as the server's restart ended the subscription.
+    /// True if stored messages must be read again, as the server's restart ended the subscription.
     replay_due: bool,
 }
 
 impl ServerContact {
     /// A server that responds.
-    pub(super) fn new(link: &Link, patience: Patience) -> ServerContact {
+    pub(super) fn new(link: &NatsLink, timeouts: LeaseTimeouts) -> ServerContact {
         let now = Instant::now();
         ServerContact {
             server: link.server().to_owned(),
-            patience,
+            timeouts,
             back: now,
             started: now,
             seen_until: now,
@@ -67,21 +67,21 @@ impl ServerContact {
         }
     }
 
-    /// Checks the connection and what the run's lease has seen of the server, and announces changes.
-    pub(super) fn look(&mut self, going: &Following<'_>, has_come: bool) {
+    /// Checks the connection and the lease's observations, and reports changes.
+    pub(super) fn look(&mut self, run: &FollowedRun<'_>, has_come: bool) {
         let now = Instant::now();
-        let signs = going.lease.server_signs();
-        // One may have begun and ended while this thread waited for something else.
+        let signs = run.lease.server_signs();
+        // A short outage may have begun and ended since the last check.
         if let Some((began, ended)) = signs.outage.filter(|(_, ended)| *ended > self.seen_until) {
             self.lose(began.max(self.started));
-            self.regain(going, ended);
+            self.regain(run, ended);
         }
         let silence = now.saturating_duration_since(signs.heard);
-        let is_unresponsive = silence > self.patience.unresponsive() && !has_come;
-        match (going.link.is_up(), is_unresponsive) {
+        let is_unresponsive = silence > self.timeouts.unresponsive() && !has_come;
+        match (run.link.is_connected(), is_unresponsive) {
             (false, _) => self.lose(now),
             (true, true) => self.lose(signs.heard.max(self.started)),
-            (true, false) => self.regain(going, now),
+            (true, false) => self.regain(run, now),
         }
         if has_come {
             self.unheard = None;
@@ -92,12 +92,11 @@ impl ServerContact {
         self.longest = self.longest.max(lasted);
         if !self.announced && lasted > ANNOUNCED_MIN {
             self.announced = true;
-            (going.told)(Told::Warning(&format!(
-                "the NATS server {} does not respond; waiting for it for up to {} s (agents stop when \
-                 their lease of {} s is over: --lease)",
+            (run.observer.on_event)(FleetEvent::Warning(&format!(
+                "the NATS server {} does not respond; waiting up to {} s (agents stop when their lease of {} s ends; see --lease)",
                 self.server,
-                self.patience.away().as_secs(),
-                self.patience.lease.as_secs_f64()
+                self.timeouts.away().as_secs(),
+                self.timeouts.lease.as_secs_f64()
             )));
         }
     }
@@ -106,7 +105,7 @@ impl ServerContact {
         self.away.get_or_insert(since);
     }
 
-    fn regain(&mut self, going: &Following<'_>, now: Instant) {
+    fn regain(&mut self, run: &FollowedRun<'_>, now: Instant) {
         let Some(since) = self.away.take() else {
             return;
         };
@@ -118,11 +117,11 @@ impl ServerContact {
         if std::mem::take(&mut self.announced) || lasted > ANNOUNCED_MIN {
             let (server, lasted) = (&self.server, lasted.as_secs_f64());
             let text = format!("the NATS server {server} is back after {lasted:.1} s");
-            (going.told)(Told::Step(&text));
+            (run.observer.on_event)(FleetEvent::Step(&text));
         }
     }
 
-    /// Silence counts from here.
+    /// Time from which on silence counts.
     pub(super) fn back(&self) -> Instant {
         self.back
     }
@@ -132,25 +131,26 @@ impl ServerContact {
         self.away.map(|since| since.elapsed())
     }
 
-    /// The longest outage, if it was long enough to be announced.
+    /// The longest outage, if it was long enough to be reported.
     pub(super) fn longest_outage(&self) -> Option<Outage> {
         (self.longest > ANNOUNCED_MIN).then(|| Outage {
             server: self.server.clone(),
             lasted: self.longest,
-            lease: self.patience.lease,
+            lease: self.timeouts.lease,
         })
     }
 
-    /// Says that the server is no longer waited for.
+    /// The message that the server is given up.
     pub(super) fn given_up(&self) -> String {
         format!(
-            "the NATS server {} has not responded for {} s; ending without it",
+            "the NATS server {} has not responded for {} s; giving up",
             self.server,
             self.away_for().unwrap_or_default().as_secs()
         )
     }
 
-    /// Whether stored messages have to be replayed: the server is back, or nothing has come since.
+    /// Returns true if stored messages must be read again: the server is back, or silent since its
+    /// return.
     pub(super) fn is_deaf(&self) -> bool {
         let is_deaf = self
             .unheard
@@ -158,16 +158,16 @@ impl ServerContact {
         self.away.is_none() && (is_deaf || self.replay_due)
     }
 
-    /// This process was stopped for a while: messages of that time are yet to be heard, and silence
-    /// counts from now.
+    /// Notes that this process was suspended. Silence counts from now, and messages may have been
+    /// missed.
     pub(super) fn was_unheard(&mut self) {
         let now = Instant::now();
         (self.back, self.unheard) = (self.back.max(now), Some(now));
     }
 
-    /// Stored messages were replayed.
+    /// Notes that stored messages are being read again.
     pub(super) fn hears_again(&mut self) {
-        // Once more, if nothing comes: the server may have been restarting.
+        // If nothing arrives, read them once more: the server may have been restarting.
         self.unheard = self.replay_due.then(Instant::now);
         self.replay_due = false;
     }

@@ -1,34 +1,37 @@
-//! Which agent gets which source addresses.
+//! Divides source addresses among agents.
 //!
-//! An address goes to the agent that has it. Addresses that no registration can tell of, those of the
-//! loopback and of networks that a machine takes for its own by its routes, are divided in parts, one
-//! after another; whether they are there shows when the load is prepared.
+//! An agent gets the addresses that it is registered with. Loopback addresses, and networks that are
+//! local through a route, are in no registration; they are divided into contiguous parts. The
+//! preparation of the load shows whether they can be used.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use prony_load::SourceRange;
 
-use crate::messages::Registration;
+use crate::wire::Registration;
 
-/// Each agent's addresses, as `--source` takes them.
+/// Source addresses by agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Division {
-    /// In the order of the agents.
+pub(super) struct SourceDivision {
+    /// Values of `--source` for each agent, in the order of the agents.
     pub(super) each: Vec<Vec<String>>,
-    /// How many addresses all agents have together.
+    /// Total number of addresses.
     pub(super) count: u64,
-    /// What was assumed.
+    /// Notes about assumptions, for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Divides what was given among the agents.
+/// Divides source addresses among agents.
 ///
 /// # Errors
 ///
-/// An address that nobody has, or an agent that would have none; in words.
-pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<Division, String> {
-    let mut division = Division {
+/// In words, if no agent has an address, or an agent would have none.
+pub(super) fn divide(
+    given: &[SourceRange],
+    agents: &[&Registration],
+) -> Result<SourceDivision, String> {
+    let mut division = SourceDivision {
         each: vec![Vec::new(); agents.len()],
         count: 0,
         notes: Vec::new(),
@@ -56,8 +59,7 @@ pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<
             (had @ 1.., false) => division.notes.extend(nobodys(range, had)),
             (0, false) => {
                 division.notes.push(format!(
-                    "--source {range}: no agent is registered with an address in it, so that each \
-                     gets a part of it, as where a route makes it local"
+                    "--source {range}: no agent is registered with one of these addresses; each agent gets a part, in case a route makes them local"
                 ));
                 share_out(first, last, &mut division.each);
             }
@@ -85,7 +87,7 @@ pub(super) fn divide(given: &[SourceRange], agents: &[&Registration]) -> Result<
     }
 }
 
-/// What to say of a range of which agents have so many addresses, where that is not all of it.
+/// A note about the addresses of a range that no agent has.
 fn nobodys(range: &SourceRange, had: usize) -> Option<String> {
     let count = count(range.first(), range.last());
     let missing = count.checked_sub(had as u128).filter(|it| *it > 0)?;
@@ -94,17 +96,17 @@ fn nobodys(range: &SourceRange, had: usize) -> Option<String> {
         many => ("are", format!("{many} addresses")),
     };
     Some(format!(
-        "--source {range}: {all} of its {count} {is} no agent's, and left out; the load comes from \
-         the other {had}"
+        "--source {range}: {all} of {count} {is} on no agent and not used; the load comes from the other {had}"
     ))
 }
 
-/// How many addresses a range has: at most 2^32.
+/// Number of addresses in a range; at most 2^32.
 fn count(first: IpAddr, last: IpAddr) -> u128 {
     number(last).saturating_sub(number(first)).saturating_add(1)
 }
 
-/// Gives each a contiguous part; all of it to all, where there are fewer addresses than agents.
+/// Gives each agent a contiguous part. If there are fewer addresses than agents, every agent gets
+/// all of them.
 fn share_out(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
     let (from, count) = (number(first), count(first, last));
     let agents = each.len() as u128;
@@ -121,9 +123,10 @@ fn share_out(first: IpAddr, last: IpAddr, each: &mut [Vec<String>]) {
 }
 
 fn written(first: IpAddr, last: IpAddr) -> String {
-    match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first}-{last}")
     }
 }
 
@@ -134,7 +137,7 @@ fn number(address: IpAddr) -> u128 {
     }
 }
 
-/// The address with this number, of the same family.
+/// The address of this number in the same family.
 fn like(family: IpAddr, number: u128) -> IpAddr {
     match family {
         IpAddr::V4(_) => Ipv4Addr::from_bits(number as u32).into(),
@@ -168,7 +171,7 @@ mod tests {
         }
     }
 
-    fn divided(given: &[&str]) -> Result<Division, String> {
+    fn divided(given: &[&str]) -> Result<SourceDivision, String> {
         let a = agent("a", &["10.0.0.1", "10.0.0.2", "fd00::1"]);
         let b = agent("b", &["10.0.0.7"]);
         let given: Vec<SourceRange> = given.iter().map(|it| it.parse().unwrap()).collect();
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_of_a_range_is_counted() {
+    fn addresses_of_no_agent_are_counted() {
         let notes = divided(&["10.0.0.1-10.0.0.3", "10.0.0.7", "10.0.0.0/24"]);
         let expected = [
             "--source 10.0.0.1-10.0.0.3: 1 address of its 3 is no agent's, and left out; the load \
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_can_tell_is_divided_to_the_last_address() {
+    fn unregistered_ranges_are_divided_completely() {
         let division = divided(&["10.9.0.1-10.9.0.5"]).unwrap();
         let each = [vec!["10.9.0.1-10.9.0.3"], vec!["10.9.0.4-10.9.0.5"]];
         assert_eq!(division.each, each);
@@ -225,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_and_what_nobody_has_is_named() {
+    fn errors_name_agents_without_addresses_and_unknown_addresses() {
         let error = divided(&["10.0.0.1", "10.0.0.3"]).unwrap_err();
         assert_eq!(error, "--source 10.0.0.3: no agent has this address");
         let error = divided(&["10.0.0.1"]).unwrap_err();

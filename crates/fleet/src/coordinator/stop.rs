@@ -1,36 +1,37 @@
-//! The wish to end a load before its time.
+//! A request to end a load early.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether a load is to end: soon, with all that agents measured, or at once, with what is there.
+/// A request to end a load early: soon, with all results of the agents, or at once, with the results that
+/// have arrived.
 #[derive(Debug, Default)]
-pub struct Stop(AtomicU8);
+pub struct StopRequest(AtomicU8);
 
 const SOON: u8 = 1;
 const AT_ONCE: u8 = 2;
 
-impl Stop {
-    /// Nobody wants it to end yet.
-    pub const fn new() -> Stop {
-        Stop(AtomicU8::new(0))
+impl StopRequest {
+    /// No request yet.
+    pub const fn new() -> StopRequest {
+        StopRequest(AtomicU8::new(0))
     }
 
-    /// Ends the load at the agents, and then waits for what they measured.
+    /// Requests to stop the agents' loads and to wait for their results.
     pub fn soon(&self) {
         self.0.fetch_max(SOON, Ordering::Relaxed);
     }
 
-    /// The same, and waits for nobody.
+    /// Requests to stop the agents' loads without waiting for results.
     pub fn at_once(&self) {
         self.0.fetch_max(AT_ONCE, Ordering::Relaxed);
     }
 
-    /// Whether it is to end.
+    /// Returns true if the load is to end.
     pub fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= SOON
     }
 
-    /// Whether nobody is to be waited for.
+    /// Returns true if the load is to end without waiting for results.
     pub fn is_wanted_at_once(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= AT_ONCE
     }

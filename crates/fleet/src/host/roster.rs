@@ -1,4 +1,4 @@
-//! Which agent a plan means, and whether it can do what the plan wants.
+//! Finds the agents that a plan names, and checks whether they can do what it wants.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use prony_experiment::plan::{DiagnosticKind, HostObjection, HostRequirement, ServiceAspect};
 use prony_experiment::service::ServiceSpec;
 
-use super::calls::{Answer, Call, HostOrder};
-use crate::coordinator::Choice;
-use crate::link::{Link, LinkError};
-use crate::messages::{Order, Registration, Reply, VERSION, What};
-use crate::names::{AGENTS, AgentName, RunId};
+use crate::coordinator::AgentChoice;
+use crate::link::{LinkError, NatsLink};
+use crate::names::{AGENTS_BUCKET, AgentName, RunId};
+use crate::wire::{AgentOrder, Command, PRONY_VERSION, Registration, Reply};
+use crate::wire::{HostCall, HostReply, NumberedCall};
 
-/// How long an agent may take to look at a service.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time for an agent to check a service.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The agents that are registered.
 #[derive(Debug, Clone, Default)]
@@ -23,14 +23,14 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Reads who is there.
+    /// Reads the registrations.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
-    pub fn read(link: &Link) -> Result<Roster, LinkError> {
-        let entries = link.entries(AGENTS)?;
-        // One whose registration can't be read is of another version, and as good as not there.
+    pub fn read(link: &NatsLink) -> Result<Roster, LinkError> {
+        let entries = link.entries(AGENTS_BUCKET)?;
+        // Registrations that can't be read are of another version; their agents can't be used.
         let agents = entries
             .iter()
             .filter_map(|(key, json)| Registration::of_entry(key, json));
@@ -40,12 +40,11 @@ impl Roster {
         })
     }
 
-    /// The agent that a plan's `host` means: the one of that name, or the first by name that has the
-    /// label.
+    /// The agent that a plan's `host` means: the agent of that name, or the first by name with that label.
     ///
     /// # Errors
     ///
-    /// In words: who is there in its stead, or that it is of another version.
+    /// In words: the agent is missing, has another version, or is implausible.
     pub fn find(&self, host: &str) -> Result<&Registration, String> {
         let found = match host.split_once('=') {
             Some((key, value)) => self.agents.values().find(|agent| {
@@ -55,42 +54,49 @@ impl Roster {
             None => self.agents.values().find(|it| it.name.as_str() == host),
         };
         let Some(agent) = found else {
-            let what = match host.contains('=') {
-                true => format!("no agent has the label {host}"),
-                false => format!("there is no agent {host}"),
+            let what = if host.contains('=') {
+                format!("no agent has the label {host}")
+            } else {
+                format!("there is no agent {host}")
             };
             let there: Vec<&str> = self.agents.keys().map(AgentName::as_str).collect();
-            return Err(match there.is_empty() {
-                true => format!("{what}: none is registered"),
-                false => format!("{what}; there are: {}", there.join(", ")),
+            return Err(if there.is_empty() {
+                format!("{what}: none is registered")
+            } else {
+                format!("{what}; there are: {}", there.join(", "))
             });
         };
-        if let Some(absurdity) = agent.absurdity() {
+        if let Some(absurdity) = agent.implausibility() {
             return Err(format!("agent {} {absurdity}", agent.name));
         }
-        match agent.version == VERSION {
-            true => Ok(agent),
-            false => Err(format!(
-                "agent {} has version {}, and this is {VERSION}",
+        if agent.version == PRONY_VERSION {
+            Ok(agent)
+        } else {
+            Err(format!(
+                "agent {} has version {}, and this is {PRONY_VERSION}",
                 agent.name, agent.version
-            )),
+            ))
         }
     }
 
-    /// The addresses that an agent is registered with.
+    /// The addresses of an agent's registration.
     pub(super) fn addresses(&self, agent: &AgentName) -> &[IpAddr] {
         let agent = self.agents.get(agent);
         agent.map_or(&[], |agent| agent.addresses.as_slice())
     }
 
-    /// The agents that a plan's `agents` means, by name; none where it says only how many.
+    /// The agents that a plan's `agents` means, sorted by name. `None` if it only says how many.
     #[must_use]
     pub fn chosen(&self, agents: &str) -> Option<Vec<&Registration>> {
         let all = self.agents.values();
         match agents.parse() {
-            Ok(Choice::Labels(labels)) => Some(self.with_labels(&labels)),
-            Ok(Choice::Names(names)) => Some(all.filter(|it| names.contains(&it.name)).collect()),
-            Ok(Choice::All | Choice::Count(_) | Choice::CountOf(..)) | Err(_) => None,
+            Ok(AgentChoice::Labels(labels)) => Some(self.with_labels(&labels)),
+            Ok(AgentChoice::Names(names)) => {
+                Some(all.filter(|it| names.contains(&it.name)).collect())
+            }
+            Ok(AgentChoice::All | AgentChoice::Count(_) | AgentChoice::CountOf(..)) | Err(_) => {
+                None
+            }
         }
     }
 
@@ -102,8 +108,8 @@ impl Roster {
         self.agents.values().filter(has).collect()
     }
 
-    /// Where a service of a host listens that other machines have to reach, as far as it is known
-    /// before it is started; of this machine, if `host` is none: the address towards the first agent.
+    /// The address on which a host's services listen for other machines, as far as it is known before
+    /// they start. Without `host`: this machine's address towards the first agent.
     #[must_use]
     pub fn address_of(&self, host: Option<&str>) -> Option<IpAddr> {
         match host {
@@ -116,7 +122,7 @@ impl Roster {
         }
     }
 
-    /// What is missing of something that a plan wants, as agents may yet register.
+    /// The reason why something that a plan wants is missing; an agent may still register.
     #[must_use]
     pub fn missing(&self, wanted: &HostRequirement<'_>) -> Option<String> {
         match wanted {
@@ -127,8 +133,8 @@ impl Roster {
         }
     }
 
-    /// What stands against something that a plan wants.
-    pub fn objections(&self, link: &Link, wanted: &HostRequirement<'_>) -> Vec<HostObjection> {
+    /// All reasons why agents can't do something that a plan wants.
+    pub fn objections(&self, link: &NatsLink, wanted: &HostRequirement<'_>) -> Vec<HostObjection> {
         let about_host = |what: String| HostObjection {
             aspect: ServiceAspect::Host,
             kind: DiagnosticKind::Machine,
@@ -141,7 +147,7 @@ impl Roster {
                     hint: Some("or write \"local\" for this machine".to_owned()),
                     ..about_host(what)
                 }],
-                Ok(agent) => look(link, &agent.name, spec).unwrap_or_else(|what| {
+                Ok(agent) => check_service(link, &agent.name, spec).unwrap_or_else(|what| {
                     vec![about_host(format!("agent {}: {what}", agent.name))]
                 }),
             },
@@ -155,26 +161,26 @@ impl Roster {
         }
     }
 
-    /// What stands against a load by these agents.
+    /// All reasons why these agents can't make a load.
     fn wrong_with_load(&self, agents: &str, connections: Option<u64>) -> Vec<String> {
         let choice = match agents.parse() {
             Ok(choice) => choice,
             Err(what) => return vec![what],
         };
         let count = match &choice {
-            Choice::Count(count) | Choice::CountOf(count, _) => {
+            AgentChoice::Count(count) | AgentChoice::CountOf(count, _) => {
                 let there = match &choice {
-                    Choice::CountOf(_, labels) => self.with_labels(labels).len(),
+                    AgentChoice::CountOf(_, labels) => self.with_labels(labels).len(),
                     _ => self.agents.len(),
                 };
                 if *count > there {
                     return vec![format!(
-                        "{agents} agents are wanted for the load, and {there} are registered"
+                        "the load needs {agents} agents, and {there} are registered"
                     )];
                 }
                 *count
             }
-            Choice::All | Choice::Labels(_) | Choice::Names(_) => {
+            AgentChoice::All | AgentChoice::Labels(_) | AgentChoice::Names(_) => {
                 let parts = agents.split(',').map(str::trim);
                 let wrong: Vec<String> = parts.filter_map(|part| self.find(part).err()).collect();
                 if !wrong.is_empty() {
@@ -186,21 +192,20 @@ impl Roster {
         let too_few = connections.filter(|connections| *connections < count as u64);
         let what = too_few.map(|connections| {
             format!(
-                "connections = {connections} is too few for {count} agents; an agent without a \
-                 connection has nothing to do"
+                "connections = {connections} is too few for {count} agents; each agent needs at least one"
             )
         });
         what.into_iter().collect()
     }
 }
 
-/// The address of this machine from which it reaches another one.
+/// The address from which this machine reaches another one.
 pub(super) fn address_towards(other: IpAddr) -> IpAddr {
     let unspecified: IpAddr = match other {
         IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
         IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };
-    // Nothing is sent; the system only looks which way it would go.
+    // Connecting a UDP socket sends nothing; the system only selects a route.
     let found = UdpSocket::bind((unspecified, 0)).and_then(|socket| {
         socket.connect(SocketAddr::new(other, 9))?;
         socket.local_addr()
@@ -208,23 +213,27 @@ pub(super) fn address_towards(other: IpAddr) -> IpAddr {
     found.map_or(std::net::Ipv4Addr::LOCALHOST.into(), |found| found.ip())
 }
 
-/// Has an agent look at a service.
-fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<HostObjection>, String> {
-    let call = Call::Look {
+/// Lets an agent check a service.
+fn check_service(
+    link: &NatsLink,
+    agent: &AgentName,
+    spec: &ServiceSpec,
+) -> Result<Vec<HostObjection>, String> {
+    let call = HostCall::CheckService {
         spec: Box::new(spec.clone()),
     };
-    let order = Order {
-        version: VERSION.to_owned(),
+    let order = AgentOrder {
+        version: PRONY_VERSION.to_owned(),
         run: RunId::new(std::time::SystemTime::now()),
         experiment: None,
-        what: What::Host(HostOrder { number: 0, call }),
+        command: Command::Host(NumberedCall { number: 0, call }),
     };
     let json = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
-    let answer = link.ask(&agent.orders(), json, LOOK);
-    let answer = answer.map_err(|error| error.to_string())?;
-    let reply = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+    let reply = link.request(&agent.orders_subject(), json, LOOK_TIMEOUT);
+    let reply = reply.map_err(|error| error.to_string())?;
+    let reply = serde_json::from_slice(&reply).map_err(|error| error.to_string())?;
     match reply {
-        Reply::Host(Answer::Objections { mut objections }) => {
+        Reply::Host(HostReply::Objections { mut objections }) => {
             for objection in &mut objections {
                 let message = &objection.message;
                 objection.message = format!("agent {agent}, service \"{}\": {message}", spec.name);
@@ -232,7 +241,7 @@ fn look(link: &Link, agent: &AgentName, spec: &ServiceSpec) -> Result<Vec<HostOb
             Ok(objections)
         }
         Reply::Wrong { text } | Reply::Environment { text } => Err(text),
-        other => Err(format!("an answer to another question: {other:?}")),
+        other => Err(format!("unexpected reply: {other:?}")),
     }
 }
 
@@ -242,7 +251,7 @@ mod tests {
 
     fn agent(name: &str, label: (&str, &str), version: &str) -> Registration {
         Registration {
-            schema: crate::messages::AGENT_SCHEMA.to_owned(),
+            schema: crate::wire::AGENT_SCHEMA.to_owned(),
             version: version.to_owned(),
             name: name.parse().unwrap(),
             instance: "i".to_owned(),
@@ -263,8 +272,8 @@ mod tests {
     #[test]
     fn a_host_is_found_by_name_or_label() {
         let agents = [
-            agent("b", ("role", "server"), VERSION),
-            agent("a", ("role", "server"), VERSION),
+            agent("b", ("role", "server"), PRONY_VERSION),
+            agent("a", ("role", "server"), PRONY_VERSION),
             agent("old", ("role", "client"), "0.0.0"),
         ];
         let roster = Roster {

@@ -1,8 +1,7 @@
-//! The connection to the NATS server, for threads that wait.
+//! The connection to the NATS server, for blocking callers.
 //!
-//! NATS's client is asynchronous; what uses it here is not. One thread of its own runs the client, so
-//! that no load worker ever meets it, and each call here waits on the calling thread, for a bounded
-//! time.
+//! NATS's client is asynchronous. It runs on one thread of its own, which load workers never touch;
+//! calls here block the calling thread for a bounded time.
 
 mod stored;
 
@@ -20,40 +19,40 @@ use futures_util::{StreamExt, future};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::credentials::{Credentials, KeyFile};
+use crate::credentials::{FleetCredentials, KeyFile};
 use crate::permissions::Role;
-pub use stored::{AGENT_LEASE, Replay, stream_of};
+pub use stored::{REGISTRATION_TTL, StoredMessages, stream_of};
 
-/// How long the server may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
-/// How often it is looked whether an answer is still wanted.
-const LOOK_UP: Duration = Duration::from_millis(50);
+/// Time for the server to respond.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval at which a canceled request is noticed.
+const CANCEL_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Why the server can't be talked to, or didn't do what it was asked for.
+/// The reason why the server can't be used, or refused a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
     /// The credentials can't be used.
     Credentials(String),
-    /// No connection came about.
+    /// The connection failed.
     Connect {
         /// The server.
         server: String,
-        /// Why.
+        /// The reason.
         why: String,
-        /// Whether it may be otherwise in a moment: not where the server refused the credentials, nor
-        /// where its certificate is another's.
-        may_pass: bool,
+        /// True if another attempt may succeed; false if the server refused the credentials, or has
+        /// a certificate of another authority.
+        retryable: bool,
     },
-    /// Nobody answers there: no such agent, or it is gone.
-    NobodyThere(String),
-    /// No response came in time.
-    Silent {
-        /// The subject or store that was asked.
+    /// Nobody subscribes to the subject: the agent does not exist, or is not connected.
+    NoResponders(String),
+    /// There was no response in time.
+    Timeout {
+        /// The subject or store of the request.
         subject: String,
         /// The NATS server.
         server: String,
     },
-    /// The server refused, in its own words.
+    /// The server refused, with its message.
     Refused(String),
 }
 
@@ -64,17 +63,17 @@ impl fmt::Display for LinkError {
             LinkError::Connect { server, why, .. } => {
                 write!(f, "no connection to the NATS server {server}: {why}")
             }
-            LinkError::NobodyThere(subject) => match subject.strip_prefix("prony.agent.") {
+            LinkError::NoResponders(subject) => match subject.strip_prefix("prony.agent.") {
                 Some(rest) => {
                     let agent = rest.split('.').next().unwrap_or_default();
                     write!(
                         f,
-                        "agent {agent} is not there (`prony agent` has to run on its machine)"
+                        "agent {agent} is not connected (is `prony agent` running on its machine?)"
                     )
                 }
-                None => write!(f, "nobody listens at {subject}"),
+                None => write!(f, "nobody subscribes to {subject}"),
             },
-            LinkError::Silent { subject, server } => {
+            LinkError::Timeout { subject, server } => {
                 write!(
                     f,
                     "{subject}: no response from the NATS server {server} in time"
@@ -87,63 +86,63 @@ impl fmt::Display for LinkError {
 
 impl std::error::Error for LinkError {}
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, Clone)]
-pub struct Message {
-    /// Where it came.
+pub struct NatsMessage {
+    /// The subject.
     pub subject: String,
-    /// Where its sender waits for an answer.
+    /// The subject at which the sender expects the reply.
     pub reply: Option<String>,
-    /// What it says.
+    /// The contents.
     pub payload: Bytes,
 }
 
-/// A connection; it comes back by itself after the server was away.
-pub struct Link {
-    // Dropped last: the client's tasks run on it.
+/// A connection that reconnects by itself.
+pub struct NatsLink {
+    // The runtime is dropped last: the client's tasks run on it.
     client: Client,
     jetstream: jetstream::Context,
-    /// The server's URL, or several separated by commas.
+    /// The server's URL; several are separated by commas.
     server: String,
-    /// Stands before the numbers of what is stored, known to nobody else: who knew it could use a
-    /// number first, and the server would pass over what comes under it.
+    /// Secret prefix of the identifiers of stored messages. Anyone who knew it could use an identifier
+    /// first, and the server would then drop the real message as a duplicate.
     numbers: String,
-    /// Since when the server has refused the credentials.
+    /// Time since which the server has refused the credentials.
     refused_since: Arc<Mutex<Option<Instant>>>,
     runtime: Arc<Runtime>,
 }
 
-/// Messages of one subject, or of several, as they come.
+/// A subscription to one or several subjects.
 pub struct Subscription {
     messages: async_nats::Subscriber,
     runtime: Arc<Runtime>,
 }
 
-impl Link {
-    /// Connects as `role`: to this server, or else to those that the credentials name.
+impl NatsLink {
+    /// Connects as `role` to this server, or to those that the credentials name.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
     pub fn connect(
         server: Option<&str>,
-        credentials: &Credentials,
+        credentials: &FleetCredentials,
         role: &Role,
-    ) -> Result<Link, LinkError> {
-        if let Credentials::Key(file) = credentials
+    ) -> Result<NatsLink, LinkError> {
+        if let FleetCredentials::Key(file) = credentials
             && file.role() != *role
         {
-            // The server would refuse each thing by itself, with silence.
-            let why = format!("they are {}'s, and {role}'s are wanted", file.role());
+            // The server itself would ignore every message without an error.
+            let why = format!("they are for {}, and {role} needs its own", file.role());
             return Err(LinkError::Credentials(why));
         }
         let named = match credentials {
-            Credentials::Key(file) => file.servers.join(","),
-            Credentials::Jwt(_) => String::new(),
+            FleetCredentials::Key(file) => file.servers.join(","),
+            FleetCredentials::Jwt(_) => String::new(),
         };
         let server = server.unwrap_or(&named).to_owned();
         if server.is_empty() {
-            let why = "no server is named; give one with --nats, such as tls://10.0.0.1:4222";
+            let why = "they name no server; name one with --nats, such as tls://10.0.0.1:4222";
             return Err(LinkError::Credentials(why.to_owned()));
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -151,7 +150,7 @@ impl Link {
             .thread_name("nats")
             .enable_all()
             .build()
-            .map_err(|error| LinkError::Refused(format!("a thread for NATS: {error}")))?;
+            .map_err(|error| LinkError::Refused(format!("starting a thread for NATS: {error}")))?;
         let refused_since = Arc::<Mutex<Option<Instant>>>::default();
         let noted = refused_since.clone();
         let options = options(credentials, role)?.event_callback(move |event| {
@@ -163,23 +162,23 @@ impl Link {
             }
             future::ready(())
         });
-        let failed = |why: String, may_pass| LinkError::Connect {
+        let failed = |why: String, retryable| LinkError::Connect {
             server: server.clone(),
             why,
-            may_pass,
+            retryable,
         };
         let addresses: Vec<&str> = server.split(',').collect();
         let client = runtime
-            .block_on(async { timeout(2 * ANSWER, options.connect(addresses)).await })
-            .map_err(|_| failed("no answer in time".to_owned(), true))?
-            .map_err(|error| failed(in_full(&error), may_pass(&error)))?;
-        // It begins a task of its own.
+            .block_on(async { timeout(2 * RESPONSE_TIMEOUT, options.connect(addresses)).await })
+            .map_err(|_| failed("no response in time".to_owned(), true))?
+            .map_err(|error| failed(in_full(&error), retryable(&error)))?;
+        // Creating the context starts a task.
         let entered = runtime.enter();
         let jetstream = jetstream::ContextBuilder::new()
-            .timeout(ANSWER)
+            .timeout(RESPONSE_TIMEOUT)
             .build(client.clone());
         drop(entered);
-        Ok(Link {
+        Ok(NatsLink {
             client,
             jetstream,
             server,
@@ -189,8 +188,8 @@ impl Link {
         })
     }
 
-    /// Whether the connection stands now.
-    pub fn is_up(&self) -> bool {
+    /// Returns true if the connection is up.
+    pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
@@ -199,33 +198,32 @@ impl Link {
         &self.server
     }
 
-    /// Sends the server a request that only the server itself responds to. A coordinator's link alone
-    /// has the permission. It tells a server that is away from an agent that is silent, also where
-    /// the connection still seems to stand.
-    pub fn responds(&self, within: Duration) -> bool {
-        self.is_up() && self.ask("$JS.API.INFO", "", within).is_ok()
+    /// Returns true if the server itself responds to a request, which only a coordinator may send.
+    /// This distinguishes a server that is away from an agent that is silent, even if the connection still
+    /// seems to be up.
+    pub fn server_responds(&self, within: Duration) -> bool {
+        self.is_connected() && self.request("$JS.API.INFO", "", within).is_ok()
     }
 
-    fn silent(&self, subject: &str) -> LinkError {
-        LinkError::Silent {
+    fn timeout_error(&self, subject: &str) -> LinkError {
+        LinkError::Timeout {
             subject: subject.to_owned(),
             server: self.server.clone(),
         }
     }
 
-    /// How long the server has refused the credentials in every attempt to reconnect; zero while it
-    /// accepts them, or can't be reached.
+    /// Time for which the server has refused the credentials in every attempt to reconnect; zero if
+    /// it accepts them or can't be reached.
     pub fn refused_for(&self) -> Duration {
         let since = self.refused_since.lock();
         let since = *since.unwrap_or_else(PoisonError::into_inner);
         since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// The address of this machine that the server sees; none where it sees another, as behind a
-    /// translation of addresses.
-    pub fn address(&self) -> Option<IpAddr> {
+    /// This machine's address as the server sees it; `None` behind network address translation.
+    pub fn local_address(&self) -> Option<IpAddr> {
         let seen: IpAddr = self.client.server_info().client_ip.parse().ok()?;
-        // Only a machine's own addresses can be bound.
+        // Only addresses of this machine can be bound.
         UdpSocket::bind((seen, 0)).is_ok().then_some(seen)
     }
 
@@ -241,26 +239,27 @@ impl Link {
         {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => Err(LinkError::Refused(format!("{what}: {}", in_full(&error)))),
-            Err(_) => Err(self.silent(what)),
+            Err(_) => Err(self.timeout_error(what)),
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the reply.
     ///
     /// # Errors
     ///
-    /// [`LinkError::NobodyThere`] at once where nobody listens; otherwise see [`LinkError`].
-    pub fn ask(
+    /// [`LinkError::NoResponders`] at once if nobody subscribes to the subject; otherwise see
+    /// [`LinkError`].
+    pub fn request(
         &self,
         subject: &str,
         payload: impl Into<Bytes>,
         within: Duration,
     ) -> Result<Bytes, LinkError> {
         self.runtime
-            .block_on(self.answer(subject, payload.into(), within))
+            .block_on(self.send_request(subject, payload.into(), within))
     }
 
-    async fn answer(
+    async fn send_request(
         &self,
         subject: &str,
         payload: Bytes,
@@ -273,71 +272,71 @@ impl Link {
             Ok(message) => Ok(message.payload),
             Err(error) => Err(match error.kind() {
                 async_nats::RequestErrorKind::NoResponders => {
-                    LinkError::NobodyThere(subject.to_owned())
+                    LinkError::NoResponders(subject.to_owned())
                 }
-                async_nats::RequestErrorKind::TimedOut => self.silent(subject),
+                async_nats::RequestErrorKind::TimedOut => self.timeout_error(subject),
                 _ => LinkError::Refused(format!("{subject}: {}", in_full(&error))),
             }),
         }
     }
 
-    /// Asks many at once, each at its subject, and waits for all answers, which come in the order of the
-    /// questions. One whose number `is_given_up` is waited for no longer.
+    /// Sends many requests at the same time and waits for all replies, in the order of the requests.
+    /// A request for whose index `is_given_up` returns true is canceled.
     ///
     /// # Errors
     ///
-    /// Each as [`Link::ask`].
-    pub fn ask_all(
+    /// For each request as [`NatsLink::request`].
+    pub fn request_all(
         &self,
         questions: Vec<(String, Bytes)>,
         within: Duration,
         is_given_up: &dyn Fn(usize) -> bool,
     ) -> Vec<Result<Bytes, LinkError>> {
-        let answers =
+        let replies =
             questions
                 .into_iter()
                 .enumerate()
                 .map(|(number, (subject, payload))| async move {
                     let given_up = async {
                         while !is_given_up(number) {
-                            tokio::time::sleep(LOOK_UP).await;
+                            tokio::time::sleep(CANCEL_POLL_INTERVAL).await;
                         }
                     };
-                    let asked = Box::pin(self.answer(&subject, payload, within));
+                    let asked = Box::pin(self.send_request(&subject, payload, within));
                     match future::select(asked, Box::pin(given_up)).await {
-                        future::Either::Left((answer, _)) => answer,
-                        future::Either::Right(_) => Err(self.silent(&subject)),
+                        future::Either::Left((reply, _)) => reply,
+                        future::Either::Right(_) => Err(self.timeout_error(&subject)),
                     }
                 });
-        self.runtime.block_on(future::join_all(answers))
+        self.runtime.block_on(future::join_all(replies))
     }
 
-    /// Says something and waits for nothing.
+    /// Publishes a message without waiting for a reply.
     ///
     /// # Errors
     ///
-    /// Where it can't be sent.
-    pub fn say(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
+    /// If the message can't be sent.
+    pub fn publish(&self, subject: &str, payload: impl Into<Bytes>) -> Result<(), LinkError> {
         let said = async {
             self.client
                 .publish(subject.to_owned(), payload.into())
                 .await?;
-            // The client gathers what is said; what nobody waits for must not wait for more.
+            // The client batches messages; flush, as no reply is awaited.
             let _ = self.client.flush().await;
             Ok::<(), async_nats::PublishError>(())
         };
-        self.wait(subject, ANSWER, said)
+        self.wait(subject, RESPONSE_TIMEOUT, said)
     }
 
-    /// Hears what is said at a subject from now on.
+    /// Subscribes to a subject.
     ///
     /// # Errors
     ///
-    /// Where the server can't be asked; that it refuses shows later, as silence.
+    /// If the server can't be reached. A refusal by the server shows only as silence.
     pub fn subscribe(&self, subject: &str) -> Result<Subscription, LinkError> {
         let subscribed = self.client.subscribe(subject.to_owned());
-        let messages = self.wait(subject, ANSWER, subscribed)?;
-        self.wait(subject, ANSWER, self.client.flush())?;
+        let messages = self.wait(subject, RESPONSE_TIMEOUT, subscribed)?;
+        self.wait(subject, RESPONSE_TIMEOUT, self.client.flush())?;
         Ok(Subscription {
             messages,
             runtime: self.runtime.clone(),
@@ -345,10 +344,10 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for NatsLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link")
-            .field("is_up", &self.is_up())
+        f.debug_struct("NatsLink")
+            .field("is_up", &self.is_connected())
             .finish()
     }
 }
@@ -360,13 +359,13 @@ impl fmt::Debug for Subscription {
 }
 
 impl Subscription {
-    /// The next message; none where the time is up first, or where the connection is gone for good.
-    pub fn next(&mut self, within: Duration) -> Option<Message> {
+    /// The next message; `None` if the time is up, or the connection was closed.
+    pub fn next(&mut self, within: Duration) -> Option<NatsMessage> {
         let next = self
             .runtime
             .block_on(async { timeout(within, self.messages.next()).await });
         let message = next.ok().flatten()?;
-        Some(Message {
+        Some(NatsMessage {
             subject: message.subject.to_string(),
             reply: message.reply.map(|reply| reply.to_string()),
             payload: message.payload,
@@ -374,12 +373,12 @@ impl Subscription {
     }
 }
 
-/// Whether an event says that the server refuses the credentials, or that it is not that; none for
-/// events that say neither.
+/// Returns true if an event means that the server refuses the credentials, false if it accepts them,
+/// and `None` for other events.
 fn is_refusal(event: &async_nats::Event) -> Option<bool> {
     match event {
         async_nats::Event::Connected => Some(false),
-        // The client passes on the reason why it could not reconnect as text only.
+        // The client reports the reason only as text.
         async_nats::Event::ClientError(error) => {
             Some(error.to_string().contains("authorization violation"))
         }
@@ -387,8 +386,8 @@ fn is_refusal(event: &async_nats::Event) -> Option<bool> {
     }
 }
 
-/// Whether what keeps a connection from being made may be gone in a moment.
-fn may_pass(error: &async_nats::ConnectError) -> bool {
+/// Returns true if another attempt to connect may succeed.
+fn retryable(error: &async_nats::ConnectError) -> bool {
     use async_nats::ConnectErrorKind as Kind;
     use std::error::Error;
     let passes = matches!(
@@ -399,7 +398,7 @@ fn may_pass(error: &async_nats::ConnectError) -> bool {
     while let Some(error) = source {
         let inner = error.downcast_ref::<std::io::Error>();
         let inner = inner.and_then(std::io::Error::get_ref);
-        // Whose certificate doesn't do today is no other's tomorrow.
+        // A certificate of another authority stays wrong.
         if inner.is_some_and(|inner| inner.is::<rustls::Error>()) {
             return false;
         }
@@ -408,7 +407,7 @@ fn may_pass(error: &async_nats::ConnectError) -> bool {
     passes
 }
 
-/// An error with what it comes from, each said once.
+/// An error with its causes, each mentioned once.
 fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -422,28 +421,28 @@ fn in_full(error: &dyn std::error::Error) -> String {
     text
 }
 
-fn options(credentials: &Credentials, role: &Role) -> Result<ConnectOptions, LinkError> {
+fn options(credentials: &FleetCredentials, role: &Role) -> Result<ConnectOptions, LinkError> {
     let options = match credentials {
-        Credentials::Key(file) => {
+        FleetCredentials::Key(file) => {
             let options = ConnectOptions::with_nkey(file.seed.reveal().to_owned());
             match &file.authority {
                 Some(_) => options.tls_client_config(trusting(file)?).require_tls(true),
                 None => options,
             }
         }
-        Credentials::Jwt(text) => ConnectOptions::with_credentials(text.reveal())
+        FleetCredentials::Jwt(text) => ConnectOptions::with_credentials(text.reveal())
             .map_err(|error| LinkError::Credentials(error.to_string()))?,
     };
     Ok(options
-        .custom_inbox_prefix(role.inbox())
+        .custom_inbox_prefix(role.inbox_prefix())
         .name("prony")
-        .connection_timeout(ANSWER)
+        .connection_timeout(RESPONSE_TIMEOUT)
         .ping_interval(Duration::from_secs(5))
         .max_reconnects(None)
         .reconnect_delay_callback(|tries| Duration::from_millis(100 * (tries as u64).min(10))))
 }
 
-/// TLS that believes the credentials' own authority alone.
+/// A TLS configuration that trusts only the credentials' own authority.
 fn trusting(file: &KeyFile) -> Result<rustls::ClientConfig, LinkError> {
     let wrong = |why: &dyn fmt::Display| LinkError::Credentials(format!("authority: {why}"));
     let mut roots = rustls::RootCertStore::empty();
@@ -453,7 +452,7 @@ fn trusting(file: &KeyFile) -> Result<rustls::ClientConfig, LinkError> {
         roots.add(certificate).map_err(|error| wrong(&error))?;
     }
     if roots.is_empty() {
-        return Err(wrong(&"there is no certificate in it"));
+        return Err(wrong(&"it has no certificate"));
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,4 +1,4 @@
-//! What is kept on the server: buckets of agents and runs, and the stream of results.
+//! Data on the server: the buckets of agents and runs, and the stream of results.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,65 +10,64 @@ use futures_util::StreamExt;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use super::{ANSWER, Link, LinkError, Message};
-use crate::names::{AGENTS, RESULTS, RUNS};
+use super::{LinkError, NatsLink, NatsMessage, RESPONSE_TIMEOUT};
+use crate::names::{AGENTS_BUCKET, RESULTS_STREAM, RUNS_BUCKET};
 
-/// How long an agent counts as there after its last sign of life.
-pub const AGENT_LEASE: Duration = Duration::from_secs(15);
-/// How long runs and results are kept.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
-/// Bytes of results that are kept at most; the oldest go first.
-const MOST_RESULTS: i64 = 4 << 30;
-/// The longest message of results, which agents cut to half of that.
+/// Time after which a registration expires.
+pub const REGISTRATION_TTL: Duration = Duration::from_secs(15);
+/// Time for which runs and results are kept.
+const RUN_RETENTION: Duration = Duration::from_secs(7 * 86_400);
+/// Total size of the stored results, in bytes; the oldest are removed first.
+const RESULTS_BYTES_MAX: i64 = 4 << 30;
+/// Largest result message, in bytes; agents keep to half of it.
 const RESULT_BYTES_MAX: i32 = 1 << 20;
 
-/// What a bucket may hold.
-struct Limits {
+/// The limits of a bucket.
+struct BucketLimits {
     bucket: &'static str,
     max_age: Duration,
-    /// All entries together.
+    /// Total size, in bytes.
     bytes: i64,
-    /// One entry.
+    /// Size of one entry, in bytes.
     entry_bytes: i32,
     discard: stream::DiscardPolicy,
 }
 
-/// An agent can only write its own key, so that a stolen key's entry keeps nobody else from registering:
-/// there is room for 4,000 agents.
-const AGENTS_LIMITS: Limits = Limits {
-    bucket: AGENTS,
-    max_age: AGENT_LEASE,
+/// Limits of the bucket of agents. An agent can write only its own key, so that a thief of one key
+/// can't keep other agents from registering. There is room for 4,000 agents.
+const AGENTS_LIMITS: BucketLimits = BucketLimits {
+    bucket: AGENTS_BUCKET,
+    max_age: REGISTRATION_TTL,
     bytes: 64 << 20,
     entry_bytes: 16 << 10,
     discard: stream::DiscardPolicy::New,
 };
 
-/// Of runs the oldest go first.
-const RUNS_LIMITS: Limits = Limits {
-    bucket: RUNS,
-    max_age: KEPT,
+/// Limits of the bucket of runs. The oldest entries are removed first.
+const RUNS_LIMITS: BucketLimits = BucketLimits {
+    bucket: RUNS_BUCKET,
+    max_age: RUN_RETENTION,
     bytes: 256 << 20,
     entry_bytes: 1 << 20,
     discard: stream::DiscardPolicy::Old,
 };
 
-/// Keys that are asked for at once.
-const AT_ONCE: usize = 64;
-/// How long the server remembers a message's number, to pass over what is sent twice.
-const REMEMBERED: Duration = Duration::from_secs(120);
+/// Number of entries read at the same time.
+const CONCURRENT_READS: usize = 64;
+/// Time for which the server detects duplicates.
+const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
-impl Link {
-    /// Makes what the fleet keeps on the server: its buckets and the stream of results. What is there
-    /// already is left as it is.
+impl NatsLink {
+    /// Creates the buckets and streams of a fleet on the server. Existing ones are left unchanged.
     ///
     /// # Errors
     ///
-    /// Where the server refuses, as without JetStream.
+    /// If the server refuses, for example without JetStream.
     pub fn prepare_server(&self) -> Result<(), LinkError> {
         for limits in [AGENTS_LIMITS, RUNS_LIMITS] {
             let bucket = limits.bucket;
-            // A bucket is a stream with certain settings. The client's own way to make one asks the
-            // server for what servers before 2.10 don't tell.
+            // A bucket is a stream with certain settings. The client's function for buckets requires
+            // information that servers before 2.10 don't report.
             let config = stream::Config {
                 name: stream_of(bucket),
                 subjects: vec![format!("$KV.{bucket}.>")],
@@ -77,7 +76,7 @@ impl Link {
                 max_bytes: limits.bytes,
                 max_message_size: limits.entry_bytes,
                 discard: limits.discard,
-                // With that, whoever may write one key could empty the bucket.
+                // With rollup, anyone who may write one key could empty the bucket.
                 allow_rollup: false,
                 deny_delete: true,
                 allow_direct: true,
@@ -87,22 +86,26 @@ impl Link {
             self.make(config)?;
         }
         let results = stream::Config {
-            name: RESULTS.to_owned(),
+            name: RESULTS_STREAM.to_owned(),
             subjects: vec!["prony.result.>".to_owned()],
-            max_age: KEPT,
-            max_bytes: MOST_RESULTS,
+            max_age: RUN_RETENTION,
+            max_bytes: RESULTS_BYTES_MAX,
             max_message_size: RESULT_BYTES_MAX,
-            duplicate_window: REMEMBERED,
+            duplicate_window: DUPLICATE_WINDOW,
             ..stream::Config::default()
         };
         self.make(results)
     }
 
-    /// Makes a stream, or gives one that an earlier version made the limits that it lacks.
+    /// Creates a stream, or adds limits to one of an earlier version.
     fn make(&self, config: stream::Config) -> Result<(), LinkError> {
         let name = config.name.clone();
         let made = self.jetstream.get_or_create_stream(config.clone());
-        let is = self.wait(&name, ANSWER, made)?.cached_info().config.clone();
+        let is = self
+            .wait(&name, RESPONSE_TIMEOUT, made)?
+            .cached_info()
+            .config
+            .clone();
         let limits = |config: &stream::Config| (config.max_bytes, config.max_message_size);
         if limits(&is) == limits(&config) {
             return Ok(());
@@ -114,15 +117,15 @@ impl Link {
             ..is
         };
         let updated = self.jetstream.update_stream(limited);
-        self.wait(&name, ANSWER, updated).map(|_| ())
+        self.wait(&name, RESPONSE_TIMEOUT, updated).map(|_| ())
     }
 
-    /// Stores a message in a stream or bucket and waits until the server has it. One that bears the
-    /// `number` of an earlier one of this link is passed over.
+    /// Stores a message in a stream or bucket, and waits for the confirmation. The server drops a
+    /// message with the `number` of an earlier one of this link.
     ///
     /// # Errors
     ///
-    /// Where the server doesn't say in time that it has it; it may have it even so.
+    /// If there is no confirmation in time. The server may have stored the message nevertheless.
     pub fn store(
         &self,
         subject: &str,
@@ -136,11 +139,11 @@ impl Link {
         self.store_with(subject, headers, payload.into())
     }
 
-    /// Removes a bucket's key, by its subject.
+    /// Removes a key of a bucket, by its subject.
     ///
     /// # Errors
     ///
-    /// As [`Link::store`].
+    /// As [`NatsLink::store`].
     pub fn remove(&self, subject: &str) -> Result<(), LinkError> {
         let mut headers = async_nats::HeaderMap::new();
         headers.insert("KV-Operation", "DEL");
@@ -159,10 +162,10 @@ impl Link {
                 .publish_with_headers(subject.to_owned(), headers, payload);
             sent.await?.await
         };
-        self.wait(subject, ANSWER, stored).map(|_| ())
+        self.wait(subject, RESPONSE_TIMEOUT, stored).map(|_| ())
     }
 
-    /// Removes the messages of a stream at a subject; gives their number.
+    /// Removes the messages of a subject from a stream, and returns their number.
     ///
     /// # Errors
     ///
@@ -172,7 +175,7 @@ impl Link {
             let stream = self.jetstream.get_stream(stream).await.map_err(boxed)?;
             stream.purge().filter(subject).await.map_err(boxed)
         };
-        Ok(self.wait(stream, 2 * ANSWER, purged)?.purged)
+        Ok(self.wait(stream, 2 * RESPONSE_TIMEOUT, purged)?.purged)
     }
 
     /// All keys of a bucket with their values.
@@ -181,19 +184,22 @@ impl Link {
     ///
     /// See [`LinkError`].
     pub fn entries(&self, bucket: &str) -> Result<Vec<(String, Bytes)>, LinkError> {
-        let entries = self.kept(bucket)?.into_iter();
+        let entries = self.read_entries(bucket)?.into_iter();
         Ok(entries.map(|entry| (entry.key, entry.value)).collect())
     }
 
-    /// All keys of a bucket, each with the time since it was last written and its value.
+    /// All keys of a bucket, each with its age and value.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
-    pub fn aged_entries(&self, bucket: &str) -> Result<Vec<(String, Duration, Bytes)>, LinkError> {
-        let aged = self.kept(bucket)?.into_iter().map(|entry| {
+    pub fn entries_with_age(
+        &self,
+        bucket: &str,
+    ) -> Result<Vec<(String, Duration, Bytes)>, LinkError> {
+        let aged = self.read_entries(bucket)?.into_iter().map(|entry| {
             let written = std::time::SystemTime::from(entry.created);
-            // The server's calendar may be ahead of this machine's.
+            // The server's wall clock may be ahead of this machine's.
             (
                 entry.key,
                 written.elapsed().unwrap_or_default(),
@@ -203,9 +209,9 @@ impl Link {
         Ok(aged.collect())
     }
 
-    /// What a bucket has. Its keys are those that the server counts: a consumer that lists them, as the
-    /// client's own way does, waits in vain for one that is written anew meanwhile.
-    fn kept(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
+    /// Reads all entries. The keys come from the stream's information: the client's function lists
+    /// keys with a consumer, which hangs if a key is rewritten meanwhile.
+    fn read_entries(&self, bucket: &str) -> Result<Vec<jetstream::kv::Entry>, LinkError> {
         let prefix = format!("$KV.{bucket}.");
         let all = async {
             let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
@@ -216,18 +222,18 @@ impl Link {
                 let key = subject.strip_prefix(&prefix).unwrap_or_default().to_owned();
                 store.entry(key).await.map_err(boxed)
             });
-            let mut entries = entries.buffered(AT_ONCE);
-            let mut kept = Vec::new();
+            let mut entries = entries.buffered(CONCURRENT_READS);
+            let mut read_entries = Vec::new();
             while let Some(entry) = entries.next().await {
-                // It may have run out since it was listed.
-                kept.extend(entry?.filter(is_put));
+                // The entry may have expired since it was listed.
+                read_entries.extend(entry?.filter(is_put));
             }
-            Ok::<_, Failed>(kept)
+            Ok::<_, BoxedError>(read_entries)
         };
-        self.wait(bucket, 2 * ANSWER, all)
+        self.wait(bucket, 2 * RESPONSE_TIMEOUT, all)
     }
 
-    /// The value of a key, if it is there.
+    /// The value of a key, if it exists.
     ///
     /// # Errors
     ///
@@ -237,37 +243,44 @@ impl Link {
             let store = self.jetstream.get_key_value(bucket).await.map_err(boxed)?;
             store.get(key).await.map_err(boxed)
         };
-        self.wait(bucket, ANSWER, entry)
+        self.wait(bucket, RESPONSE_TIMEOUT, entry)
     }
 
-    /// How many messages the stream of results has at each subject.
+    /// Number of stored result messages by subject.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
     pub fn stored(&self) -> Result<Vec<(String, u64)>, LinkError> {
         let counted = async {
-            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
+            let stream = self
+                .jetstream
+                .get_stream(RESULTS_STREAM)
+                .await
+                .map_err(boxed)?;
             let mut subjects = stream.info_with_subjects(">").await.map_err(boxed)?;
             let mut counts = Vec::new();
             while let Some(counted) = subjects.next().await {
                 let (subject, count) = counted.map_err(boxed)?;
                 counts.push((subject, count as u64));
             }
-            Ok::<_, Failed>(counts)
+            Ok::<_, BoxedError>(counts)
         };
-        self.wait(RESULTS, 2 * ANSWER, counted)
+        self.wait(RESULTS_STREAM, 2 * RESPONSE_TIMEOUT, counted)
     }
 
-    /// Hears what was stored in the stream of results at these subjects from its first message on, and
-    /// then what comes.
+    /// Reads the stored results of a subject from the first one on, and then new ones.
     ///
     /// # Errors
     ///
     /// See [`LinkError`].
-    pub fn replay(&self, subject: &str) -> Result<Replay, LinkError> {
+    pub fn replay(&self, subject: &str) -> Result<StoredMessages, LinkError> {
         let consumer = async {
-            let stream = self.jetstream.get_stream(RESULTS).await.map_err(boxed)?;
+            let stream = self
+                .jetstream
+                .get_stream(RESULTS_STREAM)
+                .await
+                .map_err(boxed)?;
             let config = jetstream::consumer::pull::OrderedConfig {
                 filter_subject: subject.to_owned(),
                 ..Default::default()
@@ -275,29 +288,29 @@ impl Link {
             let consumer = stream.create_consumer(config).await.map_err(boxed)?;
             consumer.messages().await.map_err(boxed)
         };
-        let messages = self.wait(RESULTS, ANSWER, consumer)?;
-        Ok(Replay {
+        let messages = self.wait(RESULTS_STREAM, RESPONSE_TIMEOUT, consumer)?;
+        Ok(StoredMessages {
             messages: Box::new(messages),
             runtime: self.runtime.clone(),
         })
     }
 }
 
-/// The stream that holds a bucket.
+/// The name of the stream behind a bucket.
 pub fn stream_of(bucket: &str) -> String {
     format!("KV_{bucket}")
 }
 
-/// What was stored, in its order.
-pub struct Replay {
+/// Stored messages in order.
+pub struct StoredMessages {
     messages: Box<jetstream::consumer::pull::Ordered>,
     runtime: Arc<Runtime>,
 }
 
-impl Replay {
-    /// The next message; none where the time is up first. What the server says against it, as while it
-    /// is away, is waited out.
-    pub fn next(&mut self, within: Duration) -> Option<Message> {
+impl StoredMessages {
+    /// The next message; `None` if the time is up. Retries on errors, for example while the server
+    /// is away.
+    pub fn next(&mut self, within: Duration) -> Option<NatsMessage> {
         let next = async {
             loop {
                 match timeout(within, self.messages.next()).await {
@@ -309,7 +322,7 @@ impl Replay {
         };
         let bounded = async { timeout(within, next).await.ok().flatten() };
         let message = self.runtime.block_on(bounded)?;
-        Some(Message {
+        Some(NatsMessage {
             subject: message.subject.to_string(),
             reply: None,
             payload: message.payload.clone(),
@@ -321,22 +334,22 @@ fn is_put(entry: &jetstream::kv::Entry) -> bool {
     entry.operation == jetstream::kv::Operation::Put
 }
 
-/// Errors of many types as one.
+/// An error of any type.
 #[derive(Debug)]
-struct Failed(Box<dyn std::error::Error + Send + Sync>);
+struct BoxedError(Box<dyn std::error::Error + Send + Sync>);
 
-impl fmt::Display for Failed {
+impl fmt::Display for BoxedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl std::error::Error for Failed {
+impl std::error::Error for BoxedError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.source()
     }
 }
 
-fn boxed(error: impl std::error::Error + Send + Sync + 'static) -> Failed {
-    Failed(Box::new(error))
+fn boxed(error: impl std::error::Error + Send + Sync + 'static) -> BoxedError {
+    BoxedError(Box::new(error))
 }

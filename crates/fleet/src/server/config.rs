@@ -1,26 +1,28 @@
-//! The server's configuration, as text.
+//! The text of the server's configuration.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use super::folder::{CERTIFICATE, CONFIG, KEY, PID, STORE};
-use crate::permissions::{ENROLL_SUBJECTS, Permissions, Role, heard_from_agents, told_to_agents};
+use super::folder::{CERTIFICATE, CONFIG, PID, PRIVATE_KEY, STORE};
+use crate::permissions::{
+    ENROLL_SUBJECTS, Permissions, Role, subjects_from_agents, subjects_to_agents,
+};
 
-/// Somebody whom the server knows.
+/// A user of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct User {
-    /// As whom.
+pub(super) struct ServerUser {
+    /// The user's role.
     pub(super) role: Role,
-    /// The public part of the key.
+    /// Public half of the user's key.
     pub(super) public: String,
 }
 
-/// The configuration of a server that listens there and knows these users: one coordinator, and agents.
-/// Its files are named as they are called from their folder, so that it may be moved.
-pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
+/// The configuration of a server with this address and these users. File names are relative, so that
+/// the folder may be moved.
+pub(super) fn text(listen: SocketAddr, users: &[ServerUser]) -> String {
     let mut text = format!(
-        "# Written by `prony fleet up`, which writes it again each time. Where others run the server, it\n\
-         # is to be started in this folder: nats-server -c {CONFIG}\n\
+        "# Written by `prony fleet up`, which overwrites it. To run the server yourself, start it in this\n\
+         # folder: nats-server -c {CONFIG}\n\
          listen: {listen}\n\
          server_name: \"prony\"\n\
          pid_file: {pid}\n\
@@ -32,17 +34,19 @@ pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
         pid = quote(PID),
         store = quote(STORE),
         certificate = quote(CERTIFICATE),
-        key = quote(KEY),
+        key = quote(PRIVATE_KEY),
     );
     let registrar = users.iter().find(|user| user.role == Role::Registrar);
     for user in users {
         let name = quote(&user.role.account());
         let _ = match &user.role {
             Role::Coordinator => {
-                write!(text, "  {name}: {}", user.coordinators_account(registrar))
+                write!(text, "  {name}: {}", user.coordinator_account(registrar))
             }
-            Role::Agent(_) | Role::Token(_) => write!(text, "  {name}: {}", user.agents_account()),
-            // It is one of the coordinator's account.
+            Role::Agent(_) | Role::Token(_) => {
+                write!(text, "  {name}: {}", user.isolated_account())
+            }
+            // The registrar is a user of the coordinator's account.
             Role::Registrar => Ok(()),
         };
     }
@@ -50,45 +54,45 @@ pub(super) fn text(listen: SocketAddr, users: &[User]) -> String {
     text
 }
 
-impl User {
-    /// The account that has JetStream; agents' say comes to it, and its orders go to them. Where there
-    /// is a registrar, requests to be enrolled come to it, too.
-    fn coordinators_account(&self, registrar: Option<&User>) -> String {
-        let heard = [self.role.permissions().inbox].into_iter();
+impl ServerUser {
+    /// The coordinator's account, which has JetStream. It receives agents' messages and sends them
+    /// orders; with a registrar, it also receives enrollment requests.
+    fn coordinator_account(&self, registrar: Option<&ServerUser>) -> String {
+        let received = [self.role.permissions().inbox].into_iter();
         let requests = registrar.map(|_| ENROLL_SUBJECTS.to_owned());
-        let heard = heard.chain(heard_from_agents()).chain(requests);
-        let heard = heard.map(|it| service(&it));
-        let told = told_to_agents().map(|it| format!("stream: {}", quote(&it)));
+        let received = received.chain(subjects_from_agents()).chain(requests);
+        let received = received.map(|it| service(&it));
+        let sent = subjects_to_agents().map(|it| format!("stream: {}", quote(&it)));
         let users = [Some(self), registrar].into_iter().flatten();
-        let users: Vec<String> = users.map(User::user).collect();
+        let users: Vec<String> = users.map(ServerUser::user).collect();
         format!(
             "{{\n    jetstream: enabled\n    users: [{users}]\n    exports: [\n{exports}    ]\n  }}\n",
             users = users.join(", "),
-            exports = lines(heard.chain(told)),
+            exports = lines(received.chain(sent)),
         )
     }
 
-    /// An account that nothing leaves but what this agent may say; or a token's.
-    fn agents_account(&self) -> String {
+    /// The account of an agent or a token, which only its permitted messages leave.
+    fn isolated_account(&self) -> String {
         let Permissions {
             publish, subscribe, ..
         } = self.role.permissions();
         let account = quote(&Role::Coordinator.account());
         let imported =
             |subject: &String| format!("{{ account: {account}, subject: {} }}", quote(subject));
-        let answers = match &self.role {
+        let responses = match &self.role {
             Role::Token(_) => None,
             _ => Some(Role::Coordinator.permissions().inbox),
         };
-        let says = answers.iter().chain(&publish);
-        let says = says.map(|it| format!("service: {}", imported(it)));
-        let hears = subscribe
+        let publishes = responses.iter().chain(&publish);
+        let publishes = publishes.map(|it| format!("service: {}", imported(it)));
+        let subscribes = subscribe
             .iter()
             .map(|it| format!("stream: {}", imported(it)));
         format!(
             "{{\n    users: [{user}]\n    imports: [\n{imports}    ]\n  }}\n",
             user = self.user(),
-            imports = lines(says.chain(hears)),
+            imports = lines(publishes.chain(subscribes)),
         )
     }
 
@@ -98,20 +102,22 @@ impl User {
             let quoted: Vec<String> = subjects.iter().map(|it| quote(it)).collect();
             quoted.join(", ")
         };
-        let own = &permissions.among_own;
-        let says: Vec<String> = permissions.publish.iter().chain(own).cloned().collect();
-        let mut hears: Vec<String> = permissions.subscribe.iter().chain(own).cloned().collect();
-        hears.push(permissions.inbox);
-        let answers = match permissions.may_answer {
-            true => "\n        allow_responses: { max: 1, expires: \"2m\" }",
-            false => "",
+        let own = &permissions.within_account;
+        let publishes: Vec<String> = permissions.publish.iter().chain(own).cloned().collect();
+        let mut subscribes: Vec<String> =
+            permissions.subscribe.iter().chain(own).cloned().collect();
+        subscribes.push(permissions.inbox);
+        let responses = if permissions.allow_responses {
+            "\n        allow_responses: { max: 1, expires: \"2m\" }"
+        } else {
+            ""
         };
         format!(
             "{{\n      nkey: {}\n      permissions: {{\n        publish: [{}]\n        \
-             subscribe: [{}]{answers}\n      }}\n    }}",
+             subscribe: [{}]{responses}\n      }}\n    }}",
             self.public,
-            list(&says),
-            list(&hears),
+            list(&publishes),
+            list(&subscribes),
         )
     }
 }
@@ -124,7 +130,7 @@ fn lines(items: impl Iterator<Item = String>) -> String {
     items.map(|item| format!("      {{ {item} }}\n")).collect()
 }
 
-/// A string of the configuration's language.
+/// Quotes a string of the configuration language.
 fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

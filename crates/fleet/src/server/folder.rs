@@ -1,4 +1,4 @@
-//! A server's folder: who works on it, what it was last, and files that nobody else may read.
+//! A server's folder: locks, the last setup, and private files.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,33 +12,33 @@ use super::ServerError;
 
 /// The server's configuration.
 pub(super) const CONFIG: &str = "nats.conf";
-/// Where its process is named.
+/// The server's process id.
 pub(super) const PID: &str = "store/nats.pid";
 /// The server's certificate.
 pub(super) const CERTIFICATE: &str = "server.pem";
-/// Its key.
-pub(super) const KEY: &str = "server.key";
-/// Names that no agent may have: their files are somebody else's.
+/// The certificate's private key.
+pub(super) const PRIVATE_KEY: &str = "server.key";
+/// Names that agents can't have, as other roles have their files.
 pub(super) const RESERVED: [&str; 2] = ["coordinator", "registrar"];
-/// What it says.
+/// The server's log.
 pub(super) const LOG: &str = "nats.log";
-/// Where its streams are.
+/// The server's data.
 pub(super) const STORE: &str = "store";
 
-/// A folder that no other process of prony runs a server in, until this is dropped.
+/// An exclusive lock on a folder: no other process of prony runs a server in it.
 #[derive(Debug)]
-pub struct Lock {
+pub struct FolderLock {
     pub(super) folder: PathBuf,
     _file: fs::File,
 }
 
-impl Lock {
-    /// Holds the folder, which is made if it isn't there; none where another process holds it.
+impl FolderLock {
+    /// Locks the folder, and creates it if needed. `None` if another process holds the lock.
     ///
     /// # Errors
     ///
-    /// Where the folder can't be made or written in.
-    pub fn hold(folder: &Path) -> Result<Option<Lock>, ServerError> {
+    /// If the folder can't be created or written to.
+    pub fn hold(folder: &Path) -> Result<Option<FolderLock>, ServerError> {
         make(folder)?;
         let path = folder.join("lock");
         let failed = |error| ServerError::File(path.clone(), error);
@@ -46,7 +46,7 @@ impl Lock {
         options.create(true).truncate(false).write(true).mode(0o600);
         let file = options.open(&path).map_err(failed)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Lock {
+            Ok(()) => Ok(Some(FolderLock {
                 folder: folder.to_owned(),
                 _file: file,
             })),
@@ -56,8 +56,7 @@ impl Lock {
     }
 }
 
-/// Waits until no other process writes the folder's configuration; none does as long as the result is
-/// kept.
+/// Waits for the lock on the folder's configuration, which is held until the result is dropped.
 pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
     make(folder)?;
     let path = folder.join("write.lock");
@@ -69,22 +68,22 @@ pub(super) fn lock_for_writing(folder: &Path) -> Result<fs::File, ServerError> {
     Ok(file)
 }
 
-/// How a folder's server was last reached.
+/// The last setup of a folder's server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Known {
-    /// Where it listens.
+pub struct KnownServer {
+    /// The server's address.
     pub listen: SocketAddr,
-    /// The names of [`super::Wanted`].
+    /// The names of [`super::ServerSetup`].
     pub names: Vec<String>,
 }
 
-impl Known {
-    /// What a folder tells; none where no server was there yet.
+impl KnownServer {
+    /// Reads the last setup of a folder; `None` if there was no server yet.
     ///
     /// # Errors
     ///
-    /// Where the folder's file is not what it should be.
-    pub fn read(folder: &Path) -> Result<Option<Known>, ServerError> {
+    /// If the file is invalid.
+    pub fn read(folder: &Path) -> Result<Option<KnownServer>, ServerError> {
         let path = folder.join("up.toml");
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -103,8 +102,8 @@ impl Known {
     }
 }
 
-/// Makes a folder that only its owner may enter; one that is there already is left as it is, but for
-/// the store's own.
+/// Creates a folder that only its owner can enter. An existing folder keeps its mode, except the
+/// store.
 pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(folder.to_owned(), error);
     let mut builder = fs::DirBuilder::new();
@@ -115,20 +114,20 @@ pub(super) fn make(folder: &Path) -> Result<(), ServerError> {
     fs::set_permissions(&store, fs::Permissions::from_mode(0o700)).map_err(failed)
 }
 
-/// Writes a file that only its owner may read: whole, or not at all, so that a key is never lost.
+/// Writes a file that only its owner can read, atomically, so that a key is never lost.
 pub(super) fn write_secret(path: &Path, text: &str) -> Result<(), ServerError> {
     let failed = |error| ServerError::File(path.to_owned(), error);
-    let beside = path.with_extension("new");
-    match fs::remove_file(&beside) {
+    let temporary = path.with_extension("new");
+    match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let mut file = options.open(&beside).map_err(failed)?;
+    let mut file = options.open(&temporary).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    fs::rename(&beside, path).map_err(failed)
+    fs::rename(&temporary, path).map_err(failed)
 }
 
 #[cfg(test)]
@@ -136,29 +135,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_held_by_one() {
+    fn a_folder_has_one_lock_holder() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = Lock::hold(folder.path()).unwrap();
+        let lock = FolderLock::hold(folder.path()).unwrap();
         assert!(lock.is_some());
-        assert!(Lock::hold(folder.path()).unwrap().is_none());
+        assert!(FolderLock::hold(folder.path()).unwrap().is_none());
         drop(lock);
-        assert!(Lock::hold(folder.path()).unwrap().is_some());
+        assert!(FolderLock::hold(folder.path()).unwrap().is_some());
     }
 
     #[test]
-    fn what_is_known_is_known_again() {
+    fn the_last_setup_survives_serialization() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Known::read(folder.path()).unwrap(), None);
-        let known = Known {
+        assert_eq!(KnownServer::read(folder.path()).unwrap(), None);
+        let known = KnownServer {
             listen: "127.0.0.1:4222".parse().unwrap(),
             names: vec!["localhost".to_owned()],
         };
         known.write(folder.path()).unwrap();
-        assert_eq!(Known::read(folder.path()).unwrap(), Some(known));
+        assert_eq!(KnownServer::read(folder.path()).unwrap(), Some(known));
     }
 
     #[test]
-    fn a_secret_that_was_open_to_others_is_closed() {
+    fn rewriting_a_secret_removes_access_of_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.creds");
         fs::write(&path, "old").unwrap();

@@ -1,38 +1,22 @@
-//! Keys and certificates of a server's folder.
+//! Certificates of a server's folder.
 
 use std::fs;
 use std::path::Path;
 
-use nkeys::KeyPair;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyUsagePurpose,
 };
 
-use super::folder::{CERTIFICATE, KEY, write_secret};
-use super::{Certificate, ServerError};
-use crate::credentials::Secret;
+use super::folder::{CERTIFICATE, PRIVATE_KEY, write_secret};
+use super::{CertificateMode, ServerError};
 
-/// A new user's key.
-pub(super) fn new_user() -> Result<Secret, ServerError> {
-    let seed = KeyPair::new_user().seed();
-    let seed = seed.map_err(|error| ServerError::Keys(error.to_string()))?;
-    Ok(Secret::new(seed))
-}
-
-/// The public part of a user's key.
-pub(super) fn public(seed: &Secret) -> Result<String, ServerError> {
-    let pair = KeyPair::from_seed(seed.reveal());
-    let pair = pair.map_err(|error| ServerError::Keys(error.to_string()))?;
-    Ok(pair.public_key())
-}
-
-/// The certificate of the folder's own authority, PEM; made at the first time, and the server's with it
-/// each time, as it may be reached by other names now.
+/// The certificate of the folder's own authority, PEM. Creates the authority if there is none, and
+/// issues the server's certificate.
 pub(super) fn authority(
     folder: &Path,
     names: &[String],
-    wanted: Certificate,
+    mode: CertificateMode,
 ) -> Result<String, ServerError> {
     let (certificate, key) = (folder.join("authority.pem"), folder.join("authority.key"));
     let failed = |error: rcgen::Error| ServerError::Keys(error.to_string());
@@ -46,7 +30,9 @@ pub(super) fn authority(
         fs::write(&certificate, made.pem())
             .map_err(|error| ServerError::File(certificate.clone(), error))?;
     }
-    if wanted == Certificate::Kept && folder.join(CERTIFICATE).exists() && folder.join(KEY).exists()
+    if mode == CertificateMode::Keep
+        && folder.join(CERTIFICATE).exists()
+        && folder.join(PRIVATE_KEY).exists()
     {
         return read(&certificate);
     }
@@ -65,7 +51,7 @@ pub(super) fn authority(
     let made = params.signed_by(&server, &issuer).map_err(failed)?;
     let path = folder.join(CERTIFICATE);
     fs::write(&path, made.pem()).map_err(|error| ServerError::File(path, error))?;
-    write_secret(&folder.join(KEY), &server.serialize_pem())?;
+    write_secret(&folder.join(PRIVATE_KEY), &server.serialize_pem())?;
     read(&certificate)
 }
 

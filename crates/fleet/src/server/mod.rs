@@ -1,9 +1,8 @@
-//! A NATS server of one's own: its keys, its configuration, its process.
+//! A NATS server for a fleet: its keys, configuration and process.
 //!
-//! Everything is in one folder that only its owner may enter: the server's configuration, certificate
-//! and store, and a credentials file for the coordinator and one for each agent. Started again on the
-//! same folder it is the same server, with the same keys; agents that are new get theirs, and those whose
-//! file was removed are unknown from then on.
+//! Everything is in one private folder: the server's configuration, certificate and data, and
+//! credentials files for the coordinator and for each agent. A restart on the same folder keeps all
+//! keys. New agents get new keys; an agent whose file was removed is locked out.
 
 mod config;
 mod folder;
@@ -19,51 +18,51 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-pub use folder::{Known, Lock};
-pub use process::{Server, free_address};
+pub use folder::{FolderLock, KnownServer};
+pub use process::{ServerProcess, free_address};
 pub use registrar::Registrar;
-use tokens::Token;
+use tokens::EnrollmentToken;
 
-use crate::credentials::{Credentials, KeyFile};
+use crate::credentials::{FleetCredentials, KeyFile, Secret};
 use crate::names::AgentName;
 use crate::permissions::Role;
 
-/// What a server is to be.
+/// The setup of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// Its folder.
+pub struct ServerSetup {
+    /// The server's folder.
     pub folder: PathBuf,
-    /// Where it listens.
+    /// The server's address.
     pub listen: SocketAddr,
-    /// Names and addresses by which it is reached, for its certificate and for the credentials files;
-    /// the first one is the agents'.
+    /// Names and addresses at which the server is reached, for its certificate. The first one goes
+    /// into credentials files.
     pub names: Vec<String>,
-    /// The agents that get credentials, beside those that have some.
+    /// Agents that get credentials, in addition to those that have some.
     pub agents: Vec<AgentName>,
 }
 
-/// Why there is no server.
+/// The reason why there is no server.
 #[derive(Debug)]
 pub enum ServerError {
     /// A file can't be read or written.
     File(PathBuf, io::Error),
-    /// A file is there and is not what it should be.
+    /// A file has unexpected contents.
     Unfit(PathBuf, String),
-    /// An agent can't have this name: a file of the folder has it.
+    /// An agent's name is reserved for another file of the folder.
     Reserved(AgentName),
-    /// Keys or certificates can't be made.
+    /// Keys or certificates can't be created.
     Keys(String),
     /// nats-server is not installed.
     NotInstalled,
-    /// It can't listen there.
+    /// The address can't be used.
     Listen(SocketAddr, io::Error),
-    /// It can't be started, or told something.
+    /// The process can't be started or signaled.
     Process(io::Error),
-    /// It ended, doesn't listen, or doesn't take its configuration; with the end of its log.
+    /// The process exited, doesn't listen, or rejects its configuration.
     Ended {
-        /// Where it was to listen.
+        /// The server's address.
         listen: SocketAddr,
-        /// Its last words.
+        /// The end of the server's log.
         log: String,
     },
 }
@@ -76,35 +75,34 @@ impl fmt::Display for ServerError {
             ServerError::Reserved(name) => {
                 write!(
                     f,
-                    "an agent can't be called {name}: that file is somebody else's"
+                    "an agent can't be called {name}: the name is taken by another role or an enrolled agent"
                 )
             }
-            ServerError::Keys(why) => write!(f, "making keys: {why}"),
+            ServerError::Keys(why) => write!(f, "creating keys: {why}"),
             ServerError::NotInstalled => f.write_str(
-                "nats-server is not installed; it is in the package nats-server (Debian, Ubuntu, \
-                 Alpine, Arch, FreeBSD) or at https://nats.io/download",
+                "nats-server is not installed; install the package nats-server (Debian, Ubuntu, Alpine, Arch, FreeBSD), or download it from https://nats.io/download",
             ),
             ServerError::Listen(listen, error) => match error.kind() {
                 io::ErrorKind::AddrInUse => {
                     write!(
                         f,
-                        "{listen} is taken by another program; choose another port"
+                        "{listen} is in use by another program (choose another port)"
                     )
                 }
                 io::ErrorKind::AddrNotAvailable => {
                     write!(
                         f,
-                        "{listen} can't be listened on: {} is no address of this machine",
+                        "can't listen on {listen}: {} is not an address of this machine",
                         listen.ip()
                     )
                 }
-                _ => write!(f, "{listen} can't be listened on: {error}"),
+                _ => write!(f, "can't listen on {listen}: {error}"),
             },
             ServerError::Process(error) => write!(f, "nats-server: {error}"),
             ServerError::Ended { listen, log } => {
                 write!(
                     f,
-                    "nats-server does not run as it should on {listen}; the end of its log:\n{log}"
+                    "nats-server failed on {listen}; the end of its log:\n{log}"
                 )
             }
         }
@@ -113,40 +111,40 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// Whether the server gets another certificate.
+/// The handling of the server's certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Certificate {
-    /// It may be reached by other names now.
-    New,
-    /// The one that is there stays: another one would disturb those who connect at this moment.
-    Kept,
+enum CertificateMode {
+    /// Issue a new certificate: the server may be reached by other names now.
+    Reissue,
+    /// Keep the certificate: a new one would disturb agents that are just connecting.
+    Keep,
 }
 
-/// A folder with all that a server needs.
+/// A folder with everything that a server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedServer {
     folder: PathBuf,
     listen: SocketAddr,
     agents: Vec<AgentName>,
 }
 
-impl Wanted {
-    /// Makes what is not there yet in the folder, and the configuration anew.
+impl ServerSetup {
+    /// Creates missing keys in the folder, and rewrites the configuration.
     ///
     /// # Errors
     ///
-    /// See [`ServerError`]; keys that were there are as they were.
-    pub fn prepare(&self) -> Result<Prepared, ServerError> {
+    /// See [`ServerError`]; existing keys stay unchanged.
+    pub fn prepare(&self) -> Result<PreparedServer, ServerError> {
         let _lock = self.lock_for_writing()?;
-        self.prepare_locked(Certificate::New)
+        self.prepare_locked(CertificateMode::Reissue)
     }
 
     fn lock_for_writing(&self) -> Result<fs::File, ServerError> {
         folder::lock_for_writing(&self.folder)
     }
 
-    /// The same, for who holds the lock.
-    fn prepare_locked(&self, certificate: Certificate) -> Result<Prepared, ServerError> {
+    /// Like [`ServerSetup::prepare`], for callers that hold the lock.
+    fn prepare_locked(&self, certificate: CertificateMode) -> Result<PreparedServer, ServerError> {
         let folder = &self.folder;
         let mut agents = agents(folder)?;
         let enrolled = tokens::enrolled(folder)?;
@@ -166,120 +164,123 @@ impl Wanted {
         let authority = keys::authority(folder, &names, certificate)?;
         let roles = agents.iter().cloned().map(Role::Agent);
         let now = SystemTime::now();
-        let tokens: Vec<Token> = Token::all(folder)?
+        let tokens: Vec<EnrollmentToken> = EnrollmentToken::all(folder)?
             .into_iter()
             .filter(|token| token.is_served(now))
             .collect();
-        // Only where there are tokens somebody enrolls agents.
+        // Without tokens there is no registrar.
         let registrar = (!tokens.is_empty()).then_some(Role::Registrar);
         let mut users = std::iter::once(Role::Coordinator)
             .chain(registrar)
             .chain(roles)
             .map(|role| self.user(role, &authority))
             .collect::<Result<Vec<_>, _>>()?;
-        users.extend(enrolled.into_iter().map(|agent| config::User {
+        users.extend(enrolled.into_iter().map(|agent| config::ServerUser {
             role: Role::Agent(agent.name),
             public: agent.public,
         }));
-        users.extend(tokens.into_iter().map(|token| config::User {
+        users.extend(tokens.into_iter().map(|token| config::ServerUser {
             public: token.public().to_owned(),
             role: Role::Token(token.id),
         }));
         let text = config::text(self.listen, &users);
         folder::write_secret(&folder.join(folder::CONFIG), &text)?;
-        Known {
+        KnownServer {
             listen: self.listen,
             names: self.names.clone(),
         }
         .write(folder)?;
         let absolute = std::path::absolute(folder);
-        Ok(Prepared {
-            // The server is started in it.
+        Ok(PreparedServer {
+            // The server's process starts in this folder.
             folder: absolute.map_err(|error| ServerError::File(folder.clone(), error))?,
             listen: self.listen,
             agents,
         })
     }
 
-    /// Whether a key is somebody's already, by its public half.
+    /// Returns true if a public key already belongs to a role.
     fn knows(&self, public: &str) -> Result<bool, ServerError> {
         let folder = &self.folder;
         let agents = agents(folder)?.into_iter().map(Role::Agent);
         for role in agents.chain([Role::Coordinator, Role::Registrar]) {
             if let Some(file) = read_key_file(&credentials(folder, &role))?
-                && keys::public(&file.seed)? == public
+                && file.seed.public_key().map_err(ServerError::Keys)? == public
             {
                 return Ok(true);
             }
         }
-        let is_token = Token::all(folder)?.iter().any(|it| it.public() == public);
+        let is_token = EnrollmentToken::all(folder)?
+            .iter()
+            .any(|it| it.public() == public);
         let enrolled = tokens::enrolled(folder)?;
         Ok(is_token || enrolled.iter().any(|it| it.public == public))
     }
 
-    /// A user of the server, and the file that makes somebody this user.
-    fn user(&self, role: Role, authority: &str) -> Result<config::User, ServerError> {
+    /// A user of the server, whose credentials file is written.
+    fn user(&self, role: Role, authority: &str) -> Result<config::ServerUser, ServerError> {
         let path = credentials(&self.folder, &role);
         let seed = match read_key_file(&path)? {
             Some(file) if file.role() == role => file.seed,
             Some(_) => {
-                let why = "holds the credentials of somebody else than its name says".to_owned();
+                let why = "holds credentials of another role than its name says".to_owned();
                 return Err(ServerError::Unfit(path, why));
             }
-            None => keys::new_user()?,
+            None => Secret::new_user_seed().map_err(ServerError::Keys)?,
         };
-        let public = keys::public(&seed)?;
-        // Written anew each time: the server may be reached by another name now.
+        let public = seed.public_key().map_err(ServerError::Keys)?;
+        // Rewritten each time: the server may be reached by another name now.
         let servers = self.names.iter().take(1);
         let servers = servers.map(|name| url(name, self.listen.port())).collect();
         let file = KeyFile::new(&role, seed, servers, authority);
         folder::write_secret(&path, &file.to_text())?;
-        Ok(config::User { role, public })
+        Ok(config::ServerUser { role, public })
     }
 }
 
-impl Prepared {
-    /// The credentials file of a role.
+impl PreparedServer {
+    /// The path of a role's credentials file.
     pub fn credentials(&self, role: &Role) -> PathBuf {
         credentials(&self.folder, role)
     }
 
-    /// The agents that have credentials, by name.
+    /// The agents that have credentials, sorted by name.
     pub fn agents(&self) -> &[AgentName] {
         &self.agents
     }
 
-    /// The server as it is reached from this machine.
+    /// The server's URL for this machine.
     pub fn local_url(&self) -> String {
         let local = process::local(self.listen);
         url(&local.ip().to_string(), local.port())
     }
 }
 
-/// Whether agents can be told to reach a server by this name.
+/// Checks a name or address at which agents reach the server.
 ///
 /// # Errors
 ///
-/// In words, why not.
+/// In words.
 pub fn check_name(name: &str) -> Result<(), String> {
     if let Ok(address) = name.parse::<IpAddr>() {
-        return match address.is_unspecified() {
-            true => Err(format!(
-                "{name} leads nowhere; give an address that agents can reach"
-            )),
-            false => Ok(()),
+        return if address.is_unspecified() {
+            Err(format!(
+                "{name} is not reachable; give an address of this machine"
+            ))
+        } else {
+            Ok(())
         };
     }
     let is_label = |label: &str| {
         let is_good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         (1..=63).contains(&label.len()) && label.chars().all(is_good)
     };
-    match name.len() <= 253 && name.split('.').all(is_label) {
-        true => Ok(()),
-        false => Err(format!(
-            "{name:?} is no host; give a name or an address alone, such as 10.0.0.1: the port is \
-             that of --listen"
-        )),
+    if name.len() <= 253 && name.split('.').all(is_label) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{name:?} is not a host; give a name or an address without port, such as 10.0.0.1 (the port is that of --listen)"
+        ))
     }
 }
 
@@ -295,7 +296,7 @@ fn credentials(folder: &Path, role: &Role) -> PathBuf {
         Role::Coordinator => "coordinator.creds".to_owned(),
         Role::Agent(name) => format!("{name}.creds"),
         Role::Registrar => "registrar.creds".to_owned(),
-        // Its file is printed, and not kept.
+        // A token's file is printed, not kept.
         Role::Token(id) => format!("{id}.token"),
     })
 }
@@ -319,10 +320,10 @@ fn read_key_file(path: &Path) -> Result<Option<KeyFile>, ServerError> {
     if !path.exists() {
         return Ok(None);
     }
-    match Credentials::read(path) {
-        Ok(Credentials::Key(file)) => Ok(Some(file)),
-        Ok(Credentials::Jwt(_)) => {
-            let why = "is a file of NATS's own tools; this folder is prony's".to_owned();
+    match FleetCredentials::read(path) {
+        Ok(FleetCredentials::Key(file)) => Ok(Some(file)),
+        Ok(FleetCredentials::Jwt(_)) => {
+            let why = "is a file of NATS's own tools, not of prony".to_owned();
             Err(ServerError::Unfit(path.to_owned(), why))
         }
         Err(why) => Err(ServerError::Unfit(path.to_owned(), why)),
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_six_parts_are_bracketed() {
+    fn ipv6_addresses_are_bracketed() {
         assert_eq!(url("::1", 4222), "tls://[::1]:4222");
         assert_eq!(url("web.test", 1), "tls://web.test:1");
     }

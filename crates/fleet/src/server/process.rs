@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::folder::{CONFIG, LOG, Lock, PID};
-use super::{Prepared, ServerError};
+use super::folder::{CONFIG, FolderLock, LOG, PID};
+use super::{PreparedServer, ServerError};
 
-/// How long the server may take to listen.
-const START: Duration = Duration::from_secs(15);
-/// How long it may take to read its configuration again.
-const RELOAD: Duration = Duration::from_secs(10);
-/// How long it may take to end.
-const STOP: Duration = Duration::from_secs(10);
+/// Time for the server to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time for the server to reload its configuration.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time for the server to exit.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-impl Prepared {
+impl PreparedServer {
     /// Starts the server, and waits until it listens.
     ///
     /// # Errors
     ///
-    /// See [`ServerError`]; nothing runs then.
-    pub fn start(&self) -> Result<Server, ServerError> {
+    /// See [`ServerError`]; no process is running then.
+    pub fn start(&self) -> Result<ServerProcess, ServerError> {
         free_address(self.listen)?;
         let log = self.folder.join(LOG);
         let mut options = fs::OpenOptions::new();
@@ -45,15 +45,15 @@ impl Prepared {
             .stdin(Stdio::null())
             .stdout(file)
             .stderr(errors)
-            // A terminal's Ctrl-C is for prony, which ends the server when it has no more use of it.
+            // Ctrl-C in a terminal is for prony, which stops the server afterwards.
             .process_group(0)
             .spawn()
             .map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => ServerError::NotInstalled,
                 _ => ServerError::Process(error),
             })?;
-        let mut server = Server { child };
-        let until = Instant::now() + START;
+        let mut server = ServerProcess { child };
+        let until = Instant::now() + START_TIMEOUT;
         loop {
             let is_heard =
                 TcpStream::connect_timeout(&local(self.listen), Duration::from_millis(500)).is_ok();
@@ -69,21 +69,26 @@ impl Prepared {
         }
     }
 
-    /// Has the server that runs on this folder, as another process's, read its configuration again, and
-    /// waits until it has. Who it no longer knows is cut off, the others stay connected.
+    /// Reloads the configuration of the server that another process runs on this folder, and waits
+    /// for it. Removed users are disconnected; the others stay connected.
     ///
     /// # Errors
     ///
-    /// Where none runs, or it doesn't take it.
+    /// If no server is running, or it rejects the configuration.
     pub fn reload(&self) -> Result<(), ServerError> {
-        let gone = || io::Error::new(io::ErrorKind::NotFound, "none runs in this folder");
-        // What an account that is new in one reading may say to others is set up at the next one
+        let gone = || {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                "no server is running on this folder",
+            )
+        };
+        // The exports of an account that is new in one reload take effect at the next one
         // (reloadAuthorization in the server's reload.go, 2.9 and 2.10).
         for _ in 0..2 {
             let before = self.readings();
             let pid = running(&self.folder).ok_or_else(|| ServerError::Process(gone()))?;
             kill_process(pid, Signal::HUP).map_err(|error| ServerError::Process(error.into()))?;
-            let until = Instant::now() + RELOAD;
+            let until = Instant::now() + RELOAD_TIMEOUT;
             while self.readings() == before {
                 if Instant::now() > until || running(&self.folder).is_none() {
                     let log = self.last_words();
@@ -96,7 +101,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// How often the server says that it has read its configuration again.
+    /// Number of reloads, according to the server's log.
     fn readings(&self) -> usize {
         let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
         log.matches("Reloaded server configuration").count()
@@ -107,15 +112,15 @@ impl Prepared {
     }
 }
 
-impl Lock {
-    /// Ends the server that a prony which was killed left behind on this folder.
+impl FolderLock {
+    /// Stops a server that a killed prony left running on this folder.
     pub fn end_leftover(&self) {
         let Some(pid) = running(&self.folder) else {
             return;
         };
-        // It may end in this moment by itself.
+        // The process may exit at the same moment.
         let _ = kill_process(pid, Signal::TERM);
-        let until = Instant::now() + STOP;
+        let until = Instant::now() + STOP_TIMEOUT;
         while running(&self.folder).is_some() && Instant::now() < until {
             thread::sleep(Duration::from_millis(20));
         }
@@ -127,38 +132,38 @@ impl Lock {
 fn running(folder: &Path) -> Option<Pid> {
     let text = fs::read_to_string(folder.join(PID)).ok()?;
     let pid = Pid::from_raw(text.trim().parse().ok()?)?;
-    // Its number may be another process's by now.
+    // The process id may have been reused.
     let config = folder.join(CONFIG);
     let is_it = words(pid).contains(&*config.to_string_lossy());
     is_it.then_some(pid)
 }
 
-/// A server that runs, until this is dropped.
+/// A running server, stopped when dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerProcess {
     child: Child,
 }
 
-impl Server {
-    /// Its process.
+impl ServerProcess {
+    /// The server's process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it still runs.
+    /// Returns true if the server is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         if !self.is_running() {
             return;
         }
-        // Asked politely it writes down what it holds; it may end in this moment by itself.
+        // On SIGTERM the server writes its data. It may exit at the same moment.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        let until = Instant::now() + STOP;
+        let until = Instant::now() + STOP_TIMEOUT;
         while self.is_running() && Instant::now() < until {
             thread::sleep(Duration::from_millis(20));
         }
@@ -167,7 +172,7 @@ impl Drop for Server {
     }
 }
 
-/// Whether a server could listen there now; port 0 becomes one that is free.
+/// Checks that a server can listen on this address; replaces port 0 by a free port.
 ///
 /// # Errors
 ///
@@ -178,7 +183,7 @@ pub fn free_address(listen: SocketAddr) -> Result<SocketAddr, ServerError> {
         .map_err(|error| ServerError::Listen(listen, error))
 }
 
-/// How one that listens there is reached from this machine.
+/// The address at which this machine reaches the server.
 pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     if listen.ip().is_unspecified() {
         listen.set_ip(match listen {
@@ -189,25 +194,28 @@ pub(super) fn local(mut listen: SocketAddr) -> SocketAddr {
     listen
 }
 
-/// The variable that names another nats-server than the one on the path.
+/// Environment variable with the path of nats-server, if it is not on PATH.
 const PROGRAM: &str = "PRONY_NATS_SERVER";
 
-/// Debian has the server where only root looks.
+/// The command that starts nats-server. Debian installs it where only root's PATH looks.
 fn command() -> Command {
     if let Some(program) = std::env::var_os(PROGRAM).filter(|it| !it.is_empty()) {
         return Command::new(program);
     }
-    let beside = ["/usr/sbin/nats-server", "/usr/local/sbin/nats-server"];
+    let candidates = ["/usr/sbin/nats-server", "/usr/local/sbin/nats-server"];
     let on_path = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join("nats-server").is_file())
     });
-    match beside.into_iter().find(|path| Path::new(path).is_file()) {
+    match candidates
+        .into_iter()
+        .find(|path| Path::new(path).is_file())
+    {
         Some(path) if !on_path => Command::new(path),
         _ => Command::new("nats-server"),
     }
 }
 
-/// The words with which a process was started, as one text; empty where there is no such process.
+/// The command line of a process; empty if there is no such process.
 fn words(pid: Pid) -> String {
     let pid = pid.as_raw_nonzero().to_string();
     if let Ok(words) = fs::read(format!("/proc/{pid}/cmdline")) {

@@ -1,49 +1,51 @@
-//! Enrolls agents that have a token, on behalf of the process that runs the server.
+//! Enrolls agents with tokens, in the process that runs the server.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::tokens::{self, EnrollReply, Token};
-use super::{Certificate, Prepared, ServerError, Wanted};
-use crate::credentials::Credentials;
-use crate::link::{Link, Message, Subscription};
+use super::tokens::{self, EnrollmentToken};
+use super::{CertificateMode, PreparedServer, ServerError, ServerSetup};
+use crate::credentials::FleetCredentials;
+use crate::link::{NatsLink, NatsMessage, Subscription};
 use crate::names::TokenId;
 use crate::permissions::{ENROLL_SUBJECTS, Role};
+use crate::wire::EnrollReply;
 
-/// How often the folder is searched for tokens.
+/// Interval at which the folder is searched for tokens.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a subscription is relied on: after the server has read its configuration again, one of before
-/// may no longer hear requests from other accounts.
+/// Age at which a subscription is renewed. After a reload of the configuration, an older one may
+/// miss requests from other accounts.
 const RECONNECT_INTERVAL: Duration = Duration::from_secs(5);
-/// How long a token that is used up still gets responses to requests that are repeated.
+/// Time for which a used-up token still gets replies to repeated requests.
 const USED_UP_GRACE: Duration = Duration::from_secs(60);
 
-/// How long further requests are waited for when one has come, and how many are taken together: each
-/// reading of the configuration disturbs those who connect meanwhile.
+/// Time to wait for further requests after the first one. Each reload of the configuration disturbs
+/// agents that are connecting, so that requests are handled in batches.
 const BATCH_TIME: Duration = Duration::from_secs(1);
+/// Number of requests handled together.
 const BATCH_MAX: usize = 100;
 
-/// Waits for requests to be enrolled. Without a token that can be used, nothing is connected.
+/// Handles enrollment requests. Without a usable token it is not connected.
 pub struct Registrar {
-    wanted: Wanted,
-    prepared: Prepared,
-    connection: Option<(Link, Subscription)>,
+    setup: ServerSetup,
+    prepared: PreparedServer,
+    connection: Option<(NatsLink, Subscription)>,
     looked: Option<Instant>,
     reconnect_at: Instant,
-    /// Tokens that the server's configuration has.
+    /// Tokens in the server's configuration.
     served: Vec<TokenId>,
-    /// Since when a token is seen to be used up.
+    /// Time since which a token is known to be used up.
     used_up: BTreeMap<TokenId, Instant>,
 }
 
 impl Registrar {
-    /// A registrar of the server that runs in a folder.
-    pub fn new(wanted: &Wanted, prepared: &Prepared) -> Registrar {
+    /// A registrar for the server of a folder.
+    pub fn new(setup: &ServerSetup, prepared: &PreparedServer) -> Registrar {
         Registrar {
-            wanted: Wanted {
+            setup: ServerSetup {
                 agents: Vec::new(),
-                ..wanted.clone()
+                ..setup.clone()
             },
             prepared: prepared.clone(),
             connection: None,
@@ -54,13 +56,13 @@ impl Registrar {
         }
     }
 
-    /// Serves for this long; gives what happened, a line each.
+    /// Handles requests for this long. Returns messages for the user.
     pub fn serve(&mut self, within: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         if self.looked.is_none_or(|at| at.elapsed() > LOOK_INTERVAL) {
             self.looked = Some(Instant::now());
             if let Err(why) = self.look(&mut lines) {
-                lines.push(format!("tokens can't be served: {why}"));
+                lines.push(format!("can't read tokens: {why}"));
                 self.looked = Some(Instant::now() + 20 * LOOK_INTERVAL);
             }
         }
@@ -68,8 +70,8 @@ impl Registrar {
             std::thread::sleep(within);
             return lines;
         };
-        // One reading of the configuration serves all who ask at the same time.
-        let mut batch: Vec<Message> = requests.next(within).into_iter().collect();
+        // One reload serves all agents that ask at the same time.
+        let mut batch: Vec<NatsMessage> = requests.next(within).into_iter().collect();
         let until = Instant::now() + BATCH_TIME;
         while !batch.is_empty() && batch.len() < BATCH_MAX {
             let left = until.saturating_duration_since(Instant::now());
@@ -80,24 +82,24 @@ impl Registrar {
         }
         if !batch.is_empty() {
             if let Err(error) = self.enroll_all(&batch, &mut lines) {
-                lines.push(format!("agents can't be enrolled: {error}"));
+                lines.push(format!("can't enroll agents: {error}"));
             }
             (self.looked, self.reconnect_at) = (None, Instant::now());
         }
         lines
     }
 
-    /// Connects when there is a token, and takes out those that expired or are used up.
+    /// Connects if there is a token, and removes tokens that have expired or are used up.
     fn look(&mut self, lines: &mut Vec<String>) -> Result<(), String> {
         let now = SystemTime::now();
         let said = |error: ServerError| error.to_string();
-        let folder = &self.wanted.folder;
+        let folder = &self.setup.folder;
         let mut served = Vec::new();
-        for token in Token::all(folder).map_err(said)? {
+        for token in EnrollmentToken::all(folder).map_err(said)? {
             let why = match (token.is_open(now), token.is_served(now)) {
                 (true, _) => None,
                 (false, false) => Some("has expired"),
-                // A repeated request still gets its response.
+                // Repeated requests still get a reply.
                 (false, true) => {
                     let since = self.used_up.entry(token.id.clone());
                     let since = since.or_insert_with(Instant::now);
@@ -106,7 +108,7 @@ impl Registrar {
             };
             match why {
                 None => served.push(token.id),
-                Some(why) if Token::remove(folder, &token.id).map_err(said)? => {
+                Some(why) if EnrollmentToken::remove(folder, &token.id).map_err(said)? => {
                     self.used_up.remove(&token.id);
                     lines.push(format!("token {} {why}", token.id));
                 }
@@ -128,58 +130,62 @@ impl Registrar {
         Ok(())
     }
 
-    fn connect(&self) -> Result<(Link, Subscription), String> {
-        let credentials = Credentials::read(&self.prepared.credentials(&Role::Registrar))?;
+    fn connect(&self) -> Result<(NatsLink, Subscription), String> {
+        let credentials = FleetCredentials::read(&self.prepared.credentials(&Role::Registrar))?;
         let server = self.prepared.local_url();
-        let link = Link::connect(Some(&server), &credentials, &Role::Registrar);
+        let link = NatsLink::connect(Some(&server), &credentials, &Role::Registrar);
         let link = link.map_err(|error| error.to_string())?;
         let requests = link.subscribe(ENROLL_SUBJECTS);
         let requests = requests.map_err(|error| error.to_string())?;
         Ok((link, requests))
     }
 
-    /// Writes the server's configuration, and has it read.
+    /// Writes the server's configuration and reloads it.
     fn apply(&self) -> Result<(), ServerError> {
-        let _lock = self.wanted.lock_for_writing()?;
-        self.wanted.prepare_locked(Certificate::Kept)?.reload()
+        let _lock = self.setup.lock_for_writing()?;
+        self.setup.prepare_locked(CertificateMode::Keep)?.reload()
     }
 
-    /// Enters all who may be enrolled, and has the server read its configuration again. They hear of it
-    /// before: the reading ends requests under way, and agents try until the server knows them.
-    fn enroll_all(&self, batch: &[Message], lines: &mut Vec<String>) -> Result<(), ServerError> {
-        let _lock = self.wanted.lock_for_writing()?;
+    /// Enrolls the agents of these requests and reloads the server. Replies are sent first: the
+    /// reload interrupts requests in flight, and agents retry until the server accepts them.
+    fn enroll_all(
+        &self,
+        batch: &[NatsMessage],
+        lines: &mut Vec<String>,
+    ) -> Result<(), ServerError> {
+        let _lock = self.setup.lock_for_writing()?;
         let mut new = Vec::new();
         for request in batch {
             let id = request.subject.rsplit('.').next().unwrap_or_default();
             let Ok(id) = id.parse::<TokenId>() else {
                 continue;
             };
-            let enrolled = tokens::enroll(&self.wanted, &id, &request.payload, SystemTime::now());
+            let enrolled = tokens::enroll(&self.setup, &id, &request.payload, SystemTime::now());
             let reply = match enrolled {
                 Ok((name, is_new)) => {
                     new.extend(is_new.then_some((name, id)));
                     EnrollReply::Enrolled
                 }
                 Err(text) => {
-                    lines.push(format!("a request with token {id} was refused: {text}"));
+                    lines.push(format!("refused a request with token {id}: {text}"));
                     EnrollReply::Refused { text }
                 }
             };
             if let (Some((link, _)), Some(to)) = (&self.connection, &request.reply) {
                 let json = serde_json::to_vec(&reply).expect("strings");
-                // An agent that gets no response asks again.
-                let _ = link.say(to, json);
+                // An agent that gets no reply asks again.
+                let _ = link.publish(to, json);
             }
         }
         if new.is_empty() {
             return Ok(());
         }
-        let prepared = self.wanted.prepare_locked(Certificate::Kept);
+        let prepared = self.setup.prepare_locked(CertificateMode::Keep);
         let applied = prepared.and_then(|it| it.reload());
         for (name, id) in new {
             match &applied {
-                Ok(()) => lines.push(format!("agent {name} was enrolled with token {id}")),
-                Err(_) => tokens::forget(&self.wanted.folder, &name),
+                Ok(()) => lines.push(format!("enrolled agent {name} with token {id}")),
+                Err(_) => tokens::forget(&self.setup.folder, &name),
             }
         }
         applied

@@ -1,124 +1,93 @@
-//! Enrollment tokens: with one, agents that are new get credentials until it expires or is used up.
+//! Enrollment tokens, with which new agents get credentials until the token expires or is used up.
 //!
-//! A token's file is the seed of a user whose account can do one thing: ask at the token's own subject
-//! to be enrolled. The agent makes its own key and sends the public half alone, so that no private key
-//! travels, and the server's folder never has it.
+//! A token's file holds the key of a user who can do one thing: publish an enrollment request at the
+//! token's own subject. Agents make their own keys and send only the public half; private keys never
+//! leave their machines.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use nkeys::{KeyPair, KeyPairType};
 use serde::{Deserialize, Serialize};
 
-use super::{ServerError, Wanted, agents, folder, keys, url};
+use super::{ServerError, ServerSetup, agents, folder, url};
 use crate::credentials::{KeyFile, Secret};
 use crate::names::{AgentName, TokenId};
 use crate::permissions::Role;
+use crate::wire::EnrollRequest;
 
-/// Folder of the tokens that can still be used.
+/// Folder of the usable tokens.
 const TOKENS: &str = "tokens";
-/// Folder of agents that were enrolled: their public keys.
+/// Folder of the enrolled agents' public keys.
 const ENROLLED: &str = "enrolled";
-/// The longest request to be enrolled, in bytes.
+/// Longest enrollment request, in bytes.
 const REQUEST_BYTES_MAX: usize = 2048;
-/// How many agents one token can enroll at most.
+/// Largest number of agents that a token can enroll.
 pub const USES_MAX: u32 = 1000;
-/// How long a token can be valid at most.
+/// Longest validity of a token.
 pub const VALID_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// What the folder keeps of a token.
+/// A token, as the folder stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Token {
-    /// Its name.
+pub struct EnrollmentToken {
+    /// The token's name.
     pub id: TokenId,
-    /// The public half of its key.
+    /// Public half of the token's key.
     public: String,
-    /// When it ends, UTC, RFC 3339.
+    /// Expiry, UTC, RFC 3339.
     pub expires: String,
-    /// Agents that it can enroll.
+    /// Number of agents that the token can enroll.
     pub uses: u32,
-    /// Agents that it has enrolled.
+    /// Number of agents that the token has enrolled.
     pub used: u32,
 }
 
-/// An agent that was enrolled.
+/// An enrolled agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Enrolled {
     pub(super) name: AgentName,
     pub(super) public: String,
-    /// The token that it used.
+    /// The token that enrolled the agent.
     token: TokenId,
-    /// When, UTC, RFC 3339.
+    /// Time of the enrollment, UTC, RFC 3339.
     at: String,
 }
 
-/// An agent's request to be enrolled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EnrollRequest {
-    /// The name that it wants.
-    pub name: AgentName,
-    /// The public half of its key.
-    pub public: String,
-    /// Made with that key over [`signed_text`], base64: nobody enrolls another's key.
-    pub signature: String,
-}
-
-/// What comes of a request to be enrolled.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "reply", rename_all = "kebab-case")]
-pub enum EnrollReply {
-    /// The server knows the key from now on.
-    Enrolled,
-    /// It doesn't.
-    Refused {
-        /// Why.
-        text: String,
-    },
-}
-
-/// The text that an agent signs when it asks to be enrolled.
-pub fn signed_text(token: &TokenId, name: &AgentName, public: &str) -> String {
-    format!("prony enrollment\n{token}\n{name}\n{public}")
-}
-
-impl Token {
-    /// Whether it can still enroll an agent.
+impl EnrollmentToken {
+    /// Returns true if the token can still enroll an agent.
     pub fn is_open(&self, now: SystemTime) -> bool {
         let expires = humantime::parse_rfc3339(&self.expires);
         self.used < self.uses && expires.is_ok_and(|expires| now < expires)
     }
 
-    /// Makes a token; gives its file's text, which is nowhere else.
+    /// Creates a token. Returns it with the text of its file, which is not stored.
     ///
     /// # Errors
     ///
-    /// Where it can't be written.
+    /// If the token can't be stored.
     pub fn make(
-        wanted: &Wanted,
+        setup: &ServerSetup,
         valid: Duration,
         uses: u32,
         now: SystemTime,
-    ) -> Result<(Token, String), ServerError> {
-        let seed = keys::new_user()?;
+    ) -> Result<(EnrollmentToken, String), ServerError> {
+        let seed = Secret::new_user_seed().map_err(ServerError::Keys)?;
         let number: u64 = rand::random();
         let id = TokenId::of_number(number);
         let expires = now + valid.min(VALID_MAX);
-        let token = Token {
-            public: keys::public(&seed)?,
+        let token = EnrollmentToken {
+            public: seed.public_key().map_err(ServerError::Keys)?,
             expires: humantime::format_rfc3339_seconds(expires).to_string(),
             uses: uses.min(USES_MAX),
             used: 0,
             id: id.clone(),
         };
-        let folder = &wanted.folder;
+        let folder = &setup.folder;
         let authority = fs::read_to_string(folder.join("authority.pem"));
         let authority = authority.map_err(|error| ServerError::File(folder.clone(), error))?;
-        let servers = wanted.names.iter().take(1);
-        let servers = servers.map(|name| url(name, wanted.listen.port()));
+        let servers = setup.names.iter().take(1);
+        let servers = servers.map(|name| url(name, setup.listen.port()));
         let mut file = KeyFile::new(&Role::Token(id), seed, servers.collect(), &authority);
         file.expires = Some(token.expires.clone());
         token.write(folder)?;
@@ -130,20 +99,20 @@ impl Token {
         write(folder, TOKENS, self.id.as_str(), &text)
     }
 
-    /// The tokens of a folder, those that can't be used any more among them.
+    /// All tokens of a folder, including unusable ones.
     ///
     /// # Errors
     ///
-    /// Where one can't be read.
-    pub fn all(folder: &Path) -> Result<Vec<Token>, ServerError> {
+    /// If a token can't be read.
+    pub fn all(folder: &Path) -> Result<Vec<EnrollmentToken>, ServerError> {
         read_all(folder, TOKENS)
     }
 
-    /// Removes a token; false where there is none.
+    /// Removes a token. Returns false if there is none.
     ///
     /// # Errors
     ///
-    /// Where it can't be removed.
+    /// If the token can't be removed.
     pub fn remove(folder: &Path, id: &TokenId) -> Result<bool, ServerError> {
         let path = file(folder, TOKENS, id.as_str());
         match fs::remove_file(&path) {
@@ -153,32 +122,31 @@ impl Token {
         }
     }
 
-    /// Whether the server still has to know it. One that is used up stays for a moment, so that the last
-    /// agent hears that it was enrolled.
+    /// Returns true if the server has to accept the token. A used-up token stays for a while, so
+    /// that repeated requests get a reply.
     pub(super) fn is_served(&self, now: SystemTime) -> bool {
         humantime::parse_rfc3339(&self.expires).is_ok_and(|expires| now < expires)
     }
 
-    /// The public half of its key.
+    /// Public half of the token's key.
     pub(super) fn public(&self) -> &str {
         &self.public
     }
 }
 
-/// Agents that were enrolled in a folder.
+/// The agents that were enrolled in a folder.
 pub(super) fn enrolled(folder: &Path) -> Result<Vec<Enrolled>, ServerError> {
     read_all(folder, ENROLLED)
 }
 
-/// Enters an agent that asks to be enrolled into the folder. Whoever holds the folder's lock for writing
-/// calls this; the server's configuration has to be written afterwards. Gives its name, and whether it
-/// is new: a request that is repeated changes nothing.
+/// Enrolls an agent in the folder. The caller holds the folder's lock and rewrites the server's
+/// configuration afterwards. Returns the agent's name, and false if the request is a repetition.
 ///
 /// # Errors
 ///
 /// In words, for the agent.
 pub(super) fn enroll(
-    wanted: &Wanted,
+    setup: &ServerSetup,
     id: &TokenId,
     request: &[u8],
     now: SystemTime,
@@ -186,21 +154,21 @@ pub(super) fn enroll(
     let failed = |error: ServerError| format!("the server's folder can't be used: {error}");
     if request.len() > REQUEST_BYTES_MAX {
         return Err(format!(
-            "the request has {} bytes, and {REQUEST_BYTES_MAX} are the most",
+            "the request has {} bytes; at most {REQUEST_BYTES_MAX} are accepted",
             request.len()
         ));
     }
     let request: EnrollRequest =
-        serde_json::from_slice(request).map_err(|error| format!("this is no request: {error}"))?;
-    let folder = &wanted.folder;
-    let mut tokens = Token::all(folder).map_err(failed)?;
+        serde_json::from_slice(request).map_err(|error| format!("not a request: {error}"))?;
+    let folder = &setup.folder;
+    let mut tokens = EnrollmentToken::all(folder).map_err(failed)?;
     let token = tokens.iter_mut().find(|token| token.id == *id);
     let Some(token) = token else {
         return Err(format!(
             "token {id} is unknown: it was revoked, or is used up"
         ));
     };
-    check_key(id, &request)?;
+    request.verify(id)?;
     let known = enrolled(folder).map_err(failed)?;
     let same = |it: &&Enrolled| it.name == request.name && it.public == request.public;
     if known.iter().any(|it| same(&it)) {
@@ -215,13 +183,13 @@ pub(super) fn enroll(
         || folder::RESERVED.contains(&name.as_str());
     if is_taken {
         return Err(format!(
-            "there is an agent {name} already, with another key; choose another name with --name"
+            "there is already an agent {name} with another key (choose another name with --name)"
         ));
     }
-    if wanted.knows(&request.public).map_err(failed)? {
-        return Err("this key is somebody else's already".to_owned());
+    if setup.knows(&request.public).map_err(failed)? {
+        return Err("this key is already in use".to_owned());
     }
-    // A crash in between costs a use, and gives none away.
+    // A crash after this line loses a use of the token, but never grants one.
     token.used += 1;
     token.write(folder).map_err(failed)?;
     let agent = Enrolled {
@@ -235,49 +203,10 @@ pub(super) fn enroll(
     Ok((request.name, true))
 }
 
-/// Takes an agent out again that the server did not take.
+/// Removes an enrolled agent that the server did not accept.
 pub(super) fn forget(folder: &Path, name: &AgentName) {
-    // What stays is told to the server at the next time.
+    // A file that can't be removed is passed to the server at the next reload.
     let _ = fs::remove_file(file(folder, ENROLLED, name.as_str()));
-}
-
-/// Whether the key is a user's, and the requester's own.
-fn check_key(token: &TokenId, request: &EnrollRequest) -> Result<(), String> {
-    let wrong = || "its key or signature is not valid".to_owned();
-    let key = KeyPair::from_public_key(&request.public).map_err(|_| wrong())?;
-    if !matches!(key.key_pair_type(), KeyPairType::User) {
-        return Err(wrong());
-    }
-    let signature = BASE64.decode(&request.signature).map_err(|_| wrong())?;
-    let text = signed_text(token, &request.name, &request.public);
-    key.verify(text.as_bytes(), &signature).map_err(|_| wrong())
-}
-
-/// A key for a new agent.
-///
-/// # Errors
-///
-/// In words, where none can be made.
-pub fn new_key() -> Result<Secret, String> {
-    keys::new_user().map_err(|error| error.to_string())
-}
-
-/// An agent's request to be enrolled with its own key.
-///
-/// # Errors
-///
-/// In words, where the key can't be used.
-pub fn request(token: &TokenId, name: &AgentName, seed: &Secret) -> Result<EnrollRequest, String> {
-    let failed = |error: nkeys::error::Error| format!("using a key: {error}");
-    let key = KeyPair::from_seed(seed.reveal()).map_err(failed)?;
-    let public = key.public_key();
-    let text = signed_text(token, name, &public);
-    let signature = key.sign(text.as_bytes()).map_err(failed)?;
-    Ok(EnrollRequest {
-        name: name.clone(),
-        public,
-        signature: BASE64.encode(signature),
-    })
 }
 
 fn file(folder: &Path, kind: &str, name: &str) -> PathBuf {
@@ -305,7 +234,7 @@ fn read_all<T: for<'a> Deserialize<'a>>(folder: &Path, kind: &str) -> Result<Vec
             continue;
         }
         let text = match fs::read_to_string(&path) {
-            // It was removed in this moment.
+            // The file was removed since it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             text => text.map_err(|error| ServerError::File(path.clone(), error))?,
         };
@@ -319,43 +248,43 @@ fn read_all<T: for<'a> Deserialize<'a>>(folder: &Path, kind: &str) -> Result<Vec
 mod tests {
     use super::*;
 
-    fn wanted(folder: &Path) -> Wanted {
-        let wanted = Wanted {
+    fn setup(folder: &Path) -> ServerSetup {
+        let setup = ServerSetup {
             folder: folder.to_owned(),
             listen: "127.0.0.1:4222".parse().unwrap(),
             names: vec!["127.0.0.1".to_owned()],
             agents: vec!["agent-1".parse().unwrap()],
         };
-        wanted.prepare().unwrap();
-        wanted
+        setup.prepare().unwrap();
+        setup
     }
 
     #[test]
     fn a_token_enrolls_new_names_until_it_is_used_up() {
         let folder = tempfile::tempdir().unwrap();
-        let wanted = wanted(folder.path());
+        let setup = setup(folder.path());
         let now = SystemTime::now();
-        let (token, text) = Token::make(&wanted, Duration::from_secs(60), 2, now).unwrap();
+        let (token, text) = EnrollmentToken::make(&setup, Duration::from_secs(60), 2, now).unwrap();
         assert!(
             !fs::read_to_string(file(folder.path(), TOKENS, token.id.as_str()))
                 .unwrap()
-                .contains("SU")
+                .contains("\"SU")
         );
         assert!(
-            text.contains("SU") && text.contains(&token.expires),
+            text.contains("\"SU") && text.contains(&token.expires),
             "{text}"
         );
         let ask = |request: &EnrollRequest, now| {
             enroll(
-                &wanted,
+                &setup,
                 &token.id,
                 &serde_json::to_vec(request).unwrap(),
                 now,
             )
         };
         let of = |name: &str| {
-            let seed = new_key().unwrap();
-            request(&token.id, &name.parse().unwrap(), &seed).unwrap()
+            let seed = Secret::new_user_seed().unwrap();
+            EnrollRequest::sign(&token.id, &name.parse().unwrap(), &seed).unwrap()
         };
         let (one, two, three) = (of("web-1"), of("web-2"), of("web-3"));
         assert_eq!(ask(&one, now), Ok(("web-1".parse().unwrap(), true)));
@@ -365,15 +294,15 @@ mod tests {
             let error = ask(&of(taken), now).unwrap_err();
             assert!(error.contains("already"), "{taken}: {error}");
         }
-        // A key that is not the requester's, or is known already.
+        // A key that is not the requester's, or is already known.
         let stolen = EnrollRequest {
             name: "web-9".parse().unwrap(),
             ..one.clone()
         };
         assert!(ask(&stolen, now).unwrap_err().contains("not valid"));
         let long = vec![b' '; REQUEST_BYTES_MAX + 1];
-        assert!(enroll(&wanted, &token.id, &long, now).is_err());
-        assert!(enroll(&wanted, &token.id, b"{}", now).is_err());
+        assert!(enroll(&setup, &token.id, &long, now).is_err());
+        assert!(enroll(&setup, &token.id, b"{}", now).is_err());
 
         assert!(
             ask(&two, now + Duration::from_secs(61))
@@ -385,11 +314,11 @@ mod tests {
         assert_eq!(enrolled(folder.path()).unwrap().len(), 2);
 
         let config = || fs::read_to_string(folder.path().join("nats.conf")).unwrap();
-        wanted.prepare().unwrap();
+        setup.prepare().unwrap();
         assert!(config().contains("AGENT_web-1") && config().contains("ENROLL_"));
-        assert!(Token::remove(folder.path(), &token.id).unwrap());
-        assert!(!Token::remove(folder.path(), &token.id).unwrap());
-        wanted.prepare().unwrap();
+        assert!(EnrollmentToken::remove(folder.path(), &token.id).unwrap());
+        assert!(!EnrollmentToken::remove(folder.path(), &token.id).unwrap());
+        setup.prepare().unwrap();
         assert!(config().contains("AGENT_web-1") && !config().contains("nroll"));
         assert!(ask(&one, now).unwrap_err().contains("revoked"));
     }

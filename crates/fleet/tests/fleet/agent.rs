@@ -1,24 +1,26 @@
-//! Agents, each word to them said by hand.
+//! Agents that get single orders from the test.
 
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use prony_fleet::agent::{Agent, AgentError, Settings};
-use prony_fleet::clock::{Exchange, Offset, Told};
-use prony_fleet::credentials::Credentials;
-use prony_fleet::messages::{Because, Load, Piece, Reply, VERSION, What};
+use prony_fleet::agent::{Agent, AgentError, AgentSettings};
+use prony_fleet::clock::{ClockExchange, ClockOffset, ClockReply};
+use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::names::AgentName;
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::{Command, EndReason, FileChunk, LoadOrder, PRONY_VERSION, Reply};
 use prony_record::{FindingId, Nanos, Outcome};
 use sha2::{Digest, Sha256};
 
-use crate::ground::{Ground, agent};
-use crate::hands::{Hands, There, kept, load, origin, policy, settings, until};
+use crate::harness::{
+    RunningAgent, TestCoordinator, kept, load, origin, policy, settings, wait_until,
+};
+use crate::nats_server::{TestServer, agent};
 
-fn piece(name: &str, bytes: &[u8]) -> Piece {
+fn piece(name: &str, bytes: &[u8]) -> FileChunk {
     let hash = Sha256::digest(bytes);
-    Piece {
+    FileChunk {
         name: name.to_owned(),
         offset: 0,
         bytes: base64::prelude::BASE64_STANDARD.encode(bytes),
@@ -27,7 +29,7 @@ fn piece(name: &str, bytes: &[u8]) -> Piece {
     }
 }
 
-/// The text of a reply that it can't be.
+/// The text of a refusal.
 fn no(reply: Reply) -> String {
     match reply {
         Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => text,
@@ -37,43 +39,46 @@ fn no(reply: Reply) -> String {
 }
 
 #[test]
-fn an_agent_is_registered_as_long_as_it_is_there() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let agent = There::start(settings(&ground, "one"));
-    let registration = hands.wait_for(&agent);
-    assert_eq!(registration.version, VERSION);
+fn an_agent_is_registered_while_it_runs() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    let registration = coordinator.wait_for(&agent);
+    assert_eq!(registration.version, PRONY_VERSION);
     assert_eq!(registration.labels["site"], "here");
-    assert_eq!(registration.policy, "near addresses; no services");
+    assert_eq!(
+        registration.policy,
+        "private and loopback addresses; no services"
+    );
     assert!(registration.cores > 0 && registration.open_files > 0);
     assert!(!registration.host.is_empty() && registration.system.contains(' '));
     assert!(registration.addresses.iter().all(|it| !it.is_loopback()));
     assert_eq!(registration.busy_with, None);
-    // What it measures is told as its own, and it tells so at once.
+    // A busy agent updates its registration at once.
     let load = load("http://127.0.0.1:9/", "-c 1", 1);
-    let ready = hands.order(&agent.name, "r1", What::Prepare(load));
+    let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load));
     assert!(matches!(ready, Reply::Ready(_)), "{ready:?}");
-    until("it is busy", || {
-        let run = hands.registered(&agent.name)?.busy_with?;
+    wait_until("it is busy", || {
+        let run = coordinator.registered(&agent.name)?.busy_with?;
         (run.as_str() == "r1").then_some(())
     });
-    hands.order(&agent.name, "r1", What::Stop);
-    until("it is free", || {
-        let registration = hands.registered(&agent.name)?;
+    coordinator.order(&agent.name, "r1", Command::Stop);
+    wait_until("it is free", || {
+        let registration = coordinator.registered(&agent.name)?;
         registration.busy_with.is_none().then_some(())
     });
     let name = agent.name.clone();
     agent.end(true).unwrap();
-    assert_eq!(hands.registered(&name), None);
+    assert_eq!(coordinator.registered(&name), None);
 }
 
 #[test]
-fn a_name_is_one_agents() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let first = There::start(settings(&ground, "one"));
-    let before = hands.wait_for(&first);
-    let second = There::start(settings(&ground, "one"));
+fn a_second_agent_with_the_same_name_is_refused() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let first = RunningAgent::start(settings(&nats, "one"));
+    let before = coordinator.wait_for(&first);
+    let second = RunningAgent::start(settings(&nats, "one"));
     match second.end(false) {
         Err(AgentError::NameTaken { name, host }) => {
             assert_eq!((name, host), (first.name.clone(), before.host));
@@ -81,115 +86,131 @@ fn a_name_is_one_agents() {
         other => panic!("{other:?}"),
     }
     assert_eq!(
-        hands.registered(&first.name).unwrap().instance,
+        coordinator.registered(&first.name).unwrap().instance,
         before.instance
     );
     first.end(true).unwrap();
-    let third = There::start(settings(&ground, "one"));
-    assert_ne!(hands.wait_for(&third).instance, before.instance);
+    let third = RunningAgent::start(settings(&nats, "one"));
+    assert_ne!(coordinator.wait_for(&third).instance, before.instance);
 }
 
 #[test]
-fn credentials_say_whose_they_are() {
-    let ground = Ground::new(&["one"]);
+fn credentials_name_their_role() {
+    let nats = TestServer::new(&["one"]);
     let name = |text: &str| text.parse::<AgentName>().unwrap();
-    let mine = ground.credentials(&agent("one"));
-    assert_eq!(Settings::name(&mine, None), Ok(name("one")));
-    assert_eq!(Settings::name(&mine, Some(&name("one"))), Ok(name("one")));
-    let error = Settings::name(&mine, Some(&name("two"))).unwrap_err();
+    let mine = nats.credentials(&agent("one"));
+    assert_eq!(AgentSettings::name(&mine, None), Ok(name("one")));
+    assert_eq!(
+        AgentSettings::name(&mine, Some(&name("one"))),
+        Ok(name("one"))
+    );
+    let error = AgentSettings::name(&mine, Some(&name("two"))).unwrap_err();
     assert!(
         error.contains("agent one") && error.contains("two"),
         "{error}"
     );
-    let theirs = ground.credentials(&Role::Coordinator);
-    let error = Settings::name(&theirs, None).unwrap_err();
+    let theirs = nats.credentials(&Role::Coordinator);
+    let error = AgentSettings::name(&theirs, None).unwrap_err();
     assert!(error.contains("coordinator"), "{error}");
 
-    // A server that doesn't know the key is no reason to wait.
-    let other = Ground::new(&["one"]);
-    let (Credentials::Key(mut key), Credentials::Key(strange)) =
+    // A server that doesn't know the key is not retried.
+    let other = TestServer::new(&["one"]);
+    let (FleetCredentials::Key(mut key), FleetCredentials::Key(strange)) =
         (mine, other.credentials(&agent("one")))
     else {
         panic!("prony's own files");
     };
     key.seed = strange.seed;
-    let wrong = Settings {
-        credentials: Credentials::Key(key),
-        ..settings(&ground, "one")
+    let wrong = AgentSettings {
+        credentials: FleetCredentials::Key(key),
+        ..settings(&nats, "one")
     };
     let error = Agent::connect(wrong, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(error, AgentError::Wrong(_)), "{error:?}");
 }
 
 #[test]
-fn the_time_is_told_at_once_and_by_the_clock_that_loads_begin_by() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let agent = There::start(settings(&ground, "one"));
+fn clock_replies_use_the_clock_of_loads() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let agent = RunningAgent::start(settings(&nats, "one"));
     agent.clock.shift(3_600_000_000_000);
-    hands.wait_for(&agent);
+    coordinator.wait_for(&agent);
     let here = prony_fleet::clock::Clock::new();
-    let exchanges: Vec<Exchange> = (0..16)
+    let exchanges: Vec<ClockExchange> = (0..16)
         .map(|_| {
-            let asked = here.now();
-            let told = hands
-                .link
-                .ask(&agent.name.clock(), "", Duration::from_secs(10));
-            let learned = here.now();
-            let told = Told::of_bytes(&told.unwrap()).unwrap();
-            Exchange {
-                asked,
-                heard: told.heard,
-                answered: told.answered,
-                learned,
+            let request_sent = here.now();
+            let reply =
+                coordinator
+                    .link
+                    .request(&agent.name.clock_subject(), "", Duration::from_secs(10));
+            let reply_received = here.now();
+            let reply = ClockReply::of_bytes(&reply.unwrap()).unwrap();
+            ClockExchange {
+                request_sent,
+                request_received: reply.received,
+                reply_sent: reply.sent,
+                reply_received,
             }
         })
         .collect();
-    let offset = Offset::best(&exchanges).unwrap();
+    let offset = ClockOffset::best(&exchanges).unwrap();
     assert!(offset.ns.abs_diff(3_600_000_000_000) <= offset.bound_ns);
 }
 
+/// Orders starts of run `r1` that are too far in the future or the past.
+fn impossible_starts_are_refused(coordinator: &TestCoordinator, agent: &RunningAgent) {
+    let name = &agent.name;
+    let now = agent.clock.now();
+    for (at, expected) in [(now + 90_000_000_000, "ahead"), (i64::MAX, "ahead")] {
+        let reply = no(coordinator.order(name, "r1", Command::Start { at }));
+        assert!(reply.contains(expected), "{reply}");
+    }
+    for at in [now - 4_000_000_000, i64::MIN] {
+        match coordinator.order(name, "r1", Command::Start { at }) {
+            Reply::Environment { text } => assert!(text.contains("too late"), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 #[test]
-fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn a_load_starts_on_time_and_its_messages_add_up_exactly() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     agent.clock.shift(-7_000_000_000);
     let name = &agent.name;
     let asked = load(&url, "-c 4 -d 1600ms --no-resumption", 2);
-    let ready = hands.order(name, "r1", What::Prepare(asked.clone()));
-    // An order that comes again is answered as before.
-    assert_eq!(hands.order(name, "r1", What::Prepare(asked.clone())), ready);
+    let ready = coordinator.order(name, "r1", Command::Prepare(asked.clone()));
+    // A repeated order gets the same reply.
+    assert_eq!(
+        coordinator.order(name, "r1", Command::Prepare(asked.clone())),
+        ready
+    );
     let Reply::Ready(ready) = ready else {
         panic!("{ready:?}");
     };
     assert_eq!((ready.connections, ready.load.threads), (4, 2));
     assert!(ready.forecast.is_empty(), "{:?}", ready.forecast);
     let other = load(&url, "-c 5", 2);
-    assert!(no(hands.order(name, "r1", What::Prepare(other))).contains("another load"));
+    assert!(no(coordinator.order(name, "r1", Command::Prepare(other))).contains("another load"));
 
-    let now = agent.clock.now();
-    for (at, told) in [(now + 90_000_000_000, "ahead"), (i64::MAX, "ahead")] {
-        let reply = no(hands.order(name, "r1", What::Start { at }));
-        assert!(reply.contains(told), "{reply}");
-    }
-    for at in [now - 4_000_000_000, i64::MIN] {
-        match hands.order(name, "r1", What::Start { at }) {
-            Reply::Environment { text } => assert!(text.contains("too late"), "{text}"),
-            other => panic!("{other:?}"),
-        }
-    }
+    impossible_starts_are_refused(&coordinator, &agent);
     let at = agent.clock.now() + 500_000_000;
     for _ in 0..2 {
-        assert_eq!(hands.order(name, "r1", What::Start { at }), Reply::Done);
+        assert_eq!(
+            coordinator.order(name, "r1", Command::Start { at }),
+            Reply::Done
+        );
     }
-    let again = hands.order(name, "r1", What::Start { at: at + 1 });
-    assert!(no(again).contains("another moment"));
+    let again = coordinator.order(name, "r1", Command::Start { at: at + 1 });
+    assert!(no(again).contains("another start time"));
 
-    let (messages, ledger, end) = hands.results("r1").whole(name);
-    assert_eq!(end.because, Because::Done);
+    let (messages, ledger, end) = coordinator.results("r1").whole(name);
+    assert_eq!(end.reason, EndReason::Done);
     assert_eq!(
         end.findings
             .iter()
@@ -199,7 +220,7 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
     );
     let (intended, first) = end.began.unwrap();
     assert_eq!(intended, at);
-    // By its own clock, which is seven seconds behind; a busy machine may begin late.
+    // By its own clock, which is seven seconds behind; a busy machine may start late.
     assert!(first >= at && first < at + 5_000_000_000, "{first} {at}");
     assert_eq!(end.span.0, 0);
     assert!(messages.len() >= 2, "each second: {}", messages.len());
@@ -211,40 +232,40 @@ fn a_load_is_made_at_its_moment_and_adds_up_to_the_last_bucket() {
     );
     assert_eq!(total.span, Some((Nanos(end.span.0), Nanos(end.span.1))));
 
-    // Its own file holds the same, until the coordinator has it.
-    let own = kept(&ground, "r1", name).unwrap();
+    // Its own file has the same messages, until the coordinator confirms them.
+    let own = kept(&nats, "r1", name).unwrap();
     assert_eq!(own, messages);
     assert_eq!(
-        no(hands.order(name, "r1", What::Renew)),
+        no(coordinator.order(name, "r1", Command::Renew)),
         "run r1 is over here"
     );
-    let reply = no(hands.order(name, "r1", What::Prepare(asked)));
+    let reply = no(coordinator.order(name, "r1", Command::Prepare(asked)));
     assert!(reply.contains("over"), "{reply}");
     for _ in 0..2 {
-        assert_eq!(hands.order(name, "r1", What::Stop), Reply::Done);
-        assert_eq!(hands.order(name, "r1", What::Forget), Reply::Done);
-        assert_eq!(kept(&ground, "r1", name), None);
+        assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
+        assert_eq!(coordinator.order(name, "r1", Command::Forget), Reply::Done);
+        assert_eq!(kept(&nats, "r1", name), None);
     }
 }
 
 #[test]
-fn a_moment_that_is_just_past_is_begun_at_late() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn a_start_just_in_the_past_is_late_but_accepted() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    let ready = What::Prepare(load(&url, "-c 1 -r 100 -d 2s", 1));
-    let ready = hands.order(&agent.name, "r1", ready);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    let ready = Command::Prepare(load(&url, "-c 1 -r 100 -d 2s", 1));
+    let ready = coordinator.order(&agent.name, "r1", ready);
     assert!(matches!(ready, Reply::Ready(_)), "{ready:?}");
     let at = agent.clock.now() - 500_000_000;
-    let order = What::Start { at };
-    assert_eq!(hands.order(&agent.name, "r1", order), Reply::Done);
-    let (_, ledger, end) = hands.results("r1").whole(&agent.name);
-    assert_eq!(end.because, Because::Done);
+    let order = Command::Start { at };
+    assert_eq!(coordinator.order(&agent.name, "r1", order), Reply::Done);
+    let (_, ledger, end) = coordinator.results("r1").whole(&agent.name);
+    assert_eq!(end.reason, EndReason::Done);
     let (due, first) = end.began.unwrap();
     assert!(due == at && first > at + 500_000_000, "{due} {first}");
-    // What was due meanwhile is made, and the delay is in its times.
+    // Requests due meanwhile are made, and their response times include the delay.
     let all = ledger.total();
     assert_eq!(all.started, 200);
     assert!(
@@ -254,16 +275,16 @@ fn a_moment_that_is_just_past_is_begun_at_late() {
 }
 
 #[test]
-fn a_target_is_looked_at() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn a_target_is_checked() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    let checked = |url: &str, words: &str| match hands.order(
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    let checked = |url: &str, words: &str| match coordinator.order(
         &agent.name,
         "r1",
-        What::Check(load(url, words, 1)),
+        Command::Check(load(url, words, 1)),
     ) {
         Reply::Checked(checked) => checked.target,
         other => panic!("{other:?}"),
@@ -278,8 +299,8 @@ fn a_target_is_looked_at() {
     let none = "http://127.0.0.1:1/";
     let refused = checked(none, "").unwrap_err();
     assert!(refused.contains("onnect"), "{refused}");
-    // A load of it can be prepared: it may come up yet, and if not that is a result.
-    let ready = hands.order(&agent.name, "r1", What::Prepare(load(none, "", 1)));
+    // Such a load can be prepared: the target may come up, and if not, that is a result.
+    let ready = coordinator.order(&agent.name, "r1", Command::Prepare(load(none, "", 1)));
     let Reply::Ready(ready) = ready else {
         panic!("{ready:?}");
     };
@@ -287,26 +308,26 @@ fn a_target_is_looked_at() {
 }
 
 #[test]
-fn the_policy_says_no_by_its_rules_names() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn the_policy_names_the_violated_rule() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (origin, url) = origin();
     let rules = "[load]\ntargets = ['127.0.0.1']\nrate = 100\nconnections = 4\nseconds = 60";
-    let agent = There::start(Settings {
-        policy: policy(ground.folder.path(), rules),
-        ..settings(&ground, "one")
+    let agent = RunningAgent::start(AgentSettings {
+        policy: policy(nats.folder.path(), rules),
+        ..settings(&nats, "one")
     });
-    hands.wait_for(&agent);
-    let says = |url: &str, words: &str, stretch: (u32, u32, u32)| {
+    coordinator.wait_for(&agent);
+    let says = |url: &str, words: &str, shard: (u32, u32, u32)| {
         let mut load = load(url, words, 1);
-        let (first, workers, of) = stretch;
-        load.stretch = prony_fleet::division::Stretch { first, workers, of };
-        hands.order(&agent.name, "r1", What::Prepare(load))
+        let (first, workers, of) = shard;
+        load.shard = prony_fleet::division::AgentShard { first, workers, of };
+        coordinator.order(&agent.name, "r1", Command::Prepare(load))
     };
     let all = (0, 1, 1);
     let port = origin.addresses()[0].port();
     let fixed = format!("--resolve 127.0.0.1:{port}:192.0.2.1 -r 9 -c 1 --public");
-    for (url, words, stretch, rule) in [
+    for (url, words, shard, rule) in [
         (&url[..], "-r 101 -c 1", all, "load.rate"),
         (&url[..], "-r 201 -c 4", (0, 2, 4), "load.rate"),
         (&url[..], "-c 1", all, "load.rate"),
@@ -329,32 +350,35 @@ fn the_policy_says_no_by_its_rules_names() {
             "load.targets",
         ),
     ] {
-        match says(url, words, stretch) {
+        match says(url, words, shard) {
             Reply::Refused { rule: by, text } => assert_eq!(by, rule, "{words}: {text}"),
             other => panic!("{url} {words}: {other:?}"),
         }
     }
-    // Its share counts, and not the whole load.
+    // Only the agent's share counts.
     let reply = says(&url, "-r 200 -c 8", (1, 2, 4));
     assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
 }
 
 #[test]
-fn files_that_were_sent_are_read_and_no_others() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn only_files_that_were_sent_are_read() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     let name = &agent.name;
-    let secret = ground.folder.path().join("secret");
+    let secret = nats.folder.path().join("secret");
     std::fs::write(&secret, "key").unwrap();
     let put = |file: &str, text: &str| {
         let piece = piece(file, text.as_bytes());
-        assert_eq!(hands.order(name, "r1", What::Put(piece)), Reply::Done);
+        assert_eq!(
+            coordinator.order(name, "r1", Command::Put(piece)),
+            Reply::Done
+        );
     };
     let ready = |words: &str| {
-        let reply = hands.order(name, "r1", What::Check(load(&url, words, 1)));
+        let reply = coordinator.order(name, "r1", Command::Check(load(&url, words, 1)));
         match reply {
             Reply::Checked(_) => Ok(()),
             other => Err(no(other)),
@@ -382,84 +406,87 @@ fn files_that_were_sent_are_read_and_no_others() {
             "{error}"
         );
     }
-    // Other runs wait as long as these files are somebody's.
-    let other = hands.order(name, "r2", What::Put(piece("x", b"y")));
+    // Files of a run keep the agent busy for other runs.
+    let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
     assert_eq!(no(other), "it is busy with run r1");
-    assert_eq!(hands.order(name, "r1", What::Stop), Reply::Done);
-    let other = hands.order(name, "r2", What::Put(piece("x", b"y")));
+    assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
+    let other = coordinator.order(name, "r2", Command::Put(piece("x", b"y")));
     assert_eq!(other, Reply::Done);
 }
 
 #[test]
-fn one_run_at_a_time_and_a_stop_frees() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn an_agent_has_one_run_at_a_time_and_a_stop_frees_it() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     let name = &agent.name;
     let long = load(&url, "-c 2 -d 60s", 1);
-    hands.begin(&agent, "r1", long.clone());
-    for what in [What::Prepare(long.clone()), What::Check(long.clone())] {
-        let reply = hands.order(name, "r2", what);
+    coordinator.begin(&agent, "r1", long.clone());
+    for command in [Command::Prepare(long.clone()), Command::Check(long.clone())] {
+        let reply = coordinator.order(name, "r2", command);
         let text = "it is busy with run r1".to_owned();
         assert_eq!(reply, Reply::Busy { text });
     }
-    assert_eq!(hands.order(name, "r1", What::Renew), Reply::Done);
-    let unknown = no(hands.order(name, "r2", What::Renew));
+    assert_eq!(coordinator.order(name, "r1", Command::Renew), Reply::Done);
+    let unknown = no(coordinator.order(name, "r2", Command::Renew));
     assert!(unknown.contains("no part in run r2"), "{unknown}");
-    let unknown = no(hands.order(name, "r2", What::Start { at: 5 }));
+    let unknown = no(coordinator.order(name, "r2", Command::Start { at: 5 }));
     assert!(unknown.contains("not prepared"), "{unknown}");
-    assert!(no(hands.order(name, "r1", What::Forget)).contains("under way"));
-    let mut results = hands.results("r1");
+    assert!(no(coordinator.order(name, "r1", Command::Forget)).contains("in flight"));
+    let mut results = coordinator.results("r1");
     while results.next().sequence == 0 {}
     for _ in 0..2 {
-        assert_eq!(hands.order(name, "r1", What::Stop), Reply::Done);
+        assert_eq!(coordinator.order(name, "r1", Command::Stop), Reply::Done);
     }
     let (_, ledger, end) = results.whole(name);
-    assert_eq!(end.because, Because::Stopped);
+    assert_eq!(end.reason, EndReason::Stopped);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    // A load that was only prepared can be called off, too, and one whose moment is far.
+    // A prepared load can be canceled, even if its start is far ahead.
     for (run, starts) in [("r2", false), ("r3", true)] {
-        let reply = until("it is free", || {
-            let reply = hands.order(name, run, What::Prepare(long.clone()));
+        let reply = wait_until("it is free", || {
+            let reply = coordinator.order(name, run, Command::Prepare(long.clone()));
             (!matches!(reply, Reply::Wrong { .. } | Reply::Busy { .. })).then_some(reply)
         });
         assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
         if starts {
             let at = agent.clock.now() + 50_000_000_000;
-            assert_eq!(hands.order(name, run, What::Start { at }), Reply::Done);
+            assert_eq!(
+                coordinator.order(name, run, Command::Start { at }),
+                Reply::Done
+            );
         }
-        hands.order(name, run, What::Stop);
-        let (messages, ledger, end) = hands.results(run).whole(name);
-        assert_eq!((end.because, end.began), (Because::Stopped, None));
+        coordinator.order(name, run, Command::Stop);
+        let (messages, ledger, end) = coordinator.results(run).whole(name);
+        assert_eq!((end.reason, end.began), (EndReason::Stopped, None));
         assert_eq!((messages.len(), ledger.total().started), (1, 0));
     }
 }
 
 #[test]
 fn a_load_that_is_stopped_in_its_warm_up_measured_nothing() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     for (run, words) in [
         ("r1", "-c 2 -d 60s --warmup 60s"),
         ("r2", "-c 2 -d 60s --warmup 60s -r 500"),
     ] {
-        until("it is free", || {
+        wait_until("it is free", || {
             let load = load(&url, words, 1);
-            let reply = hands.order(&agent.name, run, What::Prepare(load));
+            let reply = coordinator.order(&agent.name, run, Command::Prepare(load));
             matches!(reply, Reply::Ready(_)).then_some(())
         });
         let at = agent.clock.now() + 100_000_000;
-        hands.order(&agent.name, run, What::Start { at });
-        let mut results = hands.results(run);
+        coordinator.order(&agent.name, run, Command::Start { at });
+        let mut results = coordinator.results(run);
         results.next();
-        hands.order(&agent.name, run, What::Stop);
+        coordinator.order(&agent.name, run, Command::Stop);
         let (messages, ledger, end) = results.whole(&agent.name);
-        assert_eq!(end.because, Because::Stopped);
+        assert_eq!(end.reason, EndReason::Stopped);
         assert!(end.began.is_some_and(|(_, first)| first > at));
         assert!(messages.len() >= 2);
         assert_eq!(ledger.total().outcomes.get(Outcome::Ok), 0);
@@ -470,49 +497,52 @@ fn a_load_that_is_stopped_in_its_warm_up_measured_nothing() {
 
 #[test]
 fn a_load_ends_when_nobody_renews_its_lease() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     let name = &agent.name;
-    let brief = |lease_ms| Load {
+    let brief = |lease_ms| LoadOrder {
         lease_ms,
         ..load(&url, "-c 2 -d 60s", 1)
     };
     for bad in [0, 1, 1_000_000, u64::MAX] {
-        let text = no(hands.order(name, "r1", What::Prepare(brief(bad))));
+        let text = no(coordinator.order(name, "r1", Command::Prepare(brief(bad))));
         assert!(text.contains("lease"), "{text}");
     }
-    hands.begin(&agent, "r1", brief(1_500));
+    coordinator.begin(&agent, "r1", brief(1_500));
     let renewing = Instant::now();
     while renewing.elapsed() < Duration::from_secs(2) {
-        assert_eq!(hands.order(name, "r1", What::Renew), Reply::Done);
+        assert_eq!(coordinator.order(name, "r1", Command::Renew), Reply::Done);
         std::thread::sleep(Duration::from_millis(300));
     }
-    let (_, ledger, end) = hands.results("r1").whole(name);
-    assert_eq!(end.because, Because::LeaseEnded);
+    let (_, ledger, end) = coordinator.results("r1").whole(name);
+    assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(end.span.1 > 1_000_000_000, "{:?}", end.span);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    // It is free again, for runs that never begin as well.
-    until("it is free", || {
-        let reply = hands.order(name, "r2", What::Prepare(brief(300)));
+    // The agent is free again. A run that never starts ends in the same way.
+    wait_until("it is free", || {
+        let reply = coordinator.order(name, "r2", Command::Prepare(brief(300)));
         matches!(reply, Reply::Ready(_)).then_some(())
     });
-    let (_, _, end) = hands.results("r2").whole(name);
-    assert_eq!(end.because, Because::LeaseEnded);
+    let (_, _, end) = coordinator.results("r2").whole(name);
+    assert_eq!(end.reason, EndReason::LeaseEnded);
 }
 
 #[test]
 fn orders_of_other_versions_and_nonsense_change_nothing() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let agent = There::start(settings(&ground, "one"));
-    let before = hands.wait_for(&agent);
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    let before = coordinator.wait_for(&agent);
     let name = &agent.name;
     let other = r#"{"version":"9.9.9","run":{"new":"shape"},"do":"fly"}"#;
-    let text = no(hands.say(name, other));
-    assert!(text.contains("9.9.9") && text.contains(VERSION), "{text}");
+    let text = no(coordinator.send_raw(name, other));
+    assert!(
+        text.contains("9.9.9") && text.contains(PRONY_VERSION),
+        "{text}"
+    );
     let nonsense = [
         "",
         "{}",
@@ -526,9 +556,9 @@ fn orders_of_other_versions_and_nonsense_change_nothing() {
         r#"{"version":"VERSION","run":"r1","do":"put","name":"a","offset":-1}"#,
     ];
     for text in nonsense {
-        let text = text.replace("VERSION", VERSION);
+        let text = text.replace("VERSION", PRONY_VERSION);
         assert!(
-            no(hands.say(name, text.clone())).contains("no order"),
+            no(coordinator.send_raw(name, text.clone())).contains("not an order"),
             "{text}"
         );
     }
@@ -555,7 +585,7 @@ fn orders_of_other_versions_and_nonsense_change_nothing() {
         "http://127.0.0.1/",
         "-X \u{7f}",
     ];
-    let stretches = [
+    let shards = [
         (0, 1, 1),
         (0, 0, 0),
         (0, u32::MAX, u32::MAX),
@@ -563,20 +593,20 @@ fn orders_of_other_versions_and_nonsense_change_nothing() {
         (7, 1, 2),
     ];
     for words in words {
-        for (first, workers, of) in stretches {
+        for (first, workers, of) in shards {
             let mut load = load(url, words, 1);
-            load.stretch = prony_fleet::division::Stretch { first, workers, of };
+            load.shard = prony_fleet::division::AgentShard { first, workers, of };
             for url in [Some(url), Some("\u{0}"), Some("unix:"), None] {
                 load.url = url.map(str::to_owned);
-                let reply = hands.order(name, "r1", What::Prepare(load.clone()));
+                let reply = coordinator.order(name, "r1", Command::Prepare(load.clone()));
                 match reply {
-                    Reply::Ready(_) => drop(hands.order(name, "r1", What::Stop)),
+                    Reply::Ready(_) => drop(coordinator.order(name, "r1", Command::Stop)),
                     Reply::Wrong { .. } | Reply::Environment { .. } | Reply::Refused { .. } => {}
                     other => panic!("{other:?}"),
                 }
             }
         }
     }
-    let after = until("it is still there", || hands.registered(name));
+    let after = wait_until("it is still there", || coordinator.registered(name));
     assert_eq!(after.instance, before.instance);
 }

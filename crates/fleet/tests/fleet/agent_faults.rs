@@ -1,25 +1,27 @@
-//! What becomes of an agent's load, and of what it measured, when something breaks.
+//! Faults in the middle of an agent's load.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use prony_fleet::agent::Settings;
-use prony_fleet::messages::{Because, Load, Reply, ResultMessage, What};
+use prony_fleet::agent::AgentSettings;
 use prony_fleet::names::AgentName;
+use prony_fleet::wire::{Command, EndReason, LoadOrder, Reply, ResultMessage};
 use prony_record::{Delta, FindingId, Outcome, Packed};
 
-use crate::ground::Ground;
-use crate::hands::{Hands, There, kept, load, origin, settings, state, until};
+use crate::harness::{
+    RunningAgent, TestCoordinator, kept, load, origin, settings, state, wait_until,
+};
+use crate::nats_server::TestServer;
 
-/// Stops the server, waits, and starts it again on what it stored.
-fn restart(ground: &mut Ground, after: Duration) {
-    ground.server.take();
+/// Stops the server, waits, and restarts it on its data.
+fn restart(nats: &mut TestServer, after: Duration) {
+    nats.process.take();
     std::thread::sleep(after);
-    ground.server = Some(ground.prepared.start().unwrap());
+    nats.process = Some(nats.prepared.start().unwrap());
 }
 
-/// What messages add up to.
+/// The sum of some messages.
 fn sum(messages: &[ResultMessage]) -> Delta {
     let mut sum = Delta::default();
     for message in messages {
@@ -30,105 +32,108 @@ fn sum(messages: &[ResultMessage]) -> Delta {
 
 #[test]
 fn an_agent_waits_for_a_server_that_is_not_there_yet() {
-    let mut ground = Ground::new(&["one"]);
-    ground.server.take();
-    let agent = There::start(settings(&ground, "one"));
-    until("it says so", || agent.says("trying again").then_some(()));
-    ground.server = Some(ground.prepared.start().unwrap());
-    let hands = Hands::new(&ground);
-    hands.wait_for(&agent);
+    let mut nats = TestServer::new(&["one"]);
+    nats.process.take();
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    wait_until("it says so", || agent.says("retrying until").then_some(()));
+    nats.process = Some(nats.prepared.start().unwrap());
+    let coordinator = TestCoordinator::new(&nats);
+    coordinator.wait_for(&agent);
     agent.end(true).unwrap();
-    // One that never got there ends when it is told to.
-    ground.server.take();
-    let other = There::start(settings(&ground, "one"));
-    until("it says so", || other.says("trying again").then_some(()));
+    // An agent that never connected can be stopped.
+    nats.process.take();
+    let other = RunningAgent::start(settings(&nats, "one"));
+    wait_until("it says so", || other.says("retrying until").then_some(()));
     let ended = other.end(true);
     assert_eq!(ended, Err(prony_fleet::agent::AgentError::Interrupted));
 }
 
 #[test]
-fn a_server_that_is_started_again_has_all_of_it_once() {
-    let mut ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn after_a_server_restart_every_message_is_stored_once() {
+    let mut nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    hands.begin(&agent, "r1", load(&url, "-c 2 -d 4s", 1));
-    let mut results = hands.results("r1");
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    coordinator.begin(&agent, "r1", load(&url, "-c 2 -d 4s", 1));
+    let mut results = coordinator.results("r1");
     results.next();
     drop(results);
-    restart(&mut ground, Duration::from_millis(1_200));
-    let (messages, ledger, end) = hands.results("r1").whole(&agent.name);
-    assert_eq!(end.because, Because::Done);
+    restart(&mut nats, Duration::from_millis(1_200));
+    let (messages, ledger, end) = coordinator.results("r1").whole(&agent.name);
+    assert_eq!(end.reason, EndReason::Done);
     let numbers: BTreeSet<u64> = messages.iter().map(|it| it.sequence).collect();
     assert_eq!((numbers.len(), ledger.repeats()), (messages.len(), 0));
-    let own = kept(&ground, "r1", &agent.name).unwrap();
+    let own = kept(&nats, "r1", &agent.name).unwrap();
     assert_eq!(ledger.total(), sum(&own));
     assert!(
         own.len() >= 4,
         "each second, whether the server is there or not"
     );
-    // It is there for the next run, too.
-    until("it has its connection again", || {
-        hands
+    // The agent is ready for the next run.
+    wait_until("it has its connection again", || {
+        coordinator
             .link
-            .ask(&agent.name.clock(), "", Duration::from_secs(1))
+            .request(&agent.name.clock_subject(), "", Duration::from_secs(1))
             .ok()
     });
-    assert_eq!(hands.order(&agent.name, "r1", What::Forget), Reply::Done);
+    assert_eq!(
+        coordinator.order(&agent.name, "r1", Command::Forget),
+        Reply::Done
+    );
 }
 
 #[test]
-fn an_agent_that_is_cut_off_ends_its_load_with_the_lease_and_tells_later() {
-    let mut ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn an_agent_that_is_cut_off_stops_with_its_lease_and_reports_later() {
+    let mut nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    let brief = Load {
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    let brief = LoadOrder {
         lease_ms: 1_500,
         ..load(&url, "-c 2 -d 60s", 1)
     };
-    hands.begin(&agent, "r1", brief);
-    ground.server.take();
-    until("its load is over", || {
-        let own = kept(&ground, "r1", &agent.name)?;
+    coordinator.begin(&agent, "r1", brief);
+    nats.process.take();
+    wait_until("its load is over", || {
+        let own = kept(&nats, "r1", &agent.name)?;
         own.last()?.end.clone()
     });
-    ground.server = Some(ground.prepared.start().unwrap());
-    let (_, ledger, end) = hands.results("r1").whole(&agent.name);
-    assert_eq!(end.because, Because::LeaseEnded);
+    nats.process = Some(nats.prepared.start().unwrap());
+    let (_, ledger, end) = coordinator.results("r1").whole(&agent.name);
+    assert_eq!(end.reason, EndReason::LeaseEnded);
     assert!(ledger.total().outcomes.get(Outcome::Ok) > 0);
-    until("it says so", || agent.says("connected again").then_some(()));
+    wait_until("it says so", || agent.says("connected again").then_some(()));
 }
 
 #[test]
-fn an_agent_that_is_ended_takes_its_load_with_it() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn stopping_an_agent_stops_its_load() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
     let name = agent.name.clone();
-    hands.begin(&agent, "r1", load(&url, "-c 2 -d 60s", 1));
-    let mut results = hands.results("r1");
+    coordinator.begin(&agent, "r1", load(&url, "-c 2 -d 60s", 1));
+    let mut results = coordinator.results("r1");
     while results.next().packed == Packed::default() {}
     agent.end(true).unwrap();
     let (messages, _, end) = results.whole(&name);
-    assert_eq!(end.because, Because::AgentEnded);
+    assert_eq!(end.reason, EndReason::AgentEnded);
     assert!(
         end.findings.iter().any(|it| it.id == FindingId::AgentLost),
         "{:?}",
         end.findings
     );
-    assert_eq!(kept(&ground, "r1", &name).unwrap(), messages);
-    assert_eq!(hands.registered(&name), None);
+    assert_eq!(kept(&nats, "r1", &name).unwrap(), messages);
+    assert_eq!(coordinator.registered(&name), None);
 }
 
 #[test]
-fn what_a_killed_agent_left_is_sent_by_its_next_start() {
-    let ground = Ground::new(&["one", "two"]);
-    let hands = Hands::new(&ground);
+fn a_restart_sends_the_results_of_a_killed_agent() {
+    let nats = TestServer::new(&["one", "two"]);
+    let coordinator = TestCoordinator::new(&nats);
     let names: [AgentName; 2] = ["one".parse().unwrap(), "two".parse().unwrap()];
     let message = |name: &AgentName, sequence: u64| {
         let mut delta = Delta::default();
@@ -142,65 +147,68 @@ fn what_a_killed_agent_left_is_sent_by_its_next_start() {
             end: None,
         }
     };
-    let runs = state(&ground).join("runs");
+    let runs = state(&nats).join("runs");
     fs::create_dir_all(&runs).unwrap();
     let mut expected = Vec::new();
     for name in &names {
         let messages: Vec<_> = (0..3).map(|n| message(name, n)).collect();
         let lines = messages.iter().map(|it| serde_json::to_string(it).unwrap());
-        // The kill came in the middle of a line.
+        // The last line is incomplete, as after a kill.
         let text = lines.collect::<Vec<_>>().join("\n") + "\n{\"run\":\"r1\",\"agent";
         fs::write(runs.join(format!("r1.{name}.jsonl")), text).unwrap();
         expected.push(sum(&messages));
     }
-    let sent = ground.folder.path().join("state/files/one/r1/key");
+    let sent = nats.folder.path().join("state/files/one/r1/key");
     fs::create_dir_all(sent.parent().unwrap()).unwrap();
     fs::write(&sent, "secret").unwrap();
 
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    assert!(agent.says("1 earlier run that nobody has collected"));
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    assert!(agent.says("uncollected results of 1 earlier run"));
     assert!(!sent.exists(), "files that were sent for it are gone");
-    let (messages, ledger, end) = hands.results("r1").whole(&names[0]);
+    let (messages, ledger, end) = coordinator.results("r1").whole(&names[0]);
     assert_eq!(messages.len(), 4, "nothing of the other agent's");
-    assert_eq!(end.because, Because::Failed);
+    assert_eq!(end.reason, EndReason::Failed);
     assert_eq!(end.findings[0].id, FindingId::AgentLost);
     assert_eq!(ledger.total(), expected[0]);
-    // It can't take part in that run again: its numbers are used.
-    let again = What::Prepare(load("http://127.0.0.1:1/", "-c 1", 1));
-    match hands.order(&names[0], "r1", again) {
+    // The agent can't take part in that run again: its message numbers are used.
+    let again = Command::Prepare(load("http://127.0.0.1:1/", "-c 1", 1));
+    match coordinator.order(&names[0], "r1", again) {
         Reply::Wrong { text } => assert!(text.contains("already"), "{text}"),
         other => panic!("{other:?}"),
     }
-    assert_eq!(hands.order(&names[0], "r1", What::Forget), Reply::Done);
-    assert_eq!(kept(&ground, "r1", &names[0]), None);
-    assert!(kept(&ground, "r1", &names[1]).is_some());
+    assert_eq!(
+        coordinator.order(&names[0], "r1", Command::Forget),
+        Reply::Done
+    );
+    assert_eq!(kept(&nats, "r1", &names[0]), None);
+    assert!(kept(&nats, "r1", &names[1]).is_some());
 }
 
 #[test]
-fn an_agent_that_cannot_keep_what_it_measures_measures_nothing() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
+fn an_agent_that_cannot_write_results_refuses_the_load() {
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    // A folder where a file should be: as root nothing else is refused.
-    let agent = There::start(Settings {
-        state: ground.folder.path().join("other"),
-        ..settings(&ground, "one")
+    // A folder in place of a file fails even for root.
+    let agent = RunningAgent::start(AgentSettings {
+        state: nats.folder.path().join("other"),
+        ..settings(&nats, "one")
     });
-    hands.wait_for(&agent);
-    let taken = ground.folder.path().join("other/runs/r1.one.jsonl");
+    coordinator.wait_for(&agent);
+    let taken = nats.folder.path().join("other/runs/r1.one.jsonl");
     fs::create_dir_all(&taken).unwrap();
-    let reply = hands.order(&agent.name, "r1", What::Prepare(load(&url, "-c 1", 1)));
+    let reply = coordinator.order(&agent.name, "r1", Command::Prepare(load(&url, "-c 1", 1)));
     assert!(matches!(reply, Reply::Wrong { .. }), "{reply:?}");
-    let runs = ground.folder.path().join("other/runs");
+    let runs = nats.folder.path().join("other/runs");
     fs::remove_dir_all(&runs).unwrap();
     fs::write(&runs, "").unwrap();
-    let reply = hands.order(&agent.name, "r2", What::Prepare(load(&url, "-c 1", 1)));
+    let reply = coordinator.order(&agent.name, "r2", Command::Prepare(load(&url, "-c 1", 1)));
     match reply {
         Reply::Environment { text } => assert!(text.contains("other/runs"), "{text}"),
         other => panic!("{other:?}"),
     }
     fs::remove_file(&runs).unwrap();
-    let reply = hands.order(&agent.name, "r2", What::Prepare(load(&url, "-c 1", 1)));
+    let reply = coordinator.order(&agent.name, "r2", Command::Prepare(load(&url, "-c 1", 1)));
     assert!(matches!(reply, Reply::Ready(_)), "{reply:?}");
 }

@@ -1,65 +1,68 @@
-//! The coordinator with agents that do as a test says.
+//! The coordinator with scripted agents.
 
 use std::time::{Duration, Instant};
 
 use prony_fleet::clock::Clock;
 use prony_fleet::coordinator::{
-    Choice, ClockCheck, Finished, Fleet, FleetError, Stop, TargetCheck, Wanted, Watcher,
+    AgentChoice, ClockCheck, FinishedRun, Fleet, FleetError, LoadObserver, LoadRequest,
+    StopRequest, TargetCheck,
 };
-use prony_fleet::messages::{Manifest, Reply, What};
-use prony_fleet::names::AGENTS;
+use prony_fleet::names::AGENTS_BUCKET;
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::{Command, Reply, RunManifest};
 use prony_record::{Delta, Finding, FindingId, Outcome, Record, Severity};
 
-use crate::fake::{Fake, Script};
-use crate::ground::{Ground, agent};
-use crate::hands::Hands;
+use crate::harness::TestCoordinator;
+use crate::nats_server::{TestServer, agent};
+use crate::scripted_agent::{AgentScript, ScriptedAgent};
 
-pub(crate) fn fleet(ground: &Ground) -> Fleet {
-    let credentials = ground.credentials(&Role::Coordinator);
+pub(crate) fn fleet(nats: &TestServer) -> Fleet {
+    let credentials = nats.credentials(&Role::Coordinator);
     Fleet::connect(None, &credentials).unwrap()
 }
 
-/// A server with agents on it.
-pub(crate) fn with_agents(scripts: &[(&str, Script)]) -> (Ground, Fleet, Vec<Fake>) {
+/// A server with scripted agents.
+pub(crate) fn with_agents(
+    scripts: &[(&str, AgentScript)],
+) -> (TestServer, Fleet, Vec<ScriptedAgent>) {
     let names: Vec<&str> = scripts.iter().map(|(name, _)| *name).collect();
-    let ground = Ground::new(&names);
-    let fleet = fleet(&ground);
+    let nats = TestServer::new(&names);
+    let fleet = fleet(&nats);
     let started = scripts
         .iter()
-        .map(|(name, script)| Fake::start(&ground, name, script.clone()));
+        .map(|(name, script)| ScriptedAgent::start(&nats, name, script.clone()));
     let agents = started.collect();
-    (ground, fleet, agents)
+    (nats, fleet, agents)
 }
 
-pub(crate) fn wanted(words: &[&str]) -> Wanted {
-    Wanted {
+pub(crate) fn wanted(words: &[&str]) -> LoadRequest {
+    LoadRequest {
         url: Some("http://127.0.0.1:9/".to_owned()),
         words: words.iter().map(|word| (*word).to_owned()).collect(),
-        choice: Choice::All,
-        // A busy machine makes agents begin late, which is told.
+        choice: AgentChoice::All,
+        // On a busy machine agents start late.
         clock_bound: Duration::from_secs(5),
     }
 }
 
-pub(crate) fn load(fleet: &Fleet, wanted: &Wanted) -> Result<Finished, FleetError> {
-    let stop = Stop::new();
-    let told = |told: prony_fleet::coordinator::Told<'_>| eprintln!("{told:?}");
+pub(crate) fn load(fleet: &Fleet, wanted: &LoadRequest) -> Result<FinishedRun, FleetError> {
+    let stop = StopRequest::new();
+    let on_event = |event: prony_fleet::coordinator::FleetEvent<'_>| eprintln!("{event:?}");
     fleet.load(
         wanted,
-        Watcher {
-            told: &told,
+        LoadObserver {
+            on_event: &on_event,
             stop: &stop,
             feed: None,
         },
     )
 }
 
-/// The warm-up of loads that have one.
+/// The warm-up of loads that have one, in seconds.
 const WARMUP_S: f64 = 2.0;
 
-/// All that a fake agent measures, what is cut off at the end included.
-fn whole(script: &Script) -> Delta {
+/// All results of a scripted agent, including requests that are unfinished at the end.
+fn whole(script: &AgentScript) -> Delta {
     let mut whole = Delta::default();
     script.deltas.iter().for_each(|delta| whole.merge(delta));
     let count = script.deltas.len() as u64;
@@ -67,7 +70,7 @@ fn whole(script: &Script) -> Delta {
     whole
 }
 
-/// The findings' names.
+/// The ids of a record's findings.
 pub(crate) fn found(record: &Record) -> Vec<&str> {
     record.findings.iter().map(|it| it.id.as_str()).collect()
 }
@@ -83,21 +86,21 @@ fn same_counts(record: &Record, all: &Delta) {
 
 #[test]
 fn parts_add_up_to_the_last_bucket() {
-    let other = Script {
-        deltas: (3..9).map(crate::fake::measured).collect(),
+    let other = AgentScript {
+        deltas: (3..9).map(crate::scripted_agent::measured).collect(),
         findings: vec![Finding::new(
             FindingId::Errors,
             Severity::Note,
             "Some failed.",
         )],
-        ..Script::default()
+        ..AgentScript::default()
     };
     let scripts = [
-        ("a", Script::default()),
+        ("a", AgentScript::default()),
         ("b", other.clone()),
         ("c", other.clone()),
     ];
-    let (_ground, fleet, agents) = with_agents(&scripts);
+    let (_nats, fleet, agents) = with_agents(&scripts);
     let finished = load(&fleet, &wanted(&["--connections=50", "--seed=7"])).unwrap();
     let mut all = Delta::default();
     scripts
@@ -134,47 +137,51 @@ fn parts_add_up_to_the_last_bucket() {
         );
     }
     for agent in &agents {
-        assert!(agent.seen.was_told(&What::Forget), "its counts agree");
+        assert!(
+            agent.seen.received_order(&Command::Forget),
+            "its counts agree"
+        );
         let load = &agent.seen.loads()[0];
         assert_eq!(load.words, ["--connections=50", "--seed=7"]);
-        assert_eq!(load.stretch.of, 6);
+        assert_eq!(load.shard.of, 6);
     }
-    // It stays with the server, and gives the same again.
+    // The run stays on the server, and gives the same record again.
     let run = fleet.run(None).unwrap();
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     let again = fleet.collect(&run, watching(&stop)).unwrap();
     assert_eq!(again.record, *record);
 }
 
 #[test]
-fn what_an_agent_has_yet_to_send_is_waited_for() {
-    let (ground, fleet, _agents) = with_agents(&[("a", Script::default())]);
+fn collect_waits_for_results_that_are_still_being_sent() {
+    let (nats, fleet, _agents) = with_agents(&[("a", AgentScript::default())]);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
     let mut manifest = fleet.run(None).unwrap();
-    let hands = Hands {
-        link: ground.link(&Role::Coordinator),
+    let coordinator = TestCoordinator {
+        link: nats.link(&Role::Coordinator),
     };
     let name = manifest.parts.keys().next().unwrap().clone();
-    let mut registration = hands.registered(&name).unwrap();
-    let (mut sent, ..) = hands.results(manifest.run.as_str()).whole(&name);
+    let mut registration = coordinator.registered(&name).unwrap();
+    let (mut sent, ..) = coordinator.results(manifest.run.as_str()).whole(&name);
 
-    // The same as a run of which nothing is stored, and its agent has been cut off until now.
+    // Imitates a run without stored results, whose agent was cut off until now.
     manifest.run = "later".parse().unwrap();
     registration.sending.insert(manifest.run.clone());
-    let link = ground.link(&agent(name.as_str()));
+    let link = nats.link(&agent(name.as_str()));
     let store = |subject: &str, json| link.store(subject, None, json).unwrap();
     let json = serde_json::to_vec(&registration).unwrap();
-    store(&format!("$KV.{AGENTS}.{name}"), json);
+    store(&format!("$KV.{AGENTS_BUCKET}.{name}"), json);
     let collected = std::thread::scope(|scope| {
         scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(3));
+            // Longer than the collector waits for messages that nobody is sending.
+            std::thread::sleep(Duration::from_secs(2));
             for message in &mut sent {
                 message.run = manifest.run.clone();
                 let json = serde_json::to_vec(message).unwrap();
-                store(&name.results(&manifest.run), json);
+                store(&name.results_subject(&manifest.run), json);
             }
         });
-        let stop = Stop::new();
+        let stop = StopRequest::new();
         fleet.collect(&manifest, watching(&stop)).unwrap().record
     });
     assert_eq!(found(&collected), found(&record));
@@ -182,9 +189,9 @@ fn what_an_agent_has_yet_to_send_is_waited_for() {
     assert_eq!(collected.histograms, record.histograms);
 }
 
-pub(crate) fn watching(stop: &Stop) -> Watcher<'_> {
-    Watcher {
-        told: &|_| {},
+pub(crate) fn watching(stop: &StopRequest) -> LoadObserver<'_> {
+    LoadObserver {
+        on_event: &|_| {},
         stop,
         feed: None,
     }
@@ -192,11 +199,11 @@ pub(crate) fn watching(stop: &Stop) -> Watcher<'_> {
 
 #[test]
 fn files_and_sources_go_where_they_are_used() {
-    let script = |address: &str| Script {
+    let script = |address: &str| AgentScript {
         addresses: vec![address.parse().unwrap()],
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, agents) =
+    let (_nats, fleet, agents) =
         with_agents(&[("a", script("10.0.0.1")), ("b", script("10.0.0.2"))]);
     let folder = tempfile::tempdir().unwrap();
     let body = folder.path().join("body.bin");
@@ -216,10 +223,10 @@ fn files_and_sources_go_where_they_are_used() {
             format!("--source={address}"),
         ];
         assert_eq!(load.words, words);
-        assert_eq!((load.stretch.workers, load.stretch.of), (1, 2));
+        assert_eq!((load.shard.workers, load.shard.of), (1, 2));
         let orders = agent.seen.orders.lock().unwrap();
-        let pieces = orders.iter().filter_map(|what| match what {
-            What::Put(piece) => Some((piece.name.as_str(), piece.offset, piece.length)),
+        let pieces = orders.iter().filter_map(|command| match command {
+            Command::Put(piece) => Some((piece.name.as_str(), piece.offset, piece.length)),
             _ => None,
         });
         let pieces: Vec<_> = pieces.collect();
@@ -234,16 +241,16 @@ fn files_and_sources_go_where_they_are_used() {
 }
 
 #[test]
-fn one_refusal_and_nobody_begins() {
+fn one_refusal_cancels_the_load() {
     let refusal = Reply::Refused {
         rule: "load.targets".to_owned(),
         text: "8.8.8.8 is not allowed".to_owned(),
     };
-    let refusing = Script {
+    let refusing = AgentScript {
         says: Some(refusal),
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, agents) = with_agents(&[("a", Script::default()), ("b", refusing)]);
+    let (_nats, fleet, agents) = with_agents(&[("a", AgentScript::default()), ("b", refusing)]);
     let error = load(&fleet, &wanted(&[])).unwrap_err();
     let text = error.to_string();
     assert!(matches!(error, FleetError::Refused { .. }), "{text}");
@@ -251,15 +258,15 @@ fn one_refusal_and_nobody_begins() {
         text,
         "agent b: rejected by policy rule load.targets: 8.8.8.8 is not allowed"
     );
-    assert!(agents[0].seen.was_told(&What::Stop) && !agents[0].seen.is_loading());
-    // Nothing came of it, and that is what is said of it later.
+    assert!(agents[0].seen.received_order(&Command::Stop) && !agents[0].seen.is_loading());
+    // Nothing was measured, which later commands report.
     let run = fleet.run(None).unwrap();
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     let error = fleet.collect(&run, watching(&stop)).unwrap_err();
-    assert!(error.to_string().contains("never began"), "{error}");
+    assert!(error.to_string().contains("never started"), "{error}");
 
-    // One that has something is taken before one that has not, whichever is newer.
-    let alone = Wanted {
+    // A run with results is preferred over a newer one without.
+    let alone = LoadRequest {
         choice: "a".parse().unwrap(),
         ..wanted(&[])
     };
@@ -273,7 +280,7 @@ fn one_refusal_and_nobody_begins() {
     let mut few = wanted(&["--connections=1"]);
     let error = load(&fleet, &few).unwrap_err();
     assert!(error.to_string().contains("--connections 1"), "{error}");
-    few.choice = Choice::Count(3);
+    few.choice = AgentChoice::Count(3);
     let error = load(&fleet, &few).unwrap_err().to_string();
     assert!(
         error.contains("3 agents were asked for, and 2 are free"),
@@ -282,13 +289,13 @@ fn one_refusal_and_nobody_begins() {
 }
 
 #[test]
-fn clocks_that_are_set_off_are_compensated() {
+fn clock_offsets_are_compensated() {
     let set_off = |ns: i64| {
         let clock = Clock::new();
         clock.shift(ns);
-        Script {
+        AgentScript {
             clock,
-            ..Script::default()
+            ..AgentScript::default()
         }
     };
     let hour = 3_600_000_000_000;
@@ -297,7 +304,7 @@ fn clocks_that_are_set_off_are_compensated() {
         ("b", set_off(-hour)),
         ("c", set_off(0)),
     ];
-    let (_ground, fleet, _agents) = with_agents(&scripts);
+    let (_nats, fleet, _agents) = with_agents(&scripts);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
     assert_eq!(found(&record), [""; 0]);
     let parts = record.fleet.unwrap();
@@ -305,22 +312,22 @@ fn clocks_that_are_set_off_are_compensated() {
         let apart = (agent.clock_offset_us.unwrap() - offset_us).abs();
         assert!(apart <= agent.clock_bound_us.unwrap(), "{agent:?}");
     }
-    // An hour would show.
+    // A missing correction would show as an hour.
     assert!(parts.start_skew_us.unwrap() < 10e6, "{parts:?}");
 }
 
 #[test]
-fn a_clock_that_jumps_is_doubted_and_one_that_is_not_known_is_refused() {
-    let jumping = Script {
+fn a_clock_that_jumps_is_doubtful_and_an_imprecise_one_is_refused() {
+    let jumping = AgentScript {
         jump: 3_000_000_000,
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let slow = Script {
+    let slow = AgentScript {
         slow_clock: Duration::from_millis(30),
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, agents) = with_agents(&[("a", jumping), ("slow", slow)]);
-    let names = |names: &str| Wanted {
+    let (_nats, fleet, agents) = with_agents(&[("a", jumping), ("slow", slow)]);
+    let names = |names: &str| LoadRequest {
         choice: names.parse().unwrap(),
         ..wanted(&[])
     };
@@ -328,30 +335,30 @@ fn a_clock_that_jumps_is_doubted_and_one_that_is_not_known_is_refused() {
     assert_eq!(found(&record), ["clock-doubtful"]);
     assert!(record.findings[0].text.starts_with("Agent a: "));
 
-    let strict = Wanted {
+    let strict = LoadRequest {
         clock_bound: Duration::from_millis(5),
         ..names("slow")
     };
     let error = load(&fleet, &strict).unwrap_err();
     assert!(matches!(error, FleetError::ClockBound { .. }), "{error}");
     assert!(error.to_string().starts_with("agent slow: "), "{error}");
-    assert!(!agents[1].seen.is_loading() && agents[1].seen.was_told(&What::Stop));
+    assert!(!agents[1].seen.is_loading() && agents[1].seen.received_order(&Command::Stop));
 }
 
 #[test]
-fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
-    let late = |warmups: f64| Script {
+fn late_agents_are_reported_with_their_effect() {
+    let late = |warmups: f64| AgentScript {
         late: Duration::from_secs_f64(warmups * WARMUP_S),
-        ..Script::default()
+        ..AgentScript::default()
     };
     let scripts = [
-        ("a", Script::default()),
+        ("a", AgentScript::default()),
         ("b", late(0.5)),
         ("c", late(1.25)),
     ];
-    let (_ground, fleet, _agents) = with_agents(&scripts);
+    let (_nats, fleet, _agents) = with_agents(&scripts);
     let of = |names: &str| {
-        let wanted = Wanted {
+        let wanted = LoadRequest {
             choice: names.parse().unwrap(),
             clock_bound: Duration::from_millis(700),
             ..wanted(&["--warmup", &format!("{WARMUP_S}s")])
@@ -367,7 +374,7 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
         ("late-start", Severity::Note)
     );
     assert!(late.text.contains("(--clock-bound): b by 1"), "{late:?}");
-    assert!(late.text.ends_with("not touched."), "{late:?}");
+    assert!(late.text.ends_with("not affected."), "{late:?}");
     let findings = of("a,b,c");
     assert_eq!(findings.len(), 1, "{findings:?}");
     let late = &findings[0];
@@ -377,15 +384,15 @@ fn who_begins_late_is_told_and_whether_that_reaches_what_is_measured() {
 }
 
 #[test]
-fn clocks_are_judged_by_whoever_makes_the_record() {
-    let jumping = Script {
+fn every_record_of_a_run_judges_the_clocks() {
+    let jumping = AgentScript {
         jump: 3_000_000_000,
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, mut agents) = with_agents(&[("a", jumping), ("b", Script::default())]);
+    let (_nats, fleet, mut agents) = with_agents(&[("a", jumping), ("b", AgentScript::default())]);
     load(&fleet, &wanted(&[])).unwrap();
-    let stop = Stop::new();
-    let collected = |run: &Manifest| {
+    let stop = StopRequest::new();
+    let collected = |run: &RunManifest| {
         let record = fleet.collect(run, watching(&stop)).unwrap().record;
         let findings = record.findings.into_iter();
         let of_clocks = findings.filter(|it| it.id.as_str().starts_with("clock-"));
@@ -404,17 +411,17 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
             "{found:?}"
         );
     };
-    // As if the first coordinator had died before it looked.
+    // Imitates a coordinator that died before it compared the clocks.
     expect(
         collected(&unchecked),
         "clock-doubtful",
         "Agent a: its clock",
     );
-    let elsewhere = Manifest {
+    let elsewhere = RunManifest {
         clock: Some("another".to_owned()),
         ..unchecked.clone()
     };
-    let said = "after it: a, b (compared before with a clock that is not known";
+    let said = "ruled out: a, b (first compared with another machine's clock";
     expect(collected(&elsewhere), "clock-unchecked", said);
     let mut restarted = unchecked.clone();
     restarted
@@ -424,40 +431,38 @@ fn clocks_are_judged_by_whoever_makes_the_record() {
     expect(
         collected(&restarted),
         "clock-unchecked",
-        "(started anew since)",
+        "(restarted since)",
     );
-    let long_ago = Manifest {
+    let long_ago = RunManifest {
         start: unchecked.start.map(|start| start - 3_600_000_000_000),
         ..unchecked.clone()
     };
     expect(
         collected(&long_ago),
         "clock-unchecked",
-        "(over for more than 10 min)",
+        "(the load ended more than 10 min ago)",
     );
     agents.clear();
-    expect(
-        collected(&unchecked),
-        "clock-unchecked",
-        "(not there to be asked)",
-    );
-    // What was found once stays.
+    expect(collected(&unchecked), "clock-unchecked", "(not connected)");
+    // Stored results of the comparison stay.
     expect(collected(&run), "clock-doubtful", "Agent a: its clock");
 }
 
-/// A load that goes on for a while.
-pub(crate) fn long() -> Script {
-    Script {
-        deltas: (0..60).map(|_| crate::fake::measured(3)).collect(),
+/// A load that takes a while.
+pub(crate) fn long() -> AgentScript {
+    AgentScript {
+        deltas: (0..60)
+            .map(|_| crate::scripted_agent::measured(3))
+            .collect(),
         pace: Duration::from_millis(50),
-        ..Script::default()
+        ..AgentScript::default()
     }
 }
 
 #[test]
-fn an_agent_that_is_killed_is_missed_and_what_it_sent_counts() {
-    let (_ground, fleet, mut agents) = with_agents(&[("a", long()), ("b", long())]);
-    // Its silence is taken for its end so much sooner.
+fn the_results_of_a_killed_agent_count() {
+    let (_nats, fleet, mut agents) = with_agents(&[("a", long()), ("b", long())]);
+    // A shorter lease detects its silence sooner.
     let fleet = fleet.with_lease(Duration::from_secs(2));
     let doomed = agents.remove(0);
     let finished = std::thread::scope(|scope| {
@@ -483,13 +488,13 @@ fn an_agent_that_is_killed_is_missed_and_what_it_sent_counts() {
     assert_eq!(because, ["lost", "done"]);
     assert!(parts.agents[0].ok > 0 && parts.agents[0].ok < parts.agents[1].ok);
     assert_eq!(record.totals.ok, parts.agents[0].ok + parts.agents[1].ok);
-    assert!(agents[0].seen.was_told(&What::Forget));
+    assert!(agents[0].seen.received_order(&Command::Forget));
 }
 
 #[test]
 fn a_load_that_is_stopped_gives_what_was_measured() {
-    let (_ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
-    let stop = Stop::new();
+    let (_nats, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
+    let stop = StopRequest::new();
     let finished = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[1].wait_for_load();
@@ -505,27 +510,27 @@ fn a_load_that_is_stopped_gives_what_was_measured() {
             .all(|it| it.ended_because == "stopped" && it.ok > 0)
     );
     assert_eq!(found(&finished.record), [""; 0]);
-    // Before its start there is nothing.
+    // Before the start, a stop cancels the load.
     let error = fleet.load(&wanted(&[]), watching(&stop)).unwrap_err();
     assert_eq!(error, FleetError::CalledOff);
 }
 
 #[test]
-fn who_asks_twice_waits_for_nobody_and_can_have_the_rest_later() {
-    let deaf = Script {
+fn a_second_stop_returns_at_once_and_the_rest_can_be_collected() {
+    let deaf = AgentScript {
         is_deaf: true,
         ..long()
     };
-    let (_ground, fleet, agents) = with_agents(&[("a", deaf.clone()), ("b", long())]);
-    let stop = Stop::new();
+    let (_nats, fleet, agents) = with_agents(&[("a", deaf.clone()), ("b", long())]);
+    let stop = StopRequest::new();
     let finished = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();
         std::thread::sleep(Duration::from_millis(300));
         stop.soon();
         let until = Instant::now() + Duration::from_secs(20);
-        while !agents[0].seen.was_told(&What::Stop) {
-            assert!(Instant::now() < until, "it is told to stop");
+        while !agents[0].seen.received_order(&Command::Stop) {
+            assert!(Instant::now() < until, "it gets the order to stop");
             std::thread::sleep(Duration::from_millis(10));
         }
         stop.at_once();
@@ -544,7 +549,7 @@ fn who_asks_twice_waits_for_nobody_and_can_have_the_rest_later() {
         "stopped"
     );
     record.totals.check().unwrap();
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     let run = fleet.run(Some(&finished.run)).unwrap();
     let whole = fleet.collect(&run, watching(&stop)).unwrap().record;
     assert_eq!(found(&whole), [""; 0]);
@@ -553,15 +558,15 @@ fn who_asks_twice_waits_for_nobody_and_can_have_the_rest_later() {
 }
 
 #[test]
-fn a_server_that_is_restarted_loses_nothing_and_doubles_nothing() {
-    let (mut ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
+fn a_server_restart_loses_and_duplicates_nothing() {
+    let (mut nats, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
     let finished = std::thread::scope(|scope| {
         let loading = scope.spawn(|| load(&fleet, &wanted(&[])));
         agents[1].wait_for_load();
         std::thread::sleep(Duration::from_millis(400));
-        ground.server.take();
+        nats.process.take();
         std::thread::sleep(Duration::from_millis(200));
-        ground.server = Some(ground.prepared.start().unwrap());
+        nats.process = Some(nats.prepared.start().unwrap());
         loading.join().unwrap().unwrap()
     });
     let mut all = whole(&long());
@@ -572,13 +577,13 @@ fn a_server_that_is_restarted_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn a_run_outlives_its_coordinator() {
-    let (ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
-    let other = self::fleet(&ground);
-    let stop = Stop::new();
+    let (nats, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
+    let other = self::fleet(&nats);
+    let stop = StopRequest::new();
     let attached = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();
-        // Watching it from elsewhere takes nothing away.
+        // Watching does not interfere with the run.
         let run = other.run(None).unwrap();
         let attached = other.attach(&run, watching(&stop)).unwrap();
         let first = loading.join().unwrap().unwrap();
@@ -598,16 +603,18 @@ fn a_run_outlives_its_coordinator() {
 }
 
 #[test]
-fn a_check_shows_clocks_and_whether_the_target_answers() {
-    let refusing = Script {
+fn a_check_reports_clocks_and_responses_of_the_target() {
+    let refusing = AgentScript {
         says: Some(Reply::Environment {
             text: "nobody listens there".to_owned(),
         }),
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, _agents) = with_agents(&[("a", Script::default()), ("b", refusing)]);
+    let (_nats, fleet, _agents) = with_agents(&[("a", AgentScript::default()), ("b", refusing)]);
     let bound = Duration::from_secs(1);
-    let checked = fleet.check(&Choice::All, Some("http://x/"), bound).unwrap();
+    let checked = fleet
+        .check(&AgentChoice::All, Some("http://x/"), bound)
+        .unwrap();
     assert!(matches!(checked[0].clock, ClockCheck::Known(_)));
     assert!(matches!(
         checked[0].target,
@@ -616,10 +623,8 @@ fn a_check_shows_clocks_and_whether_the_target_answers() {
     assert!(!checked[0].is_wrong() && checked[1].is_wrong());
     let fails = Some(TargetCheck::Fails("nobody listens there".to_owned()));
     assert_eq!(checked[1].target, fails);
-    let label: Choice = "kind=fake".parse().unwrap();
-    let began = Instant::now();
+    let label: AgentChoice = "kind=fake".parse().unwrap();
     let checked = fleet.check(&label, None, Duration::ZERO).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(20));
     assert!(
         checked
             .iter()
@@ -629,10 +634,10 @@ fn a_check_shows_clocks_and_whether_the_target_answers() {
 }
 
 #[test]
-fn who_watches_a_run_of_another_coordinator_detaches() {
-    let (ground, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
-    let other = self::fleet(&ground);
-    let (stop, detach) = (Stop::new(), Stop::new());
+fn stopping_a_watcher_only_detaches() {
+    let (nats, fleet, agents) = with_agents(&[("a", long()), ("b", long())]);
+    let other = self::fleet(&nats);
+    let (stop, detach) = (StopRequest::new(), StopRequest::new());
     let whole = std::thread::scope(|scope| {
         let loading = scope.spawn(|| fleet.load(&wanted(&[]), watching(&stop)));
         agents[0].wait_for_load();
@@ -645,6 +650,6 @@ fn who_watches_a_run_of_another_coordinator_detaches() {
     let parts = whole.record.fleet.as_ref().unwrap();
     assert!(parts.agents.iter().all(|it| it.ended_because == "done"));
     for agent in &agents {
-        assert!(!agent.seen.was_told(&What::Stop));
+        assert!(!agent.seen.received_order(&Command::Stop));
     }
 }

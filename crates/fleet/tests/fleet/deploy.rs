@@ -1,15 +1,15 @@
-//! The files in `deploy/` and the tables in docs/fleet.md say what the program does.
+//! Checks the files in `deploy/` and the tables in docs/fleet.md against the program.
 //! `UPDATE_GOLDEN=1 cargo test -p prony-fleet` rewrites the tables.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use prony_fleet::permissions::{Role, heard_from_agents, told_to_agents};
+use prony_fleet::permissions::{Role, subjects_from_agents, subjects_to_agents};
 use prony_fleet::policy::Policy;
-use prony_fleet::server::Wanted;
+use prony_fleet::server::ServerSetup;
 
-use crate::ground::agent;
+use crate::nats_server::agent;
 
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -24,7 +24,7 @@ fn text(name: &str) -> String {
 /// A folder as `prony fleet up --keys-only --agents 2` makes it.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let wanted = Wanted {
+    let wanted = ServerSetup {
         folder: folder.path().to_owned(),
         listen: "127.0.0.1:4222".parse().unwrap(),
         names: vec!["127.0.0.1".to_owned()],
@@ -39,22 +39,25 @@ fn accounts(config: &str) -> Vec<String> {
     let lines = config.lines().map(str::trim);
     let lines = lines.skip_while(|line| !line.starts_with("accounts"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let keyless = |line: &str| match line.starts_with("nkey:") {
-        true => "nkey:".to_owned(),
-        false => line.to_owned(),
+    let keyless = |line: &str| {
+        if line.starts_with("nkey:") {
+            "nkey:".to_owned()
+        } else {
+            line.to_owned()
+        }
     };
     lines.map(keyless).collect()
 }
 
 #[test]
-fn the_ready_configuration_is_the_one_that_is_generated() {
+fn the_example_configuration_matches_the_generated_one() {
     let folder = folder();
     let generated = std::fs::read_to_string(folder.path().join("nats.conf")).unwrap();
     assert_eq!(accounts(&text("deploy/nats.conf")), accounts(&generated));
 }
 
 #[test]
-fn nats_server_takes_the_ready_configuration() {
+fn nats_server_accepts_the_example_configuration() {
     let folder = folder();
     let config = text("deploy/nats.conf").replace("/etc/nats/", "");
     std::fs::write(folder.path().join("ready.conf"), config).unwrap();
@@ -67,7 +70,7 @@ fn nats_server_takes_the_ready_configuration() {
             command.output()
         };
         let output = match check("nats-server") {
-            // Debian has it where only root looks.
+            // Debian installs it where only root's PATH looks.
             Err(error) if error.kind() == ErrorKind::NotFound => check("/usr/sbin/nats-server"),
             other => other,
         };
@@ -78,9 +81,9 @@ fn nats_server_takes_the_ready_configuration() {
 }
 
 #[test]
-fn the_policy_that_is_shown_has_every_key() {
+fn the_example_policy_has_every_key() {
     let policy = Policy::read(&file("deploy/policy.toml")).unwrap();
-    // A key that is added here has to be added there.
+    // A new key of the policy must be added to the file, too.
     let Policy { load, services } = policy;
     assert!(!load.targets.is_empty() && !load.refuse && !services.commands.is_empty());
     assert!(services.env.is_some());
@@ -106,47 +109,82 @@ fn the_policy_that_is_shown_has_every_key() {
     assert_eq!(Policy::read(&path).unwrap().load.targets, ["10.0.0.0/8"]);
 }
 
-/// What docs/fleet.md says of permissions, made from them.
+/// The tables of permissions in docs/fleet.md.
 fn tables() -> String {
     let list = |subjects: &[String]| {
         let quoted: Vec<String> = subjects.iter().map(|it| format!("`{it}`")).collect();
         quoted.join(", ")
     };
-    let mut lines = "| role | may say | may hear |\n|---|---|---|\n".to_owned();
+    let mut lines = "| role | publishes | subscribes |\n|---|---|---|\n".to_owned();
     for (who, role) in [
         ("coordinator", Role::Coordinator),
         ("agent NAME", agent("NAME")),
     ] {
         let it = role.permissions();
-        let says = [&it.publish[..], &it.among_own].concat();
-        let hears = [&it.subscribe[..], &it.among_own, &[it.inbox]].concat();
-        let answers = if it.may_answer {
-            "; one answer to each thing that it is asked"
+        let says = [&it.publish[..], &it.within_account].concat();
+        let hears = [&it.subscribe[..], &it.within_account, &[it.inbox]].concat();
+        let responses = if it.allow_responses {
+            "; one reply to each request"
         } else {
             ""
         };
-        lines += &format!("| {who} | {}{answers} | {} |\n", list(&says), list(&hears));
+        lines += &format!(
+            "| {who} | {}{responses} | {} |\n",
+            list(&says),
+            list(&hears)
+        );
     }
     let inbox = Role::Coordinator.permissions().inbox;
-    let inward = [&heard_from_agents()[..], &[inbox]].concat();
+    let inward = [&subjects_from_agents()[..], &[inbox]].concat();
     lines += &format!(
-        "\nFrom agents' accounts into the coordinator's pass {}; the other way {}.\n",
+        "\nFrom agents' accounts to the coordinator's: {}. In the other direction: {}.\n",
         list(&inward),
-        list(&told_to_agents())
+        list(&subjects_to_agents())
     );
     lines
 }
 
 #[test]
-fn the_document_tells_what_each_role_may_do() {
+fn the_document_lists_the_permissions_of_each_role() {
     let (begin, end) = ("<!-- permissions -->\n", "<!-- end of permissions -->\n");
     let document = text("docs/fleet.md");
     let (before, rest) = document.split_once(begin).unwrap();
-    let (told, after) = rest.split_once(end).unwrap();
+    let (documented, after) = rest.split_once(end).unwrap();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         let document = format!("{before}{begin}{}{end}{after}", tables());
         std::fs::write(file("docs/fleet.md"), document).unwrap();
         return;
     }
-    assert_eq!(told, tables(), "UPDATE_GOLDEN=1 brings it up to date");
+    assert_eq!(documented, tables(), "UPDATE_GOLDEN=1 updates it");
+}
+
+/// Runs the supervisor of deploy/rc.d with a shell program, and returns its exit status.
+fn supervise(program: &str) -> Option<i32> {
+    let mut command = Command::new("sh");
+    command
+        .arg(file("deploy/rc.d/prony-agent-supervise"))
+        .args(["sh", "-c", program])
+        .env("RESTART_DELAY", "0");
+    command.status().unwrap().code()
+}
+
+#[test]
+fn the_supervisor_restarts_an_agent_unless_its_arguments_are_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("starts");
+    let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
+    // Status 1 twice, then status 2.
+    let program = format!(
+        "echo start >> {log}; [ $(wc -l < {log}) -lt 3 ] || exit 2; exit 1",
+        log = log.display()
+    );
+    assert_eq!(supervise(&program), Some(2));
+    assert_eq!(starts(), 3);
+    // SIGTERM to the supervisor ends the agent, too.
+    let program = format!(
+        "trap 'exit 7' TERM; kill -TERM $PPID; echo start >> {}; while :; do sleep 0.05; done",
+        log.display()
+    );
+    assert_eq!(supervise(&program), Some(7));
+    assert_eq!(starts(), 4);
 }

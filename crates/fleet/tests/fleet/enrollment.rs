@@ -1,30 +1,30 @@
-//! One token lets new agents enroll: on a real server, with the process that runs it.
+//! Enrollment with tokens, on a real server with a registrar.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use prony_fleet::agent::{Settings, enrolling};
-use prony_fleet::credentials::{Credentials, KeyFile};
-use prony_fleet::link::{Link, LinkError};
+use prony_fleet::agent::AgentSettings;
+use prony_fleet::credentials::{FleetCredentials, KeyFile};
+use prony_fleet::link::{LinkError, NatsLink};
 use prony_fleet::permissions::Role;
-use prony_fleet::server::tokens::Token;
-use prony_fleet::server::{Registrar, Wanted};
+use prony_fleet::server::tokens::EnrollmentToken;
+use prony_fleet::server::{Registrar, ServerSetup};
 
-use crate::ground::Ground;
-use crate::hands::{Hands, There, settings, until};
+use crate::harness::{RunningAgent, TestCoordinator, settings, wait_until};
+use crate::nats_server::TestServer;
 
-/// A registrar on a thread, until this is dropped.
+/// A registrar on a thread, stopped when dropped.
 struct Serving {
     over: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Serving {
-    fn start(wanted: &Wanted, ground: &Ground) -> Serving {
+    fn start(wanted: &ServerSetup, nats: &TestServer) -> Serving {
         let over = Arc::new(AtomicBool::new(false));
         let is_over = over.clone();
-        let mut registrar = Registrar::new(wanted, &ground.prepared);
+        let mut registrar = Registrar::new(wanted, &nats.prepared);
         let thread = std::thread::spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
                 for line in registrar.serve(Duration::from_millis(50)) {
@@ -46,47 +46,47 @@ impl Drop for Serving {
     }
 }
 
-fn key_file(text: &str, ground: &Ground) -> KeyFile {
-    let path = ground.folder.path().join("fleet.token");
+fn key_file(text: &str, nats: &TestServer) -> KeyFile {
+    let path = nats.folder.path().join("fleet.token");
     std::fs::write(&path, text).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     std::fs::set_permissions(&path, mode).unwrap();
-    match Credentials::read(&path).unwrap() {
-        Credentials::Key(file) => file,
-        Credentials::Jwt(_) => panic!("{text}"),
+    match FleetCredentials::read(&path).unwrap() {
+        FleetCredentials::Key(file) => file,
+        FleetCredentials::Jwt(_) => panic!("{text}"),
     }
 }
 
 #[test]
-fn twenty_agents_enroll_with_one_token_and_nobody_else_does() {
-    let ground = Ground::new(&["agent-1"]);
-    let wanted = Wanted {
-        folder: ground.folder.path().to_owned(),
-        listen: ground.listen,
+fn one_token_enrolls_twenty_agents_and_no_more() {
+    let nats = TestServer::new(&["agent-1"]);
+    let wanted = ServerSetup {
+        folder: nats.folder.path().to_owned(),
+        listen: nats.listen,
         names: vec!["127.0.0.1".to_owned()],
         agents: Vec::new(),
     };
-    let hands = Hands::new(&ground);
-    let _serving = Serving::start(&wanted, &ground);
-    let before = There::start(settings(&ground, "agent-1"));
-    hands.wait_for(&before);
+    let coordinator = TestCoordinator::new(&nats);
+    let _serving = Serving::start(&wanted, &nats);
+    let before = RunningAgent::start(settings(&nats, "agent-1"));
+    coordinator.wait_for(&before);
     let minute = Duration::from_secs(600);
-    let (token, text) = Token::make(&wanted, minute, 20, SystemTime::now()).unwrap();
+    let (token, text) = EnrollmentToken::make(&wanted, minute, 20, SystemTime::now()).unwrap();
     wanted.prepare().unwrap().reload().unwrap();
-    let file = key_file(&text, &ground);
+    let file = key_file(&text, &nats);
 
-    // What a token can't do.
+    // The token permits nothing else.
     let role = Role::Token(token.id.clone());
-    let link = Link::connect(None, &Credentials::Key(file.clone()), &role).unwrap();
+    let link = NatsLink::connect(None, &FleetCredentials::Key(file.clone()), &role).unwrap();
     let soon = Duration::from_millis(500);
-    assert!(link.ask("prony.agent.agent-1.do", "{}", soon).is_err());
+    assert!(link.request("prony.agent.agent-1.do", "{}", soon).is_err());
     assert!(link.store("$KV.prony_agents.agent-1", None, "{}").is_err());
-    assert!(!link.responds(soon));
+    assert!(!link.server_responds(soon));
 
-    let folder = |name: &str| ground.folder.path().join("machines").join(name);
+    let folder = |name: &str| nats.folder.path().join("machines").join(name);
     let own = |name: &str| {
         let agent = name.parse().unwrap();
-        let made = enrolling::credentials(&file, None, &agent, &folder(name));
+        let made = prony_fleet::agent::enrollment::credentials(&file, None, &agent, &folder(name));
         made.map_err(|error| error.to_string())
     };
     let error = own("agent-1").unwrap_err();
@@ -95,38 +95,40 @@ fn twenty_agents_enroll_with_one_token_and_nobody_else_does() {
         "{error}"
     );
     let names: Vec<String> = (0..20).map(|n| format!("web-{n}")).collect();
-    // All at the same time, as machines do that are started together.
-    let made: Vec<Credentials> = std::thread::scope(|scope| {
+    // All enroll at the same time, as machines do that are started together.
+    let made: Vec<FleetCredentials> = std::thread::scope(|scope| {
         let asking = names.iter().map(|name| scope.spawn(|| own(name).unwrap()));
         let asking: Vec<_> = asking.collect();
         asking.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let agents: Vec<There> = names
+    let agents: Vec<RunningAgent> = names
         .iter()
         .zip(made)
         .map(|(name, credentials)| {
-            There::start(Settings {
+            RunningAgent::start(AgentSettings {
                 credentials,
                 name: name.parse().unwrap(),
-                ..settings(&ground, "agent-1")
+                ..settings(&nats, "agent-1")
             })
         })
         .collect();
-    agents.iter().for_each(|agent| drop(hands.wait_for(agent)));
-    // Who has credentials needs no token any more; there are no more for others.
+    agents
+        .iter()
+        .for_each(|agent| drop(coordinator.wait_for(agent)));
+    // An agent with credentials needs no token. Other agents can't use it any more.
     let kept = std::fs::read_to_string(folder("web-0").join("web-0.creds")).unwrap();
     assert!(kept.contains("web-0"));
     assert!(own("web-0").is_ok());
     let error = own("late").unwrap_err();
     assert!(error.contains("used up"), "{error}");
-    // The folder has no private key of theirs.
-    let enrolled = ground.folder.path().join("enrolled/web-0.toml");
+    // The folder has none of their private keys.
+    let enrolled = nats.folder.path().join("enrolled/web-0.toml");
     let public = std::fs::read_to_string(enrolled).unwrap();
     assert!(!public.contains("\"SU"), "{public}");
-    // Agents that were there before were not cut off.
-    assert!(hands.registered(&before.name).is_some());
-    // The name of an enrolled agent is kept from others that the folder makes.
-    let again = Wanted {
+    // Existing agents stayed connected.
+    assert!(coordinator.registered(&before.name).is_some());
+    // Credentials can't be created under the name of an enrolled agent.
+    let again = ServerSetup {
         agents: vec!["web-0".parse().unwrap()],
         ..wanted.clone()
     };
@@ -134,41 +136,46 @@ fn twenty_agents_enroll_with_one_token_and_nobody_else_does() {
 }
 
 #[test]
-fn a_token_that_is_revoked_or_expired_is_of_no_use() {
-    let ground = Ground::new(&["agent-1"]);
-    let wanted = Wanted {
-        folder: ground.folder.path().to_owned(),
-        listen: ground.listen,
+fn a_revoked_or_expired_token_is_refused() {
+    let nats = TestServer::new(&["agent-1"]);
+    let wanted = ServerSetup {
+        folder: nats.folder.path().to_owned(),
+        listen: nats.listen,
         names: vec!["127.0.0.1".to_owned()],
         agents: Vec::new(),
     };
     let apply = || wanted.prepare().unwrap().reload().unwrap();
     let hour = Duration::from_secs(3600);
-    let (revoked, text) = Token::make(&wanted, hour, 1, SystemTime::now()).unwrap();
+    let (revoked, text) = EnrollmentToken::make(&wanted, hour, 1, SystemTime::now()).unwrap();
     let past = SystemTime::now() - 2 * hour;
-    let (_, expired) = Token::make(&wanted, hour, 1, past).unwrap();
+    let (_, expired) = EnrollmentToken::make(&wanted, hour, 1, past).unwrap();
     apply();
-    let revoked_file = key_file(&text, &ground);
+    let revoked_file = key_file(&text, &nats);
     let role = revoked_file.role();
-    let credentials = Credentials::Key(revoked_file.clone());
-    let link = Link::connect(None, &credentials, &role).unwrap();
-    Token::remove(ground.folder.path(), &revoked.id).unwrap();
+    let credentials = FleetCredentials::Key(revoked_file.clone());
+    let link = NatsLink::connect(None, &credentials, &role).unwrap();
+    EnrollmentToken::remove(nats.folder.path(), &revoked.id).unwrap();
     apply();
-    until("it is cut off", || (!link.is_up()).then_some(()));
-    let again = Link::connect(None, &credentials, &role);
+    wait_until("it is cut off", || (!link.is_connected()).then_some(()));
+    let again = NatsLink::connect(None, &credentials, &role);
     assert!(
         matches!(
             again,
             Err(LinkError::Connect {
-                may_pass: false,
+                retryable: false,
                 ..
             })
         ),
         "{again:?}"
     );
-    for file in [revoked_file, key_file(&expired, &ground)] {
-        let folder = ground.folder.path().join("machine");
-        let made = enrolling::credentials(&file, None, &"new".parse().unwrap(), &folder);
+    for file in [revoked_file, key_file(&expired, &nats)] {
+        let folder = nats.folder.path().join("machine");
+        let made = prony_fleet::agent::enrollment::credentials(
+            &file,
+            None,
+            &"new".parse().unwrap(),
+            &folder,
+        );
         let error = made.unwrap_err().to_string();
         assert!(
             error.contains("has expired") && error.contains("revoked"),

@@ -1,20 +1,20 @@
-//! Agents whose key was stolen: what they claim is judged by the coordinator.
+//! False claims of agents with stolen keys.
 
-use prony_fleet::coordinator::Wanted;
+use prony_fleet::coordinator::LoadRequest;
 use prony_fleet::host::Roster;
-use prony_fleet::messages::Registration;
-use prony_fleet::names::AGENTS;
+use prony_fleet::names::AGENTS_BUCKET;
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::Registration;
 use prony_record::{Finding, FindingId, LoadInfo, Severity};
 
 use crate::coordinator::{found, load, wanted, with_agents};
-use crate::fake::{Script, ready_for};
-use crate::ground::agent;
-use crate::hands::Hands;
+use crate::harness::TestCoordinator;
+use crate::nats_server::agent;
+use crate::scripted_agent::{AgentScript, ready_for};
 
 #[test]
-fn a_load_is_as_typed_whatever_an_agent_says_that_it_read() {
-    let says = |warmup_s, duration_s, rate_per_s| Script {
+fn the_record_describes_the_ordered_load_not_an_agents_claim() {
+    let says = |warmup_s, duration_s, rate_per_s| AgentScript {
         says: Some(ready_for(LoadInfo {
             warmup_s,
             duration_s,
@@ -27,17 +27,17 @@ fn a_load_is_as_typed_whatever_an_agent_says_that_it_read() {
             urls: u32::MAX,
             ..LoadInfo::default()
         })),
-        ..Script::default()
+        ..AgentScript::default()
     };
     let scripts = [
         ("a", says(-1.0, None, None)),
         ("b", says(1e300, None, None)),
         ("c", says(0.0, Some(1.8e19), Some(-1.0))),
-        ("honest", Script::default()),
+        ("honest", AgentScript::default()),
     ];
-    let (_ground, fleet, _agents) = with_agents(&scripts);
+    let (_nats, fleet, _agents) = with_agents(&scripts);
     for name in ["a", "b", "c"] {
-        let wanted = Wanted {
+        let wanted = LoadRequest {
             choice: format!("{name},honest").parse().unwrap(),
             ..wanted(&["--duration", "7s", "--connections=9"])
         };
@@ -50,28 +50,28 @@ fn a_load_is_as_typed_whatever_an_agent_says_that_it_read() {
         assert_eq!((load.warmup_s, load.rate_per_s), (0.0, None), "{name}");
         assert_eq!((load.url.as_str(), load.tls), ("http://127.0.0.1:9/", None));
         assert_eq!((load.threads, load.sources, load.urls), (4, 0, 1));
-        // Of the backend the honest agent's word is taken.
+        // Only the honest agent's backend is valid.
         assert_eq!(load.io, "poll");
     }
 }
 
 #[test]
 fn registrations_are_named_by_their_keys_alone() {
-    let (ground, fleet, agents) =
-        with_agents(&[("a", Script::default()), ("b", Script::default())]);
-    // A stolen key of agent a claims to be agent b, which is busy and elsewhere.
-    let hands = Hands {
-        link: ground.link(&Role::Coordinator),
+    let (nats, fleet, agents) =
+        with_agents(&[("a", AgentScript::default()), ("b", AgentScript::default())]);
+    // With a stolen key, agent a claims to be agent b, which is busy and elsewhere.
+    let coordinator = TestCoordinator {
+        link: nats.link(&Role::Coordinator),
     };
     let name = "a".parse().unwrap();
-    let own = hands.registered(&name).unwrap();
+    let own = coordinator.registered(&name).unwrap();
     let forge = |busy: Option<&str>| {
         let mut json = serde_json::to_value(&own).unwrap();
         json["name"] = "b".into();
         json["instance"] = "forged".into();
         json["busy_with"] = busy.into();
-        let link = ground.link(&agent("a"));
-        let subject = format!("$KV.{AGENTS}.a");
+        let link = nats.link(&agent("a"));
+        let subject = format!("$KV.{AGENTS_BUCKET}.a");
         link.store(&subject, None, json.to_string()).unwrap();
     };
     forge(Some("r9"));
@@ -89,12 +89,12 @@ fn registrations_are_named_by_their_keys_alone() {
         (seen(0), seen(1)),
         (("a", "forged", true), ("b", "one", false))
     );
-    let roster = Roster::read(&hands.link).unwrap();
+    let roster = Roster::read(&coordinator.link).unwrap();
     assert_eq!(roster.find("b").unwrap().instance, "one");
-    // A run that agent a has no part in is not under way because it says so.
+    // Agent a has no part in the run, so its claim to be busy with it doesn't count.
     load(
         &fleet,
-        &Wanted {
+        &LoadRequest {
             choice: "b".parse().unwrap(),
             ..wanted(&[])
         },
@@ -111,22 +111,22 @@ fn registrations_are_named_by_their_keys_alone() {
     assert_eq!(names, ["a", "b"]);
     for agent in &agents {
         let last = agent.seen.loads().pop().unwrap();
-        assert_eq!(last.stretch.part(1000), 500);
+        assert_eq!(last.shard.part(1000), 500);
     }
-    // What both sent is not what they were asked for.
+    // Both sent fewer requests than they were asked for.
     let partial = &record.findings[0];
     assert_eq!(partial.id, FindingId::Partial);
-    let text = "2 of 2 agents did not complete its part: a accounted for 25 of the 500 requests";
+    let text = "2 of 2 agents did not complete their parts: a accounted for 25 of the 500 requests";
     assert!(partial.text.starts_with(text), "{}", partial.text);
 }
 
 #[test]
 fn an_agent_without_a_result_makes_the_record_partial() {
-    let idle = Script {
+    let idle = AgentScript {
         deltas: Vec::new(),
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (_ground, fleet, _agents) = with_agents(&[("a", Script::default()), ("idle", idle)]);
+    let (_nats, fleet, _agents) = with_agents(&[("a", AgentScript::default()), ("idle", idle)]);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
     assert_eq!(found(&record), ["partial"]);
     assert_eq!(record.findings[0].severity, Severity::Error);
@@ -139,11 +139,11 @@ fn an_agent_without_a_result_makes_the_record_partial() {
 
 #[test]
 fn an_open_loop_offers_what_its_schedule_holds() {
-    let (_ground, fleet, _agents) =
-        with_agents(&[("a", Script::default()), ("b", Script::default())]);
+    let (_nats, fleet, _agents) =
+        with_agents(&[("a", AgentScript::default()), ("b", AgentScript::default())]);
     let words = ["--rate=300", "--duration=3s", "--warmup=500ms"];
     let record = load(&fleet, &wanted(&words)).unwrap().record;
-    // What the agents began in these 3 s is no measure of what was due.
+    // The requests that agents started don't define the offered rate.
     let offered = record.rate.offered_per_s.unwrap() * record.totals.elapsed_s;
     assert!((offered - 900.0).abs() < 1e-6, "{offered}");
     assert_eq!(found(&record), ["partial"]);
@@ -151,7 +151,7 @@ fn an_open_loop_offers_what_its_schedule_holds() {
 
 #[test]
 fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
-    let absurd = Script {
+    let absurd = AgentScript {
         span: Some((0, u64::MAX)),
         findings: vec![
             Finding::new(FindingId::Errors, Severity::Note, "\x1b[2J"),
@@ -161,9 +161,9 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
                 text: "x".to_owned(),
             },
         ],
-        ..Script::default()
+        ..AgentScript::default()
     };
-    let (ground, fleet, _agents) = with_agents(&[("a", Script::default()), ("b", absurd)]);
+    let (nats, fleet, _agents) = with_agents(&[("a", AgentScript::default()), ("b", absurd)]);
     let record = load(&fleet, &wanted(&[])).unwrap().record;
     // A span of 584 years would make every rate 0.
     assert!(record.totals.elapsed_s <= 10.0, "{:?}", record.totals);
@@ -172,15 +172,16 @@ fn absurd_claims_of_an_agent_change_no_figure_of_the_others() {
     let json = record.to_json();
     assert!(!json.contains("\\u001b") && !json.contains("NOT A NAME"));
 
-    // An agent that claims four billion cores would be given all of the load.
-    let hands = Hands {
-        link: ground.link(&Role::Coordinator),
+    // An agent with four billion cores would get all of the load.
+    let coordinator = TestCoordinator {
+        link: nats.link(&Role::Coordinator),
     };
-    let mut claimed = hands.registered(&"b".parse().unwrap()).unwrap();
+    let mut claimed = coordinator.registered(&"b".parse().unwrap()).unwrap();
     claimed.cores = u32::MAX;
     let json = serde_json::to_vec(&claimed).unwrap();
-    let link = ground.link(&agent("b"));
-    link.store(&format!("$KV.{AGENTS}.b"), None, json).unwrap();
+    let link = nats.link(&agent("b"));
+    link.store(&format!("$KV.{AGENTS_BUCKET}.b"), None, json)
+        .unwrap();
     let error = load(&fleet, &wanted(&[])).unwrap_err().to_string();
     assert!(
         error.contains("agent b claims to have 4294967295 cores"),

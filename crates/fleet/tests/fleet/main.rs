@@ -2,19 +2,19 @@
 
 mod agent;
 mod agent_faults;
+mod agent_loads;
 mod coordinator;
 mod deploy;
 mod enrollment;
-mod fake;
 mod forgeries;
-mod ground;
-mod hands;
+mod harness;
 mod hosts;
-mod maker;
+mod nats_server;
 mod operator;
 mod outages;
 mod reflection;
 mod reservations;
+mod scripted_agent;
 mod server;
 mod slow_orders;
 mod stored_runs;

@@ -1,5 +1,5 @@
-//! Credentials of NATS's own tools: a server in operator mode, whose accounts and users are signed
-//! claims (docs of NATS, "JWTs"), made here as those tools make them.
+//! Credentials of NATS's own tools: a server in operator mode, with accounts and users as signed
+//! claims (NATS docs, "JWTs"), made here in the same way.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,27 +9,27 @@ use async_nats::ConnectOptions;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use nkeys::KeyPair;
-use prony_fleet::agent::Settings;
-use prony_fleet::coordinator::{Choice, Fleet, Stop, Wanted, Watcher};
-use prony_fleet::credentials::Credentials;
-use prony_fleet::link::{Link, LinkError};
-use prony_fleet::permissions::{Role, heard_from_agents, told_to_agents};
+use prony_fleet::agent::AgentSettings;
+use prony_fleet::coordinator::{AgentChoice, Fleet, LoadObserver, LoadRequest, StopRequest};
+use prony_fleet::credentials::FleetCredentials;
+use prony_fleet::link::{LinkError, NatsLink};
+use prony_fleet::permissions::{Role, subjects_from_agents, subjects_to_agents};
 use prony_record::Record;
 use serde_json::{Value, json};
 
-use crate::ground::agent;
-use crate::hands::{There, origin, until};
+use crate::harness::{RunningAgent, origin, wait_until};
+use crate::nats_server::agent;
 
-/// Which account agents belong to.
+/// The accounts of agents.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Accounts {
-    /// The coordinator's.
+    /// All in the coordinator's account.
     One,
-    /// Each its own, and between them passes what `prony fleet up` lets pass.
+    /// Each in its own account, with the imports that `prony fleet up` configures.
     Each,
 }
 
-/// Claims, signed.
+/// Signs claims.
 fn signed(signer: &KeyPair, subject: &str, name: &str, nats: Value) -> String {
     let header = json!({"typ": "JWT", "alg": "ed25519-nkey"});
     let claims = json!({
@@ -58,18 +58,18 @@ fn account_claims(has_store: bool, exports: Vec<Value>, imports: Vec<Value>) -> 
     })
 }
 
-/// A user's file, as `nsc generate creds` writes it.
+/// The contents of a user's file, as `nsc generate creds` writes it.
 fn creds(account: &KeyPair, role: &Role) -> String {
     let user = KeyPair::new_user();
     let may = role.permissions();
-    let says: Vec<&String> = may.publish.iter().chain(&may.among_own).collect();
-    let hears = may.subscribe.iter().chain(&may.among_own);
+    let says: Vec<&String> = may.publish.iter().chain(&may.within_account).collect();
+    let hears = may.subscribe.iter().chain(&may.within_account);
     let hears: Vec<&String> = hears.chain([&may.inbox]).collect();
     let mut claims = json!({
         "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1,
         "pub": {"allow": says}, "sub": {"allow": hears},
     });
-    if may.may_answer {
+    if may.allow_responses {
         claims["resp"] = json!({"max": 1, "ttl": 120_000_000_000_u64});
     }
     let jwt = signed(account, &user.public_key(), &role.to_string(), claims);
@@ -87,7 +87,7 @@ struct Operated {
     url: String,
 }
 
-/// Ends with its test, also where that fails.
+/// A process that is killed when dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -136,18 +136,18 @@ impl Operated {
         }
     }
 
-    fn credentials(&self, role: &Role) -> Credentials {
-        let read = Credentials::read(&self.folder.path().join(file_of(role))).unwrap();
-        assert!(matches!(read, Credentials::Jwt(_)));
+    fn credentials(&self, role: &Role) -> FleetCredentials {
+        let read = FleetCredentials::read(&self.folder.path().join(file_of(role))).unwrap();
+        assert!(matches!(read, FleetCredentials::Jwt(_)));
         read
     }
 
-    fn link(&self, role: &Role) -> Result<Link, LinkError> {
-        Link::connect(Some(&self.url), &self.credentials(role), role)
+    fn link(&self, role: &Role) -> Result<NatsLink, LinkError> {
+        NatsLink::connect(Some(&self.url), &self.credentials(role), role)
     }
 
-    fn agent(&self, name: &str) -> There {
-        There::start(Settings {
+    fn agent(&self, name: &str) -> RunningAgent {
+        RunningAgent::start(AgentSettings {
             name: name.parse().unwrap(),
             server: Some(self.url.clone()),
             credentials: self.credentials(&agent(name)),
@@ -156,35 +156,35 @@ impl Operated {
             state: self.folder.path().join("state"),
             cores: Vec::new(),
             clock: Default::default(),
-            tell: std::sync::Arc::new(|_| {}),
+            log: std::sync::Arc::new(|_| {}),
         })
     }
 
-    /// A load from two agents, and its record.
+    /// Makes a load with two agents, and returns its record.
     fn load(&self) -> Record {
         let _agents = ["one", "two"].map(|name| self.agent(name));
         let (_origin, url) = origin();
         let credentials = self.credentials(&Role::Coordinator);
         let fleet = Fleet::connect(Some(&self.url), &credentials).unwrap();
-        until("both are there", || {
+        wait_until("both are there", || {
             (fleet.agents().unwrap().len() == 2).then_some(())
         });
-        let wanted = Wanted {
+        let wanted = LoadRequest {
             url: Some(url),
             words: ["--requests=101", "--connections=2"]
                 .map(str::to_owned)
                 .to_vec(),
-            choice: Choice::All,
+            choice: AgentChoice::All,
             clock_bound: Duration::from_secs(1),
         };
-        let stop = Stop::new();
-        let watcher = Watcher {
-            told: &|told| eprintln!("{told:?}"),
+        let stop = StopRequest::new();
+        let watcher = LoadObserver {
+            on_event: &|event| eprintln!("{event:?}"),
             stop: &stop,
             feed: None,
         };
         let finished = fleet.load(&wanted, watcher).unwrap();
-        // It is there for whoever comes later, too.
+        // The run is stored.
         let run = fleet.run(Some(&finished.run)).unwrap();
         let again = fleet.collect(&run, watcher).unwrap();
         assert_eq!(again.record.histograms, finished.record.histograms);
@@ -199,11 +199,11 @@ fn file_of(role: &Role) -> String {
 fn main_account(operator: &KeyPair, main: &KeyPair) -> String {
     let export =
         |kind: &str, subject: String| json!({"name": subject, "subject": subject, "type": kind});
-    let heard = heard_from_agents().into_iter();
+    let heard = subjects_from_agents().into_iter();
     let heard = heard.chain([Role::Coordinator.permissions().inbox]);
     let exports = heard
         .map(|it| export("service", it))
-        .chain(told_to_agents().map(|it| export("stream", it)));
+        .chain(subjects_to_agents().map(|it| export("stream", it)));
     let claims = account_claims(true, exports.collect(), Vec::new());
     signed(operator, &main.public_key(), "PRONY", claims)
 }
@@ -219,7 +219,7 @@ fn agents_account(operator: &KeyPair, own: &KeyPair, main: &KeyPair, role: &Role
     signed(operator, &own.public_key(), &role.account(), claims)
 }
 
-/// Starts a server that knows these accounts, on a port of its own choice.
+/// Starts a server with these accounts, on a free port.
 fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (Process, String) {
     let preload: String = known
         .iter()
@@ -244,7 +244,7 @@ fn start(folder: &Path, operator: &str, system: &KeyPair, known: &[String]) -> (
         .spawn();
     let server = Process(server.unwrap());
     let ports = folder.join(format!("nats-server_{}.ports", server.0.id()));
-    let url = until("the server listens", || {
+    let url = wait_until("the server listens", || {
         let ports: Value = serde_json::from_str(&std::fs::read_to_string(&ports).ok()?).ok()?;
         Some(ports["nats"][0].as_str()?.to_owned())
     });
@@ -265,10 +265,10 @@ fn expect_whole(record: &Record) {
     }
 }
 
-/// Has agent one store something whose acknowledgement would empty the results; tells how many messages
-/// those have then.
-fn reflect(ground: &Operated) -> u64 {
-    let coordinator = ground.link(&Role::Coordinator).unwrap();
+/// Stores a message on behalf of agent one whose acknowledgement would empty the results. Returns
+/// the number of stored results afterwards.
+fn reflect(nats: &Operated) -> u64 {
+    let coordinator = nats.link(&Role::Coordinator).unwrap();
     let stored = || {
         coordinator
             .stored()
@@ -279,18 +279,18 @@ fn reflect(ground: &Operated) -> u64 {
     };
     let before: u64 = stored();
     assert!(before > 0);
-    let Credentials::Jwt(text) = ground.credentials(&agent("one")) else {
+    let FleetCredentials::Jwt(text) = nats.credentials(&agent("one")) else {
         panic!("a JWT");
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let options = ConnectOptions::with_credentials(text.reveal()).unwrap();
-        let options = options.custom_inbox_prefix(agent("one").inbox());
-        let client = options.connect(&ground.url).await.unwrap();
+        let options = options.custom_inbox_prefix(agent("one").inbox_prefix());
+        let client = options.connect(&nats.url).await.unwrap();
         let purge = "$JS.API.STREAM.PURGE.PRONY_RESULTS";
         let said = client.publish_with_reply("$KV.prony_agents.one", purge, "{}".into());
         said.await.unwrap();
-        // When this is acknowledged, what came before has been dealt with.
+        // Once this is acknowledged, earlier messages have been handled.
         let settled = client.request("$KV.prony_agents.one", "{}".into());
         settled.await.unwrap();
     });
@@ -305,30 +305,30 @@ fn reflect(ground: &Operated) -> u64 {
 }
 
 #[test]
-fn agents_with_accounts_of_their_own_load_together_and_reflect_nothing() {
-    let ground = Operated::new(Accounts::Each, &["one", "two"]);
-    expect_whole(&ground.load());
-    assert!(reflect(&ground) > 0, "nothing is emptied");
+fn agents_in_separate_accounts_load_together_and_reflect_nothing() {
+    let nats = Operated::new(Accounts::Each, &["one", "two"]);
+    expect_whole(&nats.load());
+    assert!(reflect(&nats) > 0, "nothing is emptied");
 }
 
 #[test]
 fn agents_in_the_coordinators_account_load_together_and_may_empty_what_is_stored() {
-    let ground = Operated::new(Accounts::One, &["one", "two"]);
-    expect_whole(&ground.load());
-    // Why docs/fleet.md wants accounts of their own.
-    assert_eq!(reflect(&ground), 0);
+    let nats = Operated::new(Accounts::One, &["one", "two"]);
+    expect_whole(&nats.load());
+    // This is why docs/fleet.md recommends separate accounts.
+    assert_eq!(reflect(&nats), 0);
 }
 
 #[test]
 fn credentials_of_another_operator_are_refused() {
-    let (ground, other) = (
+    let (nats, other) = (
         Operated::new(Accounts::One, &["one"]),
         Operated::new(Accounts::One, &["one"]),
     );
     let role = agent("one");
-    let error = Link::connect(Some(&ground.url), &other.credentials(&role), &role).unwrap_err();
+    let error = NatsLink::connect(Some(&nats.url), &other.credentials(&role), &role).unwrap_err();
     match error {
-        LinkError::Connect { may_pass, .. } => assert!(!may_pass),
+        LinkError::Connect { retryable, .. } => assert!(!retryable),
         other => panic!("{other}"),
     }
 }

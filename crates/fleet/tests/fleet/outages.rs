@@ -1,66 +1,70 @@
-//! The NATS server goes away in mid-load: silence is then the server's, and not the agents'.
+//! The NATS server is away during a load; agents don't count as lost.
 
 use std::time::Duration;
 
-use prony_fleet::coordinator::{Choice, Fleet, Stop, Told, Wanted, Watcher};
+use prony_fleet::coordinator::{
+    AgentChoice, Fleet, FleetEvent, LoadObserver, LoadRequest, StopRequest,
+};
 use prony_fleet::permissions::Role;
 use prony_record::{FindingId, Record};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ground::Ground;
-use crate::hands::{Hands, There, origin, settings, until};
+use crate::harness::{RunningAgent, TestCoordinator, origin, settings, wait_until};
+use crate::nats_server::TestServer;
 
-/// An agent's lease; without any sign of it for 1.3 times as long an agent counts as lost.
+/// The agents' lease. After 1.3 leases of silence an agent would count as lost.
 const LEASE: Duration = Duration::from_secs(2);
-/// Longer than that.
-const OUTAGE: Duration = Duration::from_secs(5);
+/// Longer than that silence.
+const OUTAGE: Duration = Duration::from_millis(3_500);
 
-/// Has two agents load until their lease ends, while `outage` takes the server away and back. Gives the
-/// record, and what the coordinator printed.
-fn loaded_through(outage: impl FnOnce(&mut Ground)) -> (Record, Vec<String>) {
-    let mut ground = Ground::new(&["a", "b"]);
-    let hands = Hands::new(&ground);
+/// Makes a load with two agents until their lease ends, while `outage` stops and restarts the
+/// server. Returns the record and the coordinator's messages.
+fn loaded_through(outage: impl FnOnce(&mut TestServer)) -> (Record, Vec<String>) {
+    let mut nats = TestServer::new(&["a", "b"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agents = ["a", "b"].map(|name| There::start(settings(&ground, name)));
-    agents.iter().for_each(|agent| drop(hands.wait_for(agent)));
-    let credentials = ground.credentials(&Role::Coordinator);
+    let agents = ["a", "b"].map(|name| RunningAgent::start(settings(&nats, name)));
+    agents
+        .iter()
+        .for_each(|agent| drop(coordinator.wait_for(agent)));
+    let credentials = nats.credentials(&Role::Coordinator);
     let fleet = Fleet::connect(None, &credentials).unwrap();
     let fleet = fleet.with_lease(LEASE);
-    let wanted = Wanted {
+    let wanted = LoadRequest {
         url: Some(url),
         words: ["--connections=2", "--threads=1", "--duration=60s"]
             .map(str::to_owned)
             .to_vec(),
-        choice: Choice::All,
+        choice: AgentChoice::All,
         clock_bound: Duration::from_secs(5),
     };
     let (said, heard) = std::sync::mpsc::channel();
-    let told = move |told: Told<'_>| match told {
-        Told::Step(text) | Told::Warning(text) => drop(said.send(text.to_owned())),
-        Told::Going(_) => {}
+    let on_event = move |event: FleetEvent<'_>| match event {
+        FleetEvent::Step(text) | FleetEvent::Warning(text) => drop(said.send(text.to_owned())),
+        FleetEvent::Progress(_) => {}
     };
     let loading = std::thread::spawn(move || {
-        let stop = Stop::new();
-        let watcher = Watcher {
-            told: &told,
+        let stop = StopRequest::new();
+        let watcher = LoadObserver {
+            on_event: &on_event,
             stop: &stop,
             feed: None,
         };
         fleet.load(&wanted, watcher).unwrap().record
     });
     let mut lines: Vec<String> = Vec::new();
-    until("it has started", || {
+    wait_until("it has started", || {
         lines.extend(heard.try_iter());
         let is_started = lines.iter().any(|line| line.starts_with("started"));
         is_started.then_some(())
     });
-    outage(&mut ground);
+    outage(&mut nats);
     let record = loading.join().unwrap();
     lines.extend(heard.try_iter());
     (record, lines)
 }
 
-/// Both agents stopped by themselves and nobody counts as lost; everything names the server.
+/// Checks that both agents stopped with their lease and that the findings name the server.
 fn expect_leases_ended(record: &Record, lines: &[String]) {
     let parts = &record.fleet.as_ref().unwrap().agents;
     let because: Vec<&str> = parts.iter().map(|it| it.ended_because.as_str()).collect();
@@ -80,18 +84,18 @@ fn expect_leases_ended(record: &Record, lines: &[String]) {
 
 #[test]
 fn agents_are_not_lost_while_the_server_is_away() {
-    let (record, lines) = loaded_through(|ground| {
-        ground.server.take();
+    let (record, lines) = loaded_through(|nats| {
+        nats.process.take();
         std::thread::sleep(OUTAGE);
-        ground.server = Some(ground.prepared.start().unwrap());
+        nats.process = Some(nats.prepared.start().unwrap());
     });
     expect_leases_ended(&record, &lines);
 }
 
 #[test]
-fn a_frozen_server_is_away_although_connections_to_it_stand() {
-    let (record, lines) = loaded_through(|ground| {
-        let pid = ground.server.as_ref().unwrap().pid();
+fn a_frozen_server_counts_as_away() {
+    let (record, lines) = loaded_through(|nats| {
+        let pid = nats.process.as_ref().unwrap().pid();
         let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
         std::thread::sleep(OUTAGE);

@@ -1,37 +1,38 @@
-//! What a thief of an agent's credentials can make the server say in its place: whoever stores a
-//! message names where it is acknowledged, and may add headers that say what it replaces.
+//! Attacks with an agent's key through the server: acknowledgements sent to foreign subjects, and
+//! headers that replace messages.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, ConnectOptions, HeaderMap};
-use prony_fleet::credentials::Credentials;
+use prony_fleet::credentials::FleetCredentials;
 use prony_fleet::link::Subscription;
-use prony_fleet::names::{AGENTS, AgentName, RUNS, RunId};
+use prony_fleet::names::{AGENTS_BUCKET, AgentName, RUNS_BUCKET, RunId};
 use prony_fleet::permissions::Role;
 use tokio::runtime::Runtime;
 
-use crate::ground::{Ground, agent};
+use crate::nats_server::{TestServer, agent};
 
-const SOON: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 const BRIEF: Duration = Duration::from_millis(500);
 
-/// NATS's own client with an agent's key: it says what [`prony_fleet::link::Link`] has no way to.
+/// NATS's own client with an agent's key, for messages that [`prony_fleet::link::NatsLink`] can't
+/// send.
 struct Thief {
     client: Client,
     runtime: Runtime,
-    /// What the server complains of.
+    /// The server's error messages.
     complaints: mpsc::Receiver<String>,
 }
 
 impl Thief {
-    fn new(ground: &Ground, role: &Role) -> Thief {
+    fn new(nats: &TestServer, role: &Role) -> Thief {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let Credentials::Key(file) = ground.credentials(role) else {
+        let FleetCredentials::Key(file) = nats.credentials(role) else {
             panic!("prony's own file");
         };
         let (complain, complaints) = mpsc::channel();
@@ -40,9 +41,9 @@ impl Thief {
                 let _ = complain.send(event.to_string());
                 async {}
             })
-            .add_root_certificates(ground.folder.path().join("authority.pem"))
+            .add_root_certificates(nats.folder.path().join("authority.pem"))
             .require_tls(true)
-            .custom_inbox_prefix(role.inbox());
+            .custom_inbox_prefix(role.inbox_prefix());
         let server = file.servers[0].clone();
         let client = runtime.block_on(options.connect(server)).unwrap();
         Thief {
@@ -52,10 +53,10 @@ impl Thief {
         }
     }
 
-    /// Whether the server complains of this before long.
+    /// Waits for an error message of the server.
     fn hears_complaint(&self, of: &str) -> bool {
         let quoted = format!("\"{of}\"");
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + TEST_TIMEOUT;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.complaints.recv_timeout(left) {
@@ -66,7 +67,7 @@ impl Thief {
         }
     }
 
-    fn say(&self, subject: &str, reply: &str, headers: &[(&str, &str)]) {
+    fn publish(&self, subject: &str, reply: &str, headers: &[(&str, &str)]) {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.insert(*name, *value);
@@ -78,7 +79,7 @@ impl Thief {
         self.runtime.block_on(self.client.flush()).unwrap();
     }
 
-    /// Stores something honest: when the server has it, all that was said before it has been dealt with.
+    /// Stores an honest message. Once it is stored, earlier messages have been handled.
     fn settle(&self, subject: &str) {
         let asked = self.client.request(subject.to_owned(), "x".into());
         self.runtime.block_on(asked).unwrap();
@@ -95,77 +96,86 @@ fn rest(orders: &mut Subscription) -> Vec<String> {
 }
 
 #[test]
-fn an_acknowledgement_reaches_nobody_elses_subject() {
-    let ground = Ground::new(&["one", "two"]);
-    let coordinator = ground.link(&Role::Coordinator);
+fn an_acknowledgement_reaches_no_foreign_subject() {
+    let nats = TestServer::new(&["one", "two"]);
+    let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let (one, two): (AgentName, AgentName) = ("one".parse().unwrap(), "two".parse().unwrap());
     let run: RunId = "r1".parse().unwrap();
-    let victim = ground.link(&agent("two"));
-    let mut orders = victim.subscribe(&two.orders()).unwrap();
+    let victim = nats.link(&agent("two"));
+    let mut orders = victim.subscribe(&two.orders_subject()).unwrap();
     victim.store("$KV.prony_agents.two", None, "here").unwrap();
     coordinator
         .store("$KV.prony_runs.r1", None, "asked")
         .unwrap();
     for text in ["a", "b"] {
-        victim.store(&two.results(&run), None, text).unwrap();
+        victim
+            .store(&two.results_subject(&run), None, text)
+            .unwrap();
     }
-    let thief = Thief::new(&ground, &agent("one"));
-    let mine = one.results(&"mine".parse().unwrap());
+    let thief = Thief::new(&nats, &agent("one"));
+    let mine = one.results_subject(&"mine".parse().unwrap());
     for reply in [
-        &two.orders(),
-        &two.clock(),
-        &two.results(&run),
+        &two.orders_subject(),
+        &two.clock_subject(),
+        &two.results_subject(&run),
         "$KV.prony_agents.two",
         "$KV.prony_runs.r1",
         "$JS.API.STREAM.PURGE.PRONY_RESULTS",
         "$JS.API.STREAM.PURGE.KV_prony_runs",
         "$JS.API.STREAM.DELETE.PRONY_RESULTS",
     ] {
-        thief.say(&mine, reply, &[]);
+        thief.publish(&mine, reply, &[]);
     }
     thief.settle(&mine);
     assert!(rest(&mut orders).is_empty());
-    let agents = coordinator.entries(AGENTS).unwrap();
+    let agents = coordinator.entries(AGENTS_BUCKET).unwrap();
     assert_eq!(agents, [("two".to_owned(), "here".into())]);
-    assert_eq!(coordinator.entry(RUNS, "r1").unwrap().unwrap(), "asked");
-    let mut results = coordinator.replay(&run.all_results()).unwrap();
+    assert_eq!(
+        coordinator.entry(RUNS_BUCKET, "r1").unwrap().unwrap(),
+        "asked"
+    );
+    let mut results = coordinator.replay(&run.results_subject()).unwrap();
     let results = texts(|| results.next(BRIEF).map(|it| it.payload.to_vec()));
     assert_eq!(results, ["a", "b"]);
 }
 
 #[test]
-fn no_header_replaces_what_others_stored() {
-    let ground = Ground::new(&["one", "two"]);
-    let coordinator = ground.link(&Role::Coordinator);
+fn no_header_replaces_stored_messages_of_others() {
+    let nats = TestServer::new(&["one", "two"]);
+    let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let (one, two): (AgentName, AgentName) = ("one".parse().unwrap(), "two".parse().unwrap());
     let run: RunId = "r1".parse().unwrap();
-    let victim = ground.link(&agent("two"));
+    let victim = nats.link(&agent("two"));
     victim.store("$KV.prony_agents.two", None, "here").unwrap();
-    let thief = Thief::new(&ground, &agent("one"));
-    let inbox = format!("{}.x", one.inbox());
-    for subject in ["$KV.prony_agents.one", &one.results(&run)] {
+    let thief = Thief::new(&nats, &agent("one"));
+    let inbox = format!("{}.x", one.inbox_prefix());
+    for subject in ["$KV.prony_agents.one", &one.results_subject(&run)] {
         for rollup in ["all", "sub"] {
-            thief.say(subject, &inbox, &[("Nats-Rollup", rollup)]);
+            thief.publish(subject, &inbox, &[("Nats-Rollup", rollup)]);
         }
     }
-    // A number that another agent is about to use.
-    thief.say(&one.results(&run), &inbox, &[("Nats-Msg-Id", "r1.two.0")]);
-    thief.settle(&one.results(&run));
+    // A number that another agent will use.
+    thief.publish(
+        &one.results_subject(&run),
+        &inbox,
+        &[("Nats-Msg-Id", "r1.two.0")],
+    );
+    thief.settle(&one.results_subject(&run));
     victim
-        .store(&two.results(&run), Some("r1.two.0"), "mine")
+        .store(&two.results_subject(&run), Some("r1.two.0"), "mine")
         .unwrap();
-    let agents = coordinator.entries(AGENTS).unwrap();
+    let agents = coordinator.entries(AGENTS_BUCKET).unwrap();
     assert!(agents.contains(&("two".to_owned(), "here".into())));
-    let mut results = coordinator.replay(&two.results(&run)).unwrap();
-    assert_eq!(&results.next(SOON).unwrap().payload[..], b"mine");
+    let mut results = coordinator.replay(&two.results_subject(&run)).unwrap();
+    assert_eq!(&results.next(TEST_TIMEOUT).unwrap().payload[..], b"mine");
 }
 
 #[test]
-fn each_role_is_refused_what_is_not_its_own() {
-    let ground = Ground::new(&["one", "two"]);
-    ground.link(&Role::Coordinator).prepare_server().unwrap();
+fn each_role_is_refused_foreign_subjects() {
+    let nats = TestServer::new(&["one", "two"]);
+    nats.link(&Role::Coordinator).prepare_server().unwrap();
     let others: &[&str] = &[
         "prony.agent.two.do",
         "prony.agent.two.clock",
@@ -198,7 +208,7 @@ fn each_role_is_refused_what_is_not_its_own() {
         ">",
     ];
     refused(
-        &ground,
+        &nats,
         &agent("one"),
         &[others, &say].concat(),
         &[others, &hear].concat(),
@@ -217,14 +227,14 @@ fn each_role_is_refused_what_is_not_its_own() {
         "_INBOX.>",
         ">",
     ];
-    refused(&ground, &Role::Coordinator, &say, &hear);
+    refused(&nats, &Role::Coordinator, &say, &hear);
 }
 
-fn refused(ground: &Ground, role: &Role, say: &[&str], hear: &[&str]) {
-    let thief = Thief::new(ground, role);
-    let inbox = format!("{}.x", role.inbox());
+fn refused(nats: &TestServer, role: &Role, say: &[&str], hear: &[&str]) {
+    let thief = Thief::new(nats, role);
+    let inbox = format!("{}.x", role.inbox_prefix());
     for subject in say {
-        thief.say(subject, &inbox, &[]);
+        thief.publish(subject, &inbox, &[]);
         assert!(thief.hears_complaint(subject), "{role:?} may say {subject}");
     }
     for subject in hear {

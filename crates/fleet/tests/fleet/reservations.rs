@@ -1,4 +1,4 @@
-//! An experiment has its agents for its whole length, and no longer.
+//! Reservations of agents for experiments.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -6,22 +6,26 @@ use std::time::{Duration, SystemTime};
 use prony_experiment::host::Host;
 use prony_experiment::host::local::LocalHost;
 use prony_experiment::telemetry::Watch;
-use prony_fleet::coordinator::{Choice, Finished, Fleet, FleetError, Stop, Told, Wanted, Watcher};
+use prony_fleet::coordinator::{
+    AgentChoice, FinishedRun, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
+};
 use prony_fleet::host::{FleetHost, Roster};
-use prony_fleet::messages::{Reply, What};
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::{Command, Reply};
 
-use crate::ground::Ground;
-use crate::hands::{Hands, SOON, There, load, origin, settings, until};
+use crate::harness::{
+    RunningAgent, TEST_TIMEOUT, TestCoordinator, load, origin, settings, wait_until,
+};
+use crate::nats_server::TestServer;
 
-fn fleet(ground: &Ground) -> Fleet {
-    let credentials = ground.credentials(&Role::Coordinator);
+fn fleet(nats: &TestServer) -> Fleet {
+    let credentials = nats.credentials(&Role::Coordinator);
     Fleet::connect(None, &credentials).unwrap()
 }
 
-/// An experiment that has reserved all agents.
-fn reserving(ground: &Ground, agents: &[&There], lease: Duration) -> FleetHost {
-    let link = Arc::new(ground.link(&Role::Coordinator));
+/// An experiment that has reserved these agents.
+fn reserving(nats: &TestServer, agents: &[&RunningAgent], lease: Duration) -> FleetHost {
+    let link = Arc::new(nats.link(&Role::Coordinator));
     let roster = Roster::read(&link).unwrap();
     let host = FleetHost::new(LocalHost::new().unwrap(), link, roster);
     let until = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
@@ -33,8 +37,8 @@ fn reserving(ground: &Ground, agents: &[&There], lease: Duration) -> FleetHost {
     host
 }
 
-fn make(fleet: &Fleet, url: &str, choice: &str) -> Result<Finished, FleetError> {
-    let wanted = Wanted {
+fn make(fleet: &Fleet, url: &str, choice: &str) -> Result<FinishedRun, FleetError> {
+    let wanted = LoadRequest {
         url: Some(url.to_owned()),
         words: ["--connections=2", "--threads=1", "--requests=20"]
             .map(str::to_owned)
@@ -42,11 +46,11 @@ fn make(fleet: &Fleet, url: &str, choice: &str) -> Result<Finished, FleetError> 
         choice: choice.parse().unwrap(),
         clock_bound: Duration::from_secs(5),
     };
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     fleet.load(
         &wanted,
-        Watcher {
-            told: &|_| {},
+        LoadObserver {
+            on_event: &|_| {},
             stop: &stop,
             feed: None,
         },
@@ -54,34 +58,36 @@ fn make(fleet: &Fleet, url: &str, choice: &str) -> Result<Finished, FleetError> 
 }
 
 #[test]
-fn a_reserved_agent_says_who_has_it_and_until_when() {
-    let ground = Ground::new(&["a", "b"]);
-    let hands = Hands::new(&ground);
+fn a_reserved_agent_names_the_holder_and_the_forecast_end() {
+    let nats = TestServer::new(&["a", "b"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agents = ["a", "b"].map(|name| There::start(settings(&ground, name)));
-    agents.iter().for_each(|agent| drop(hands.wait_for(agent)));
-    let mut host = reserving(&ground, &[&agents[0]], SOON);
+    let agents = ["a", "b"].map(|name| RunningAgent::start(settings(&nats, name)));
+    agents
+        .iter()
+        .for_each(|agent| drop(coordinator.wait_for(agent)));
+    let mut host = reserving(&nats, &[&agents[0]], TEST_TIMEOUT);
     let who = format!(
         "reserved for gzip on bench-1 (run {}) until about 2033-",
         host.run()
     );
-    until("it is registered", || {
-        hands.registered(&agents[0].name)?.reserved
+    wait_until("it is registered", || {
+        coordinator.registered(&agents[0].name)?.reserved
     });
 
-    let error = make(&fleet(&ground), &url, "a").unwrap_err();
+    let error = make(&fleet(&nats), &url, "a").unwrap_err();
     assert!(matches!(error, FleetError::Agents(_)), "{error}");
     assert!(error.to_string().contains(&who), "{error}");
-    // Nor does the agent itself take an order of somebody who didn't look.
-    let order = What::Prepare(load(&url, "-c 1 -d 1s", 1));
-    let reply = hands.order(&agents[0].name, "r1", order);
+    // The agent itself refuses such an order, too.
+    let order = Command::Prepare(load(&url, "-c 1 -d 1s", 1));
+    let reply = coordinator.order(&agents[0].name, "r1", order);
     assert!(
         matches!(&reply, Reply::Busy { text } if text.contains(&who)),
         "{reply:?}"
     );
-    // Others are free, and so is this one for the experiment's own loads.
-    assert!(make(&fleet(&ground), &url, "1").is_ok());
-    let own = fleet(&ground).beside(host.run().clone());
+    // Other agents are free, and so is this one for the experiment's own loads.
+    assert!(make(&fleet(&nats), &url, "1").is_ok());
+    let own = fleet(&nats).for_experiment(host.run().clone());
     let record = make(&own, &url, "a").unwrap().record;
     assert_eq!(record.totals.ok, 20);
     let part = &record.fleet.as_ref().unwrap().agents[0];
@@ -94,79 +100,79 @@ fn a_reserved_agent_says_who_has_it_and_until_when() {
         "{part:?}"
     );
 
-    // Its machine is in the telemetry.
+    // The telemetry includes its machine.
     host.watch(Watch::default());
     assert!(host.sample().hosts.contains_key("a"));
-    // An experiment that ends frees it.
+    // The end of the experiment frees it.
     drop(host);
-    let waiting = fleet(&ground).with_wait(SOON);
+    let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);
     assert!(make(&waiting, &url, "a").is_ok());
 }
 
 #[test]
 fn a_killed_coordinators_reservation_ends_with_its_lease() {
-    let ground = Ground::new(&["a"]);
-    let hands = Hands::new(&ground);
+    let nats = TestServer::new(&["a"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let agent = There::start(settings(&ground, "a"));
-    hands.wait_for(&agent);
-    let host = reserving(&ground, &[&agent], Duration::from_secs(2));
-    until("it is registered", || {
-        hands.registered(&agent.name)?.reserved
+    let agent = RunningAgent::start(settings(&nats, "a"));
+    coordinator.wait_for(&agent);
+    let host = reserving(&nats, &[&agent], Duration::from_secs(2));
+    wait_until("it is registered", || {
+        coordinator.registered(&agent.name)?.reserved
     });
-    assert!(make(&fleet(&ground), &url, "a").is_err());
+    assert!(make(&fleet(&nats), &url, "a").is_err());
     host.abandon();
-    let waiting = fleet(&ground).with_wait(SOON);
+    let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);
     assert_eq!(make(&waiting, &url, "a").unwrap().record.totals.ok, 20);
 }
 
 #[test]
-fn agents_that_are_not_there_yet_are_waited_for() {
-    let ground = Ground::new(&["a", "b", "c"]);
-    let hands = Hands::new(&ground);
+fn missing_agents_are_waited_for() {
+    let nats = TestServer::new(&["a", "b", "c"]);
+    let coordinator = TestCoordinator::new(&nats);
     let (_origin, url) = origin();
-    let first = There::start(settings(&ground, "a"));
-    hands.wait_for(&first);
-    let error = make(&fleet(&ground), &url, "2@site=here")
+    let first = RunningAgent::start(settings(&nats, "a"));
+    coordinator.wait_for(&first);
+    let error = make(&fleet(&nats), &url, "2@site=here")
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("2 agents with the label site=here were asked for, and 1 are free"));
 
     let (said, heard) = std::sync::mpsc::channel();
-    let waiting = fleet(&ground).with_wait(SOON);
+    let waiting = fleet(&nats).with_wait(TEST_TIMEOUT);
     let picked = std::thread::scope(|scope| {
         let picking = scope.spawn(|| {
-            let stop = Stop::new();
-            let told = |told: Told<'_>| {
-                if let Told::Step(text) = told {
+            let stop = StopRequest::new();
+            let on_event = |event: FleetEvent<'_>| {
+                if let FleetEvent::Step(text) = event {
                     let _ = said.send(text.to_owned());
                 }
             };
-            let watcher = Watcher {
-                told: &told,
+            let watcher = LoadObserver {
+                on_event: &on_event,
                 stop: &stop,
                 feed: None,
             };
-            let choice: Choice = "2@site=here".parse().unwrap();
+            let choice: AgentChoice = "2@site=here".parse().unwrap();
             waiting.pick(&choice, watcher)
         });
-        let line = heard.recv_timeout(SOON).unwrap();
+        let line = heard.recv_timeout(TEST_TIMEOUT).unwrap();
         assert!(line.starts_with("waiting for up to "), "{line}");
-        let _second = There::start(settings(&ground, "b"));
+        let _second = RunningAgent::start(settings(&nats, "b"));
         picking.join().unwrap()
     });
     let names: Vec<String> = picked.unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["a", "b"]);
-    // One who no longer wants to wait doesn't.
-    let stop = Stop::new();
+    // A stop request ends the wait.
+    let stop = StopRequest::new();
     stop.soon();
-    let watcher = Watcher {
-        told: &|_| {},
+    let watcher = LoadObserver {
+        on_event: &|_| {},
         stop: &stop,
         feed: None,
     };
     assert_eq!(
-        waiting.pick(&Choice::Count(9), watcher),
+        waiting.pick(&AgentChoice::Count(9), watcher),
         Err(FleetError::CalledOff)
     );
 }

@@ -1,40 +1,41 @@
-//! The server that `prony fleet up` starts, and what each role can do on it.
+//! The server of `prony fleet up`, and the permissions of each role.
 
 use std::time::Duration;
 
-use prony_fleet::link::{Link, LinkError};
-use prony_fleet::names::{AGENTS, AgentName, RUNS, RunId};
+use prony_fleet::link::{LinkError, NatsLink};
+use prony_fleet::names::{AGENTS_BUCKET, AgentName, RUNS_BUCKET, RunId};
 use prony_fleet::permissions::Role;
 
-use crate::ground::{Ground, agent};
+use crate::nats_server::{TestServer, agent};
 
-const SOON: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[test]
 fn roles_talk_to_each_other_and_results_are_kept() {
-    let mut ground = Ground::new(&["one", "two"]);
-    let coordinator = ground.link(&Role::Coordinator);
+    let mut nats = TestServer::new(&["one", "two"]);
+    let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let one: AgentName = "one".parse().unwrap();
     let run: RunId = "r1".parse().unwrap();
-    let link = ground.link(&agent("one"));
+    let link = nats.link(&agent("one"));
 
-    let mut orders = link.subscribe(&one.orders()).unwrap();
-    // What is answered on a connection comes after what was said on it before.
+    let mut orders = link.subscribe(&one.orders_subject()).unwrap();
+    // The reply on a connection follows earlier messages on it.
     link.store("$KV.prony_agents.one", None, "here").unwrap();
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| coordinator.ask(&one.orders(), "how are you?", SOON));
-        let order = orders.next(SOON).unwrap();
+        let asked = scope
+            .spawn(|| coordinator.request(&one.orders_subject(), "how are you?", TEST_TIMEOUT));
+        let order = orders.next(TEST_TIMEOUT).unwrap();
         assert_eq!(&order.payload[..], b"how are you?");
-        link.say(&order.reply.unwrap(), "fine").unwrap();
+        link.publish(&order.reply.unwrap(), "fine").unwrap();
         assert_eq!(&asked.join().unwrap().unwrap()[..], b"fine");
     });
     assert!(matches!(
-        coordinator.ask("prony.agent.two.do", "?", SOON),
-        Err(LinkError::NobodyThere(_))
+        coordinator.request("prony.agent.two.do", "?", TEST_TIMEOUT),
+        Err(LinkError::NoResponders(_))
     ));
 
-    let entries = coordinator.entries(AGENTS).unwrap();
+    let entries = coordinator.entries(AGENTS_BUCKET).unwrap();
     assert_eq!(entries.len(), 1);
     assert_eq!(
         (&entries[0].0[..], &entries[0].1[..]),
@@ -43,21 +44,25 @@ fn roles_talk_to_each_other_and_results_are_kept() {
     coordinator
         .store("$KV.prony_runs.r1", None, "asked")
         .unwrap();
-    assert_eq!(coordinator.entry(RUNS, "r1").unwrap().unwrap(), "asked");
+    assert_eq!(
+        coordinator.entry(RUNS_BUCKET, "r1").unwrap().unwrap(),
+        "asked"
+    );
 
-    // What was stored outlives the server's own process, and a number counts once.
+    // Stored messages survive the server's process, and duplicates are dropped.
     for (number, text) in [("r1.one.0", "a"), ("r1.one.1", "b"), ("r1.one.0", "a")] {
-        link.store(&one.results(&run), Some(number), text).unwrap();
+        link.store(&one.results_subject(&run), Some(number), text)
+            .unwrap();
     }
-    ground.server.take();
+    nats.process.take();
     assert!(
         coordinator
-            .ask(&one.orders(), "?", Duration::from_millis(300))
+            .request(&one.orders_subject(), "?", Duration::from_millis(300))
             .is_err()
     );
-    ground.server = Some(ground.prepared.start().unwrap());
+    nats.process = Some(nats.prepared.start().unwrap());
     let mut replay = loop {
-        if let Ok(replay) = coordinator.replay(&run.all_results()) {
+        if let Ok(replay) = coordinator.replay(&run.results_subject()) {
             break replay;
         }
     };
@@ -67,93 +72,102 @@ fn roles_talk_to_each_other_and_results_are_kept() {
 }
 
 #[test]
-fn an_agents_credentials_command_nobody() {
-    let ground = Ground::new(&["one", "two"]);
-    let coordinator = ground.link(&Role::Coordinator);
+fn an_agents_credentials_command_no_agent() {
+    let nats = TestServer::new(&["one", "two"]);
+    let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
     let two: AgentName = "two".parse().unwrap();
-    let victim = ground.link(&agent("two"));
-    let mut orders = victim.subscribe(&two.orders()).unwrap();
-    let thief = ground.link(&agent("one"));
+    let victim = nats.link(&agent("two"));
+    let mut orders = victim.subscribe(&two.orders_subject()).unwrap();
+    let thief = nats.link(&agent("one"));
     let brief = Duration::from_millis(500);
-    assert!(thief.ask(&two.orders(), "load them", brief).is_err());
-    // It isn't told so, but nothing arrives.
-    let _ = thief.say(&two.orders(), "load them");
+    assert!(
+        thief
+            .request(&two.orders_subject(), "load them", brief)
+            .is_err()
+    );
+    // The server reports no error, but delivers nothing.
+    let _ = thief.publish(&two.orders_subject(), "load them");
     let run: RunId = "r1".parse().unwrap();
     for subject in [
-        &two.results(&run),
+        &two.results_subject(&run),
         "$KV.prony_agents.two",
         "$KV.prony_runs.r1",
     ] {
-        let _ = thief.say(subject, "lies");
+        let _ = thief.publish(subject, "lies");
     }
     let list = "$JS.API.STREAM.NAMES";
-    assert!(thief.ask(list, "", brief).is_err());
-    coordinator.ask(list, "", SOON).unwrap();
-    let mut overheard = thief.subscribe(&two.orders()).unwrap();
-    coordinator.say(&two.orders(), "yours alone").unwrap();
-    assert_eq!(&orders.next(SOON).unwrap().payload[..], b"yours alone");
+    assert!(thief.request(list, "", brief).is_err());
+    coordinator.request(list, "", TEST_TIMEOUT).unwrap();
+    let mut overheard = thief.subscribe(&two.orders_subject()).unwrap();
+    coordinator
+        .publish(&two.orders_subject(), "yours alone")
+        .unwrap();
+    assert_eq!(
+        &orders.next(TEST_TIMEOUT).unwrap().payload[..],
+        b"yours alone"
+    );
     assert!(overheard.next(brief).is_none());
     assert!(orders.next(brief).is_none());
-    assert!(coordinator.entries(AGENTS).unwrap().is_empty());
-    assert_eq!(coordinator.entry(RUNS, "r1").unwrap(), None);
-    let mut results = coordinator.replay(&run.all_results()).unwrap();
+    assert!(coordinator.entries(AGENTS_BUCKET).unwrap().is_empty());
+    assert_eq!(coordinator.entry(RUNS_BUCKET, "r1").unwrap(), None);
+    let mut results = coordinator.replay(&run.results_subject()).unwrap();
     assert!(results.next(brief).is_none());
 }
 
 #[test]
-fn strangers_and_strange_servers_are_refused() {
-    let (mine, other) = (Ground::new(&["one"]), Ground::new(&["one"]));
+fn foreign_servers_are_refused() {
+    let (mine, other) = (TestServer::new(&["one"]), TestServer::new(&["one"]));
     let credentials = mine.credentials(&agent("one"));
     let there = format!("tls://{}", other.listen);
     // The other server's certificate is from another authority.
-    let error = Link::connect(Some(&there), &credentials, &agent("one")).unwrap_err();
+    let error = NatsLink::connect(Some(&there), &credentials, &agent("one")).unwrap_err();
     let is_final = matches!(
         error,
         LinkError::Connect {
-            may_pass: false,
+            retryable: false,
             ..
         }
     );
     assert!(is_final, "{error}");
     assert!(error.to_string().contains(&there), "{error}");
     let plain = format!("nats://{}", mine.listen);
-    let link = Link::connect(Some(&plain), &credentials, &agent("one")).unwrap();
-    assert!(link.is_up(), "TLS is used, whatever the scheme says");
+    let link = NatsLink::connect(Some(&plain), &credentials, &agent("one")).unwrap();
+    assert!(link.is_connected(), "TLS is used, whatever the scheme says");
 }
 
 #[test]
 fn a_folder_keeps_its_keys_and_takes_new_agents() {
-    let ground = Ground::new(&["one"]);
-    let before = ground.credentials(&agent("one"));
-    let wanted = prony_fleet::server::Wanted {
-        folder: ground.folder.path().to_owned(),
-        listen: ground.listen,
+    let nats = TestServer::new(&["one"]);
+    let before = nats.credentials(&agent("one"));
+    let wanted = prony_fleet::server::ServerSetup {
+        folder: nats.folder.path().to_owned(),
+        listen: nats.listen,
         names: vec!["localhost".to_owned()],
         agents: vec!["two".parse().unwrap()],
     };
     let prepared = wanted.prepare().unwrap();
     let seed = |credentials| match credentials {
-        prony_fleet::credentials::Credentials::Key(file) => file.seed,
+        prony_fleet::credentials::FleetCredentials::Key(file) => file.seed,
         other => panic!("{other:?}"),
     };
-    assert_eq!(seed(before), seed(ground.credentials(&agent("one"))));
+    assert_eq!(seed(before), seed(nats.credentials(&agent("one"))));
     let path = prepared.credentials(&agent("two"));
     let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).unwrap());
     assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]
-fn who_is_taken_out_of_the_folder_is_cut_off_and_the_others_stay() {
-    let ground = Ground::new(&["one", "two"]);
-    let coordinator = ground.link(&Role::Coordinator);
+fn a_removed_agent_is_disconnected_and_the_others_stay() {
+    let nats = TestServer::new(&["one", "two"]);
+    let coordinator = nats.link(&Role::Coordinator);
     coordinator.prepare_server().unwrap();
-    let (one, two) = (ground.link(&agent("one")), ground.link(&agent("two")));
+    let (one, two) = (nats.link(&agent("one")), nats.link(&agent("two")));
     two.store("$KV.prony_agents.two", None, "here").unwrap();
-    std::fs::remove_file(ground.prepared.credentials(&agent("one"))).unwrap();
-    let wanted = prony_fleet::server::Wanted {
-        folder: ground.folder.path().to_owned(),
-        listen: ground.listen,
+    std::fs::remove_file(nats.prepared.credentials(&agent("one"))).unwrap();
+    let wanted = prony_fleet::server::ServerSetup {
+        folder: nats.folder.path().to_owned(),
+        listen: nats.listen,
         names: vec!["localhost".to_owned()],
         agents: vec!["three".parse().unwrap()],
     };
@@ -163,38 +177,46 @@ fn who_is_taken_out_of_the_folder_is_cut_off_and_the_others_stay() {
         .store("$KV.prony_agents.one", None, "still here")
         .is_ok()
     {
-        assert!(began.elapsed() < SOON, "it isn't cut off");
+        assert!(began.elapsed() < TEST_TIMEOUT, "it isn't cut off");
     }
     two.store("$KV.prony_agents.two", None, "still here")
         .unwrap();
-    let three = ground.link(&agent("three"));
+    let three = nats.link(&agent("three"));
     let mut subscription = three.subscribe("prony.agent.three.do").unwrap();
     three.store("$KV.prony_agents.three", None, "new").unwrap();
-    coordinator.say("prony.agent.three.do", "welcome").unwrap();
-    assert_eq!(&subscription.next(SOON).unwrap().payload[..], b"welcome");
-    assert!(!coordinator.entries(AGENTS).unwrap().is_empty());
+    coordinator
+        .publish("prony.agent.three.do", "welcome")
+        .unwrap();
+    assert_eq!(
+        &subscription.next(TEST_TIMEOUT).unwrap().payload[..],
+        b"welcome"
+    );
+    assert!(!coordinator.entries(AGENTS_BUCKET).unwrap().is_empty());
 }
 
 #[test]
-fn credentials_are_used_as_whose_they_are() {
-    let ground = Ground::new(&["one"]);
-    let agents = ground.credentials(&agent("one"));
-    let error = Link::connect(None, &agents, &Role::Coordinator).unwrap_err();
-    let text = "they are agent one's, and the coordinator's are wanted".to_owned();
+fn credentials_work_only_for_their_role() {
+    let nats = TestServer::new(&["one"]);
+    let agents = nats.credentials(&agent("one"));
+    let error = NatsLink::connect(None, &agents, &Role::Coordinator).unwrap_err();
+    let text = "they are for agent one, and the coordinator needs its own".to_owned();
     assert_eq!(error, LinkError::Credentials(text));
-    // Whoever writes another role into the file has the same key, and the server goes by that.
-    let path = ground.prepared.credentials(&agent("one"));
+    // The file claims another role with the same key; the server goes by the key.
+    let path = nats.prepared.credentials(&agent("one"));
     let text = std::fs::read_to_string(&path).unwrap();
     let text = text.replace("role = \"agent\"\n", "role = \"coordinator\"\n");
     let forged = path.with_extension("forged");
-    // The copy has the permissions that a private key needs.
+    // The copy has the mode that a private key needs.
     std::fs::copy(&path, &forged).unwrap();
     std::fs::write(&forged, text.replace("name = \"one\"\n", "")).unwrap();
-    let forged = prony_fleet::credentials::Credentials::read(&forged).unwrap();
-    let forger = Link::connect(None, &forged, &Role::Coordinator).unwrap();
+    let forged = prony_fleet::credentials::FleetCredentials::read(&forged).unwrap();
+    let forger = NatsLink::connect(None, &forged, &Role::Coordinator).unwrap();
     let one: AgentName = "one".parse().unwrap();
-    let mut orders = ground.link(&agent("one")).subscribe(&one.orders()).unwrap();
-    let _ = forger.say(&one.orders(), "load them");
+    let mut orders = nats
+        .link(&agent("one"))
+        .subscribe(&one.orders_subject())
+        .unwrap();
+    let _ = forger.publish(&one.orders_subject(), "load them");
     assert!(orders.next(Duration::from_millis(500)).is_none());
-    assert!(forger.entries(AGENTS).is_err());
+    assert!(forger.entries(AGENTS_BUCKET).is_err());
 }

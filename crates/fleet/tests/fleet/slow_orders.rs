@@ -1,58 +1,65 @@
-//! Orders that take long keep an agent from no other order.
+//! Slow orders don't block other orders.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prony_fleet::messages::{Reply, What};
+use prony_fleet::wire::{Command, Reply};
 
-use crate::ground::Ground;
-use crate::hands::{Hands, There, load, settings, until};
+use crate::harness::{RunningAgent, TestCoordinator, load, settings, wait_until};
+use crate::nats_server::TestServer;
 
 #[test]
 fn leases_are_renewed_while_a_load_gets_ready() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    // It takes connections and never says a word: a TLS handshake is waited for until it times out.
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    // A server that accepts connections and never sends anything: TLS handshakes wait until they
+    // time out.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/", silent.local_addr().unwrap());
     let is_ready = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let preparing = scope.spawn(|| {
-            let other = Hands::new(&ground);
+            let other = TestCoordinator::new(&nats);
             let load = load(&url, "-c 1 -d 1s", 1);
-            let reply = other.order(&agent.name, "r1", What::Prepare(load));
+            let reply = other.order(&agent.name, "r1", Command::Prepare(load));
             is_ready.store(true, Ordering::SeqCst);
             reply
         });
-        until("it gets ready", || {
-            let reply = hands.order(&agent.name, "r1", What::Renew);
+        wait_until("it gets ready", || {
+            let reply = coordinator.order(&agent.name, "r1", Command::Renew);
             let is_early = !is_ready.load(Ordering::SeqCst);
-            assert!(is_early, "no renewal was answered before it was ready");
+            assert!(is_early, "no renewal got a reply before it was ready");
             (reply == Reply::Done).then_some(())
         });
-        let busy = hands.order(
+        let busy = coordinator.order(
             &agent.name,
             "r2",
-            What::Prepare(load(&url, "-c 1 -d 1s", 1)),
+            Command::Prepare(load(&url, "-c 1 -d 1s", 1)),
         );
         assert!(
             matches!(&busy, Reply::Busy { text } if text.contains("r1")),
             "{busy:?}"
         );
         assert!(!is_ready.load(Ordering::SeqCst));
-        // It is given up, and whoever waits for it hears so.
-        assert_eq!(hands.order(&agent.name, "r1", What::Stop), Reply::Done);
+        // The preparation is abandoned, and its order gets a reply.
+        assert_eq!(
+            coordinator.order(&agent.name, "r1", Command::Stop),
+            Reply::Done
+        );
         let reply = preparing.join().unwrap();
         let Reply::Environment { text } = &reply else {
             panic!("{reply:?}");
         };
-        assert!(text.contains("told to stop"), "{text}");
+        assert!(text.contains("stopped before"), "{text}");
     });
-    assert_eq!(hands.order(&agent.name, "r1", What::Forget), Reply::Done);
-    until("it is free", || {
-        let registration = hands.registered(&agent.name)?;
+    assert_eq!(
+        coordinator.order(&agent.name, "r1", Command::Forget),
+        Reply::Done
+    );
+    wait_until("it is free", || {
+        let registration = coordinator.registered(&agent.name)?;
         registration.busy_with.is_none().then_some(())
     });
 }

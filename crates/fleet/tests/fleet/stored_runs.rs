@@ -1,4 +1,4 @@
-//! Runs as the NATS server stores them, and their removal.
+//! Runs that the NATS server stores, and their removal.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -6,23 +6,23 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use prony_fleet::coordinator::Stop;
-use prony_fleet::link::Link;
-use prony_fleet::messages::What;
-use prony_fleet::names::{RUNS, RunId};
+use prony_fleet::coordinator::StopRequest;
+use prony_fleet::link::NatsLink;
+use prony_fleet::names::{RUNS_BUCKET, RunId};
 use prony_fleet::permissions::Role;
+use prony_fleet::wire::Command;
 
 use crate::coordinator::{fleet, load, wanted, watching, with_agents};
-use crate::fake::Script;
-use crate::ground::Ground;
-use crate::hands::{Hands, There, settings};
+use crate::harness::{RunningAgent, TestCoordinator, settings};
+use crate::nats_server::TestServer;
+use crate::scripted_agent::AgentScript;
 
-/// The password of the URL, and the same as its Authorization header encodes it.
+/// The password in the URL, and its encoding in the Authorization header.
 const URL_SECRETS: [&str; 2] = ["url-s3cret", "bWU6dXJsLXMzY3JldA=="];
-/// The value of the Authorization header that is given as an option.
+/// The Authorization header that is given as an option.
 const HEADER_SECRET: &str = "header-s3cret";
 
-/// Starts an HTTP server that keeps each Authorization header; gives its address.
+/// Starts an HTTP server that collects Authorization headers. Returns its address.
 fn authorization_log() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -48,13 +48,13 @@ fn authorization_log() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, log)
 }
 
-/// Whether a file in this folder, or below it, contains the text.
+/// Returns true if a file in this folder or below contains the text.
 fn folder_contains(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).unwrap().flatten().any(|entry| {
         let path = entry.path();
         match path.is_dir() {
             true => folder_contains(&path, text),
-            // The server may have removed a file since it was listed.
+            // The server may have removed the file since it was listed.
             false => fs::read(&path).is_ok_and(|bytes| contains(&bytes, text)),
         }
     })
@@ -66,14 +66,14 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// The keys of the bucket of runs.
-fn keys(link: &Link) -> Vec<String> {
-    let entries = link.entries(RUNS).unwrap().into_iter();
+/// The keys in the bucket of runs.
+fn keys(link: &NatsLink) -> Vec<String> {
+    let entries = link.entries(RUNS_BUCKET).unwrap().into_iter();
     entries.map(|(key, _)| key).collect()
 }
 
-/// The number of messages with results of a run.
-fn result_messages(link: &Link, run: &RunId) -> u64 {
+/// Number of stored result messages of a run.
+fn result_messages(link: &NatsLink, run: &RunId) -> u64 {
     let counts = link.stored().unwrap().into_iter();
     let of_run = counts.filter(|(subject, _)| subject.ends_with(&format!(".{run}")));
     of_run.map(|(_, count)| count).sum()
@@ -81,15 +81,15 @@ fn result_messages(link: &Link, run: &RunId) -> u64 {
 
 #[test]
 fn the_server_stores_no_credentials_of_a_load() {
-    let ground = Ground::new(&["one"]);
-    let hands = Hands::new(&ground);
-    let agent = There::start(settings(&ground, "one"));
-    hands.wait_for(&agent);
-    let fleet = fleet(&ground);
+    let nats = TestServer::new(&["one"]);
+    let coordinator = TestCoordinator::new(&nats);
+    let agent = RunningAgent::start(settings(&nats, "one"));
+    coordinator.wait_for(&agent);
+    let fleet = fleet(&nats);
     let (address, log) = authorization_log();
     let url = format!("http://me:{}@{address}/path", URL_SECRETS[0]);
     let header = format!("--header=Authorization: Bearer {HEADER_SECRET}");
-    // Without the option the agent sends the credentials of the URL.
+    // Without the option, the agent sends the URL's credentials.
     let marker = "--header=X-Marker: kept";
     for words in [
         &["--requests=5", "--connections=1", marker][..],
@@ -104,21 +104,21 @@ fn the_server_stores_no_credentials_of_a_load() {
             assert!(!json.contains(secret), "{json}");
         }
     }
-    // The agent had the credentials, by its orders.
+    // The agent got the credentials with its orders.
     let sent = log.lock().unwrap().join("\n");
     assert!(
         sent.contains(URL_SECRETS[1]) && sent.contains(HEADER_SECRET),
         "{sent}"
     );
 
-    let entries = hands.link.entries(RUNS).unwrap();
+    let entries = coordinator.link.entries(RUNS_BUCKET).unwrap();
     assert_eq!(entries.len(), 2);
     for (key, value) in &entries {
         let text = String::from_utf8_lossy(value);
         assert!(contains(value, "X-Marker: kept"), "{key}: {text}");
         assert!(contains(value, &format!("http://{address}/path")), "{text}");
     }
-    let store = ground.folder.path().join("store");
+    let store = nats.folder.path().join("store");
     assert!(folder_contains(&store, "X-Marker: kept"));
     for secret in URL_SECRETS.iter().chain([&HEADER_SECRET]) {
         for (key, value) in &entries {
@@ -131,13 +131,16 @@ fn the_server_stores_no_credentials_of_a_load() {
 
 #[test]
 fn a_purge_removes_one_run_and_leaves_the_others() {
-    let (ground, fleet, agents) = with_agents(&[("a", Script::default())]);
-    let link = ground.link(&Role::Coordinator);
+    let (nats, fleet, agents) = with_agents(&[("a", AgentScript::default())]);
+    let link = nats.link(&Role::Coordinator);
     let runs = [(); 2].map(|()| load(&fleet, &wanted(&[])).unwrap().run);
     assert!(runs.iter().all(|run| result_messages(&link, run) > 0));
     let forgets = || {
         let orders = agents[0].seen.orders.lock().unwrap();
-        orders.iter().filter(|what| **what == What::Forget).count()
+        orders
+            .iter()
+            .filter(|command| **command == Command::Forget)
+            .count()
     };
     let (before, stored) = (forgets(), result_messages(&link, &runs[0]));
 
@@ -152,7 +155,7 @@ fn a_purge_removes_one_run_and_leaves_the_others() {
         error.to_string().contains(runs[0].as_str()),
         "the error names the run: {error}"
     );
-    let stop = Stop::new();
+    let stop = StopRequest::new();
     let other = fleet.run(Some(&runs[1])).unwrap();
     let record = fleet.collect(&other, watching(&stop)).unwrap().record;
     assert!(record.totals.ok > 0, "{:?}", record.totals);

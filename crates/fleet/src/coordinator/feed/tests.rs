@@ -1,4 +1,4 @@
-//! What whoever looks sees, against what was sent.
+//! Compares what viewers see with what agents sent.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use prony_record::{Exchange, FindingId, Measured, Outcome, Recorder};
 use serde_json::json;
 
 use super::*;
-use crate::coordinator::gathering::Gathering;
-use crate::link::Message;
-use crate::messages::ResultMessage;
+use crate::coordinator::collector::ResultCollector;
+use crate::link::NatsMessage;
+use crate::wire::ResultMessage;
 
 const WARMUP: Nanos = Nanos::from_secs(1);
 
 /// A run of two agents, of which `b` has three of four workers.
-fn manifest() -> Manifest {
+fn manifest() -> RunManifest {
     let part = |first: u32, workers: u32| {
         json!({
             "instance": "i", "system": "Linux", "clock": null,
@@ -61,9 +61,10 @@ fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
                 body_bytes_in: 13,
                 bytes_out: 40,
             };
-            let outcome = match is_ok {
-                true => Outcome::Ok,
-                false => Outcome::UnexpectedStatus,
+            let outcome = if is_ok {
+                Outcome::Ok
+            } else {
+                Outcome::UnexpectedStatus
             };
             recorder.ended(&exchange, outcome);
         }
@@ -76,7 +77,7 @@ fn recorded(halves: u64, seed: u64) -> Vec<Delta> {
     all
 }
 
-fn message(manifest: &Manifest, agent: &str, sequence: u64, delta: &Delta) -> Message {
+fn message(manifest: &RunManifest, agent: &str, sequence: u64, delta: &Delta) -> NatsMessage {
     let agent: AgentName = agent.parse().unwrap();
     let message = ResultMessage {
         run: manifest.run.clone(),
@@ -85,14 +86,14 @@ fn message(manifest: &Manifest, agent: &str, sequence: u64, delta: &Delta) -> Me
         packed: Packed::of(delta),
         end: None,
     };
-    Message {
-        subject: agent.results(&manifest.run),
+    NatsMessage {
+        subject: agent.results_subject(&manifest.run),
         reply: None,
         payload: serde_json::to_vec(&message).unwrap().into(),
     }
 }
 
-fn messages(manifest: &Manifest, agent: &str, deltas: &[Delta]) -> Vec<Message> {
+fn messages(manifest: &RunManifest, agent: &str, deltas: &[Delta]) -> Vec<NatsMessage> {
     let numbered = (0..).zip(deltas);
     numbered
         .map(|(sequence, delta)| message(manifest, agent, sequence, delta))
@@ -100,7 +101,7 @@ fn messages(manifest: &Manifest, agent: &str, deltas: &[Delta]) -> Vec<Message> 
 }
 
 #[test]
-fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
+fn viewers_see_the_ledgers_sum_in_any_order_and_with_duplicates() {
     let manifest = manifest();
     let (a, b) = (recorded(12, 3), recorded(12, 8));
     let mut sent = messages(&manifest, "a", &a);
@@ -112,11 +113,11 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
         feed.follow();
         feed.prepare(&manifest);
         feed.begin(&manifest.load, Instant::now(), None);
-        let mut gathering = Gathering::new(&manifest).seen_by(Some(&feed));
+        let mut collector = ResultCollector::new(&manifest).seen_by(Some(&feed));
         let mut taken = Delta::default();
         let two_rounds = 0..2 * sent.len();
         for turn in two_rounds {
-            gathering.take(&manifest, &sent[turn * step % sent.len()]);
+            collector.take(&manifest, &sent[turn * step % sent.len()]);
             if turn % look_every == 0 {
                 taken.merge(&feed.take());
                 // It may be asked for at any time, and by anybody.
@@ -125,7 +126,7 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
         }
         taken.merge(&feed.take());
         assert!(taken == whole);
-        assert!(whole == gathering.ledger.total());
+        assert!(whole == collector.ledger.total());
         let mut expected = whole.clone();
         expected.drop_series();
         let so_far = feed.so_far();
@@ -139,7 +140,7 @@ fn what_is_seen_is_the_ledgers_sum_in_any_order_and_with_repeats() {
 }
 
 #[test]
-fn where_nobody_follows_nothing_waits_for_him() {
+fn without_a_follower_nothing_is_queued() {
     let manifest = manifest();
     let (feed, now) = under_way(&manifest);
     add(&feed, "a", 8, now);
@@ -149,10 +150,10 @@ fn where_nobody_follows_nothing_waits_for_him() {
 }
 
 #[test]
-fn what_counts_for_nobody_is_not_seen_either() {
+fn refused_messages_are_not_shown() {
     let (manifest, feed) = (manifest(), Arc::new(Feed::default()));
     feed.prepare(&manifest);
-    let mut gathering = Gathering::new(&manifest).seen_by(Some(&feed));
+    let mut collector = ResultCollector::new(&manifest).seen_by(Some(&feed));
     let delta = &recorded(1, 1)[0];
     let stranger = message(&manifest, "c", 0, delta);
     let mut another_name = message(&manifest, "a", 0, delta);
@@ -162,7 +163,7 @@ fn what_counts_for_nobody_is_not_seen_either() {
     let mut nonsense = message(&manifest, "a", 0, delta);
     nonsense.payload = b"{}".to_vec().into();
     for message in [stranger, another_name, nonsense] {
-        gathering.take(&manifest, &message);
+        collector.take(&manifest, &message);
     }
     assert_eq!(feed.so_far().delta, Delta::default());
     assert_eq!((feed.ended(), feed.complete_until()), (0, Nanos::ZERO));
@@ -170,7 +171,7 @@ fn what_counts_for_nobody_is_not_seen_either() {
 }
 
 /// A feed of a run that began just now, and the moment at which it did.
-fn under_way(manifest: &Manifest) -> (Feed, Instant) {
+fn under_way(manifest: &RunManifest) -> (Feed, Instant) {
     let (feed, now) = (Feed::default(), Instant::now());
     feed.prepare(manifest);
     assert!(
@@ -194,7 +195,7 @@ fn add(feed: &Feed, name: &str, halves: u64, now: Instant) {
 }
 
 #[test]
-fn nobody_waits_for_those_that_are_quiet_or_lost() {
+fn quiet_and_lost_agents_are_not_waited_for() {
     let manifest = manifest();
     let (feed, began) = under_way(&manifest);
     let after = |seconds: u64| began + Duration::from_secs(seconds);
@@ -203,7 +204,7 @@ fn nobody_waits_for_those_that_are_quiet_or_lost() {
     assert_eq!(
         feed.complete_at(after(3)),
         Nanos::ZERO,
-        "b has told nothing"
+        "b has sent nothing"
     );
     assert_eq!(feed.complete_at(after(5)), Nanos::from_secs(5));
     assert_eq!(
@@ -215,7 +216,7 @@ fn nobody_waits_for_those_that_are_quiet_or_lost() {
     );
     add(&feed, "b", 4, after(6));
     assert_eq!(feed.complete_at(after(6)), Nanos::from_secs(3));
-    // A quarter of the load has told until 5 s, the rest until 3 s.
+    // Results of a quarter of the load reach until 5 s, those of the rest until 3 s.
     assert_eq!(feed.so_far().reaches, Nanos::from_millis(3_500));
     assert_eq!(feed.so_far().in_flight, 12);
     feed.is_now(&name("b"), AgentState::Lost);
@@ -227,7 +228,7 @@ fn nobody_waits_for_those_that_are_quiet_or_lost() {
 }
 
 #[test]
-fn when_a_run_began_follows_from_what_comes() {
+fn the_start_of_a_run_follows_from_its_messages() {
     let manifest = manifest();
     let (feed, now) = under_way(&manifest);
     let later = now + Duration::from_secs(60);
@@ -245,19 +246,19 @@ fn when_a_run_began_follows_from_what_comes() {
 }
 
 #[test]
-fn half_seconds_that_cannot_have_been_are_not_taken() {
+fn impossible_half_seconds_are_refused() {
     let mut manifest = manifest();
     manifest.load.duration_s = Some(2.0);
     let all = recorded(130, 5);
-    let mut gathering = Gathering::new(&manifest);
-    gathering.take(&manifest, &message(&manifest, "a", 0, &all[3]));
-    let started = |gathering: &Gathering| gathering.ledger.agent("a").map(|all| all.started);
-    assert_eq!(started(&gathering), Some(all[3].started));
-    gathering.take(&manifest, &message(&manifest, "a", 1, &all[129]));
-    assert_eq!(started(&gathering), Some(all[3].started));
+    let mut collector = ResultCollector::new(&manifest);
+    collector.take(&manifest, &message(&manifest, "a", 0, &all[3]));
+    let started = |collector: &ResultCollector| collector.ledger.agent("a").map(|all| all.started);
+    assert_eq!(started(&collector), Some(all[3].started));
+    collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));
+    assert_eq!(started(&collector), Some(all[3].started));
     // Where a number of requests ends the load, nobody knows.
     manifest.load.duration_s = None;
-    let mut gathering = Gathering::new(&manifest);
-    gathering.take(&manifest, &message(&manifest, "a", 1, &all[129]));
-    assert_eq!(started(&gathering), Some(all[129].started));
+    let mut collector = ResultCollector::new(&manifest);
+    collector.take(&manifest, &message(&manifest, "a", 1, &all[129]));
+    assert_eq!(started(&collector), Some(all[129].started));
 }

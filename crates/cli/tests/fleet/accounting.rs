@@ -1,0 +1,134 @@
+//! Compares counts from different places.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use prony_fleet::agent::spool;
+use prony_fleet::wire::EndReason;
+use prony_record::{Delta, FleetAgent, Nanos, Outcome, Record};
+
+/// The contents of agents' result files.
+#[derive(Default)]
+pub(crate) struct Files {
+    /// Sum over all agents.
+    pub(crate) sum: Delta,
+    /// Sum by agent.
+    pub(crate) each: BTreeMap<String, Delta>,
+    /// The reason why each part ended, if known.
+    pub(crate) ends: BTreeMap<String, EndReason>,
+}
+
+impl Files {
+    pub(crate) fn read(paths: &[PathBuf]) -> Files {
+        let mut files = Files::default();
+        for path in paths {
+            let mut numbers = BTreeSet::new();
+            for message in spool::read(path).unwrap() {
+                assert!(
+                    numbers.insert(message.sequence),
+                    "a number twice in {path:?}"
+                );
+                let name = message.agent.to_string();
+                let own = files.each.entry(name.clone()).or_default();
+                message.packed.add_to(own).unwrap();
+                message.packed.add_to(&mut files.sum).unwrap();
+                files.ends.extend(message.end.map(|end| (name, end.reason)));
+            }
+            let count = numbers.len() as u64;
+            assert!(numbers.iter().copied().eq(0..count), "numbers in {path:?}");
+        }
+        files
+    }
+}
+
+/// Checks that a record has exactly the counts and distributions of the agents' files.
+pub(crate) fn expect_sum(record: &Record, files: &Files) {
+    let span = (Nanos::ZERO, Nanos::ZERO);
+    let expected = Record::build(record.load.clone(), &files.sum, span, None);
+    assert_eq!(record.outcomes, expected.outcomes);
+    assert_eq!(record.status, expected.status);
+    let mut totals = expected.totals.clone();
+    totals.elapsed_s = record.totals.elapsed_s;
+    assert_eq!(record.totals, totals);
+    // Equal to the last bit.
+    assert_eq!(record.histograms, expected.histograms);
+    for name in ["response_time", "service_time"] {
+        assert!(record.histograms.contains_key(name), "{name}");
+    }
+    assert_eq!(record.response_time_us, expected.response_time_us);
+    assert_eq!(record.first_byte_us, expected.first_byte_us);
+    assert_eq!(record.generator.late_us, expected.generator.late_us);
+    for (name, own) in &files.each {
+        let part_of_record = part(record, name);
+        assert_eq!(
+            part_of_record.started,
+            own.started - own.unmeasured,
+            "{name}"
+        );
+        assert_eq!(part_of_record.ok, own.outcomes.get(Outcome::Ok), "{name}");
+    }
+}
+
+/// Checks that nginx answered every request that agents started, warm-up included.
+pub(crate) fn expect_answered(answered: &BTreeMap<String, u64>, files: &Files, agents: &[String]) {
+    expect_answered_but(0, answered, files, agents);
+}
+
+/// Like [`expect_answered`], but up to `most` requests per agent may have no response, such as
+/// requests in flight when the agent was suspended.
+pub(crate) fn expect_answered_but(
+    most: u64,
+    answered: &BTreeMap<String, u64>,
+    files: &Files,
+    agents: &[String],
+) {
+    for name in agents {
+        let own = &files.each[name];
+        let began = own.started;
+        // Requests in flight at the load's end may have been answered.
+        let unfinished = own.outcomes.get(Outcome::Unfinished) + most;
+        let answered = answered.get(name).copied().unwrap_or(0);
+        assert!(
+            answered <= began && began <= answered + unfinished,
+            "{name} began {began}, of which {unfinished} were unfinished; nginx answered {answered}"
+        );
+    }
+}
+
+/// Requests that were due. On a busy machine some of them are unstarted at the end.
+pub(crate) fn due(record: &Record) -> u64 {
+    record.totals.started + record.totals.unstarted
+}
+
+/// An agent's part of a record.
+pub(crate) fn part<'a>(record: &'a Record, name: &str) -> &'a FleetAgent {
+    let fleet = record.fleet.as_ref().unwrap();
+    fleet.agents.iter().find(|it| it.name == name).unwrap()
+}
+
+/// The ids of a record's findings.
+pub(crate) fn findings(record: &Record) -> Vec<&str> {
+    record.findings.iter().map(|it| it.id.as_str()).collect()
+}
+
+/// Returns true if a record has a finding.
+pub(crate) fn has(record: &Record, finding: &str) -> bool {
+    findings(record).contains(&finding)
+}
+
+/// Checks that every agent's part is complete.
+pub(crate) fn expect_whole(record: &Record) {
+    for bad in [
+        "agent-lost",
+        "partial",
+        "agent-failed",
+        "accounting-mismatch",
+        "clock-doubtful",
+    ] {
+        assert!(!has(record, bad), "{:?}", record.findings);
+    }
+    let fleet = record.fleet.as_ref().unwrap();
+    for agent in &fleet.agents {
+        assert_eq!(agent.ended_because, "done", "{}", agent.name);
+    }
+}

@@ -1,0 +1,39 @@
+//! Random delays.
+
+use std::time::{Duration, SystemTime};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Draws delays from a seed, which a failed test prints.
+pub(crate) struct RandomDelays(ChaCha8Rng);
+
+impl RandomDelays {
+    pub(crate) fn new() -> RandomDelays {
+        let typed = std::env::var("PRONY_TEST_SEED").ok();
+        let seed = typed.map(|it| it.parse().expect("PRONY_TEST_SEED is a number"));
+        let seed = seed.unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            now.unwrap().as_nanos() as u64 % 1_000_000
+        });
+        eprintln!("PRONY_TEST_SEED={seed}");
+        RandomDelays(ChaCha8Rng::seed_from_u64(seed))
+    }
+
+    /// The next random number.
+    fn next(&mut self) -> u64 {
+        self.0.random()
+    }
+
+    /// A random index below `many`.
+    pub(crate) fn one_of(&mut self, many: usize) -> usize {
+        (self.next() % many as u64) as usize
+    }
+
+    /// Waits for a random time in this range of milliseconds.
+    pub(crate) fn wait(&mut self, ms: std::ops::Range<u64>) {
+        let length = ms.start + self.next() % (ms.end - ms.start);
+        eprintln!("after {length} ms");
+        std::thread::sleep(Duration::from_millis(length));
+    }
+}

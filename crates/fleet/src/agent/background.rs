@@ -1,0 +1,261 @@
+//! Slow orders: they resolve names, connect to a target, or open connections.
+//!
+//! Each runs on its own thread and has a deadline. The agent's loop polls for results, so that it can
+//! handle other orders at the same time, above all renewals of leases.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::load_part::LoadPart;
+use super::outbox::Outbox;
+use super::prepare::{self, FilePaths};
+use super::responder::Responder;
+use super::settings::AgentSettings;
+use super::spool;
+use crate::names::RunId;
+use crate::wire::{LoadOrder, Reply};
+
+/// Deadline for resolving names and connecting to targets.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(25);
+/// Deadline for starting workers and opening connections, after names are resolved.
+const READY_TIMEOUT: Duration = Duration::from_secs(15);
+/// Number of threads at the same time. A task past its deadline keeps its thread until the system's
+/// resolver gives up.
+const THREADS_MAX: usize = 8;
+
+/// State of a task that is neither done nor abandoned.
+const OPEN: u8 = 0;
+/// State of a task whose result was sent, or is about to be.
+const DONE: u8 = 1;
+/// State of a task whose result is no longer wanted.
+const ABANDONED: u8 = 2;
+
+/// A report of a task's thread.
+enum TaskEvent {
+    /// Names are resolved; workers are being started.
+    Resolved,
+    /// The result of a check.
+    Checked(Reply),
+    /// The result of a preparation.
+    Prepared(Result<Box<LoadPart>, Reply>),
+}
+
+/// The result of a slow order.
+pub(super) enum TaskOutcome {
+    /// The reply to it.
+    Reply(Reply),
+    /// A part that is ready to start.
+    Part(Box<LoadPart>),
+}
+
+/// A slow order in progress.
+pub(super) struct BackgroundTask {
+    run: RunId,
+    order: LoadOrder,
+    is_preparation: bool,
+    /// Responders of the order and of its repetitions.
+    responders: Vec<Responder>,
+    reports: Receiver<TaskEvent>,
+    state: Arc<AtomicU8>,
+    is_resolved: bool,
+    deadline: Instant,
+}
+
+/// Starts a bounded number of tasks.
+pub(super) struct BackgroundTasks {
+    settings: Arc<AgentSettings>,
+    outbox: Arc<Outbox>,
+    /// Each thread holds a clone.
+    threads: Arc<()>,
+}
+
+impl BackgroundTasks {
+    /// No tasks yet.
+    pub(super) fn new(settings: Arc<AgentSettings>, outbox: Arc<Outbox>) -> BackgroundTasks {
+        BackgroundTasks {
+            settings,
+            outbox,
+            threads: Arc::new(()),
+        }
+    }
+
+    /// Starts checking a load; its target gets one request.
+    ///
+    /// # Errors
+    ///
+    /// The reply, if no thread can be started.
+    pub(super) fn check(
+        &self,
+        run: &RunId,
+        load: LoadOrder,
+        files: FilePaths,
+    ) -> Result<BackgroundTask, Reply> {
+        let (settings, of_thread) = (self.settings.clone(), load.clone());
+        self.begin(run, load, false, move |reports, state| {
+            let checked = prepare::resolve(&of_thread, &files, &settings)
+                .map(|spec| prepare::check(&spec))
+                .map_or_else(Reply::from, Reply::Checked);
+            if finish(state) {
+                let _ = reports.send(TaskEvent::Checked(checked));
+            }
+        })
+    }
+
+    /// Starts preparing a part of a load.
+    ///
+    /// # Errors
+    ///
+    /// The reply, if no thread can be started.
+    pub(super) fn prepare(
+        &self,
+        run: &RunId,
+        load: LoadOrder,
+        files: FilePaths,
+    ) -> Result<BackgroundTask, Reply> {
+        let (settings, outbox) = (self.settings.clone(), self.outbox.clone());
+        let (of_run, of_thread) = (run.clone(), load.clone());
+        self.begin(run, load, true, move |reports, state| {
+            let prepared = match prepare::resolve(&of_thread, &files, &settings) {
+                Err(rejection) => Err(rejection.into()),
+                Ok(spec) => {
+                    let forecast = prepare::forecast(&spec);
+                    // The receiver is gone if the task was abandoned.
+                    let _ = reports.send(TaskEvent::Resolved);
+                    let is_abandoned = || state.load(Ordering::Acquire) == ABANDONED;
+                    let order = (&of_run, &of_thread);
+                    LoadPart::prepare(order, spec, forecast, &settings, &outbox, &is_abandoned)
+                        .map_err(|text| Reply::Environment { text })
+                }
+            };
+            match (finish(state), prepared) {
+                (true, prepared) => {
+                    let _ = reports.send(TaskEvent::Prepared(prepared.map(Box::new)));
+                }
+                (false, Ok(part)) => discard(part, &of_run, &settings, &outbox),
+                (false, Err(_)) => {}
+            }
+        })
+    }
+
+    fn begin(
+        &self,
+        run: &RunId,
+        load: LoadOrder,
+        is_preparation: bool,
+        work: impl FnOnce(&Sender<TaskEvent>, &AtomicU8) + Send + 'static,
+    ) -> Result<BackgroundTask, Reply> {
+        let environment = |text: String| Reply::Environment { text };
+        if Arc::strong_count(&self.threads) > THREADS_MAX {
+            return Err(environment(format!(
+                "{THREADS_MAX} name lookups are still running; try again in a moment"
+            )));
+        }
+        let (sender, reports) = channel();
+        let state = Arc::new(AtomicU8::new(OPEN));
+        let (counted, of_thread) = (self.threads.clone(), state.clone());
+        let thread = thread::Builder::new().name("task".to_owned());
+        let spawned = thread.spawn(move || {
+            work(&sender, &of_thread);
+            drop(counted);
+        });
+        spawned.map_err(|error| environment(format!("starting a thread: {error}")))?;
+        Ok(BackgroundTask {
+            run: run.clone(),
+            order: load,
+            is_preparation,
+            responders: Vec::new(),
+            reports,
+            state,
+            is_resolved: false,
+            deadline: Instant::now() + LOOKUP_TIMEOUT,
+        })
+    }
+}
+
+/// Marks a task as done, on behalf of its thread. Returns false if it was abandoned.
+fn finish(state: &AtomicU8) -> bool {
+    let claimed = state.compare_exchange(OPEN, DONE, Ordering::AcqRel, Ordering::Acquire);
+    claimed.is_ok()
+}
+
+/// Stops a part whose preparation was abandoned, and deletes its results.
+fn discard(mut part: LoadPart, run: &RunId, settings: &AgentSettings, outbox: &Outbox) {
+    part.stop();
+    part.join_writer();
+    outbox.forget(run);
+    // A file that can't be removed now is removed when it is too old.
+    let _ = spool::delete(&settings.results_folder(), run, &settings.name);
+}
+
+impl BackgroundTask {
+    /// The run that is being prepared. `None` for a check, which does not make the agent busy.
+    pub(super) fn preparing(&self) -> Option<&RunId> {
+        self.is_preparation.then_some(&self.run)
+    }
+
+    /// The order.
+    pub(super) fn order(&self) -> &LoadOrder {
+        &self.order
+    }
+
+    /// Adds a responder, which is called at the end.
+    pub(super) fn add_responder(&mut self, responder: Responder) {
+        self.responders.push(responder);
+    }
+
+    /// The outcome, if the task is done or past its deadline.
+    pub(super) fn poll(&mut self) -> Option<TaskOutcome> {
+        loop {
+            match self.reports.try_recv() {
+                Ok(TaskEvent::Resolved) => {
+                    self.is_resolved = true;
+                    self.deadline = Instant::now() + READY_TIMEOUT;
+                }
+                Ok(TaskEvent::Checked(reply) | TaskEvent::Prepared(Err(reply))) => {
+                    return Some(TaskOutcome::Reply(reply));
+                }
+                Ok(TaskEvent::Prepared(Ok(part))) => return Some(TaskOutcome::Part(part)),
+                Err(TryRecvError::Disconnected) => {
+                    let text = "preparing the load failed".to_owned();
+                    return Some(TaskOutcome::Reply(Reply::Environment { text }));
+                }
+                Err(TryRecvError::Empty) if Instant::now() > self.deadline => {
+                    let text = if self.is_resolved {
+                        format!("its workers were not ready within {READY_TIMEOUT:?}")
+                    } else {
+                        format!("resolving the load's names took longer than {LOOKUP_TIMEOUT:?}")
+                    };
+                    return Some(self.abandon(text));
+                }
+                Err(TryRecvError::Empty) => return None,
+            }
+        }
+    }
+
+    /// Abandons the task for this reason, unless it has just ended.
+    pub(super) fn abandon(&self, why: String) -> TaskOutcome {
+        let open = OPEN;
+        let gave_up =
+            self.state
+                .compare_exchange(open, ABANDONED, Ordering::AcqRel, Ordering::Acquire);
+        if gave_up.is_err() {
+            // Its thread is sending the result, or has ended.
+            while let Ok(report) = self.reports.recv() {
+                if let TaskEvent::Prepared(Ok(part)) = report {
+                    return TaskOutcome::Part(part);
+                }
+            }
+        }
+        TaskOutcome::Reply(Reply::Environment { text: why })
+    }
+
+    /// Sends the reply to every responder.
+    pub(super) fn respond(self, reply: &Reply) {
+        for responder in self.responders {
+            responder(reply.clone());
+        }
+    }
+}

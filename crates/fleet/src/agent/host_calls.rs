@@ -1,0 +1,247 @@
+//! Calls to an agent's machine: a coordinator elsewhere starts, watches and stops services here, as in a
+//! trial on its own machine.
+//!
+//! One run at a time has the machine. Its calls run one after the other on a separate thread, so that the
+//! lease can be renewed while a slow service stops. When the lease ends or the agent exits, everything is
+//! stopped and removed.
+
+mod service;
+mod session;
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::responder::{Responder, responder};
+use crate::link::{NatsLink, NatsMessage};
+use crate::names::RunId;
+use crate::policy::Policy;
+use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply, Reservation};
+use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest, OrderHeader};
+use session::HostSession;
+
+/// Interval at which the lease is checked.
+const LEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest accepted lease.
+const LEASE_MAX: Duration = Duration::from_secs(300);
+
+/// Handles calls to the machine.
+#[derive(Debug)]
+pub(super) struct HostCallHandler {
+    folder: PathBuf,
+    policy: Policy,
+    session: Option<OpenSession>,
+}
+
+/// The session of the run that has the machine.
+#[derive(Debug)]
+struct OpenSession {
+    run: RunId,
+    reservation: Reservation,
+    /// Calls for the session's thread; dropped to end it.
+    calls: Option<Sender<(NumberedCall, Responder)>>,
+    lease: Arc<HostLease>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct HostLease {
+    length: Duration,
+    renewed: Mutex<Instant>,
+    is_over: AtomicBool,
+}
+
+impl HostLease {
+    fn renew(&self) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn has_ended(&self) -> bool {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.elapsed() >= self.length
+    }
+}
+
+impl HostCallHandler {
+    /// A handler that keeps runs' files below `folder`, which is emptied first.
+    pub(super) fn new(folder: &Path, policy: Policy) -> HostCallHandler {
+        // Files of a killed agent; files that can't be removed do no harm.
+        let _ = std::fs::remove_dir_all(folder);
+        HostCallHandler {
+            folder: folder.to_owned(),
+            policy,
+            session: None,
+        }
+    }
+
+    /// The run that has the machine now.
+    pub(super) fn run(&self) -> Option<&RunId> {
+        let session = self.session.as_ref().filter(|it| !it.is_over());
+        session.map(|it| &it.run)
+    }
+
+    /// The current reservation of the machine.
+    pub(super) fn reservation(&self) -> Option<&Reservation> {
+        let session = self.session.as_ref().filter(|it| !it.is_over());
+        session.map(|it| &it.reservation)
+    }
+
+    /// Takes an order if it is a call to the machine, and returns before it is carried out. Returns
+    /// false for other orders.
+    pub(super) fn offer(
+        &mut self,
+        link: &Arc<NatsLink>,
+        message: &NatsMessage,
+        busy_with: Option<&RunId>,
+    ) -> bool {
+        let header = serde_json::from_slice::<OrderHeader>(&message.payload);
+        if !header.is_ok_and(|it| it.command == "host" && it.version == PRONY_VERSION) {
+            return false;
+        }
+        let address = link.local_address();
+        let responder = responder(link, message);
+        match serde_json::from_slice::<AgentOrder>(&message.payload) {
+            Ok(AgentOrder {
+                run,
+                command: Command::Host(order),
+                ..
+            }) => {
+                // Services that other machines need listen on the address that reaches the server.
+                self.take((&run, order), address, busy_with, responder);
+            }
+            Ok(_) => return false,
+            Err(error) => responder(Reply::Wrong {
+                text: format!("not a call: {error}"),
+            }),
+        }
+        true
+    }
+
+    /// Takes a call of a run, and returns before it is carried out. While the agent makes a load, its
+    /// machine can't be reserved for another run.
+    fn take(
+        &mut self,
+        (run, order): (&RunId, NumberedCall),
+        address: Option<IpAddr>,
+        busy_with: Option<&RunId>,
+        responder: Responder,
+    ) {
+        if self.session.as_ref().is_some_and(|it| it.is_over()) {
+            self.session = None;
+        }
+        let same = self.session.as_ref().filter(|it| it.run == *run);
+        match (order.call, same) {
+            (HostCall::CheckService { spec }, _) => {
+                let objections = service::objections(&spec, &self.policy);
+                responder(Reply::Host(HostReply::Objections { objections }));
+            }
+            (HostCall::Renew, Some(open)) => {
+                open.lease.renew();
+                responder(Reply::Host(HostReply::Done));
+            }
+            (HostCall::Open(request), None) => responder(match busy_with {
+                Some(load) => Reply::Busy {
+                    text: format!("it is busy with run {load}"),
+                },
+                None => {
+                    let opened = self.open(run, request, address);
+                    opened.unwrap_or_else(|text| Reply::Environment { text })
+                }
+            }),
+            (HostCall::Open(_), Some(_)) => responder(opened()),
+            (call, Some(open)) => {
+                let number = order.number;
+                open.forward(NumberedCall { number, call }, responder);
+            }
+            (_, None) => responder(Reply::Host(HostReply::Unknown)),
+        }
+    }
+
+    fn open(
+        &mut self,
+        run: &RunId,
+        request: OpenRequest,
+        address: Option<IpAddr>,
+    ) -> Result<Reply, String> {
+        if let Some(open) = &self.session {
+            return Ok(Reply::Busy {
+                text: format!("it is {}", open.reservation),
+            });
+        }
+        let folder = self.folder.join(run.as_str());
+        let session = HostSession::new(folder, self.policy.clone(), address)?;
+        let lease = Arc::new(HostLease {
+            length: Duration::from_millis(request.lease_ms).min(LEASE_MAX),
+            renewed: Mutex::new(Instant::now()),
+            is_over: AtomicBool::new(false),
+        });
+        let (calls, taken) = mpsc::channel();
+        let of_thread = lease.clone();
+        let serve = move || serve(session, &taken, &of_thread);
+        let thread = thread::Builder::new().name("host".to_owned());
+        let thread = thread.spawn(serve).map_err(|error| error.to_string())?;
+        self.session = Some(OpenSession {
+            reservation: Reservation::new(run, request.holder, request.until),
+            run: run.clone(),
+            calls: Some(calls),
+            lease,
+            thread: Some(thread),
+        });
+        Ok(opened())
+    }
+}
+
+fn opened() -> Reply {
+    let boot = prony_experiment::host::local::LocalHost::boot();
+    Reply::Host(HostReply::Opened { boot })
+}
+
+impl OpenSession {
+    fn is_over(&self) -> bool {
+        self.lease.is_over.load(Ordering::Acquire)
+    }
+
+    fn forward(&self, call: NumberedCall, responder: Responder) {
+        self.lease.renew();
+        if let Some(calls) = &self.calls
+            && let Err(mpsc::SendError((_, responder))) = calls.send((call, responder))
+        {
+            responder(Reply::Host(HostReply::Unknown));
+        }
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        self.calls = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was already reported on standard error.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Carries out calls until the run is closed, its lease ends or the agent exits. Then removes everything.
+fn serve(mut session: HostSession, calls: &Receiver<(NumberedCall, Responder)>, lease: &HostLease) {
+    let closing = loop {
+        match calls.recv_timeout(LEASE_POLL_INTERVAL) {
+            Ok((call, responder)) if call.call == HostCall::Close => break Some(responder),
+            Ok((call, responder)) => {
+                responder(session.call(call));
+                // A slow call must not end the lease.
+                lease.renew();
+            }
+            Err(RecvTimeoutError::Timeout) if !lease.has_ended() => {}
+            Err(_) => break None,
+        }
+    };
+    drop(session);
+    lease.is_over.store(true, Ordering::Release);
+    if let Some(responder) = closing {
+        responder(Reply::Host(HostReply::Done));
+    }
+}

@@ -1,0 +1,280 @@
+//! The services of one run on this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use prony_experiment::host::Host;
+use prony_experiment::host::local::LocalHost;
+use prony_experiment::place::topology::Topology;
+use prony_experiment::service::{Allocated, Allocation, Endpoint, PlaceKind, ServiceSpec};
+
+use super::service;
+use crate::agent::received_files::ReceivedFiles;
+use crate::policy::Policy;
+use crate::wire::{CHUNK_BYTES_MAX, Reply};
+use crate::wire::{
+    HostCall, HostReply, LOG_READ_BYTES_MAX, NumberedCall, file_chunks, service_file_name,
+};
+
+/// Time for each service to stop when the session ends.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A run that has this machine. Dropping it stops and removes everything.
+#[derive(Debug)]
+pub(super) struct HostSession {
+    // Dropped in this order: services before the files that they use.
+    host: LocalHost,
+    files: ReceivedFiles,
+    folder: PathBuf,
+    policy: Policy,
+    services: BTreeMap<String, Allocated>,
+    /// Name and contents of the log that is being sent.
+    log: Option<(String, Vec<u8>)>,
+    /// Number and reply of the last call.
+    last: Option<(u64, Reply)>,
+}
+
+impl HostSession {
+    pub(super) fn new(
+        folder: PathBuf,
+        policy: Policy,
+        address: Option<IpAddr>,
+    ) -> Result<HostSession, String> {
+        let mut host = LocalHost::new().map_err(|error| error.to_string())?;
+        if let Some(address) = address {
+            host.set_address(address);
+        }
+        Ok(HostSession {
+            host,
+            files: ReceivedFiles::new(folder.join("files"))?,
+            folder,
+            policy,
+            services: BTreeMap::new(),
+            log: None,
+            last: None,
+        })
+    }
+
+    /// Carries out a call. A repeated call gets the same reply again.
+    pub(super) fn call(&mut self, call: NumberedCall) -> Reply {
+        if let Some((number, reply)) = &self.last
+            && *number == call.number
+        {
+            return reply.clone();
+        }
+        let reply = match self.execute(call.call) {
+            Ok(reply) => Reply::Host(reply),
+            Err(reply) => reply,
+        };
+        self.last = Some((call.number, reply.clone()));
+        reply
+    }
+
+    fn execute(&mut self, call: HostCall) -> Result<HostReply, Reply> {
+        Ok(match call {
+            HostCall::Allocate { wanted } => self.allocate(wanted)?,
+            HostCall::Put(chunk) => {
+                self.files
+                    .take(&chunk)
+                    .map_err(|text| Reply::Wrong { text })?;
+                HostReply::Done
+            }
+            HostCall::Start {
+                spec,
+                files,
+                secrets,
+            } => self.start(*spec, &files, &secrets)?,
+            HostCall::Alive { service } => match self.host.alive(&service) {
+                Ok(()) => HostReply::Done,
+                Err(exited) => HostReply::Exited { exited },
+            },
+            HostCall::Knock { service, knock } => {
+                if !self.has_endpoint(&service, &knock.endpoint) {
+                    let text = format!("service {service} has no listener there");
+                    return Err(Reply::Wrong { text });
+                }
+                match self.host.knock(&service, &knock) {
+                    Ok(status) => HostReply::Knocked { status },
+                    Err(why) => HostReply::Silent { why },
+                }
+            }
+            HostCall::LogTail { service, lines } => HostReply::Text {
+                text: self.host.log_tail(&service, lines),
+            },
+            HostCall::Log { service, offset } => self.log_chunk(service, offset)?,
+            HostCall::Watch { watch } => {
+                self.host.watch(watch);
+                HostReply::Done
+            }
+            HostCall::Sample => HostReply::Sample {
+                sample: Box::new(self.host.sample()),
+            },
+            HostCall::Unwatched => HostReply::Findings {
+                findings: self.host.unwatched(),
+            },
+            HostCall::Crypto { spec } => HostReply::Findings {
+                findings: self.host.examine_crypto(&spec).into_iter().collect(),
+            },
+            HostCall::Stop { service } => HostReply::Stopped {
+                stopped: self.host.stop(&service).map_err(refuses)?,
+            },
+            HostCall::Release => {
+                self.services.clear();
+                self.host.release().map_err(refuses)?;
+                HostReply::Done
+            }
+            HostCall::Environment => HostReply::Environment {
+                environment: Box::new(self.host.environment()),
+            },
+            // The handler carries out these itself.
+            HostCall::CheckService { .. }
+            | HostCall::Open(_)
+            | HostCall::Renew
+            | HostCall::Close => HostReply::Done,
+        })
+    }
+
+    fn allocate(&mut self, mut wanted: Vec<Allocation>) -> Result<HostReply, Reply> {
+        for wanted in &mut wanted {
+            if let PlaceKind::Named(_) = wanted.place {
+                let text = format!("service {}: named places are not made here", wanted.service);
+                return Err(Reply::Wrong { text });
+            }
+            // On this machine every service is local.
+            wanted.host = None;
+        }
+        self.services.clear();
+        self.log = None;
+        self.host.release().map_err(refuses)?;
+        remove(&self.logs())?;
+        let files = self.folder.join("files");
+        remove(&files)?;
+        self.files = ReceivedFiles::new(files).map_err(|text| Reply::Environment { text })?;
+        let services = self.host.allocate(&wanted, &Topology::default());
+        self.services = services.map_err(refuses)?;
+        Ok(HostReply::Allocated {
+            services: self.services.clone(),
+        })
+    }
+
+    fn start(
+        &mut self,
+        mut spec: ServiceSpec,
+        files: &[String],
+        secrets: &[String],
+    ) -> Result<HostReply, Reply> {
+        if let Err((_, refusal)) = service::allowed(&spec, &self.policy) {
+            return Err(Reply::Refused {
+                rule: refusal.rule.to_owned(),
+                text: refusal.text,
+            });
+        }
+        let (service, own) = (spec.name.clone(), self.services.get(&spec.name));
+        if let Some(own) = own.filter(|_| spec.cwd.as_os_str().is_empty()) {
+            spec.cwd.clone_from(&own.files_dir);
+        }
+        spec.files = self.received_files(&service, false, files)?;
+        spec.secrets = self.received_files(&service, true, secrets)?;
+        let spec = service::with_programs(spec);
+        self.host.start(&spec, &self.logs()).map_err(refuses)?;
+        Ok(HostReply::Done)
+    }
+
+    /// Contents of a service's files that were sent.
+    fn received_files(
+        &self,
+        service: &str,
+        is_secret: bool,
+        names: &[String],
+    ) -> Result<BTreeMap<String, Vec<u8>>, Reply> {
+        let complete = self.files.complete();
+        let read = |name: &String| {
+            let path = complete.get(&service_file_name(service, is_secret, name));
+            let path = path.ok_or_else(|| format!("file {name:?} of {service} was not sent"));
+            let bytes = fs::read(path?).map_err(|error| format!("file {name:?}: {error}"))?;
+            Ok((name.clone(), bytes))
+        };
+        let read: Result<_, String> = names.iter().map(read).collect();
+        read.map_err(|text| Reply::Wrong { text })
+    }
+
+    fn has_endpoint(&self, service: &str, endpoint: &Endpoint) -> bool {
+        let own = self.services.get(service);
+        own.is_some_and(|own| own.endpoints.values().any(|it| it == endpoint))
+    }
+
+    fn logs(&self) -> PathBuf {
+        self.folder.join("logs")
+    }
+
+    /// A chunk of a log, as the log was when its first chunk was requested.
+    fn log_chunk(&mut self, service: String, offset: u64) -> Result<HostReply, Reply> {
+        if !self.services.contains_key(&service) {
+            let text = format!("there is no service {service}");
+            return Err(Reply::Wrong { text });
+        }
+        let is_known = self.log.as_ref().is_some_and(|(of, _)| *of == service);
+        if offset == 0 || !is_known {
+            let path = self.logs().join(format!("{service}.log"));
+            let bytes = end_of(&path).map_err(|error| Reply::Environment {
+                text: format!("{}: {error}", path.display()),
+            })?;
+            self.log = Some((service, bytes));
+        }
+        let (name, bytes) = self.log.as_ref().map_or(("", &[][..]), |(name, bytes)| {
+            (name.as_str(), bytes.as_slice())
+        });
+        let number = offset as usize / CHUNK_BYTES_MAX;
+        let chunk = file_chunks(name, bytes).nth(number);
+        chunk.map(HostReply::Chunk).ok_or_else(|| Reply::Wrong {
+            text: format!("the log of {name} ends before byte {offset}"),
+        })
+    }
+}
+
+impl Drop for HostSession {
+    fn drop(&mut self) {
+        // Services stop before their files are removed. Files that can't be removed are swept at the
+        // agent's next start.
+        self.host.set_patience(STOP_TIMEOUT);
+        let _ = self.host.release();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn refuses(error: impl std::fmt::Display) -> Reply {
+    Reply::Environment {
+        text: error.to_string(),
+    }
+}
+
+/// Removes a folder if it exists.
+fn remove(folder: &Path) -> Result<(), Reply> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(refuses(format!("{}: {error}", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The end of a log; empty if there is no log.
+fn end_of(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file = match fs::File::open(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file?,
+    };
+    let length = file.metadata()?.len();
+    let left_out = length.saturating_sub(LOG_READ_BYTES_MAX);
+    let mut bytes = Vec::new();
+    if left_out > 0 {
+        bytes = format!("… {left_out} bytes before this are left out\n").into_bytes();
+    }
+    file.seek(SeekFrom::Start(left_out))?;
+    file.take(LOG_READ_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

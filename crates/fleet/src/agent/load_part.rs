@@ -1,0 +1,308 @@
+//! One part of a load on this agent, from its preparation to its end.
+//!
+//! The load has its own threads and never waits for the network. A second thread, the
+//! [`ResultWriter`](super::result_writer), writes the results of each second to disk and hands them to
+//! the [outbox](super::outbox); it also stops the load when the lease ends.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use prony_load::{Control, LoadSpec, RunError, RunResult, run_at};
+use prony_record::Finding;
+
+use super::outbox::Outbox;
+use super::result_writer::ResultWriter;
+use super::settings::AgentSettings;
+use super::spool::Spool;
+use crate::clock::Clock;
+use crate::names::RunId;
+use crate::wire::{EndReason, LoadOrder, ReadyReport};
+
+/// Time for workers to get ready; they open connections for five seconds at most.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Interval at which a preparation checks whether it was abandoned.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time before the start at which workers get the start time; until then the load can be canceled.
+const CANCEL_MARGIN: Duration = Duration::from_millis(200);
+
+/// The signal that the load's own thread waits for.
+enum StartSignal {
+    /// Start at this moment.
+    At(Instant),
+    /// Don't start.
+    Cancel,
+}
+
+/// An event for the thread that writes results.
+pub(super) enum PartEvent {
+    /// The load starts at this time on the agent's clock.
+    Starts(i64),
+    /// The load is over.
+    Over(Box<Result<RunResult, RunError>>),
+}
+
+/// The state that all threads of a part share.
+pub(super) struct PartState {
+    pub(super) control: Arc<Control>,
+    start: Sender<StartSignal>,
+    lease: Duration,
+    /// Last sign of the coordinator.
+    coordinator_heard: Mutex<Instant>,
+    /// The reason why the part ends early.
+    early_end: OnceLock<EndReason>,
+    is_over: AtomicBool,
+}
+
+impl PartState {
+    /// Notes a sign of the coordinator. A lease that has ended stays so: if this machine slept, the
+    /// message may be old.
+    fn note_coordinator(&self) {
+        let mut heard = self.heard();
+        if heard.elapsed() <= self.lease {
+            *heard = Instant::now();
+        }
+    }
+
+    pub(super) fn is_lease_over(&self) -> bool {
+        self.heard().elapsed() > self.lease
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Instant> {
+        let heard = self.coordinator_heard.lock();
+        heard.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the load early. The first reason counts.
+    pub(super) fn end(&self, reason: EndReason) {
+        let _ = self.early_end.set(reason);
+        self.control.stop();
+        // A load that already runs no longer receives this.
+        let _ = self.start.send(StartSignal::Cancel);
+    }
+
+    pub(super) fn early_end(&self) -> Option<EndReason> {
+        self.early_end.get().copied()
+    }
+
+    /// Marks the part as over: its last message is on disk.
+    pub(super) fn set_over(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+/// A part of a load that is ready, running or over.
+pub(super) struct LoadPart {
+    run: RunId,
+    order: LoadOrder,
+    ready: ReadyReport,
+    /// Ordered start on the agent's clock.
+    start_at: Option<i64>,
+    state: Arc<PartState>,
+    events: Sender<PartEvent>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl LoadPart {
+    /// Starts the workers of a load, and waits until they are ready or the preparation is abandoned.
+    ///
+    /// # Errors
+    ///
+    /// In words, if this machine can't make the load.
+    pub(super) fn prepare(
+        (run, order): (&RunId, &LoadOrder),
+        spec: LoadSpec,
+        forecast: Vec<Finding>,
+        settings: &AgentSettings,
+        outbox: &Arc<Outbox>,
+        is_abandoned: &dyn Fn() -> bool,
+    ) -> Result<LoadPart, String> {
+        let control = Arc::new(Control::new(order.shard.workers));
+        control.watch();
+        let ready = ReadyReport {
+            connections: order.shard.part(u64::from(spec.info().connections)),
+            forecast,
+            load: Box::new(spec.info().clone()),
+        };
+        let (start, start_signals) = channel();
+        let (events, received) = channel();
+        let (is_ready, wait) = channel();
+        let state = Arc::new(PartState {
+            control: control.clone(),
+            start,
+            lease: Duration::from_millis(order.lease_ms),
+            coordinator_heard: Mutex::new(Instant::now()),
+            early_end: OnceLock::new(),
+            is_over: AtomicBool::new(false),
+        });
+        let over = events.clone();
+        spawn("load", move || {
+            let begin = || {
+                // The receiver is gone if the preparation was abandoned.
+                let _ = is_ready.send(());
+                wait_for_start(&start_signals)
+            };
+            // A panic in the engine is reported like any other failure.
+            let run = AssertUnwindSafe(|| run_at(&spec, &control, None, &begin));
+            let loaded = catch_unwind(run)
+                .unwrap_or_else(|_| Err(RunError::Environment("the engine failed".to_owned())));
+            drop(is_ready);
+            let _ = over.send(PartEvent::Over(Box::new(loaded)));
+        })?;
+        match wait_until_ready(&wait, is_abandoned) {
+            Ok(()) => {}
+            Err(NotReady::Failed) => return Err(engine_error(&received)),
+            Err(NotReady::GaveUp(why)) => {
+                state.end(EndReason::Stopped);
+                return Err(why);
+            }
+        }
+        let spool = Spool::begin(&settings.results_folder(), run, &settings.name);
+        let spool = spool.inspect_err(|_| state.end(EndReason::Stopped))?;
+        let writer = ResultWriter::new((run, &settings.name), state.clone(), spool, outbox.clone());
+        *state.heard() = Instant::now();
+        let writer = spawn("results", move || writer.work(&received))
+            .inspect_err(|_| state.end(EndReason::Stopped))?;
+        Ok(LoadPart {
+            run: run.clone(),
+            order: order.clone(),
+            ready,
+            start_at: None,
+            state,
+            events,
+            writer: Some(writer),
+        })
+    }
+
+    /// The run.
+    pub(super) fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    /// The order.
+    pub(super) fn order(&self) -> &LoadOrder {
+        &self.order
+    }
+
+    /// The reply to the order.
+    pub(super) fn ready(&self) -> &ReadyReport {
+        &self.ready
+    }
+
+    /// Live counts of the load.
+    pub(super) fn control(&self) -> &Arc<Control> {
+        &self.state.control
+    }
+
+    /// Ordered start on the agent's clock.
+    pub(super) fn start_at(&self) -> Option<i64> {
+        self.start_at
+    }
+
+    /// Returns true once the last message is on disk, which is before anybody can receive it: a
+    /// coordinator that has the last message finds the agent free.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.is_over.load(Ordering::Acquire)
+    }
+
+    /// Returns true if the part is to end early.
+    pub(super) fn is_ending(&self) -> bool {
+        self.state.early_end().is_some()
+    }
+
+    /// Waits until the outbox has every message of a part that [is over](LoadPart::is_over).
+    pub(super) fn join_writer(&mut self) {
+        if let Some(writer) = self.writer.take() {
+            // A writer that panicked has no more messages.
+            let _ = writer.join();
+        }
+    }
+
+    /// Notes a sign of the coordinator.
+    pub(super) fn note_coordinator(&self) {
+        self.state.note_coordinator();
+    }
+
+    /// Starts the load at a time of the agent's clock.
+    pub(super) fn start(&mut self, at: i64, clock: &Clock) {
+        self.start_at = Some(at);
+        let moment = clock.moment(at);
+        // The receivers are gone if the load is already over.
+        let _ = self.events.send(PartEvent::Starts(at));
+        let _ = self.state.start.send(StartSignal::At(moment));
+    }
+
+    /// Stops the load; its results are sent.
+    pub(super) fn stop(&self) {
+        self.state.end(EndReason::Stopped);
+    }
+
+    /// Stops the load because the agent exits, and waits for its results.
+    pub(super) fn stop_for_exit(&mut self, within: Duration) {
+        self.state.end(EndReason::AgentEnded);
+        let until = Instant::now() + within;
+        while !self.is_over() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
+        if self.is_over() {
+            self.join_writer();
+        }
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, String> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| format!("starting a thread: {error}"))
+}
+
+/// The reason why workers are not ready.
+enum NotReady {
+    /// The engine failed; its own error has the reason.
+    Failed,
+    /// The preparation was abandoned, or took too long.
+    GaveUp(String),
+}
+
+fn wait_until_ready(wait: &Receiver<()>, is_abandoned: &dyn Fn() -> bool) -> Result<(), NotReady> {
+    let until = Instant::now() + READY_TIMEOUT;
+    loop {
+        match wait.recv_timeout(POLL_INTERVAL) {
+            Ok(()) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return Err(NotReady::Failed),
+            Err(RecvTimeoutError::Timeout) if is_abandoned() => {
+                return Err(NotReady::GaveUp("the preparation was abandoned".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) if Instant::now() > until => {
+                let why = format!("its workers were not ready within {READY_TIMEOUT:?}");
+                return Err(NotReady::GaveUp(why));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The error with which the engine ended before its workers were ready.
+fn engine_error(events: &Receiver<PartEvent>) -> String {
+    match events.recv_timeout(READY_TIMEOUT) {
+        Ok(PartEvent::Over(over)) => match *over {
+            Ok(_) => "the load ended before it started".to_owned(),
+            Err(error) => error.to_string(),
+        },
+        _ => "the load's thread failed".to_owned(),
+    }
+}
+
+/// Waits for the start time, and then until shortly before it. Returns `None` if the load is canceled.
+fn wait_for_start(signals: &Receiver<StartSignal>) -> Option<Instant> {
+    let Ok(StartSignal::At(moment)) = signals.recv() else {
+        return None;
+    };
+    let left = moment.saturating_duration_since(Instant::now());
+    match signals.recv_timeout(left.saturating_sub(CANCEL_MARGIN)) {
+        Err(RecvTimeoutError::Timeout) => Some(moment),
+        _ => None,
+    }
+}

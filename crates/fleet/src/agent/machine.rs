@@ -1,0 +1,116 @@
+//! Facts about an agent's machine, for its registration.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::IpAddr;
+use std::process::Command;
+
+use rustix::process::{Resource, getrlimit};
+use rustix::system::uname;
+
+use super::AgentSettings;
+use crate::names::RunId;
+use crate::wire::{AGENT_SCHEMA, PRONY_VERSION, Registration};
+
+/// File in which Linux names its clock source.
+const CLOCK_SOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// Facts that don't change while an agent runs.
+#[derive(Debug)]
+pub(super) struct MachineFacts {
+    instance: String,
+    system: String,
+    host: String,
+    clock: Option<String>,
+    open_files: u64,
+}
+
+impl MachineFacts {
+    /// Collects the facts.
+    pub(super) fn gather(instance: String) -> MachineFacts {
+        let name = uname();
+        let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+        MachineFacts {
+            instance,
+            system: format!("{} {}", text(name.sysname()), text(name.release())),
+            host: text(name.nodename()),
+            clock: clock_source(),
+            open_files: getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The agent's registration; `first` is the address from which it reaches the server.
+    pub(super) fn registration(
+        &self,
+        settings: &AgentSettings,
+        first: Option<IpAddr>,
+        busy_with: Option<RunId>,
+        sending: BTreeSet<RunId>,
+    ) -> Registration {
+        Registration {
+            schema: AGENT_SCHEMA.to_owned(),
+            version: PRONY_VERSION.to_owned(),
+            name: settings.name.clone(),
+            instance: self.instance.clone(),
+            labels: settings.labels.clone(),
+            cores: settings.core_count(),
+            addresses: addresses(first),
+            system: self.system.clone(),
+            host: self.host.clone(),
+            open_files: self.open_files,
+            clock: self.clock.clone(),
+            policy: settings.policy.summary(),
+            busy_with,
+            reserved: None,
+            sending,
+        }
+    }
+
+    /// Identifier of this start of the agent.
+    pub(super) fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The machine's host name.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// This machine's host name.
+pub fn host_name() -> String {
+    uname().nodename().to_string_lossy().into_owned()
+}
+
+fn clock_source() -> Option<String> {
+    let text = match fs::read_to_string(CLOCK_SOURCE_PATH) {
+        Ok(text) => text,
+        Err(_) if cfg!(target_os = "freebsd") => {
+            let mut sysctl = Command::new("sysctl");
+            let output = sysctl
+                .args(["-n", "kern.timecounter.hardware"])
+                .output()
+                .ok()?;
+            String::from_utf8(output.stdout).ok()?
+        }
+        Err(_) => return None,
+    };
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// All addresses of the machine, the `first` one first, without loopback addresses and those that need an
+/// interface name.
+fn addresses(first: Option<IpAddr>) -> Vec<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let is_link_local = |address: &IpAddr| match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    };
+    let addresses = interfaces.iter().map(|interface| interface.ip());
+    let mut addresses: Vec<IpAddr> = addresses
+        .filter(|address| !address.is_loopback() && !is_link_local(address))
+        .collect();
+    addresses.sort_by_key(|address| (Some(*address) != first, *address));
+    addresses.dedup();
+    addresses
+}

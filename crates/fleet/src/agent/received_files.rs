@@ -1,0 +1,216 @@
+//! Files that a coordinator sends for a run, in chunks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::wire::{CHUNK_BYTES_MAX, FileChunk, sha256_hex};
+
+/// Total size of the files of one run.
+const RUN_FILES_BYTES_MAX: u64 = 1 << 30;
+
+/// The files of one run, in a folder that is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct ReceivedFiles {
+    folder: PathBuf,
+    /// The state of each file, by name.
+    files: BTreeMap<String, ReceivedFile>,
+}
+
+#[derive(Debug)]
+struct ReceivedFile {
+    length: u64,
+    sha256: String,
+    /// Bytes received so far; chunks arrive in order.
+    received: u64,
+}
+
+impl ReceivedFiles {
+    /// Creates the folder.
+    pub(super) fn new(folder: PathBuf) -> Result<ReceivedFiles, String> {
+        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        Ok(ReceivedFiles {
+            folder,
+            files: BTreeMap::new(),
+        })
+    }
+
+    /// Stores a chunk. A repeated chunk is ignored.
+    ///
+    /// # Errors
+    ///
+    /// In words, if the chunk is not acceptable. A file with a wrong checksum is forgotten.
+    pub(super) fn take(&mut self, chunk: &FileChunk) -> Result<(), String> {
+        let wrong = |why: &str| Err(format!("file {:?}: {why}", chunk.name));
+        if !is_name(&chunk.name) {
+            return wrong("its name is not a path within the run's folder");
+        }
+        let bytes = match chunk.decode() {
+            Ok(bytes) => bytes,
+            Err(why) => return wrong(why),
+        };
+        let total: u64 = self.files.values().map(|file| file.length).sum();
+        let is_new = !self.files.contains_key(&chunk.name);
+        if bytes.len() > CHUNK_BYTES_MAX
+            || (is_new && total.saturating_add(chunk.length) > RUN_FILES_BYTES_MAX)
+        {
+            return wrong("it is too long");
+        }
+        let file = self
+            .files
+            .entry(chunk.name.clone())
+            .or_insert(ReceivedFile {
+                length: chunk.length,
+                sha256: chunk.sha256.clone(),
+                received: 0,
+            });
+        let end = chunk.offset.saturating_add(bytes.len() as u64);
+        if file.length != chunk.length || file.sha256 != chunk.sha256 || end > file.length {
+            return wrong("its chunks contradict each other");
+        }
+        if end <= file.received && file.received > 0 {
+            return Ok(());
+        }
+        if chunk.offset != file.received {
+            return wrong("a chunk is missing before this one");
+        }
+        let path = self.folder.join(&chunk.name);
+        write_at(&path, chunk.offset, &bytes)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        file.received = end;
+        let is_complete = end == file.length;
+        if is_complete && !self.has_right_checksum(&chunk.name) {
+            self.files.remove(&chunk.name);
+            return wrong("it was damaged on the way: its SHA-256 differs");
+        }
+        Ok(())
+    }
+
+    fn has_right_checksum(&self, name: &str) -> bool {
+        let expected = self.files.get(name).map(|file| file.sha256.as_str());
+        let hash = fs::read(self.folder.join(name)).map(|bytes| sha256_hex(&bytes));
+        hash.is_ok_and(|hash| expected == Some(hash.as_str()))
+    }
+
+    /// Paths of the complete files, by name.
+    pub(super) fn complete(&self) -> BTreeMap<String, PathBuf> {
+        let complete = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.received == file.length);
+        let path = |(name, _): (&String, _)| (name.clone(), self.folder.join(name));
+        complete.map(path).collect()
+    }
+}
+
+impl Drop for ReceivedFiles {
+    fn drop(&mut self) {
+        // A folder that can't be removed now is swept at the agent's next start.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Returns true for a relative path that stays within its folder.
+fn is_name(name: &str) -> bool {
+    let mut components = Path::new(name).components();
+    name.len() < 1024
+        && !name.contains('\0')
+        && components.clone().next().is_some()
+        && components.all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn write_at(path: &Path, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    // The files may be private keys.
+    let mut options = fs::OpenOptions::new();
+    options.create(true).write(true).mode(0o600);
+    let mut file = options.truncate(offset == 0).open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    file.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD as BASE64;
+
+    use super::*;
+    use crate::wire::file_chunks;
+
+    fn files() -> (tempfile::TempDir, ReceivedFiles) {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ReceivedFiles::new(folder.path().join("run")).unwrap();
+        (folder, files)
+    }
+
+    #[test]
+    fn files_of_any_length_are_assembled() {
+        let (folder, mut files) = files();
+        for length in [
+            0,
+            1,
+            CHUNK_BYTES_MAX,
+            CHUNK_BYTES_MAX + 1,
+            3 * CHUNK_BYTES_MAX + 7,
+        ] {
+            let name = format!("sub/{length}.bin");
+            let bytes: Vec<u8> = (0..length).map(|n| (n * 7 % 251) as u8).collect();
+            let all: Vec<_> = file_chunks(&name, &bytes).collect();
+            for chunk in &all {
+                if length > 0 {
+                    assert_eq!(files.complete().get(&name), None);
+                }
+                files.take(chunk).unwrap();
+                files.take(chunk).unwrap();
+            }
+            assert_eq!(fs::read(&files.complete()[&name]).unwrap(), bytes);
+        }
+        drop(files);
+        assert!(!folder.path().join("run").exists());
+    }
+
+    #[test]
+    fn paths_outside_the_folder_are_refused() {
+        let (_folder, mut files) = files();
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../../x",
+            ".",
+            "a\0b",
+            "./../x",
+        ] {
+            let chunk = file_chunks(name, b"x").next().unwrap();
+            assert!(files.take(&chunk).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn wrong_chunks_are_refused_and_leave_no_file() {
+        let (_folder, mut files) = files();
+        let bytes = vec![7; CHUNK_BYTES_MAX + 10];
+        let all: Vec<_> = file_chunks("a", &bytes).collect();
+        assert!(files.take(&all[1]).unwrap_err().contains("missing"));
+        files.take(&all[0]).unwrap();
+        let other = FileChunk {
+            bytes: BASE64.encode([8; 10]),
+            ..all[1].clone()
+        };
+        assert!(files.take(&other).unwrap_err().contains("SHA-256"));
+        assert_eq!(files.complete().get("a"), None);
+        let longer = FileChunk {
+            length: u64::MAX,
+            ..all[0].clone()
+        };
+        assert!(files.take(&longer).unwrap_err().contains("long"));
+        for chunk in &all {
+            files.take(chunk).unwrap();
+        }
+        assert!(files.complete().contains_key("a"));
+    }
+}

@@ -1,0 +1,20 @@
+//! The reply to an order, sent now or later.
+
+use std::sync::Arc;
+
+use crate::link::{NatsLink, NatsMessage};
+use crate::wire::Reply;
+
+/// Sends the reply to one order.
+pub(super) type Responder = Box<dyn FnOnce(Reply) + Send>;
+
+/// The responder of an order that arrived over this link.
+pub(super) fn responder(link: &Arc<NatsLink>, order: &NatsMessage) -> Responder {
+    let (link, to) = (link.clone(), order.reply.clone());
+    Box::new(move |reply: Reply| {
+        if let (Some(to), Ok(json)) = (to, serde_json::to_vec(&reply)) {
+            // If the reply is lost, the coordinator repeats the order and gets the same reply.
+            let _ = link.publish(&to, json);
+        }
+    })
+}

@@ -1,0 +1,205 @@
+//! The thread that writes a part's results to disk and queues them for sending.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use prony_load::{RunError, RunResult, stall_text};
+use prony_record::{Delta, Finding, FindingId, Generator, Negotiated, Packed, Severity};
+
+use super::load_part::{PartEvent, PartState};
+use super::outbox::Outbox;
+use super::spool::Spool;
+use crate::names::{AgentName, RunId};
+use crate::wire::{EndReason, PartEnd, ResultMessage};
+
+/// Interval between two messages.
+const SEND_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval at which the end of the lease is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Histogram buckets in one message; as JSON they take half of the size that the server accepts.
+const BUCKETS_PER_MESSAGE_MAX: usize = 20_000;
+
+/// Writes the results of one part.
+pub(super) struct ResultWriter {
+    run: RunId,
+    agent: AgentName,
+    state: Arc<PartState>,
+    spool: Spool,
+    outbox: Arc<Outbox>,
+    next_sequence: u64,
+    /// Ordered start on the agent's clock.
+    start_at: Option<i64>,
+    /// Sum of all messages so far.
+    sent: Delta,
+    /// First error of writing or queueing a message.
+    error: Option<String>,
+}
+
+impl ResultWriter {
+    /// A writer for the part of this run that this agent makes.
+    pub(super) fn new(
+        (run, agent): (&RunId, &AgentName),
+        state: Arc<PartState>,
+        spool: Spool,
+        outbox: Arc<Outbox>,
+    ) -> ResultWriter {
+        ResultWriter {
+            run: run.clone(),
+            agent: agent.clone(),
+            state,
+            spool,
+            outbox,
+            next_sequence: 0,
+            start_at: None,
+            sent: Delta::default(),
+            error: None,
+        }
+    }
+
+    /// Writes results until the load is over, and ends the load with its lease.
+    pub(super) fn work(mut self, events: &Receiver<PartEvent>) {
+        let mut due = Instant::now();
+        let over = loop {
+            match events.recv_timeout(POLL_INTERVAL) {
+                Ok(PartEvent::Starts(at)) => {
+                    self.start_at = Some(at);
+                    due = Instant::now() + SEND_INTERVAL;
+                }
+                Ok(PartEvent::Over(over)) => break Some(*over),
+                // The load's thread ended without a result.
+                Err(RecvTimeoutError::Disconnected) => break None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if self.state.early_end().is_none() && self.state.is_lease_over() {
+                self.state.end(EndReason::LeaseEnded);
+            }
+            if self.start_at.is_some() && Instant::now() >= due {
+                due = (due + SEND_INTERVAL).max(Instant::now());
+                let delta = self.state.control.take();
+                self.write(&delta, None);
+            }
+        };
+        let delta = self.state.control.take();
+        let end = self.part_end(over, &delta);
+        self.write(&delta, Some(end));
+    }
+
+    /// Writes results to disk and queues them; large ones become several messages.
+    fn write(&mut self, delta: &Delta, mut end: Option<PartEnd>) {
+        let pieces = Packed::of(delta).split(BUCKETS_PER_MESSAGE_MAX);
+        let last = pieces.len() - 1;
+        for (number, packed) in pieces.into_iter().enumerate() {
+            let end = end.take_if(|_| number == last);
+            let is_last = end.is_some();
+            let message = ResultMessage {
+                run: self.run.clone(),
+                agent: self.agent.clone(),
+                sequence: self.next_sequence,
+                packed,
+                end: end.map(Box::new),
+            };
+            self.next_sequence += 1;
+            // The same sum that the coordinator computes from the messages.
+            let _ = message.packed.add_to(&mut self.sent);
+            if let Err(error) = self.spool.keep(&message) {
+                self.error.get_or_insert(error);
+            }
+            if is_last {
+                self.state.set_over();
+            }
+            if let Err(error) = self.outbox.push(&message) {
+                self.error.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The facts about the whole part. `rest` are the results that are sent together with them.
+    fn part_end(&self, over: Option<Result<RunResult, RunError>>, rest: &Delta) -> PartEnd {
+        let early_end = self.state.early_end();
+        let mut end = PartEnd {
+            reason: early_end.unwrap_or(EndReason::Failed),
+            began: None,
+            span: (0, 0),
+            generator: Generator::default(),
+            response_time_us: None,
+            negotiated: Negotiated::default(),
+            sources: None,
+            findings: Vec::new(),
+            started_at: String::new(),
+        };
+        match over {
+            Some(Ok(loaded)) => {
+                end.reason = early_end.unwrap_or(EndReason::Done);
+                self.fill_end(loaded, rest, &mut end);
+            }
+            Some(Err(RunError::CalledOff)) if early_end.is_some() => {}
+            Some(Err(error)) => end.findings.push(failed(&self.agent, &error.to_string())),
+            None => end.findings.push(failed(&self.agent, "its thread ended")),
+        }
+        if end.reason == EndReason::AgentEnded {
+            let text = format!(
+                "Agent {} was stopped on its own machine in the middle of the load, for example by \
+                 SIGTERM. Its figures end there.",
+                self.agent
+            );
+            let finding = Finding::new(FindingId::AgentLost, Severity::Error, text);
+            end.findings.push(finding);
+        }
+        let error = self.error.clone().or_else(|| self.spool.flush_error());
+        end.findings.extend(error.map(|error| {
+            let text = format!(
+                "Agent {} could not keep its own copy of all results ({error}). Results that the \
+                 server loses can't be sent again.",
+                self.agent
+            );
+            Finding::new(FindingId::SpoolFailed, Severity::Warning, text)
+        }));
+        end
+    }
+
+    fn fill_end(&self, loaded: RunResult, rest: &Delta, end: &mut PartEnd) {
+        let mut sum = self.sent.clone();
+        let _ = Packed::of(rest).add_to(&mut sum);
+        if sum != *loaded.recorder.total() {
+            let text = format!(
+                "The results that agent {} sent differ from those that it measured. This is a bug in \
+                 prony; the agent's own file has the results as sent.",
+                self.agent
+            );
+            let finding = Finding::new(FindingId::AccountingMismatch, Severity::Error, text);
+            end.findings.push(finding);
+        }
+        let first = loaded.first_start.map(|first| first.0);
+        end.began = self.start_at.zip(first).map(|(at, first)| {
+            let first = i64::try_from(first).unwrap_or(i64::MAX);
+            (at, at.saturating_add(first))
+        });
+        end.span = (loaded.span.0.0, loaded.span.1.0);
+        end.generator = loaded.record.generator;
+        end.response_time_us = Some(loaded.record.response_time_us);
+        end.negotiated = loaded.record.negotiated;
+        end.sources = loaded.record.sources;
+        let findings = loaded.record.findings.into_iter();
+        end.findings
+            .extend(findings.map(|it| self.with_agent_name(it, &end.generator)));
+        end.started_at = loaded.record.started_at;
+    }
+
+    /// The finding, or one that names this agent if its generator stalled: other agents did not.
+    fn with_agent_name(&self, finding: Finding, generator: &Generator) -> Finding {
+        match generator.stalls {
+            Some(stalls) if finding.id == FindingId::GeneratorStalled => {
+                let subject = format!("Agent {}", self.agent);
+                let text = stall_text(&subject, &stalls);
+                Finding::new(FindingId::AgentStalled, finding.severity, text)
+            }
+            _ => finding,
+        }
+    }
+}
+
+fn failed(agent: &AgentName, why: &str) -> Finding {
+    let text = format!("Agent {agent} could not make its part of the load: {why}.");
+    Finding::new(FindingId::AgentFailed, Severity::Error, text)
+}

@@ -1,0 +1,202 @@
+//! Compares agents' clocks again after a load, to detect clocks that were changed during it.
+//!
+//! Any coordinator on the same machine can do this, as long as the agents have not been restarted.
+//! The results are stored with the run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use prony_record::{Finding, FindingId, Severity};
+
+use super::collector::ResultCollector;
+use super::fleet::Fleet;
+use super::{orders, summary};
+use crate::clock::ClockOffset;
+use crate::names::AgentName;
+use crate::wire::RunManifest;
+
+/// Time after a load at which normal drift hides a changed clock.
+const RECHECK_MAX: Duration = Duration::from_secs(600);
+
+/// The reason why a clock was not compared again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum UncheckedReason {
+    /// The clock before the load was compared with a clock that may not be this machine's.
+    Elsewhere,
+    /// The load ended too long ago.
+    Long,
+    /// The agent was restarted since.
+    Restarted,
+    /// The agent did not respond.
+    Gone,
+    /// The user did not wait.
+    Hurried,
+}
+
+impl fmt::Display for UncheckedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UncheckedReason::Elsewhere => {
+                f.write_str("first compared with another machine's clock")
+            }
+            UncheckedReason::Long => {
+                write!(
+                    f,
+                    "the load ended more than {} min ago",
+                    RECHECK_MAX.as_secs() / 60
+                )
+            }
+            UncheckedReason::Restarted => f.write_str("restarted since"),
+            UncheckedReason::Gone => f.write_str("not connected"),
+            UncheckedReason::Hurried => f.write_str("not waited for"),
+        }
+    }
+}
+
+/// The clocks of the agents whose parts are not lost.
+#[derive(Debug, Default)]
+pub(super) struct ClockRecheck {
+    pub(super) compared: BTreeMap<AgentName, ClockOffset>,
+    pub(super) unknown: BTreeMap<AgentName, UncheckedReason>,
+}
+
+impl ClockRecheck {
+    /// The stored offsets, and this reason for agents without one.
+    pub(super) fn stored(
+        manifest: &RunManifest,
+        collector: &ResultCollector,
+        why: UncheckedReason,
+    ) -> ClockRecheck {
+        let mut clock_recheck = ClockRecheck::default();
+        for (name, part) in &manifest.parts {
+            let gathered = collector.parts.get(name);
+            if part.clock.is_none() || gathered.is_none_or(|it| it.lost.is_some()) {
+                continue;
+            }
+            match part.clock_after {
+                Some(offset) => drop(clock_recheck.compared.insert(name.clone(), offset)),
+                None => drop(clock_recheck.unknown.insert(name.clone(), why)),
+            }
+        }
+        clock_recheck
+    }
+
+    /// Findings about changed and unchecked clocks.
+    pub(super) fn findings(&self, manifest: &RunManifest) -> Vec<Finding> {
+        let doubtful = manifest.parts.iter().filter_map(|(name, part)| {
+            let disagreement = part.clock?.disagreement_ns(self.compared.get(name)?);
+            (disagreement > 0).then(|| clock_doubtful(name, disagreement))
+        });
+        let mut findings: Vec<Finding> = doubtful.collect();
+        findings.extend(self.unchecked());
+        findings
+    }
+
+    fn unchecked(&self) -> Option<Finding> {
+        let mut by_why: BTreeMap<UncheckedReason, Vec<&str>> = BTreeMap::new();
+        for (name, why) in &self.unknown {
+            by_why.entry(*why).or_default().push(name.as_str());
+        }
+        if by_why.is_empty() {
+            return None;
+        }
+        let each = by_why
+            .iter()
+            .map(|(why, names)| format!("{} ({why})", summary::shorten(names, usize::MAX)));
+        let text = format!(
+            "Changes of clocks during the load could not be ruled out: {}.",
+            each.collect::<Vec<_>>().join(", ")
+        );
+        Some(Finding::new(
+            FindingId::ClockUnchecked,
+            Severity::Note,
+            text,
+        ))
+    }
+}
+
+impl Fleet {
+    /// Compares the clocks of connected agents; takes stored offsets for the others.
+    pub(super) fn clocks_after(
+        &self,
+        manifest: &RunManifest,
+        collector: &ResultCollector,
+    ) -> ClockRecheck {
+        let mut after = ClockRecheck::stored(manifest, collector, UncheckedReason::Gone);
+        let is_here = manifest.clock.as_ref() == Some(&self.clock.identity());
+        let there: BTreeMap<AgentName, String> = match self.agents() {
+            Ok(listed) if is_here => listed
+                .into_iter()
+                .map(|one| (one.agent.name, one.agent.instance))
+                .collect(),
+            _ => BTreeMap::new(),
+        };
+        for (name, why) in &mut after.unknown {
+            let was = manifest.parts.get(name).map(|part| &part.instance);
+            *why = if !is_here {
+                UncheckedReason::Elsewhere
+            } else if self.is_long_over(manifest, collector, name) {
+                UncheckedReason::Long
+            } else if there.get(name).is_some_and(|is| Some(is) != was) {
+                UncheckedReason::Restarted
+            } else {
+                UncheckedReason::Gone
+            };
+        }
+        let asked: Vec<AgentName> = after
+            .unknown
+            .iter()
+            .filter(|(name, why)| **why == UncheckedReason::Gone && there.contains_key(*name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let offsets = orders::clocks(&self.link, &self.clock, &asked.iter().collect::<Vec<_>>());
+        for (name, offset) in asked.into_iter().zip(offsets) {
+            if let Ok(offset) = offset {
+                after.unknown.remove(&name);
+                after.compared.insert(name, offset);
+            }
+        }
+        after
+    }
+
+    /// Stores the offsets with the run, for later records of it.
+    pub(super) fn keep_clocks(&self, manifest: &RunManifest, after: &ClockRecheck) {
+        let mut known = manifest.clone();
+        for (name, offset) in &after.compared {
+            if let Some(part) = known.parts.get_mut(name) {
+                part.clock_after = Some(*offset);
+            }
+        }
+        if known != *manifest {
+            // If this fails, later records say that the clocks were not checked.
+            let _ = self.store(&known);
+        }
+    }
+
+    fn is_long_over(
+        &self,
+        manifest: &RunManifest,
+        collector: &ResultCollector,
+        name: &AgentName,
+    ) -> bool {
+        let end = collector.ledger.agent(name.as_str()).and_then(|it| it.span);
+        let end_ns = end.map_or(0, |(_, end)| end.0);
+        let over = manifest.start.map(|start| {
+            let end = start.saturating_add_unsigned(end_ns);
+            self.clock.now().saturating_sub(end)
+        });
+        over.is_some_and(|over_ns| over_ns > RECHECK_MAX.as_nanos() as i64)
+    }
+}
+
+fn clock_doubtful(name: &AgentName, disagreement_ns: u64) -> Finding {
+    Finding::new(
+        FindingId::ClockDoubtful,
+        Severity::Warning,
+        format!(
+            "Agent {name}: its clock changed during the load by {:.3} ms more than drift and measurement errors explain. The clock was set, or the machine was suspended; the start of its part and the start skew are doubtful.",
+            disagreement_ns as f64 / 1e6
+        ),
+    )
+}

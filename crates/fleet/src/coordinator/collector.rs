@@ -1,0 +1,391 @@
+//! Collects the results of a run until all parts are complete or lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use prony_record::{Outcome, SLICE};
+
+use super::events::{FleetEvent, ProgressUpdate};
+use super::feed::{AgentState, Feed, QUIET_AFTER};
+use super::followed_run::FollowedRun;
+use super::lease::RenewalOutcome;
+use super::loss::LossReason;
+use super::server_contact::{Outage, ServerContact};
+use super::{orders, runs};
+use crate::ledger::Ledger;
+use crate::link::{NatsMessage, StoredMessages};
+use crate::names::AgentName;
+use crate::wire::claims;
+use crate::wire::{Command, PartEnd, ResultMessage, RunManifest};
+
+/// Time for which messages are received before other events are handled.
+const RECEIVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Duration of a receive interval from which on this process, or its machine, must have been
+/// suspended.
+const STALL_MIN: Duration = Duration::from_secs(1);
+/// Time by which the measured part of a load may exceed the plan, in seconds.
+const MEASURED_OVERTIME_S: f64 = 60.0;
+/// Largest error of a wall clock, for loads without a planned end.
+const WALL_CLOCK_ERROR_MAX: Duration = Duration::from_secs(24 * 3600);
+/// Upper bound of a run's length: a century, which fits into 64 bits of nanoseconds.
+const RUN_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+/// Time for agents to confirm a stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+/// Interval of progress updates.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The received results of one agent.
+#[derive(Debug, Default)]
+pub(super) struct ReceivedPart {
+    /// The last message's facts about the whole part.
+    pub(super) end: Option<PartEnd>,
+    /// The reason why the part stays incomplete.
+    pub(super) lost: Option<LossReason>,
+    /// Number of messages that could not be counted.
+    pub(super) refused: u64,
+    heard: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// The received results of all agents of a run.
+#[derive(Debug)]
+pub(super) struct ResultCollector {
+    /// Sums of the results by agent.
+    pub(super) ledger: Ledger,
+    /// State of each agent's part.
+    pub(super) parts: BTreeMap<AgentName, ReceivedPart>,
+    /// True if a coordinator ordered the agents to stop.
+    pub(super) is_stopped: bool,
+    /// Receives results for a viewer.
+    feed: Option<Arc<Feed>>,
+    /// The longest outage of the server, if there was one.
+    pub(super) outage: Option<Outage>,
+    /// Upper bound of the number of half seconds in the measured part.
+    slices: usize,
+    /// Upper bound of times since the load's start, in nanoseconds.
+    latest_ns: u64,
+}
+
+/// The reason why following a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FollowEnd {
+    /// Every part is complete or lost.
+    ToTheEnd,
+    /// The user stopped watching a run that another coordinator leads.
+    Detached,
+}
+
+impl ResultCollector {
+    /// A collector without results.
+    pub(super) fn new(manifest: &RunManifest) -> ResultCollector {
+        let names = manifest.parts.keys();
+        let longest = longest_measured(manifest);
+        let warmup = Duration::try_from_secs_f64(manifest.load.warmup_s).unwrap_or_default();
+        ResultCollector {
+            ledger: Ledger::new(names.clone().map(AgentName::to_string)),
+            parts: names
+                .map(|name| (name.clone(), ReceivedPart::default()))
+                .collect(),
+            slices: (longest.as_secs_f64() / SLICE.as_secs_f64()) as usize,
+            latest_ns: (longest + warmup).as_nanos() as u64,
+            is_stopped: manifest.stopped,
+            feed: None,
+            outage: None,
+        }
+    }
+
+    /// Also sends results to a viewer.
+    pub(super) fn seen_by(mut self, feed: Option<&Arc<Feed>>) -> ResultCollector {
+        self.feed = feed.cloned();
+        self
+    }
+
+    /// Adds a message of the run. An invalid message is counted if its sender is known.
+    pub(super) fn take(&mut self, manifest: &RunManifest, message: &NatsMessage) {
+        // Only the subject authenticates the sender; the server enforces it.
+        let name = message.subject.split('.').nth(2).unwrap_or_default();
+        let Some((name, part)) = name
+            .parse::<AgentName>()
+            .ok()
+            .and_then(|name| Some((name.clone(), self.parts.get_mut(&name)?)))
+        else {
+            return;
+        };
+        let read = serde_json::from_slice::<ResultMessage>(&message.payload).ok();
+        let read = read.filter(|it| {
+            let is_of_it = it.agent == name && it.run == manifest.run;
+            // Each half second takes memory, so their number is bounded.
+            let (slices, latest_ns) = (it.packed.slices(), it.packed.latest_ns());
+            is_of_it && slices <= self.slices && latest_ns <= self.latest_ns
+        });
+        let Some(read) = read else {
+            part.refused += 1;
+            return;
+        };
+        let now = Instant::now();
+        part.heard = Some(now);
+        let taken = self.ledger.take(name.as_str(), read.sequence, &read.packed);
+        if let (Ok(true), Some(feed)) = (&taken, &self.feed)
+            && let Some(all) = self.ledger.agent(name.as_str())
+        {
+            feed.add(&name, &read.packed, all, now);
+        }
+        let taken = taken.is_ok();
+        let ended = match read.end {
+            Some(end) if taken => {
+                let counted = self.ledger.end(name.as_str(), read.sequence + 1).is_ok();
+                let (end, is_believed) = claims::part_end(*end, self.latest_ns);
+                if counted && part.end.is_none() {
+                    (part.end, part.ended) = (Some(end), Some(now));
+                }
+                counted && is_believed
+            }
+            _ => true,
+        };
+        part.refused += u64::from(!(taken && ended));
+        if self.is_whole(&name)
+            && let Some(part) = self.parts.get_mut(&name)
+        {
+            part.lost = None;
+            self.show(&name, AgentState::Ended);
+        }
+    }
+
+    fn show(&self, name: &AgentName, state: AgentState) {
+        if let Some(feed) = &self.feed {
+            feed.is_now(name, state);
+        }
+    }
+
+    /// Returns true if all messages of an agent have arrived.
+    pub(super) fn is_whole(&self, name: &AgentName) -> bool {
+        let ended = self.parts.get(name).is_some_and(|part| part.end.is_some());
+        ended && self.ledger.is_whole(name.as_str())
+    }
+
+    /// Returns true if all messages of an agent have arrived and their counts are consistent. The
+    /// agent can then delete its copy.
+    pub(super) fn agrees(&self, name: &AgentName) -> bool {
+        self.is_whole(name)
+            && self.ledger.agent(name.as_str()).is_some_and(|all| {
+                let outcomes = &all.outcomes;
+                let ended = outcomes.get(Outcome::Ok)
+                    + outcomes.failed()
+                    + outcomes.get(Outcome::Unfinished);
+                all.started == all.unmeasured + ended
+            })
+    }
+
+    /// The agents whose parts are neither complete nor lost.
+    pub(super) fn open(&self) -> Vec<AgentName> {
+        let open = |(name, part): &(&AgentName, &ReceivedPart)| {
+            part.lost.is_none() && !self.is_whole(name)
+        };
+        let parts = self.parts.iter().filter(open);
+        parts.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The agents with incomplete parts that have sent nothing for a while.
+    fn quiet(&self, began: Instant) -> Vec<AgentName> {
+        let mut open = self.open();
+        open.retain(|name| {
+            let heard = self.parts.get(name).and_then(|part| part.heard);
+            heard.unwrap_or(began).elapsed() > QUIET_AFTER
+        });
+        open
+    }
+
+    /// Collects results until every part is complete or lost, or the user detaches.
+    pub(super) fn follow(
+        &mut self,
+        run: &FollowedRun<'_>,
+        mut replay: StoredMessages,
+    ) -> FollowEnd {
+        let mut server = ServerContact::new(run.link, run.timeouts);
+        let mut progress = ProgressReporter::new(run.began);
+        let mut stopped = None;
+        while !self.open().is_empty() {
+            let before = Instant::now();
+            let has_come = self.hear(run.manifest, &mut replay);
+            if before.elapsed() > STALL_MIN {
+                server.was_unheard();
+            }
+            server.look(run, has_come);
+            if server.is_deaf() {
+                // Messages that were already counted are ignored.
+                if let Ok(again) = run.link.replay(&run.manifest.run.results_subject()) {
+                    replay = again;
+                    server.hears_again();
+                }
+            }
+            if stopped.is_none() && run.observer.stop.is_wanted() {
+                if (run.is_only_watched)() {
+                    return FollowEnd::Detached;
+                }
+                stopped = Some(Instant::now());
+                (run.observer.on_event)(FleetEvent::Step(
+                    "stopping agents; a second request ends without waiting for their results",
+                ));
+                self.stop(run);
+            }
+            if run.observer.stop.is_wanted_at_once() {
+                self.leave_behind();
+                return FollowEnd::ToTheEnd;
+            }
+            self.judge(run, &server, stopped);
+            progress.tell(self, run);
+            self.outage = server.longest_outage();
+        }
+        FollowEnd::ToTheEnd
+    }
+
+    /// Receives messages for a short time. Returns true if there were any.
+    pub(super) fn hear(&mut self, manifest: &RunManifest, replay: &mut StoredMessages) -> bool {
+        let until = Instant::now() + RECEIVE_INTERVAL;
+        let mut has_come = false;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match replay.next(left.max(Duration::from_millis(1))) {
+                Some(message) => {
+                    self.take(manifest, &message);
+                    has_come = true;
+                }
+                None => return has_come,
+            }
+            if left.is_zero() {
+                return has_come;
+            }
+        }
+    }
+
+    fn stop(&mut self, run: &FollowedRun<'_>) {
+        if let Some(feed) = &self.feed {
+            feed.stop();
+        }
+        self.is_stopped = true;
+        runs::store_stopped(run.link, run.manifest);
+        let open = self.open();
+        let open: Vec<&AgentName> = open.iter().collect();
+        let id = &run.manifest.run;
+        // An agent that doesn't receive the order stops when its lease ends.
+        let orders = open.into_iter().map(|name| (name, Command::Stop)).collect();
+        let _ = orders::give(run.link, id, orders, STOP_TIMEOUT, &|_| {
+            run.observer.stop.is_wanted_at_once()
+        });
+    }
+
+    /// Gives up all incomplete parts.
+    fn leave_behind(&mut self) {
+        for name in self.open() {
+            if let Some(part) = self.parts.get_mut(&name) {
+                part.lost = Some(LossReason::LeftBehind);
+            }
+        }
+    }
+
+    /// Decides which parts are lost.
+    fn judge(&mut self, run: &FollowedRun<'_>, server: &ServerContact, stopped: Option<Instant>) {
+        let (now, timeouts) = (Instant::now(), run.timeouts);
+        let is_server_lost = server.away_for().is_some_and(|away| away > timeouts.away());
+        if is_server_lost {
+            (run.observer.on_event)(FleetEvent::Warning(&server.given_up()));
+        }
+        for name in self.open() {
+            let seen = run.lease.seen(&name);
+            let Some(part) = self.parts.get_mut(&name) else {
+                continue;
+            };
+            let since = |moment: Instant| now.saturating_duration_since(moment.max(server.back()));
+            let there = seen.map_or(run.began, |seen| seen.there);
+            let heard = part.heard.map_or(there, |heard| heard.max(there));
+            let is_stranger = seen.is_some_and(|seen| {
+                seen.sign == RenewalOutcome::Stranger && since(seen.since) > timeouts.restart()
+            });
+            let quiet = |than: Duration| part.heard.is_none_or(|heard| since(heard) > than);
+            part.lost = if is_server_lost {
+                Some(LossReason::ServerAway)
+            } else if stopped.is_some_and(|stopped| since(stopped) > timeouts.rest()) {
+                Some(LossReason::Unstopped)
+            } else if server.away_for().is_some() {
+                // While no agent can be heard, silence says nothing about agents.
+                None
+            } else if let Some(ended) = part.ended {
+                (since(ended) > timeouts.rest() && quiet(timeouts.restart()))
+                    .then_some(LossReason::Missing)
+            } else if is_stranger && quiet(timeouts.restart()) {
+                Some(LossReason::Restarted)
+            } else if since(heard) > timeouts.silence() {
+                Some(LossReason::Silent)
+            } else if run
+                .until
+                .is_some_and(|until| since(until) > timeouts.overtime())
+            {
+                Some(LossReason::Endless)
+            } else {
+                None
+            };
+            if let Some(lost) = part.lost {
+                run.lease.release(&name);
+                (run.observer.on_event)(FleetEvent::Warning(&format!("agent {name} {lost}")));
+                self.show(&name, AgentState::Lost);
+            }
+        }
+        for (name, part) in &self.parts {
+            if part.end.is_some() {
+                run.lease.release(name);
+            }
+        }
+    }
+}
+
+/// Upper bound of the measured part's length so far.
+fn longest_measured(manifest: &RunManifest) -> Duration {
+    let made = humantime::parse_rfc3339(&manifest.made_at).unwrap_or(SystemTime::UNIX_EPOCH);
+    // Wall clocks may be changed.
+    let since = made.elapsed().unwrap_or_default() + WALL_CLOCK_ERROR_MAX;
+    let planned = manifest
+        .load
+        .duration_s
+        .map(|planned| planned + MEASURED_OVERTIME_S);
+    let planned = planned.and_then(|planned| Duration::try_from_secs_f64(planned).ok());
+    planned.unwrap_or(since).min(RUN_MAX)
+}
+
+/// Reports progress at intervals.
+struct ProgressReporter {
+    last: Instant,
+    ended: u64,
+}
+
+impl ProgressReporter {
+    fn new(began: Instant) -> ProgressReporter {
+        ProgressReporter {
+            last: began.max(Instant::now()),
+            ended: 0,
+        }
+    }
+
+    fn tell(&mut self, collector: &ResultCollector, run: &FollowedRun<'_>) {
+        let span = self.last.elapsed();
+        if span < PROGRESS_INTERVAL {
+            return;
+        }
+        let agents = collector.parts.keys();
+        let all = agents.filter_map(|name| collector.ledger.agent(name.as_str()));
+        let (mut ended, mut failed) = (0, 0);
+        for delta in all {
+            ended += delta.ended();
+            failed += delta.outcomes.failed();
+        }
+        (run.observer.on_event)(FleetEvent::Progress(ProgressUpdate {
+            elapsed: run.began.elapsed(),
+            ended_per_s: ended.saturating_sub(self.ended) as f64 / span.as_secs_f64(),
+            ended,
+            failed,
+            agents: collector.open().len(),
+            quiet: collector.quiet(run.began),
+        }));
+        (self.last, self.ended) = (Instant::now(), ended);
+    }
+}

@@ -1,0 +1,93 @@
+//! The agents of a NATS server, as a coordinator commands them.
+
+use std::time::Duration;
+
+use super::choice::ListedAgent;
+use super::error::FleetError;
+use super::lease::LeaseTimeouts;
+use crate::clock::Clock;
+use crate::credentials::FleetCredentials;
+use crate::link::NatsLink;
+use crate::names::{AGENTS_BUCKET, RUNS_BUCKET, RunId};
+use crate::permissions::Role;
+use crate::wire::{Registration, RunManifest};
+
+/// All agents that are registered with a NATS server.
+#[derive(Debug)]
+pub struct Fleet {
+    pub(super) link: NatsLink,
+    pub(super) clock: Clock,
+    pub(super) timeouts: LeaseTimeouts,
+    /// Time to wait for agents that are missing or busy.
+    pub(super) wait: Duration,
+    /// The experiment that loads belong to, and for which agents may be reserved.
+    pub(super) experiment: Option<RunId>,
+}
+
+impl Fleet {
+    /// Connects to the server, or to those that the credentials name. Creates the buckets and streams that
+    /// a fleet needs on the server.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn connect(
+        server: Option<&str>,
+        credentials: &FleetCredentials,
+    ) -> Result<Fleet, FleetError> {
+        let link = NatsLink::connect(server, credentials, &Role::Coordinator)?;
+        link.prepare_server()?;
+        Ok(Fleet {
+            link,
+            clock: Clock::new(),
+            timeouts: LeaseTimeouts::default(),
+            wait: Duration::ZERO,
+            experiment: None,
+        })
+    }
+
+    /// Makes loads for this experiment: agents that it has reserved count as free.
+    #[must_use]
+    pub fn for_experiment(mut self, run: RunId) -> Fleet {
+        self.experiment = Some(run);
+        self
+    }
+
+    /// Sets the time without a sign of the coordinator after which agents stop; 10 s by default. The
+    /// timeouts after which an agent counts as lost follow from it.
+    #[must_use]
+    pub fn with_lease(mut self, lease: Duration) -> Fleet {
+        self.timeouts = LeaseTimeouts { lease };
+        self
+    }
+
+    /// Waits up to this long for agents that are missing or busy before a load.
+    #[must_use]
+    pub fn with_wait(mut self, wait: Duration) -> Fleet {
+        self.wait = wait;
+        self
+    }
+
+    /// The registered agents, sorted by name. Registrations that can't be read are left out.
+    ///
+    /// # Errors
+    ///
+    /// See [`crate::link::LinkError`].
+    pub fn agents(&self) -> Result<Vec<ListedAgent>, FleetError> {
+        let entries = self.link.entries_with_age(AGENTS_BUCKET)?;
+        let read = entries.into_iter().filter_map(|(key, age, value)| {
+            let agent = Registration::of_entry(&key, &value)?;
+            Some(ListedAgent { agent, age })
+        });
+        let mut listed: Vec<ListedAgent> = read.collect();
+        listed.sort_by(|one, other| one.agent.name.cmp(&other.agent.name));
+        Ok(listed)
+    }
+
+    /// Stores a run's manifest on the server.
+    pub(super) fn store(&self, manifest: &RunManifest) -> Result<(), FleetError> {
+        let json = serde_json::to_vec(manifest).expect("strings, numbers and maps of them");
+        let key = format!("$KV.{RUNS_BUCKET}.{}", manifest.run);
+        Ok(self.link.store(&key, None, json)?)
+    }
+}

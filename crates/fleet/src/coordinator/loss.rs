@@ -1,0 +1,39 @@
+//! The reasons why an agent's part of a run stays incomplete.
+
+use std::fmt;
+
+/// The reason why an agent's part stays incomplete. Displays as the predicate of a sentence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LossReason {
+    /// The agent stopped responding.
+    Silent,
+    /// The agent was restarted.
+    Restarted,
+    /// The agent's load did not end.
+    Endless,
+    /// The agent did not confirm a stop.
+    Unstopped,
+    /// The server was away for too long.
+    ServerAway,
+    /// The agent ended its part, and some of its messages are missing.
+    Missing,
+    /// The server has no end of the part.
+    NoEnd,
+    /// The user did not wait for the part's end.
+    LeftBehind,
+}
+
+impl fmt::Display for LossReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LossReason::Silent => "stopped responding",
+            LossReason::Restarted => "was restarted",
+            LossReason::Endless => "did not finish when the load was due to end",
+            LossReason::Unstopped => "did not confirm the order to stop",
+            LossReason::ServerAway => "could not be reached: the NATS server did not come back",
+            LossReason::Missing => "finished, but some of its messages are missing",
+            LossReason::NoEnd => "sent no end of its part",
+            LossReason::LeftBehind => "was not waited for",
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! Start times of agents, and the finding about late ones.
+
+use prony_load::{Arrivals, End, Schedule, Share};
+use prony_record::{Finding, FindingId, Nanos, Severity};
+
+use super::collector::ResultCollector;
+use super::summary;
+use crate::division::AgentShard;
+use crate::wire::{PartAssignment, PartEnd, RunManifest};
+
+/// Delay of an agent's first request on the coordinator's clock, in nanoseconds.
+pub(super) fn first_start(
+    manifest: &RunManifest,
+    part: &PartAssignment,
+    end: Option<&PartEnd>,
+) -> Option<i64> {
+    let (_, first) = end?.began?;
+    let (start, clock) = (manifest.start?, part.clock?);
+    let due = start.saturating_add(first_due(manifest, part.shard));
+    Some(clock.here(first).saturating_sub(due))
+}
+
+/// Due time of an agent's first request since the load's start, in nanoseconds: zero in a closed
+/// loop, by the schedule in an open one.
+fn first_due(manifest: &RunManifest, shard: AgentShard) -> i64 {
+    let Some(rate_per_s) = manifest.load.rate_per_s else {
+        return 0;
+    };
+    let arrivals = match manifest.load.arrivals.as_deref() {
+        Some("poisson") => Arrivals::Poisson,
+        _ => Arrivals::Constant,
+    };
+    // The shard's first worker has its first arrival.
+    let share = Share {
+        worker: shard.first.into(),
+        of: shard.of.into(),
+    };
+    let endless = End {
+        requests: u64::MAX,
+        counted_from: Nanos::ZERO,
+        at: Nanos(u64::MAX),
+    };
+    let schedule = Schedule::new(arrivals, rate_per_s, manifest.seed, share, endless);
+    let due = schedule.peek().unwrap_or_default();
+    i64::try_from(due.0).unwrap_or(i64::MAX)
+}
+
+/// The finding about agents whose first request was later than the accepted clock error.
+pub(super) fn late(manifest: &RunManifest, collector: &ResultCollector) -> Option<Finding> {
+    let began = manifest.parts.iter().filter_map(|(name, part)| {
+        let end = collector.parts.get(name)?.end.as_ref();
+        let late_ns = u64::try_from(first_start(manifest, part, end)?).ok()?;
+        (late_ns > manifest.clock_bound_ns).then_some((late_ns, name))
+    });
+    let mut late: Vec<(u64, &crate::names::AgentName)> = began.collect();
+    late.sort_by_key(|(late_ns, _)| std::cmp::Reverse(*late_ns));
+    let (most_ns, _) = *late.first()?;
+    let each = late
+        .iter()
+        .map(|(late_ns, name)| format!("{name} by {:.1} ms", *late_ns as f64 / 1e6));
+    let each = summary::shorten(&each.collect::<Vec<_>>(), usize::MAX);
+    let beyond_s = most_ns as f64 / 1e9 - manifest.load.warmup_s;
+    let (severity, meaning) = match (beyond_s > 0.0, manifest.load.rate_per_s) {
+        (false, _) => (
+            Severity::Note,
+            "All agents had started before the warm-up ended; the measured part is not affected."
+                .to_owned(),
+        ),
+        (true, None) => (
+            Severity::Warning,
+            format!(
+                "The first {beyond_s:.1} s of the measured part ran without all agents, with a lighter load."
+            ),
+        ),
+        (true, Some(_)) => (
+            Severity::Warning,
+            format!(
+                "The first {beyond_s:.1} s of the measured part ran without all agents. Requests due in that time were started late, and their response times include the delay."
+            ),
+        ),
+    };
+    let bound_ms = manifest.clock_bound_ns as f64 / 1e6;
+    let text = format!(
+        "Agents started later than ordered by more than {bound_ms:.1} ms (--clock-bound): {each}. The order arrived late, the machine was busy, or connecting took too long. {meaning}"
+    );
+    Some(Finding::new(FindingId::LateStart, severity, text))
+}

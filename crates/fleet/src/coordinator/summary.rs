@@ -1,0 +1,336 @@
+//! Summarizes what several agents report.
+
+use std::collections::BTreeMap;
+
+use prony_record::{Finding, FindingName, SourceTotals, SourceUse, Spread};
+
+/// Number of names that are listed.
+const NAMES_MAX: usize = 6;
+/// Number of different texts of one finding that are kept.
+const TEXTS_MAX: usize = 3;
+/// Length in bytes from which on texts that differ only in figures are merged.
+const LONG_TEXT_BYTES: usize = 80;
+
+/// Merges the findings of `of` agents: each finding once, with its worst text first and the agents'
+/// names.
+pub(super) fn findings<'a>(
+    reported: impl Iterator<Item = (&'a str, &'a [Finding])>,
+    of: usize,
+) -> Vec<Finding> {
+    let mut by_id: Vec<(&FindingName, Vec<(&str, &Finding)>)> = Vec::new();
+    for (name, findings) in reported {
+        for finding in findings {
+            let group = by_id.iter_mut().find(|(id, _)| **id == finding.id);
+            match group {
+                Some((_, group)) => group.push((name, finding)),
+                None => by_id.push((&finding.id, vec![(name, finding)])),
+            }
+        }
+    }
+    let merged = by_id
+        .into_iter()
+        .flat_map(|(_, group)| one_kind(&group, of));
+    merged.collect()
+}
+
+/// Merges the findings of one id.
+fn one_kind(group: &[(&str, &Finding)], of: usize) -> Option<Finding> {
+    let mut texts: Vec<(&Finding, Vec<&str>)> = Vec::new();
+    for (name, finding) in group {
+        match texts.iter_mut().find(|(it, _)| it.text == finding.text) {
+            Some((_, names)) => names.push(name),
+            None => texts.push((finding, vec![name])),
+        }
+    }
+    // The sort is stable: among equals, the first text stays first.
+    texts.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
+    let (worst, _) = texts.first()?;
+    let mut alike: Vec<(&Finding, &[&str], Vec<&str>)> = Vec::new();
+    for (finding, names) in &texts {
+        let same = alike
+            .iter_mut()
+            .find(|(it, _, _)| differ_in_figures(&it.text, &finding.text));
+        match same {
+            Some((_, _, others)) => others.extend(names),
+            None => alike.push((finding, names, Vec::new())),
+        }
+    }
+    let shown = alike.iter().take(TEXTS_MAX);
+    let mut reported: Vec<String> = shown
+        .map(|(finding, names, others)| {
+            let names = shorten(names, of);
+            // The text may already name the agent.
+            let text = if finding.text.starts_with(&format!("Agent {names} ")) {
+                finding.text.clone()
+            } else {
+                format!("{names}: {}", finding.text)
+            };
+            if others.is_empty() {
+                text
+            } else {
+                format!(
+                    "{text} The same with other figures: {}.",
+                    shorten(others, of)
+                )
+            }
+        })
+        .collect();
+    let rest = alike.iter().skip(TEXTS_MAX);
+    match rest
+        .map(|(_, names, others)| names.len() + others.len())
+        .sum::<usize>()
+    {
+        0 => {}
+        more => reported.push(format!("And {more} more.")),
+    }
+    Some(Finding {
+        text: reported.join(" "),
+        ..Finding::clone(worst)
+    })
+}
+
+/// Returns true if two long texts differ only in figures.
+fn differ_in_figures(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let is_figure = |c: char| c.is_ascii_digit();
+        let split = text
+            .split(is_figure)
+            .filter(|it| !matches!(*it, "" | "." | ","));
+        split.map(str::to_owned).collect()
+    };
+    // A text that names its agent differs in the name, too.
+    one.len() > LONG_TEXT_BYTES && !one.starts_with("Agent ") && words(one) == words(other)
+}
+
+/// A short list of names; `all N agents` if these are all.
+pub(super) fn shorten(names: &[impl AsRef<str>], of: usize) -> String {
+    let mut names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    names.dedup();
+    match names.len() {
+        1 => names[0].to_owned(),
+        all if all == of => format!("all {of} agents"),
+        few if few <= NAMES_MAX => names.join(", "),
+        many => format!(
+            "{} and {} more",
+            names[..NAMES_MAX].join(", "),
+            many - NAMES_MAX
+        ),
+    }
+}
+
+/// Merges the use of source addresses. `None` if no agent used any.
+pub(super) fn sources<'a>(each: impl Iterator<Item = &'a SourceUse>) -> Option<SourceUse> {
+    let each: Vec<&SourceUse> = each.collect();
+    let first = *each.first()?;
+    let listed = each.iter().all(|one| one.each.len() as u64 == one.used);
+    let mut sum = if listed {
+        // Several machines may have the same loopback address.
+        let mut counts = BTreeMap::new();
+        for count in each.iter().flat_map(|one| &one.each) {
+            let known = counts
+                .entry(count.address)
+                .or_insert(prony_record::SourceCount {
+                    totals: SourceTotals::default(),
+                    ..*count
+                });
+            add(&mut known.totals, &count.totals);
+        }
+        SourceUse::of(counts.into_values())
+    } else {
+        SourceUse {
+            used: each.iter().map(|one| one.used).sum(),
+            connections: spread(&each, |one| one.connections),
+            ok: spread(&each, |one| one.ok),
+            failed: spread(&each, |one| one.failed),
+            ..SourceUse::default()
+        }
+    };
+    sum.kind.clone_from(&first.kind);
+    sum.order.clone_from(&first.order);
+    sum.given = match first.kind.as_str() {
+        // All agents send the same addresses in the PROXY header.
+        "told" => first.given,
+        _ => each.iter().map(|one| one.given).sum(),
+    };
+    for beyond in each.iter().filter_map(|one| one.beyond.as_ref()) {
+        add(sum.beyond.get_or_insert_default(), beyond);
+    }
+    Some(sum)
+}
+
+fn add(sum: &mut SourceTotals, more: &SourceTotals) {
+    sum.connections += more.connections;
+    sum.ok += more.ok;
+    sum.failed += more.failed;
+}
+
+/// Spread over addresses that are too many to list. Least and most are exact; the median is the
+/// weighted median of the agents' medians.
+fn spread(each: &[&SourceUse], of: fn(&SourceUse) -> Spread) -> Spread {
+    let used = each.iter().filter(|one| one.used > 0);
+    let mut medians: Vec<(u64, u64)> = used.clone().map(|one| (of(one).median, one.used)).collect();
+    medians.sort_unstable();
+    let half = medians
+        .iter()
+        .map(|(_, used)| used)
+        .sum::<u64>()
+        .div_ceil(2);
+    let mut below = 0;
+    let median = medians.iter().find(|(_, used)| {
+        below += used;
+        below >= half
+    });
+    Spread {
+        least: used.clone().map(|one| of(one).least).min().unwrap_or(0),
+        median: median.map_or(0, |(median, _)| *median),
+        most: used.map(|one| of(one).most).max().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_record::{FindingId, Severity, SourceCount};
+
+    use super::*;
+
+    #[test]
+    fn the_same_finding_of_several_agents_is_merged() {
+        let finding = |id: FindingId, severity, text: &str| Finding::new(id, severity, text);
+        let a = [
+            finding(FindingId::Errors, Severity::Note, "1 of 10 failed."),
+            finding(FindingId::IoFallback, Severity::Note, "No ring."),
+        ];
+        let b = [
+            finding(FindingId::Errors, Severity::Error, "9 of 10 failed."),
+            finding(FindingId::IoFallback, Severity::Note, "No ring."),
+        ];
+        let reported = [("a", &a[..]), ("b", &b[..]), ("c", &[])];
+        let merged = findings(reported.into_iter(), 3);
+        let texts: Vec<_> = merged
+            .iter()
+            .map(|it| (it.severity, it.text.as_str()))
+            .collect();
+        let expected = [
+            (Severity::Error, "b: 9 of 10 failed. a: 1 of 10 failed."),
+            (Severity::Note, "a, b: No ring."),
+        ];
+        assert_eq!(texts, expected);
+        let merged = findings([("a", &a[1..]), ("b", &b[1..])].into_iter(), 2);
+        assert_eq!(merged[0].text, "all 2 agents: No ring.");
+    }
+
+    #[test]
+    fn only_the_first_few_different_texts_are_kept() {
+        let each: Vec<(String, Finding)> = (0..20)
+            .map(|n| {
+                let severity = [Severity::Note, Severity::Warning][usize::from(n == 7)];
+                // Eight of them have the same text.
+                let text = format!("{} failed.", n.min(12));
+                (
+                    format!("a{n}"),
+                    Finding::new(FindingId::Errors, severity, text),
+                )
+            })
+            .collect();
+        let reported = each
+            .iter()
+            .map(|(name, finding)| (name.as_str(), std::slice::from_ref(finding)));
+        let merged = findings(reported, 20);
+        assert_eq!(merged.len(), 1);
+        assert_eq!(merged[0].severity, Severity::Warning);
+        let text = "a7: 7 failed. a0: 0 failed. a1: 1 failed. And 17 more.";
+        assert_eq!(merged[0].text, text);
+
+        let alike = findings(
+            each[12..]
+                .iter()
+                .map(|(name, finding)| (name.as_str(), std::slice::from_ref(finding))),
+            20,
+        );
+        let text = "a12, a13, a14, a15, a16, a17 and 2 more: 12 failed.";
+        assert_eq!(alike[0].text, text);
+        let itself = Finding::new(FindingId::AgentLost, Severity::Error, "Agent a was ended.");
+        let other = Finding::new(FindingId::AgentLost, Severity::Error, "Agent b was ended.");
+        let both = [("a", &[itself][..]), ("b", &[other][..])];
+        let merged = findings(both.into_iter(), 2);
+        assert_eq!(merged[0].text, "Agent a was ended. Agent b was ended.");
+    }
+
+    #[test]
+    fn long_texts_that_differ_only_in_figures_are_merged() {
+        let starved = |share: &str| {
+            let text = format!(
+                "A worker of the generator wanted a core and had none for {share}% of the time: the \
+                 server or something else runs on the same one."
+            );
+            Finding::new(FindingId::GeneratorStarved, Severity::Warning, text)
+        };
+        let of = ["24", "9", "25.5", "1,020"].map(|share| [starved(share)]);
+        let reported = ["a", "b", "c", "d"]
+            .into_iter()
+            .zip(of.iter().map(|it| &it[..]));
+        let merged = findings(reported, 4);
+        let text = format!(
+            "a: {} The same with other figures: b, c, d.",
+            starved("24").text
+        );
+        assert_eq!(merged[0].text, text);
+        // An agent's own name is not a figure.
+        let lost = |name: &str| {
+            let text = format!(
+                "Agent {name} was ended on its own machine in the middle of the load: its figures \
+                 end there."
+            );
+            [Finding::new(FindingId::AgentLost, Severity::Error, text)]
+        };
+        let (one, two) = (lost("agent-1"), lost("agent-2"));
+        let merged = findings(
+            [("agent-1", &one[..]), ("agent-2", &two[..])].into_iter(),
+            2,
+        );
+        let text = format!("{} {}", one[0].text, two[0].text);
+        assert_eq!(merged[0].text, text);
+    }
+
+    fn used(addresses: &[(&str, u64)]) -> SourceUse {
+        let counts = addresses.iter().map(|(address, ok)| SourceCount {
+            address: address.parse().unwrap(),
+            totals: SourceTotals {
+                connections: 1,
+                ok: *ok,
+                failed: 0,
+            },
+        });
+        SourceUse {
+            kind: "bound".to_owned(),
+            given: addresses.len() as u64 + 1,
+            ..SourceUse::of(counts)
+        }
+    }
+
+    #[test]
+    fn sources_of_all_agents_are_one_list() {
+        assert_eq!(sources(std::iter::empty()), None);
+        let (a, b) = (
+            used(&[("10.0.0.1", 3), ("127.0.0.9", 1)]),
+            used(&[("127.0.0.9", 7)]),
+        );
+        let sum = sources([&a, &b].into_iter()).unwrap();
+        assert_eq!(
+            (sum.given, sum.used, sum.ok.least, sum.ok.most),
+            (5, 2, 3, 8)
+        );
+    }
+
+    #[test]
+    fn long_lists_of_addresses_have_exact_extremes() {
+        let mut a = used(&[("10.0.0.1", 3), ("10.0.0.2", 5)]);
+        let b = used(&[("10.0.0.3", 9)]);
+        a.each.clear();
+        let sum = sources([&a, &b].into_iter()).unwrap();
+        assert_eq!(
+            (sum.used, sum.ok.least, sum.ok.median, sum.ok.most),
+            (3, 3, 3, 9)
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Makes trials' loads with agents.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prony_experiment::runner::{AskedLoad, LoadMaker};
+use prony_record::{Finding, FindingId, Record};
+
+use super::reservations::Reservations;
+use crate::coordinator::{
+    AgentChoice, Feed, Fleet, FleetError, FleetEvent, LoadObserver, LoadRequest, StopRequest,
+};
+use crate::names::AgentName;
+
+/// Interval at which a request to stop the load is looked for.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time for agents to become free after the previous load.
+const BUSY_GRACE: Duration = Duration::from_secs(10);
+/// Pause between two attempts to start a load.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Receives the feed of each load before the load starts.
+pub type FeedObserver<'a> = &'a (dyn Fn(&Arc<Feed>) + Sync);
+
+/// Makes trials' loads with agents.
+pub struct AgentLoads<'a> {
+    /// The coordinator that commands the agents.
+    pub fleet: Fleet,
+    /// The experiment's reservations. Agents that replace lost ones are reserved here.
+    pub reservations: Option<Arc<Reservations>>,
+    /// Largest accepted error of an agent's clock.
+    pub clock_bound: Duration,
+    /// Receives warnings.
+    pub warn: &'a (dyn Fn(&str) + Sync),
+    /// Receives the feed of each load, if somebody watches.
+    pub show: Option<FeedObserver<'a>>,
+    /// The agents that made the previous load, by the plan's choice of agents. They make the next one,
+    /// too, so that trials don't differ in their agents.
+    pub previous: BTreeMap<String, Vec<AgentName>>,
+}
+
+impl LoadMaker for AgentLoads<'_> {
+    fn make(&mut self, asked: &AskedLoad<'_>) -> Result<Record, String> {
+        let choice = asked.agents.parse::<AgentChoice>()?;
+        let previous = self.previous.get(asked.agents).cloned();
+        let (stop, over) = (StopRequest::new(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            // A request to stop a local load stops the agents' load.
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    if asked.control.is_stopped() {
+                        stop.soon();
+                    }
+                    thread::sleep(POLL_INTERVAL);
+                }
+            });
+            let made = match previous {
+                None => self.load_by_free_agents(&choice, asked, &stop),
+                Some(names) => match self.load_by(names, asked, &stop) {
+                    // One of them is lost; another agent replaces it.
+                    Err(error) if is_unavailable(&error) => {
+                        self.load_by_free_agents(&choice, asked, &stop)
+                    }
+                    made => made,
+                },
+            };
+            over.store(true, Ordering::Relaxed);
+            self.remember(asked.agents, made.as_ref().ok());
+            made.map_err(|error| error.to_string())
+        })
+    }
+}
+
+/// Returns true if an agent is missing or busy.
+fn is_unavailable(error: &FleetError) -> bool {
+    matches!(error, FleetError::Agents(_) | FleetError::Busy { .. })
+}
+
+/// Returns true if an agent is busy, and may become free.
+fn is_busy(error: &FleetError) -> bool {
+    match error {
+        FleetError::Agents(error) => error.is_busy(),
+        FleetError::Busy { .. } => true,
+        _ => false,
+    }
+}
+
+impl AgentLoads<'_> {
+    /// Keeps the agents of this load for the next one, unless one of them was lost.
+    fn remember(&mut self, agents: &str, record: Option<&Record>) {
+        let Some((record, fleet)) = record.and_then(|it| Some((it, it.fleet.as_ref()?))) else {
+            return;
+        };
+        let is_loss = |finding: &Finding| finding.id == FindingId::AgentLost;
+        if record.findings.iter().any(is_loss) {
+            self.previous.remove(agents);
+            return;
+        }
+        let names = fleet.agents.iter().map(|it| it.name.parse());
+        if let Ok(names) = names.collect() {
+            self.previous.insert(agents.to_owned(), names);
+        }
+    }
+
+    /// Makes the load with these agents.
+    fn load_by(
+        &self,
+        names: Vec<AgentName>,
+        asked: &AskedLoad<'_>,
+        stop: &StopRequest,
+    ) -> Result<Record, FleetError> {
+        let feed = self.show.map(|show| {
+            let feed = Arc::default();
+            show(&feed);
+            feed
+        });
+        self.retry_while_busy(stop, feed.as_ref(), |observer| {
+            let request = LoadRequest {
+                url: Some(asked.url.to_owned()),
+                words: asked.words.to_vec(),
+                choice: AgentChoice::Names(names.clone()),
+                clock_bound: self.clock_bound,
+            };
+            let finished = self
+                .fleet
+                .load_from(&request, observer, asked.measured_from)?;
+            Ok(finished.record)
+        })
+    }
+
+    /// Picks free agents, reserves them for the experiment, and makes the load with them.
+    fn load_by_free_agents(
+        &self,
+        choice: &AgentChoice,
+        asked: &AskedLoad<'_>,
+        stop: &StopRequest,
+    ) -> Result<Record, FleetError> {
+        let names =
+            self.retry_while_busy(stop, None, |observer| self.fleet.pick(choice, observer))?;
+        if let Some(reservations) = &self.reservations {
+            for agent in &names {
+                reservations
+                    .reserve(agent)
+                    .map_err(|error| FleetError::Agent {
+                        agent: agent.clone(),
+                        text: format!("can't be reserved: {error}"),
+                    })?;
+            }
+        }
+        self.load_by(names, asked, stop)
+    }
+
+    /// Repeats an attempt while agents are busy: those of the previous trial have just become free, and
+    /// may not have registered as free yet.
+    fn retry_while_busy<T>(
+        &self,
+        stop: &StopRequest,
+        feed: Option<&Arc<Feed>>,
+        attempt: impl Fn(LoadObserver<'_>) -> Result<T, FleetError>,
+    ) -> Result<T, FleetError> {
+        let on_event = |event: FleetEvent<'_>| {
+            if let FleetEvent::Warning(text) = event {
+                (self.warn)(text);
+            }
+        };
+        let observer = LoadObserver {
+            on_event: &on_event,
+            stop,
+            feed,
+        };
+        let began = Instant::now();
+        loop {
+            match attempt(observer) {
+                Err(error)
+                    if is_busy(&error) && began.elapsed() < BUSY_GRACE && !stop.is_wanted() =>
+                {
+                    thread::sleep(RETRY_INTERVAL);
+                }
+                result => return result,
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Checks the endpoints that an agent says it allocated.
+//!
+//! The load goes to a service's endpoint, from this machine and from other agents. An agent with a stolen
+//! key must not be able to direct it to any machine but its own.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use prony_experiment::service::{Allocated, Allocation, Endpoint, ListenKind};
+
+/// Checks the endpoints of an agent's services against the addresses that it is registered with.
+///
+/// # Errors
+///
+/// In words: the service and listener with a wrong endpoint.
+pub(super) fn check(
+    wanted: &[Allocation],
+    services: &BTreeMap<String, Allocated>,
+    addresses: &[IpAddr],
+    is_this_machine: bool,
+) -> Result<(), String> {
+    let asked: Vec<&str> = wanted.iter().map(|it| it.service.as_str()).collect();
+    if let Some(name) = services.keys().find(|name| !asked.contains(&name.as_str())) {
+        return Err(format!(
+            "it allocated service {name:?}, which was not requested"
+        ));
+    }
+    for wanted in wanted {
+        let service = &wanted.service;
+        let Some(allocated) = services.get(service) else {
+            return Err(format!("it did not allocate service \"{service}\""));
+        };
+        if !allocated.endpoints.keys().eq(wanted.listen.keys()) {
+            return Err(format!(
+                "service \"{service}\": its listeners are not those requested"
+            ));
+        }
+        for ((name, kind), endpoint) in wanted.listen.iter().zip(allocated.endpoints.values()) {
+            let is_right = match (kind, endpoint) {
+                (ListenKind::Unix, Endpoint::Unix(path)) => path.is_absolute(),
+                (ListenKind::Tcp, Endpoint::Tcp(address)) => {
+                    let ip = address.ip().to_canonical();
+                    let is_own = addresses.contains(&ip) || (ip.is_loopback() && is_this_machine);
+                    // Only services of the same machine connect to unexposed ones, whose places have
+                    // their own addresses.
+                    address.port() != 0 && (is_own || !wanted.exposed)
+                }
+                _ => false,
+            };
+            if !is_right {
+                let listener = match name.as_str() {
+                    "" => String::new(),
+                    name => format!(", listener \"{name}\""),
+                };
+                let own: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+                return Err(format!(
+                    "service \"{service}\"{listener}: endpoint {} is not on the agent's \
+                     machine, which is registered with {}",
+                    shown(endpoint),
+                    own.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown(endpoint: &Endpoint) -> String {
+    match endpoint {
+        Endpoint::Tcp(address) => address.to_string(),
+        Endpoint::Unix(path) => format!("{path:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_experiment::service::PlaceKind;
+
+    use super::*;
+
+    fn checked(endpoint: Endpoint, exposed: bool, is_this_machine: bool) -> Result<(), String> {
+        let wanted = Allocation {
+            service: "web".to_owned(),
+            host: None,
+            exposed,
+            place: PlaceKind::Native,
+            listen: [(String::new(), ListenKind::Tcp)].into(),
+        };
+        let allocated = Allocated {
+            endpoints: [(String::new(), endpoint)].into(),
+            files_dir: "/tmp".into(),
+        };
+        let own = ["10.0.0.7".parse().unwrap(), "fd00::7".parse().unwrap()];
+        let services = [("web".to_owned(), allocated)].into();
+        check(&[wanted], &services, &own, is_this_machine)
+    }
+
+    fn tcp(address: &str) -> Endpoint {
+        Endpoint::Tcp(address.parse().unwrap())
+    }
+
+    #[test]
+    fn an_endpoint_is_on_the_agents_own_machine() {
+        for own in ["10.0.0.7:80", "[fd00::7]:80", "[::ffff:10.0.0.7]:80"] {
+            assert_eq!(checked(tcp(own), true, false), Ok(()), "{own}");
+        }
+        // The coordinator's own services, a cloud metadata service, and an unrelated machine.
+        for other in [
+            "127.0.0.1:80",
+            "[::1]:80",
+            "169.254.169.254:80",
+            "192.0.2.1:80",
+            "10.0.0.7:0",
+        ] {
+            let error = checked(tcp(other), true, false).unwrap_err();
+            assert!(
+                error.contains(other) && error.contains("10.0.0.7"),
+                "{error}"
+            );
+        }
+        assert!(checked(Endpoint::Unix("/run/docker.sock".into()), true, true).is_err());
+        assert_eq!(checked(tcp("127.0.0.1:80"), true, true), Ok(()));
+        // The address of a namespace, which only its own machine reaches.
+        assert_eq!(checked(tcp("10.200.0.2:80"), false, false), Ok(()));
+    }
+
+    #[test]
+    fn unrequested_services_and_listeners_are_refused() {
+        let wanted = Allocation {
+            service: "web".to_owned(),
+            host: None,
+            exposed: false,
+            place: PlaceKind::Native,
+            listen: BTreeMap::new(),
+        };
+        let nothing = Allocated {
+            endpoints: BTreeMap::new(),
+            files_dir: "/tmp".into(),
+        };
+        let of = |names: &[&str]| {
+            let services = names
+                .iter()
+                .map(|name| ((*name).to_owned(), nothing.clone()));
+            let services = services.collect();
+            check(std::slice::from_ref(&wanted), &services, &[], true)
+        };
+        assert_eq!(of(&["web"]), Ok(()));
+        assert!(of(&[]).is_err() && of(&["web", "balancer"]).is_err());
+        assert!(checked(tcp("10.0.0.7:80"), true, false).is_ok());
+    }
+}

@@ -1,0 +1,42 @@
+//! A service on an agent's machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prony_experiment::host::HostError;
+
+use super::logs;
+use super::session::AgentSession;
+
+/// A service on an agent's machine.
+#[derive(Debug)]
+pub(super) struct RemoteService {
+    pub(super) session: Arc<AgentSession>,
+    /// Path for the service's log on this machine; set once the service was started.
+    pub(super) log: Option<PathBuf>,
+}
+
+impl RemoteService {
+    /// Fetches the log of a started service into the trial's folder, once. The log of a lost agent is
+    /// skipped.
+    pub(super) fn fetch_log(&mut self, service: &str) -> Result<(), HostError> {
+        let Some(path) = self.log.take() else {
+            return Ok(());
+        };
+        match logs::fetch(&self.session, service) {
+            Err(_) if self.session.loss().is_some() => Ok(()),
+            log => write(&path, &log?),
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), HostError> {
+    let folder = path.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = folder.and_then(|()| fs::write(path, bytes));
+    written.map_err(|source| HostError::File {
+        action: "write",
+        path: path.to_owned(),
+        source,
+    })
+}

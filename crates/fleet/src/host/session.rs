@@ -1,0 +1,276 @@
+//! A coordinator's session with one agent's machine. It repeats calls until they are replied to, and ends
+//! when the agent is lost.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prony_experiment::host::HostError;
+
+use crate::link::NatsLink;
+use crate::names::{AgentName, RunId};
+use crate::wire::{AgentOrder, Command, PRONY_VERSION, Reply};
+use crate::wire::{HostCall, HostReply, NumberedCall, OpenRequest};
+
+/// Time to wait for a reply before a call is sent again.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time for an agent that renews its lease to complete a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Pause before a call is sent again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// Default time without a sign of the coordinator after which an agent releases its machine.
+pub(super) const LEASE_DEFAULT_MS: u64 = 10_000;
+/// Time for which the NATS server may be away before agents count as lost.
+const SERVER_AWAY_MAX: Duration = Duration::from_secs(45);
+
+/// A session with an agent that has reserved its machine for the run.
+#[derive(Debug)]
+pub(super) struct AgentSession {
+    link: Arc<NatsLink>,
+    agent: AgentName,
+    run: RunId,
+    /// The kernel's identifier of the machine's boot.
+    boot: String,
+    /// Time without a renewal after which the agent releases its machine.
+    lease: Duration,
+    /// Number of the next call.
+    next: AtomicU64,
+    state: Mutex<SessionState>,
+}
+
+#[derive(Debug)]
+struct SessionState {
+    /// Last sign of the agent.
+    heard: Instant,
+    /// Start of the present outage of the NATS server.
+    server_away: Option<Instant>,
+    /// The reason why the agent is lost.
+    loss: Option<String>,
+    is_loss_reported: bool,
+}
+
+impl AgentSession {
+    /// Reserves an agent's machine. If another run has it, waits for the length of a lease: that run's
+    /// coordinator may have died.
+    pub(super) fn open(
+        link: &Arc<NatsLink>,
+        run: &RunId,
+        agent: &AgentName,
+        request: &OpenRequest,
+    ) -> Result<AgentSession, HostError> {
+        let lease = Duration::from_millis(request.lease_ms);
+        let mut session = AgentSession {
+            lease,
+            link: link.clone(),
+            agent: agent.clone(),
+            run: run.clone(),
+            boot: String::new(),
+            // A random start, as the agent may still know this run and its last call.
+            next: AtomicU64::new(rand::random::<u64>() >> 1),
+            state: Mutex::new(SessionState {
+                heard: Instant::now(),
+                server_away: None,
+                loss: None,
+                is_loss_reported: false,
+            }),
+        };
+        let began = Instant::now();
+        loop {
+            let waited = began.elapsed();
+            match session.send(HostCall::Open(request.clone())) {
+                Ok(Reply::Host(HostReply::Opened { boot })) => {
+                    session.boot = boot;
+                    session.heard();
+                    return Ok(session);
+                }
+                Ok(Reply::Busy { .. }) if waited < lease + RETRY_INTERVAL => {}
+                Ok(reply) => return Err(session.refusal(&reply)),
+                Err(_) if waited < session.silence_max() => {}
+                Err(why) => return Err(session.error(format!("its agent does not respond: {why}"))),
+            }
+            thread::sleep(RETRY_INTERVAL);
+        }
+    }
+
+    /// The agent.
+    pub(super) fn agent(&self) -> &AgentName {
+        &self.agent
+    }
+
+    /// The kernel's identifier of the machine's boot.
+    pub(super) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    /// An error of this agent.
+    pub(super) fn error(&self, text: String) -> HostError {
+        HostError::Elsewhere {
+            host: self.agent.to_string(),
+            text,
+        }
+    }
+
+    /// Sends a call once.
+    fn send(&self, call: HostCall) -> Result<Reply, String> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.send_order(
+            &self.order(NumberedCall { number, call })?,
+            RESPONSE_TIMEOUT,
+        )
+    }
+
+    fn order(&self, call: NumberedCall) -> Result<Vec<u8>, String> {
+        let order = AgentOrder {
+            version: PRONY_VERSION.to_owned(),
+            run: self.run.clone(),
+            experiment: None,
+            command: Command::Host(call),
+        };
+        serde_json::to_vec(&order).map_err(|error| error.to_string())
+    }
+
+    fn send_order(&self, order: &[u8], within: Duration) -> Result<Reply, String> {
+        let reply = self
+            .link
+            .request(&self.agent.orders_subject(), order.to_vec(), within);
+        let reply = reply.map_err(|error| error.to_string())?;
+        // Repeating the call would give the same reply.
+        let unreadable = |error| Reply::Wrong {
+            text: format!("its response can't be read: {error}"),
+        };
+        Ok(serde_json::from_slice(&reply).unwrap_or_else(unreadable))
+    }
+
+    /// Makes a call and waits until it is carried out.
+    ///
+    /// # Errors
+    ///
+    /// If the agent refuses or fails, or is lost.
+    pub(super) fn call(&self, call: HostCall) -> Result<HostReply, HostError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let order = self.order(NumberedCall { number, call });
+        let order = order.map_err(|text| self.error(text))?;
+        let began = Instant::now();
+        loop {
+            if began.elapsed() > CALL_TIMEOUT {
+                let seconds = CALL_TIMEOUT.as_secs();
+                return Err(self.error(format!("its agent did not complete a call in {seconds} s")));
+            }
+            if let Some(why) = self.loss() {
+                return Err(self.error(why));
+            }
+            match self.send_order(&order, RESPONSE_TIMEOUT) {
+                Ok(Reply::Host(HostReply::Unknown)) => self.lose("its agent was restarted"),
+                Ok(Reply::Host(reply)) => {
+                    self.heard();
+                    return Ok(reply);
+                }
+                Ok(reply) => return Err(self.refusal(&reply)),
+                // Renewals of the lease show whether the agent is lost or slow.
+                Err(_) => thread::sleep(RETRY_INTERVAL),
+            }
+        }
+    }
+
+    fn refusal(&self, reply: &Reply) -> HostError {
+        self.error(match reply {
+            Reply::Refused { rule, text } => format!("rejected by policy rule {rule}: {text}"),
+            Reply::Wrong { text } | Reply::Environment { text } | Reply::Busy { text } => {
+                text.clone()
+            }
+            other => format!("unexpected reply: {other:?}"),
+        })
+    }
+
+    /// Renews the lease, and checks whether the agent responds.
+    pub(super) fn renew(&self) {
+        match self.send(HostCall::Renew) {
+            Ok(Reply::Host(HostReply::Done)) => self.heard(),
+            Ok(Reply::Host(HostReply::Unknown)) => {
+                self.lose("its agent was restarted, or its lease ended");
+            }
+            Ok(_) | Err(_) => self.judge_silence(self.link.server_responds(RESPONSE_TIMEOUT)),
+        }
+    }
+
+    /// Time without a response after which an agent is lost, if the server responds.
+    fn silence_max(&self) -> Duration {
+        self.lease * 3 / 5
+    }
+
+    /// Decides whether the agent is lost. While the server is away, silence says nothing about agents.
+    fn judge_silence(&self, server_responds: bool) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        let lost = match (server_responds, state.server_away) {
+            (false, away) => {
+                let away = *state.server_away.insert(away.unwrap_or(now));
+                let silent = now.saturating_duration_since(away);
+                (silent >= SERVER_AWAY_MAX.max(self.lease)).then(|| {
+                    let (server, silent) = (self.link.server(), silent.as_secs());
+                    format!("the NATS server {server} has not responded for {silent} s")
+                })
+            }
+            (true, Some(_)) => {
+                (state.server_away, state.heard) = (None, now);
+                None
+            }
+            (true, None) => {
+                let silent = now.saturating_duration_since(state.heard);
+                let is_lost = silent >= self.silence_max();
+                is_lost.then(|| format!("its agent has not responded for {} s", silent.as_secs()))
+            }
+        };
+        if let Some(why) = lost {
+            state.loss.get_or_insert(why);
+        }
+    }
+
+    /// Releases the machine. If the call is lost, the lease ends.
+    pub(super) fn close(&self) {
+        if self.loss().is_none() {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let call = HostCall::Close;
+            if let Ok(order) = self.order(NumberedCall { number, call }) {
+                let _ = self.send_order(&order, self.silence_max());
+            }
+        }
+    }
+
+    /// Time without a renewal after which the agent releases its machine.
+    pub(super) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// The reason why the agent is lost, if it is.
+    pub(super) fn loss(&self) -> Option<String> {
+        self.lock().loss.clone()
+    }
+
+    /// Like [`AgentSession::loss`], but only the first time.
+    pub(super) fn unreported_loss(&self) -> Option<String> {
+        let mut state = self.lock();
+        let unreported = state.loss.clone().filter(|_| !state.is_loss_reported);
+        state.is_loss_reported |= unreported.is_some();
+        unreported
+    }
+
+    fn heard(&self) {
+        let mut state = self.lock();
+        (state.heard, state.server_away) = (Instant::now(), None);
+    }
+
+    fn lose(&self, why: &str) {
+        self.lock().loss.get_or_insert_with(|| why.to_owned());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, SessionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The message about a reply that does not fit the call.
+pub(super) fn unexpected(reply: &HostReply) -> String {
+    format!("unexpected reply: {reply:?}")
+}

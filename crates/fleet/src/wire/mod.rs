@@ -1,0 +1,28 @@
+//! The messages between coordinator, agents and registrar.
+//!
+//! All messages are JSON: orders and replies, registrations, results, and what the NATS server stores of
+//! a run. Both sides need the same version of prony; an agent refuses orders of another version.
+
+pub(crate) mod claims;
+mod enrollment;
+mod file_chunk;
+mod host_call;
+mod legible;
+mod manifest;
+mod order;
+mod registration;
+mod result;
+
+pub use enrollment::{EnrollReply, EnrollRequest};
+pub use file_chunk::{CHUNK_BYTES_MAX, FileChunk};
+pub(crate) use file_chunk::{file_chunks, sha256_hex};
+pub use host_call::{HostCall, HostReply, NumberedCall, OpenRequest};
+pub(crate) use host_call::{LOG_READ_BYTES_MAX, LOG_SENT_BYTES_MAX, service_file_name};
+pub use manifest::{PartAssignment, RUN_SCHEMA, RunManifest};
+pub(crate) use order::OrderHeader;
+pub use order::{AgentOrder, CheckReport, Command, LEASE_RANGE_MS, LoadOrder, ReadyReport, Reply};
+pub use registration::{AGENT_SCHEMA, Registration, Reservation};
+pub use result::{EndReason, PartEnd, ResultMessage};
+
+/// The version of prony, which coordinator and agent must share.
+pub const PRONY_VERSION: &str = env!("CARGO_PKG_VERSION");

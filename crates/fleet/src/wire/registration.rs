@@ -1,0 +1,174 @@
+//! An agent's registration in the bucket of agents, and the reservation that it shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::legible::{FINDING_TEXT_MAX, legible, short};
+use crate::names::{AgentName, RunId};
+
+/// The schema of [`Registration`].
+pub const AGENT_SCHEMA: &str = "prony.agent/1";
+
+/// Number of cores that an agent can claim to have.
+const CORES_MAX: u32 = 4_096;
+/// Number of addresses kept of a registration.
+const ADDRESSES_MAX: usize = 1_024;
+/// Number of labels kept of a registration.
+const LABELS_MAX: usize = 64;
+/// Longest name of a reservation's holder, in characters.
+const HOLDER_CHARS_MAX: usize = 120;
+
+/// An agent's description of itself, stored under its name in the bucket of agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Registration {
+    /// `prony.agent/1`.
+    pub schema: String,
+    /// The agent's version of prony.
+    pub version: String,
+    /// The agent's name. The NATS server authenticates only the bucket's key, so readers take the
+    /// name from the key ([`Registration::of_entry`]) and ignore the one in the value.
+    #[serde(skip_deserializing, default = "AgentName::unknown")]
+    pub name: AgentName,
+    /// Random identifier of this start of the agent.
+    pub instance: String,
+    /// The agent's labels.
+    pub labels: BTreeMap<String, String>,
+    /// Number of cores that the agent may use.
+    pub cores: u32,
+    /// The machine's addresses without loopback; first the one from which it reaches the NATS server.
+    pub addresses: Vec<IpAddr>,
+    /// Operating system and kernel, such as `Linux 6.1.0`.
+    pub system: String,
+    /// The machine's host name.
+    pub host: String,
+    /// Limit on open files of the agent's process.
+    pub open_files: u64,
+    /// The machine's clock source, such as `tsc`, if the system reports one.
+    pub clock: Option<String>,
+    /// Summary of the agent's policy.
+    pub policy: String,
+    /// The run that the agent takes part in.
+    pub busy_with: Option<RunId>,
+    /// The experiment that has reserved the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Reservation>,
+    /// Runs with results that the agent has not stored on the server yet.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub sending: BTreeSet<RunId>,
+}
+
+impl Registration {
+    /// Reads an entry of the bucket of agents and bounds its contents. The name is the entry's key:
+    /// an agent's credentials permit it to write its own key only. Returns `None` if the key or the
+    /// value can't be read, for example because another version wrote it.
+    pub fn of_entry(key: &str, value: &[u8]) -> Option<Registration> {
+        let name = key.parse().ok()?;
+        let claimed: Registration = serde_json::from_slice(value).ok()?;
+        Some(Registration { name, ..claimed }.bounded())
+    }
+
+    /// The registration with shortened texts and without addresses that no machine can have.
+    fn bounded(self) -> Registration {
+        let labels = self.labels.iter().take(LABELS_MAX);
+        let addresses = self.addresses.into_iter().map(|it| it.to_canonical());
+        Registration {
+            schema: short(&self.schema),
+            version: short(&self.version),
+            name: self.name,
+            instance: short(&self.instance),
+            labels: labels
+                .map(|(key, value)| (short(key), short(value)))
+                .collect(),
+            cores: self.cores,
+            addresses: addresses
+                .filter(is_reachable_address)
+                .take(ADDRESSES_MAX)
+                .collect(),
+            system: short(&self.system),
+            host: short(&self.host),
+            open_files: self.open_files,
+            clock: self.clock.as_deref().map(short),
+            policy: legible(&self.policy, FINDING_TEXT_MAX),
+            busy_with: self.busy_with,
+            sending: self.sending,
+            reserved: self
+                .reserved
+                .map(|it| Reservation::new(&it.run, it.holder, it.until)),
+        }
+    }
+
+    /// The reason why this registration can't be true, as the predicate of a sentence.
+    pub(crate) fn implausibility(&self) -> Option<String> {
+        let cores = self.cores;
+        (cores == 0 || cores > CORES_MAX)
+            .then(|| format!("claims to have {cores} cores (1 to {CORES_MAX} are accepted)"))
+    }
+}
+
+/// Returns true if other machines can reach a machine at this address.
+fn is_reachable_address(address: &IpAddr) -> bool {
+    let is_special = match address {
+        IpAddr::V4(four) => four.is_broadcast() || four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    };
+    !(is_special || address.is_unspecified() || address.is_multicast() || address.is_loopback())
+}
+
+/// An agent's reservation for an experiment. It ends with the experiment, or with its lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reservation {
+    /// The experiment's run.
+    pub run: RunId,
+    /// The experiment and its coordinator in words; may be empty.
+    pub holder: String,
+    /// Forecast end of the experiment, UTC, RFC 3339.
+    pub until: Option<String>,
+}
+
+impl Reservation {
+    /// Creates a reservation. A long holder's name is cut, and an invalid time is dropped.
+    pub fn new(run: &RunId, holder: String, until: Option<String>) -> Reservation {
+        let printable = holder.chars().filter(|c| !c.is_control());
+        Reservation {
+            run: run.clone(),
+            holder: printable.take(HOLDER_CHARS_MAX).collect(),
+            until: until.filter(|time| humantime::parse_rfc3339(time).is_ok()),
+        }
+    }
+}
+
+impl fmt::Display for Reservation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.holder.is_empty() {
+            write!(f, "reserved for run {}", self.run)?;
+        } else {
+            write!(f, "reserved for {} (run {})", self.holder, self.run)?;
+        }
+        match &self.until {
+            Some(until) => write!(f, " until about {until}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reservation_names_its_holder_within_bounds() {
+        let run = "r1".parse().unwrap();
+        let long = format!("a\n{}", "b".repeat(1000));
+        let reservation = Reservation::new(&run, long, Some("tomorrow".to_owned()));
+        assert_eq!(reservation.until, None);
+        let text = reservation.to_string();
+        assert!(text.len() < 160 && !text.contains('\n'), "{text}");
+        let until = Some("2026-01-01T00:00:00Z".to_owned());
+        let text = Reservation::new(&run, "gzip on bench-1".to_owned(), until).to_string();
+        let expected = "reserved for gzip on bench-1 (run r1) until about 2026-01-01T00:00:00Z";
+        assert_eq!(text, expected);
+    }
+}

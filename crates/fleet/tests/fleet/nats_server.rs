@@ -1,0 +1,68 @@
+//! A NATS server for a test.
+
+use std::net::{SocketAddr, TcpListener};
+
+use prony_fleet::credentials::FleetCredentials;
+use prony_fleet::link::NatsLink;
+use prony_fleet::names::AgentName;
+use prony_fleet::permissions::Role;
+use prony_fleet::server::{PreparedServer, ServerProcess, ServerSetup};
+
+/// A running server in its own folder.
+pub(crate) struct TestServer {
+    pub(crate) prepared: PreparedServer,
+    pub(crate) process: Option<ServerProcess>,
+    pub(crate) listen: SocketAddr,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+pub(crate) fn agent(name: &str) -> Role {
+    Role::Agent(name.parse().unwrap())
+}
+
+fn free_port() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+impl TestServer {
+    /// Starts a server with credentials for these agents.
+    pub(crate) fn new(agents: &[&str]) -> TestServer {
+        let folder = tempfile::tempdir().unwrap();
+        // If another process takes the free port first, try another one.
+        for attempt in 0.. {
+            let listen = free_port();
+            let wanted = ServerSetup {
+                folder: folder.path().to_owned(),
+                listen,
+                names: vec!["127.0.0.1".to_owned()],
+                agents: agents
+                    .iter()
+                    .map(|name| name.parse::<AgentName>().unwrap())
+                    .collect(),
+            };
+            let prepared = wanted.prepare().unwrap();
+            match prepared.start() {
+                Ok(server) => {
+                    return TestServer {
+                        prepared,
+                        process: Some(server),
+                        listen,
+                        folder,
+                    };
+                }
+                Err(error) if attempt > 3 => panic!("{error}"),
+                Err(_) => {}
+            }
+        }
+        unreachable!()
+    }
+
+    pub(crate) fn credentials(&self, role: &Role) -> FleetCredentials {
+        FleetCredentials::read(&self.prepared.credentials(role)).unwrap()
+    }
+
+    pub(crate) fn link(&self, role: &Role) -> NatsLink {
+        NatsLink::connect(None, &self.credentials(role), role).unwrap()
+    }
+}

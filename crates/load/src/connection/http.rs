@@ -165,6 +165,7 @@ pub(crate) struct HttpFactory {
     capture: CaptureSpec,
     hashes_bodies: bool,
     spare_h1: Vec<H1>,
+    #[expect(clippy::vec_box, reason = "the boxes themselves are reused")]
     spare_h2: Vec<Box<H2>>,
 }
 
